@@ -1,0 +1,117 @@
+# Sourced by the scripts in script/: the repository's root, the virtual environment and what the
+# tests need from the system. Every function can be called again at no cost.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+VENV=$ROOT/.venv
+STAMP=$VENV/.rota-installed
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+say() { printf '==> %s\n' "$*" >&2; }
+
+die() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+in_ci() {
+    case "${CI:-}" in
+        "" | 0 | false) return 1 ;;
+        *) return 0 ;;
+    esac
+}
+
+can_apt() { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; }
+
+# The package lists are fetched only if the first try does not find the package.
+apt_install() {
+    say "installing system packages: $*"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get install -y -q --no-install-recommends "$@" >&2 ||
+        { apt-get update -q >&2 && apt-get install -y -q --no-install-recommends "$@" >&2; }
+}
+
+find_python() {
+    local name
+    for name in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11 python; do
+        command -v "$name" >/dev/null || continue
+        "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue
+        command -v "$name"
+        return
+    done
+    die "no Python 3.11 or newer found; install one or name it in PYTHON"
+}
+
+# Debian ships Python without ensurepip. Root fetches the missing package; everybody else borrows
+# the pip that belongs to the interpreter.
+make_venv() {
+    local python version
+    python=$(find_python)
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    say "making $VENV with $python ($version)"
+    "$python" -m venv "$VENV" >/dev/null 2>&1 && return
+    rm -rf "$VENV"
+    if can_apt && apt_install "python$version-venv" && "$python" -m venv "$VENV"; then
+        return
+    fi
+    rm -rf "$VENV"
+    if "$python" -m venv --without-pip "$VENV" &&
+        "$python" -m pip --python "$VENV/bin/python" install -q pip; then
+        return
+    fi
+    rm -rf "$VENV"
+    die "cannot make a virtual environment: install python$version-venv (Debian, Ubuntu) and try again"
+}
+
+# ensure_venv [EXTRAS]: .venv with this project installed in place. It is renewed when
+# pyproject.toml changes; an installation with the development extras also serves a plain request.
+ensure_venv() {
+    local extras=${1:-} target=$ROOT want
+    [ -z "$extras" ] || target="$ROOT[$extras]"
+    want="$(sha256sum <"$ROOT/pyproject.toml" | cut -d ' ' -f 1) ${extras:-plain}"
+    (
+        # Two scripts at once must not install into one environment.
+        ! command -v flock >/dev/null || flock 9
+        [ -x "$VENV/bin/python" ] || make_venv
+        if is_installed "$want"; then
+            exit 0
+        fi
+        say "installing ${extras:+with extras $extras }into $VENV"
+        rm -f "$STAMP"
+        "$VENV/bin/python" -m pip install -q -e "$target" >&2
+        printf '%s\n' "$want" >"$STAMP"
+    ) 9<"$ROOT/pyproject.toml"
+}
+
+is_installed() {
+    [ -f "$STAMP" ] || return 1
+    local have
+    have=$(cat "$STAMP")
+    [ "$have" = "$1" ] || { [ "${1##* }" = plain ] && [ "${have%% *}" = "${1%% *}" ]; }
+}
+
+has_postgres() {
+    local folder
+    command -v initdb >/dev/null && command -v postgres >/dev/null && return
+    for folder in /usr/lib/postgresql/*/bin /usr/local/bin /usr/local/pgsql/bin; do
+        [ -x "$folder/initdb" ] && [ -x "$folder/postgres" ] && return
+    done
+    return 1
+}
+
+# The tests start their own server on a private folder; only the programs must exist.
+ensure_postgres() {
+    has_postgres && return
+    if can_apt && apt_install postgresql && has_postgres; then
+        return
+    fi
+    in_ci && die "no PostgreSQL server programs found and CI is set: install the package postgresql"
+    say "no PostgreSQL server programs: the tests that need one are skipped and named at the end"
+}
+
+free_port() {
+    "$VENV/bin/python" -c '
+import socket
+with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+    print(probe.getsockname()[1])'
+}

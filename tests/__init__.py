@@ -1,0 +1,1 @@
+"""The tests of Rota; ``script/test`` runs them all."""

@@ -1,0 +1,68 @@
+"""Fixtures for every test, markers that set themselves, and the list of what was skipped."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.machine import REPOSITORY, missing
+
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresServer
+
+#: A test that asks for the fixture carries the marker, so that ``-m`` can choose it.
+MARKER_OF_FIXTURE = {"postgres_url": "postgres", "shared_folder": "shared"}
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator["PostgresServer"]:
+    """One server per test process, started when the first test asks for it."""
+    try:
+        from tests.support import postgres
+    except ImportError as absent:
+        missing(f"{absent.name} is not installed (the extra `postgres` brings it)")
+    programs = postgres.find_programs()
+    if programs is None:
+        missing("no PostgreSQL server programs on this machine")
+    with postgres.running_server(programs) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: "PostgresServer") -> Iterator[str]:
+    """The SQLAlchemy URL of a fresh, empty PostgreSQL database."""
+    with postgres_server.database() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def shared_folder() -> Path:
+    """The folder beside the repository with traces, recorded output and peers."""
+    folder = REPOSITORY.parent / "shared"
+    if not folder.is_dir():
+        missing("no folder ../shared beside the repository")
+    return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for fixture in MARKER_OF_FIXTURE.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(MARKER_OF_FIXTURE[fixture])
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("root") and os.geteuid() != 0:
+        missing("needs the rights of root")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name every skipped test: a number in the closing line is too easy to overlook."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if not skipped:
+        return
+    terminalreporter.section("skipped tests, by name")
+    for report in sorted(skipped, key=lambda report: report.nodeid):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        terminalreporter.line(f"{report.nodeid}: {str(reason).removeprefix('Skipped: ')}")

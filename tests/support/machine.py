@@ -1,0 +1,21 @@
+"""What this machine offers to the tests, and what happens where something is missing."""
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def in_ci() -> bool:
+    """Whether continuous integration runs the tests: there, nothing may be left out."""
+    return os.environ.get("CI", "").lower() not in {"", "0", "false"}
+
+
+def missing(what: str) -> NoReturn:
+    """End the test that needs something absent: a skip at a desk, a failure in CI."""
+    if in_ci():
+        pytest.fail(f"{what} (CI is set: nothing is skipped)", pytrace=False)
+    pytest.skip(what)
