@@ -1,0 +1,1 @@
+"""The pure core: facts, states, events, and the one function that applies an event."""

@@ -1,0 +1,359 @@
+"""How events about jobs, arrays and attempts change a Cluster.
+
+One short function per event. Each one finds the job, changes it and hands it to ``_changed``,
+which checks the move against the table, brings the indexes in step and marks the row dirty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core import events as ev
+from rota.core.dependencies import parent_id
+from rota.core.errors import IllegalMove
+from rota.core.indices import IndexSet
+from rota.core.job import Array, Attempt, Job, Task
+from rota.core.states import JobState, Phase, check_move
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+
+
+def _changed(cluster: Cluster, job: Job, before: JobState) -> None:
+    after = job.state
+    if before is not after:
+        check_move(job.id, before, after)
+    cluster.index_job(job, before)
+    cluster.dirty.jobs[job.id] = job
+
+
+def _job(cluster: Cluster, job_id: int) -> tuple[Job, JobState]:
+    job = cluster.jobs.get(job_id)
+    if job is None:
+        raise IllegalMove(f"job {job_id} is not an unfinished job")
+    return job, job.state
+
+
+def _attempt(job: Job, task: int, uid: str) -> Attempt:
+    attempt = job.tasks[task].current if job.tasks else None
+    if attempt is None or attempt.uid != uid or not attempt.live:
+        raise IllegalMove(f"attempt {uid} is not the live attempt of job {job.id}")
+    return attempt
+
+
+def _blob_stored(cluster: Cluster, event: ev.BlobStored, at_s: float) -> None:
+    cluster.dirty.blobs[event.digest] = event.body
+
+
+def _job_submitted(cluster: Cluster, event: ev.JobSubmitted, at_s: float) -> None:
+    job = Job(
+        id=event.job,
+        uid=event.uid,
+        spec=event.spec,
+        submitted_s=at_s,
+        held=event.held,
+        eligible_s=at_s if event.eligible else 0.0,
+        not_before_s=event.not_before_s,
+        key=event.key,
+    )
+    cluster.next_id = max(cluster.next_id, event.job + 1)
+    if event.key:
+        cluster.keys[event.spec.user, event.key] = event.job
+    add_job(cluster, job)
+    cluster.dirty.jobs[job.id] = job
+
+
+def add_job(cluster: Cluster, job: Job) -> None:
+    """A job enters the cluster: at submit, on expansion, and when it is loaded from a row."""
+    cluster.jobs[job.id] = job
+    for task in job.tasks:
+        attempt = task.current
+        if attempt is not None and attempt.live:
+            cluster.live[attempt.uid] = (job.id, task.index)
+            node = cluster.nodes.get(attempt.allocation.node)
+            if node is not None:
+                node.live[attempt.uid] = attempt.allocation
+    if job.array_id:
+        cluster.unfinished_elements.setdefault(job.array_id, {})[job.id] = None
+    _link_parents(cluster, job.id, job)
+    _set_timers(cluster, job.id, job)
+    cluster.index_job(job, None)
+
+
+def _link_parents(cluster: Cluster, item: int, job: Job | Array) -> None:
+    if not job.eligible_s:
+        for dependency in job.spec.dependencies:
+            parent = parent_id(cluster, dependency, job)
+            cluster.children.setdefault(parent, {})[item] = None
+
+
+def _unlink_parents(cluster: Cluster, item: int, job: Job | Array) -> None:
+    for dependency in job.spec.dependencies:
+        parent = parent_id(cluster, dependency, job)
+        waiting = cluster.children.get(parent)
+        if waiting is not None:
+            waiting.pop(item, None)
+            if not waiting:
+                del cluster.children[parent]
+
+
+def _set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
+    if job.not_before_s and not job.eligible_s:
+        cluster.push_timer(job.not_before_s, "begin", item)
+    if job.spec.scheduling_timeout_s and job.eligible_s:
+        cluster.push_timer(job.eligible_s + job.spec.scheduling_timeout_s, "unschedulable", item)
+    if isinstance(job, Job) and job.spec.time_limit_s and job.state is JobState.RUNNING:
+        cluster.push_timer(job.started_s + job.spec.time_limit_s, "time-limit", item)
+
+
+def _array_submitted(cluster: Cluster, event: ev.ArraySubmitted, at_s: float) -> None:
+    array = Array(
+        id=event.array,
+        uid=event.uid,
+        spec=event.spec,
+        submitted_s=at_s,
+        runs=event.runs,
+        count=event.count,
+        cap=event.cap,
+        held=event.held,
+        eligible_s=at_s if event.eligible else 0.0,
+        not_before_s=event.not_before_s,
+        rows=event.rows,
+        waiting=IndexSet.full(event.count).spans,
+        key=event.key,
+    )
+    cluster.next_id = max(cluster.next_id, event.array + event.count + 1)
+    if event.key:
+        cluster.keys[event.spec.user, event.key] = event.array
+    add_array(cluster, array)
+    cluster.dirty.arrays[array.id] = array
+
+
+def add_array(cluster: Cluster, array: Array) -> None:
+    """An array enters the cluster: at submit and when it is loaded from a row."""
+    cluster.arrays[array.id] = array
+    cluster.array_ids.append(array.id)
+    if array.waiting:
+        _link_parents(cluster, array.id, array)
+        _set_timers(cluster, array.id, array)
+    cluster.index_array(array)
+
+
+def _element_expanded(cluster: Cluster, event: ev.ElementExpanded, at_s: float) -> None:
+    array = cluster.arrays[event.array]
+    if event.position not in array.pending():
+        raise IllegalMove(f"element {event.position} of array {array.id} was expanded before")
+    array.pending().discard(event.position)
+    job = array.expand(event.position)
+    add_job(cluster, job)
+    _array_changed_rows(cluster, array)
+    cluster.dirty.jobs[job.id] = job
+
+
+def _array_changed_rows(cluster: Cluster, array: Array) -> None:
+    cluster.index_array(array)
+    if not array.waiting:
+        _unlink_parents(cluster, array.id, array)
+    cluster.dirty.arrays[array.id] = array
+
+
+def _array_cancelled(cluster: Cluster, event: ev.ArrayCancelled, at_s: float) -> None:
+    array = cluster.arrays[event.array]
+    for first, last in array.waiting:
+        cluster.ended.put_span(
+            array.element_id(first), array.element_id(last), event.outcome.state
+        )
+    array.cut, array.waiting = array.waiting, []
+    array.cut_outcome, array.cut_s = event.outcome, at_s
+    _array_changed_rows(cluster, array)
+
+
+def _array_changed(cluster: Cluster, event: ev.ArrayChanged, at_s: float) -> None:
+    array = cluster.arrays[event.array]
+    _unlink_parents(cluster, array.id, array)
+    if event.spec is not None:
+        array.spec = event.spec
+    if event.cap is not None:
+        array.cap = event.cap
+    if event.held is not None:
+        array.held = event.held
+    if event.eligible is not None:
+        array.eligible_s = at_s if event.eligible else 0.0
+    _link_parents(cluster, array.id, array)
+    _set_timers(cluster, array.id, array)
+    cluster.lanes.remove(array.id)
+    for job_id in cluster.unfinished_elements.get(array.id, {}):
+        cluster.index_job(cluster.jobs[job_id], cluster.jobs[job_id].state)
+    cluster.lanes.reopen()
+    _array_changed_rows(cluster, array)
+
+
+def _job_eligible(cluster: Cluster, event: ev.JobEligible, at_s: float) -> None:
+    job, before = _job(cluster, event.job)
+    job.eligible_s = at_s
+    _unlink_parents(cluster, job.id, job)
+    _set_timers(cluster, job.id, job)
+    _changed(cluster, job, before)
+
+
+def _job_held(cluster: Cluster, event: ev.JobHeld, at_s: float) -> None:
+    job, before = _job(cluster, event.job)
+    job.held, job.eligible_s = True, 0.0
+    _link_parents(cluster, job.id, job)
+    _changed(cluster, job, before)
+
+
+def _job_released(cluster: Cluster, event: ev.JobReleased, at_s: float) -> None:
+    job, before = _job(cluster, event.job)
+    job.held = False
+    _changed(cluster, job, before)
+
+
+def _job_updated(cluster: Cluster, event: ev.JobUpdated, at_s: float) -> None:
+    job, before = _job(cluster, event.job)
+    _unlink_parents(cluster, job.id, job)
+    cluster.lanes.remove(job.id)
+    if event.spec.dependencies != job.spec.dependencies or event.spec.begin_s != job.spec.begin_s:
+        job.eligible_s, job.not_before_s = 0.0, event.spec.begin_s
+    job.spec = event.spec
+    _link_parents(cluster, job.id, job)
+    _set_timers(cluster, job.id, job)
+    _changed(cluster, job, before)
+
+
+def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> None:
+    job, before = _job(cluster, event.job)
+    if not job.tasks:
+        job.tasks = _tasks(job)
+    task = job.tasks[event.task]
+    task.attempts.append(
+        Attempt(
+            uid=event.uid,
+            number=len(task.attempts) + 1,
+            allocation=event.allocation,
+            incarnation=event.incarnation,
+            placed_s=at_s,
+        )
+    )
+    job.preempted = False
+    cluster.live[event.uid] = (job.id, event.task)
+    cluster.nodes[event.allocation.node].live[event.uid] = event.allocation
+    _changed(cluster, job, before)
+
+
+def _tasks(job: Job) -> list[Task]:
+    return [
+        Task(index=index, role=role)
+        for index, role in enumerate(
+            number for number, role in enumerate(job.spec.roles) for _ in range(role.count)
+        )
+    ]
+
+
+def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) -> None:
+    job, before = _job(cluster, event.job)
+    attempt = _attempt(job, event.task, event.uid)
+    attempt.phase = Phase.RUNNING
+    attempt.pid = event.pid
+    attempt.started_s = event.started_s
+    _set_timers(cluster, job.id, job)
+    _changed(cluster, job, before)
+
+
+def _attempt_stop_asked(cluster: Cluster, event: ev.AttemptStopAsked, at_s: float) -> None:
+    job, before = _job(cluster, event.job)
+    attempt = _attempt(job, event.task, event.uid)
+    if attempt.stop_cause is None:
+        attempt.stop_cause, attempt.stop_s, attempt.detail = event.cause, at_s, event.detail
+    _changed(cluster, job, before)
+
+
+def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> None:
+    """The end of an attempt is not yet the end of its job: the next event of the tick says."""
+    job, _ = _job(cluster, event.job)
+    attempt = _attempt(job, event.task, event.uid)
+    attempt.phase = Phase.ENDED
+    attempt.started_s = attempt.started_s or event.started_s
+    attempt.ended_s = event.ended_s
+    attempt.cause = event.cause
+    attempt.exit_code = event.exit_code
+    attempt.signal = event.signal
+    attempt.detail = event.detail or attempt.detail
+    attempt.peak_memory_mib = event.peak_memory_mib
+    attempt.cpu_s = event.cpu_s
+    cluster.live.pop(event.uid, None)
+    node = cluster.nodes.get(attempt.allocation.node)
+    if node is not None:
+        node.live.pop(event.uid, None)
+    cluster.lanes.reopen()
+    cluster.dirty.jobs[job.id] = job
+
+
+def _stop_planned(cluster: Cluster, event: ev.StopPlanned, at_s: float) -> None:
+    job, before = _job(cluster, event.job)
+    job.after_stop = event.then
+    _changed(cluster, job, before)
+
+
+def _back_in_queue(job: Job, not_before_s: float) -> None:
+    job.after_stop = ""
+    job.eligible_s = 0.0
+    job.not_before_s = not_before_s
+
+
+def _job_retried(cluster: Cluster, event: ev.JobRetried, at_s: float) -> None:
+    job, before = _job_whose_attempts_ended(cluster, event.job)
+    job.retries_used += 1
+    _back_in_queue(job, event.not_before_s)
+    _set_timers(cluster, job.id, job)
+    _changed(cluster, job, before)
+
+
+def _job_requeued(cluster: Cluster, event: ev.JobRequeued, at_s: float) -> None:
+    job, before = _job_whose_attempts_ended(cluster, event.job)
+    job.retries_used = 0
+    job.requeues += 1
+    job.held = event.held
+    _back_in_queue(job, 0.0)
+    _changed(cluster, job, before)
+
+
+def _job_settled(cluster: Cluster, event: ev.JobSettled, at_s: float) -> None:
+    job, before = _job_whose_attempts_ended(cluster, event.job)
+    if job.live_attempts:
+        raise IllegalMove(f"job {job.id} cannot settle: an attempt is alive")
+    job.outcome = event.outcome
+    job.ended_s = at_s
+    _unlink_parents(cluster, job.id, job)
+    _changed(cluster, job, before)
+
+
+def _job_whose_attempts_ended(cluster: Cluster, job_id: int) -> tuple[Job, JobState]:
+    """The state before the attempts of this tick ended: the index still knows it."""
+    job, before = _job(cluster, job_id)
+    for state in (JobState.RUNNING, JobState.SCHEDULED):
+        if job_id in cluster.by_state[state]:
+            return job, state
+    return job, before
+
+
+JOB_RULES = {
+    ev.BlobStored: _blob_stored,
+    ev.JobSubmitted: _job_submitted,
+    ev.ArraySubmitted: _array_submitted,
+    ev.ElementExpanded: _element_expanded,
+    ev.ArrayCancelled: _array_cancelled,
+    ev.ArrayChanged: _array_changed,
+    ev.JobEligible: _job_eligible,
+    ev.JobHeld: _job_held,
+    ev.JobReleased: _job_released,
+    ev.JobUpdated: _job_updated,
+    ev.AttemptPlaced: _attempt_placed,
+    ev.AttemptStarted: _attempt_started,
+    ev.AttemptStopAsked: _attempt_stop_asked,
+    ev.AttemptEnded: _attempt_ended,
+    ev.StopPlanned: _stop_planned,
+    ev.JobRetried: _job_retried,
+    ev.JobRequeued: _job_requeued,
+    ev.JobSettled: _job_settled,
+}

@@ -1,0 +1,111 @@
+"""How events about nodes, queues, groups, projects, reservations and tokens change a Cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core import events as ev
+from rota.core.node import Node
+from rota.core.states import NodeState
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+
+
+def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) -> None:
+    name = event.spec.name
+    node = cluster.nodes.get(name)
+    if node is None:
+        node = cluster.nodes[name] = Node(event.spec, event.incarnation, event.boot_id, live={})
+    node.spec, node.incarnation, node.boot_id = event.spec, event.incarnation, event.boot_id
+    node.state, node.note, node.seen_s = NodeState.UP, "", at_s
+    _node_changed(cluster, name)
+
+
+def _node_silent(cluster: Cluster, event: ev.NodeSilent, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.state, node.note, node.seen_s = NodeState.DOWN, event.note, at_s
+    _node_changed(cluster, event.node)
+
+
+def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.drained, node.note = event.drained, event.note
+    _node_changed(cluster, event.node)
+
+
+def _devices_seen(cluster: Cluster, event: ev.DevicesSeen, at_s: float) -> None:
+    cluster.nodes[event.node].foreign = event.foreign
+    _node_changed(cluster, event.node)
+
+
+def _node_removed(cluster: Cluster, event: ev.NodeRemoved, at_s: float) -> None:
+    del cluster.nodes[event.node]
+    cluster.dirty.nodes[event.node] = None
+
+
+def _node_changed(cluster: Cluster, name: str) -> None:
+    cluster.lanes.reopen()
+    cluster.dirty.nodes[name] = None
+
+
+def _queue_set(cluster: Cluster, event: ev.QueueSet, at_s: float) -> None:
+    cluster.queues[event.queue.name] = event.queue
+    cluster.lanes.reopen()
+    cluster.dirty.queues[event.queue.name] = None
+
+
+def _queue_removed(cluster: Cluster, event: ev.QueueRemoved, at_s: float) -> None:
+    del cluster.queues[event.queue]
+    cluster.dirty.queues[event.queue] = None
+
+
+def _group_set(cluster: Cluster, event: ev.GroupSet, at_s: float) -> None:
+    cluster.groups[event.group.name] = event.group
+    cluster.lanes.reopen()
+    cluster.dirty.groups[event.group.name] = None
+
+
+def _project_set(cluster: Cluster, event: ev.ProjectSet, at_s: float) -> None:
+    cluster.projects[event.project.name] = event.project
+    cluster.dirty.projects[event.project.name] = None
+
+
+def _reservation_set(cluster: Cluster, event: ev.ReservationSet, at_s: float) -> None:
+    cluster.reservations[event.reservation.id] = event.reservation
+    cluster.next_id = max(cluster.next_id, event.reservation.id + 1)
+    cluster.lanes.reopen()
+    cluster.dirty.reservations[event.reservation.id] = None
+
+
+def _reservation_removed(cluster: Cluster, event: ev.ReservationRemoved, at_s: float) -> None:
+    del cluster.reservations[event.reservation]
+    cluster.lanes.reopen()
+    cluster.dirty.reservations[event.reservation] = None
+
+
+def _token_made(cluster: Cluster, event: ev.TokenMade, at_s: float) -> None:
+    cluster.tokens[event.token.id] = event.token
+    cluster.dirty.tokens[event.token.id] = None
+
+
+def _token_revoked(cluster: Cluster, event: ev.TokenRevoked, at_s: float) -> None:
+    del cluster.tokens[event.token]
+    cluster.dirty.tokens[event.token] = None
+
+
+SITE_RULES = {
+    ev.NodeRegistered: _node_registered,
+    ev.NodeSilent: _node_silent,
+    ev.NodeDrained: _node_drained,
+    ev.DevicesSeen: _devices_seen,
+    ev.NodeRemoved: _node_removed,
+    ev.QueueSet: _queue_set,
+    ev.QueueRemoved: _queue_removed,
+    ev.GroupSet: _group_set,
+    ev.ProjectSet: _project_set,
+    ev.ReservationSet: _reservation_set,
+    ev.ReservationRemoved: _reservation_removed,
+    ev.TokenMade: _token_made,
+    ev.TokenRevoked: _token_revoked,
+}

@@ -1,0 +1,223 @@
+"""The aggregate: all facts that matter for the next decision, and the indexes derived from them.
+
+Only ``apply`` changes a Cluster. Finished jobs leave it; one byte per id remembers how they ended,
+so that a dependency on job 12 is answered without asking a database.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from rota.core.job import Array, Job
+from rota.core.lanes import Lanes, lane_key
+from rota.core.node import Node
+from rota.core.states import ACTIVE, FINAL, JobState
+from rota.core.tenant import Group, Project, Queue, Reservation, Token
+
+_STATES = tuple(JobState)
+_CODE = {state: code for code, state in enumerate(_STATES, start=1)}
+
+
+class Ledger:
+    """How each finished job ended: a byte per id. Zero: unfinished, or never given out."""
+
+    __slots__ = ("_codes", "counts")
+
+    def __init__(self) -> None:
+        self._codes = bytearray()
+        self.counts: dict[JobState, int] = dict.fromkeys(FINAL_ORDER, 0)
+
+    def get(self, job_id: int) -> JobState | None:
+        if 0 <= job_id < len(self._codes):
+            code = self._codes[job_id]
+            return _STATES[code - 1] if code else None
+        return None
+
+    def states_in(self, first: int, last: int) -> set[JobState]:
+        """The states that occur among a block of finished jobs."""
+        return {_STATES[code - 1] for code in set(self._codes[first : last + 1]) if code}
+
+    def put(self, job_id: int, state: JobState) -> None:
+        self.put_span(job_id, job_id, state)
+
+    def put_span(self, first: int, last: int, state: JobState) -> None:
+        if last >= len(self._codes):
+            self._codes.extend(bytes(max(last + 1 - len(self._codes), 1024)))
+        self._codes[first : last + 1] = bytes([_CODE[state]]) * (last - first + 1)
+        self.counts[state] += last - first + 1
+
+
+FINAL_ORDER = tuple(state for state in _STATES if state in FINAL)
+
+
+class Dirty:
+    """What changed since the last commit, by kind and key, in order of first change."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, Job] = {}
+        self.arrays: dict[int, Array] = {}
+        self.blobs: dict[str, bytes] = {}
+        self.nodes: dict[str, None] = {}
+        self.queues: dict[str, None] = {}
+        self.groups: dict[str, None] = {}
+        self.projects: dict[str, None] = {}
+        self.reservations: dict[int, None] = {}
+        self.tokens: dict[str, None] = {}
+
+
+class Timer(NamedTuple):
+    """Something to look at when its time has come. Checked again then: it may be moot."""
+
+    at_s: float
+    kind: str
+    id: int
+
+
+class Cluster:
+    """All unfinished work and all capacity."""
+
+    def __init__(self, cluster_id: str = "") -> None:
+        self.cluster_id = cluster_id
+        self.next_id = 1
+        self.jobs: dict[int, Job] = {}
+        self.arrays: dict[int, Array] = {}
+        self.array_ids: list[int] = []
+        self.ended = Ledger()
+        self.nodes: dict[str, Node] = {}
+        self.queues: dict[str, Queue] = {"default": Queue(name="default")}
+        self.groups: dict[str, Group] = {}
+        self.projects: dict[str, Project] = {}
+        self.reservations: dict[int, Reservation] = {}
+        self.tokens: dict[str, Token] = {}
+        #: (user, Idempotency-Key) -> the id that the first submit got.
+        self.keys: dict[tuple[str, str], int] = {}
+        # Derived, in step with the facts above.
+        self.lanes = Lanes()
+        self.live: dict[str, tuple[int, int]] = {}
+        self.children: dict[int, dict[int, None]] = {}
+        self.active_in: dict[tuple[str, str | int], dict[int, None]] = {}
+        self.by_state: dict[JobState, dict[int, None]] = {
+            state: {} for state in _STATES if state not in FINAL
+        }
+        self.unfinished_elements: dict[int, dict[int, None]] = {}
+        self.timers: list[Timer] = []
+        self.dirty = Dirty()
+
+    def job(self, job_id: int) -> Job | None:
+        """An unfinished job that has a record of its own."""
+        return self.jobs.get(job_id)
+
+    def array_of(self, job_id: int) -> Array | None:
+        """The array that holds this id as an untouched element, if any."""
+        array = self.family_of(job_id)
+        if array is not None and array.position(job_id) in array.pending():
+            return array
+        return None
+
+    def family_of(self, job_id: int) -> Array | None:
+        """The array whose block of ids this id lies in, touched or not."""
+        at = bisect_left(self.array_ids, job_id) - 1
+        if at < 0:
+            return None
+        array = self.arrays[self.array_ids[at]]
+        return array if job_id <= array.id + array.count else None
+
+    def state_of(self, job_id: int) -> JobState | None:
+        """The state of any job ever submitted, or None when there is no such job."""
+        job = self.jobs.get(job_id)
+        if job is not None:
+            return job.state
+        ended = self.ended.get(job_id)
+        if ended is not None:
+            return ended
+        if (array := self.array_of(job_id)) is not None:
+            return JobState.HELD if array.held else JobState.QUEUED
+        return self.array_state(job_id) if job_id in self.arrays else None
+
+    def array_state(self, array_id: int) -> JobState | None:
+        """A whole array as a parent: unfinished while an element is, else the worst end."""
+        array = self.arrays.get(array_id)
+        if array is None:
+            return None
+        if array.waiting:
+            return JobState.QUEUED
+        if self.unfinished_elements.get(array_id):
+            return JobState.RUNNING
+        ends = self.ended.states_in(array.id + 1, array.id + array.count)
+        for state in (JobState.COMPLETED, JobState.CANCELLED):
+            if ends == {state}:
+                return state
+        return JobState.FAILED
+
+    def count_states(self) -> dict[JobState, int]:
+        """How many jobs are in each state, elements of arrays counted one by one."""
+        counts = {state: len(ids) for state, ids in self.by_state.items()}
+        for array in self.arrays.values():
+            waiting = len(array.pending())
+            counts[JobState.HELD if array.held else JobState.QUEUED] += waiting
+        return counts | self.ended.counts
+
+    def push_timer(self, at_s: float, kind: str, item: int) -> None:
+        heappush(self.timers, Timer(at_s, kind, item))
+
+    def pop_due(self, now_s: float) -> Timer | None:
+        if self.timers and self.timers[0].at_s <= now_s:
+            return heappop(self.timers)
+        return None
+
+    def take_dirty(self) -> Dirty:
+        taken, self.dirty = self.dirty, Dirty()
+        return taken
+
+    def index_job(self, job: Job, before: JobState | None) -> None:
+        """Bring every index in step with what the job is now."""
+        after = job.state
+        if before is not after:
+            if before is not None:
+                self.by_state[before].pop(job.id, None)
+            if after in FINAL:
+                self._leave(job, after)
+            else:
+                self.by_state[after][job.id] = None
+        if before is not after or before is None:
+            self._index_caps(job, after in ACTIVE)
+        if after in (JobState.QUEUED, JobState.PREEMPTED) and job.eligible_s:
+            array = self.arrays.get(job.array_id)
+            capped = job.array_id if array is not None and array.cap else 0
+            self.lanes.add(lane_key(job.spec, capped), (-job.spec.priority, job.id))
+        else:
+            self.lanes.remove(job.id)
+
+    def index_array(self, array: Array) -> None:
+        """An array with untouched elements is one member of a lane."""
+        if array.waiting and array.eligible_s and not array.held:
+            key = lane_key(array.spec, array.id if array.cap else 0)
+            self.lanes.add(key, (-array.spec.priority, array.id))
+        else:
+            self.lanes.remove(array.id)
+
+    def caps_of(self, job: Job) -> tuple[tuple[str, str | int], ...]:
+        """The counters that this job takes part in while it holds room."""
+        caps: list[tuple[str, str | int]] = [("queue", job.spec.queue)]
+        if job.spec.group:
+            caps.append(("group", job.spec.group))
+        if job.array_id:
+            caps.append(("array", job.array_id))
+        return tuple(caps)
+
+    def _index_caps(self, job: Job, active: bool) -> None:
+        for cap in self.caps_of(job):
+            if active:
+                self.active_in.setdefault(cap, {})[job.id] = None
+            elif cap in self.active_in:
+                self.active_in[cap].pop(job.id, None)
+                if not self.active_in[cap]:
+                    del self.active_in[cap]
+
+    def _leave(self, job: Job, state: JobState) -> None:
+        self.ended.put(job.id, state)
+        self.jobs.pop(job.id, None)
+        if job.array_id in self.unfinished_elements:
+            self.unfinished_elements[job.array_id].pop(job.id, None)

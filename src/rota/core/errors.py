@@ -1,0 +1,71 @@
+"""The exception tree of Rota.
+
+    RotaError
+    ├── Rejected        the caller's mistake: names the field, the value and what is allowed
+    │   ├── NotFound    what was named does not exist (or may not be seen)
+    │   ├── Forbidden   the caller's role does not allow it
+    │   └── Conflict    the thing is in a state that does not allow it
+    ├── Unavailable     the world's fault: try again later
+    └── IllegalMove     our own bug: a move that the state table does not list
+
+"Does not fit right now" is none of these: it is a ``Reason``.
+"""
+
+from __future__ import annotations
+
+
+class RotaError(Exception):
+    """Something that Rota reports in one line."""
+
+
+class Rejected(RotaError):
+    """A request that cannot be taken as it is."""
+
+    code = "invalid"
+
+    def __init__(
+        self, detail: str, *, field: str = "", value: object = None, allowed: str = ""
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+
+    @classmethod
+    def bad(cls, field: str, value: object, allowed: str) -> Rejected:
+        """The usual form: ``field: 'value' is not allowed; allowed: …``."""
+        shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
+        return cls(f"{field}: {shown} is not valid; {allowed}", field=field, value=shown,
+                   allowed=allowed)
+
+
+class NotFound(Rejected):
+    """What was named does not exist, or the caller may not see it."""
+
+    code = "not_found"
+
+
+class Forbidden(Rejected):
+    """The caller is known, and its role does not allow this."""
+
+    code = "forbidden"
+
+
+class Conflict(Rejected):
+    """The thing is in a state that does not allow this."""
+
+    code = "conflict"
+
+
+class Unavailable(RotaError):
+    """Not now: a full inbox, a full disk, an absent agent."""
+
+    def __init__(self, what: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(what)
+        self.what = what
+        self.retry_after_s = retry_after_s
+
+
+class IllegalMove(RotaError):
+    """A state change that no rule allows: always a bug of ours, never of the user's job."""

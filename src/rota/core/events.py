@@ -1,0 +1,255 @@
+"""What happened, in the past tense: one tagged union. Applying these is the only way state changes.
+
+An event carries everything that ``apply`` needs: times, ids and decisions are in it, so folding
+the log again gives the same state on any machine.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rota.core.job import JobSpec, Outcome
+from rota.core.indices import Run
+from rota.core.node import Allocation, ForeignUse, NodeSpec
+from rota.core.states import Cause
+from rota.core.tenant import Group, Project, Queue, Reservation, Token
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
+    """Base of all events."""
+
+
+class BlobStored(Event, tag="blob-stored"):
+    """An environment, script or standard input was kept under its digest."""
+
+    digest: str
+    body: bytes
+
+
+class JobSubmitted(Event, tag="job-submitted"):
+    job: int
+    uid: str
+    spec: JobSpec
+    held: bool = False
+    eligible: bool = False
+    not_before_s: float = 0.0
+    key: str = ""
+
+
+class ArraySubmitted(Event, tag="array-submitted"):
+    """Elements have the ids ``array + 1`` to ``array + count``."""
+
+    array: int
+    uid: str
+    spec: JobSpec
+    runs: tuple[Run, ...]
+    count: int
+    cap: int = 0
+    rows: tuple[tuple[str, ...], ...] = ()
+    held: bool = False
+    eligible: bool = False
+    not_before_s: float = 0.0
+    key: str = ""
+
+
+class ElementExpanded(Event, tag="element-expanded"):
+    """An array element became a job of its own because something is about to touch it."""
+
+    array: int
+    position: int
+
+
+class ArrayCancelled(Event, tag="array-cancelled"):
+    """Every element that nothing had touched was cancelled at once."""
+
+    array: int
+    outcome: Outcome
+
+
+class ArrayChanged(Event, tag="array-changed"):
+    """Held, released, or given another cap or spec: for the untouched elements."""
+
+    array: int
+    held: bool | None = None
+    eligible: bool | None = None
+    cap: int | None = None
+    spec: JobSpec | None = None
+
+
+class JobEligible(Event, tag="job-eligible"):
+    """Every condition but room was met: from here on the wait counts."""
+
+    job: int
+
+
+class JobHeld(Event, tag="job-held"):
+    job: int
+
+
+class JobReleased(Event, tag="job-released"):
+    job: int
+
+
+class JobUpdated(Event, tag="job-updated"):
+    """The spec of a waiting job (or the limits of a running one) was replaced."""
+
+    job: int
+    spec: JobSpec
+
+
+class AttemptPlaced(Event, tag="attempt-placed"):
+    """Room was given to a task. On disk before any process exists."""
+
+    job: int
+    task: int
+    uid: str
+    allocation: Allocation
+    incarnation: str
+
+
+class AttemptStarted(Event, tag="attempt-started"):
+    job: int
+    task: int
+    uid: str
+    pid: int
+    started_s: float
+
+
+class AttemptStopAsked(Event, tag="attempt-stop-asked"):
+    """The agent was told to end it: TERM, the grace, KILL. The first cause stays."""
+
+    job: int
+    task: int
+    uid: str
+    cause: Cause
+    detail: str = ""
+
+
+class AttemptEnded(Event, tag="attempt-ended"):
+    job: int
+    task: int
+    uid: str
+    ended_s: float
+    cause: Cause
+    #: Set when the start was not reported before.
+    started_s: float = 0.0
+    exit_code: int | None = None
+    signal: int = 0
+    detail: str = ""
+    peak_memory_mib: int = 0
+    cpu_s: float = 0.0
+
+
+class StopPlanned(Event, tag="stop-planned"):
+    """What becomes of a job once its live attempts have gone: ``requeue`` or ``hold``."""
+
+    job: int
+    then: str
+
+
+class JobRetried(Event, tag="job-retried"):
+    """Its attempts ended without success and it waits for another try."""
+
+    job: int
+    not_before_s: float
+    cause: Cause
+    detail: str = ""
+
+
+class JobRequeued(Event, tag="job-requeued"):
+    """Back in its old place in the queue, as a person asked; a finished job gets a new life."""
+
+    job: int
+    held: bool = False
+
+
+class JobSettled(Event, tag="job-settled"):
+    """The job ended, for good."""
+
+    job: int
+    outcome: Outcome
+
+
+class NodeRegistered(Event, tag="node-registered"):
+    """An agent said hello. Another incarnation or boot means that older attempts are gone."""
+
+    spec: NodeSpec
+    incarnation: str
+    boot_id: str
+
+
+class NodeSilent(Event, tag="node-silent"):
+    """The agent's connection ended; what runs there goes on."""
+
+    node: str
+    note: str
+
+
+class NodeDrained(Event, tag="node-drained"):
+    node: str
+    drained: bool
+    note: str = ""
+
+
+class DevicesSeen(Event, tag="devices-seen"):
+    """Which processes outside Rota use the node's devices."""
+
+    node: str
+    foreign: tuple[ForeignUse, ...]
+
+
+class NodeRemoved(Event, tag="node-removed"):
+    node: str
+
+
+class QueueSet(Event, tag="queue-set"):
+    queue: Queue
+
+
+class QueueRemoved(Event, tag="queue-removed"):
+    queue: str
+
+
+class GroupSet(Event, tag="group-set"):
+    group: Group
+
+
+class ProjectSet(Event, tag="project-set"):
+    project: Project
+
+
+class ReservationSet(Event, tag="reservation-set"):
+    reservation: Reservation
+
+
+class ReservationRemoved(Event, tag="reservation-removed"):
+    reservation: int
+
+
+class TokenMade(Event, tag="token-made"):
+    token: Token
+
+
+class TokenRevoked(Event, tag="token-revoked"):
+    token: str
+
+
+
+
+AnyEvent = (
+    BlobStored | JobSubmitted | ArraySubmitted | ElementExpanded | ArrayCancelled | ArrayChanged
+    | JobEligible | JobHeld | JobReleased | JobUpdated | AttemptPlaced | AttemptStarted
+    | AttemptStopAsked | AttemptEnded | StopPlanned | JobRetried | JobRequeued | JobSettled
+    | NodeRegistered | NodeSilent | NodeDrained | DevicesSeen | NodeRemoved | QueueSet
+    | QueueRemoved | GroupSet | ProjectSet | ReservationSet | ReservationRemoved | TokenMade
+    | TokenRevoked
+)
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """One line of the log: when, on whose behalf, what."""
+
+    seq: int
+    at_s: float
+    actor: str
+    event: AnyEvent

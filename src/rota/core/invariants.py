@@ -1,0 +1,135 @@
+"""The promises that can be checked on a Cluster at any instant, written once.
+
+Tests and worlds check them after every tick; a controller started with ``ROTA_CHECK=1`` does too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.lanes import lane_key
+from rota.core.states import ACTIVE, FINAL, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.core.cluster import Cluster
+    from rota.core.job import Job
+    from rota.core.node import Node
+
+
+def violations(cluster: Cluster) -> list[str]:
+    """What is wrong, in words; empty when every promise holds."""
+    return [
+        *_one_live_attempt(cluster),
+        *_capacity(cluster),
+        *_indexes(cluster),
+        *_caps(cluster),
+        *_ends(cluster),
+    ]
+
+
+def check(cluster: Cluster) -> None:
+    """Raise ``AssertionError`` with everything that is wrong."""
+    wrong = violations(cluster)
+    if wrong:
+        raise AssertionError("; ".join(wrong))
+
+
+def _one_live_attempt(cluster: Cluster) -> Iterator[str]:
+    """Promise B: at most one live attempt of a task, and the index knows exactly those."""
+    live: dict[str, tuple[int, int]] = {}
+    for job in cluster.jobs.values():
+        for task in job.tasks:
+            alive = [attempt for attempt in task.attempts if attempt.live]
+            if len(alive) > 1 or (alive and alive[0] is not task.attempts[-1]):
+                yield f"job {job.id} task {task.index} has more than its last attempt alive"
+            for attempt in alive:
+                live[attempt.uid] = (job.id, task.index)
+    if live != cluster.live:
+        yield f"live index differs: {sorted(set(live) ^ set(cluster.live))}"
+    held = {uid for node in cluster.nodes.values() for uid in node.live}
+    known = {u for u in live if _node_of(cluster, u) in cluster.nodes}
+    if held != known:
+        yield f"nodes hold room for {sorted(held ^ known)}"
+
+
+def _node_of(cluster: Cluster, uid: str) -> str:
+    job_id, task = cluster.live[uid]
+    return cluster.jobs[job_id].tasks[task].attempts[-1].allocation.node
+
+
+def _capacity(cluster: Cluster) -> Iterator[str]:
+    """Promise F: never more handed out than there is, in any dimension, on any device."""
+    for node in cluster.nodes.values():
+        room = node.headroom()
+        if min(room.cpu_milli, room.memory_mib, room.disk_mib) < 0:
+            yield f"node {node.name} is over its capacity: {room}"
+        yield from _devices(node)
+
+
+def _devices(node: Node) -> Iterator[str]:
+    memory = {device.index: device.memory_mib for device in node.spec.devices}
+    alone: set[int] = set()
+    shared: dict[int, int] = {}
+    cpus: set[int] = set()
+    for uid, held in node.live.items():
+        if cpus & set(held.cpus):
+            yield f"node {node.name}: CPUs of {uid} are held twice"
+        cpus |= set(held.cpus)
+        for index in held.devices:
+            if held.shared:
+                shared[index] = shared.get(index, 0) + held.device_memory_mib
+            elif index in alone:
+                yield f"node {node.name}: device {index} is held twice"
+            else:
+                alone.add(index)
+    for index, used in shared.items():
+        if index in alone or used > memory.get(index, 0):
+            yield f"node {node.name}: device {index} is shared beyond its memory or beside an owner"
+
+
+def _indexes(cluster: Cluster) -> Iterator[str]:
+    """Derived indexes say what the facts say."""
+    for job in cluster.jobs.values():
+        if job.id not in cluster.by_state.get(job.state, {}):
+            yield f"job {job.id} is {job.state} and indexed elsewhere"
+        if job.state in FINAL:
+            yield f"job {job.id} has ended and is still among the unfinished"
+        yield from _lane_of(cluster, job)
+    count = sum(len(ids) for ids in cluster.by_state.values())
+    if count != len(cluster.jobs):
+        yield f"{count} jobs indexed by state, {len(cluster.jobs)} on record"
+
+
+def _lane_of(cluster: Cluster, job: Job) -> Iterator[str]:
+    lane = cluster.lanes.where.get(job.id)
+    ready = job.state in (JobState.QUEUED, JobState.PREEMPTED) and job.eligible_s > 0
+    if ready != (lane is not None):
+        yield f"job {job.id} ({job.state}) is {'not ' if ready else ''}in a lane"
+    if lane is not None:
+        array = cluster.arrays.get(job.array_id)
+        key = lane_key(job.spec, job.array_id if array is not None and array.cap else 0)
+        if lane.key != key or lane.members.get(job.id) != (-job.spec.priority, job.id):
+            yield f"job {job.id} is in the wrong lane or place"
+
+
+def _caps(cluster: Cluster) -> Iterator[str]:
+    """Counters are the jobs that hold room. (A cap that was lowered may be exceeded for a while.)"""
+    active: dict[tuple[str, str | int], set[int]] = {}
+    for job in cluster.jobs.values():
+        if job.state in ACTIVE:
+            for cap in cluster.caps_of(job):
+                active.setdefault(cap, set()).add(job.id)
+    if active != {cap: set(ids) for cap, ids in cluster.active_in.items()}:
+        yield "the counters under caps differ from the active jobs"
+
+
+def _ends(cluster: Cluster) -> Iterator[str]:
+    """Promise E: who waits without being ready has something to wait for."""
+    due = {timer.id for timer in cluster.timers}
+    for job in cluster.jobs.values():
+        if job.state in (JobState.QUEUED, JobState.PREEMPTED) and not job.eligible_s:
+            waits = any(job.id in children for children in cluster.children.values())
+            if not waits and not (job.not_before_s and job.id in due):
+                yield f"job {job.id} waits for nothing"

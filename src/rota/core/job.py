@@ -1,0 +1,264 @@
+"""Jobs: what people submit, the tasks it consists of and the attempts at each of them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from rota.core.indices import IndexSet, Run, index_at
+from rota.core.node import Allocation
+from rota.core.resources import Request
+from rota.core.states import Cause, JobState, Phase
+
+
+class DependencyKind(StrEnum):
+    """What a child waits for in its parent."""
+
+    AFTER = "after"  # the parent has started
+    AFTER_OK = "after-ok"  # the parent completed
+    AFTER_ANY = "after-any"  # the parent ended, however
+    AFTER_NOT_OK = "after-not-ok"  # the parent ended, and not well
+
+
+class Dependency(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One parent of a job. ``element`` ties equal indices of two arrays together."""
+
+    kind: DependencyKind
+    parent: int
+    element: bool = False
+
+
+class RestartPolicy(StrEnum):
+    """When an ended attempt is tried again, as long as retries are left."""
+
+    NEVER = "never"
+    ON_FAILURE = "on-failure"
+    ALWAYS = "always"
+
+
+class Role(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A kind of member: how many tasks of which shape."""
+
+    name: str = "main"
+    count: int = 1
+    min_count: int = 0
+    request: Request = Request()
+
+
+class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What was asked for. Never changes, except through an ``updated`` event that replaces it.
+
+    Exactly one of ``command`` (an argument list) and ``script`` (digest of a stored blob) is
+    set. ``environment`` is the digest of a stored blob, so that a thousand jobs from one shell
+    keep it once.
+    """
+
+    name: str
+    user: str
+    command: tuple[str, ...] = ()
+    script: str = ""
+    script_args: tuple[str, ...] = ()
+    project: str = ""
+    queue: str = "default"
+    priority: int = 50
+    roles: tuple[Role, ...] = (Role(),)
+    workdir: str = "/"
+    environment: str = ""
+    #: Single variables given for this job, on top of the environment.
+    variables: dict[str, str] = {}
+    stdin: str = ""
+    output: str = ""
+    error: str = ""
+    umask: int = 0o022
+    ulimits: dict[str, int] = {}
+    time_limit_s: int = 0
+    grace_s: int = 30
+    scheduling_timeout_s: int = 0
+    begin_s: float = 0.0
+    dependencies: tuple[Dependency, ...] = ()
+    any_dependency: bool = False
+    keep_waiting: bool = False
+    group: str = ""
+    retries: int = 0
+    restart: RestartPolicy = RestartPolicy.ON_FAILURE
+    #: Only these exit codes (or causes) are tried again; empty: any failure.
+    retry_on: tuple[str, ...] = ()
+    backoff_s: float = 1.0
+    labels: dict[str, str] = {}
+    preemptible: bool = False
+    #: ``{name}`` values of a sweep, one tuple of values per element.
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def request(self) -> Request:
+        """The shape of the first role; most jobs have one role with one member."""
+        return self.roles[0].request
+
+    @property
+    def task_count(self) -> int:
+        return sum(role.count for role in self.roles)
+
+
+class Attempt(msgspec.Struct, omit_defaults=True):
+    """One try of a task. Live until ``phase`` is ended; then its end is written in full."""
+
+    uid: str
+    number: int
+    allocation: Allocation
+    incarnation: str
+    placed_s: float
+    phase: Phase = Phase.PLACED
+    pid: int = 0
+    started_s: float = 0.0
+    ended_s: float = 0.0
+    #: Set once a stop was asked for: the first cause stays.
+    stop_cause: Cause | None = None
+    stop_s: float = 0.0
+    exit_code: int | None = None
+    signal: int = 0
+    cause: Cause | None = None
+    detail: str = ""
+    peak_memory_mib: int = 0
+    cpu_s: float = 0.0
+
+    @property
+    def live(self) -> bool:
+        return self.phase is not Phase.ENDED
+
+
+class Task(msgspec.Struct, omit_defaults=True):
+    """One member of a job, by index, with its attempts in order."""
+
+    index: int
+    role: int = 0
+    attempts: list[Attempt] = []
+
+    @property
+    def current(self) -> Attempt | None:
+        return self.attempts[-1] if self.attempts else None
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a job ended, for good: its state and the first cause."""
+
+    state: JobState
+    cause: Cause
+    detail: str = ""
+    exit_code: int | None = None
+    signal: int = 0
+
+
+class Job(msgspec.Struct, omit_defaults=True):
+    """A spec and a status. The state is derived (``Job.state``), never stored on its own."""
+
+    id: int
+    uid: str
+    spec: JobSpec
+    submitted_s: float
+    array_id: int = 0
+    array_index: int = 0
+    #: ``{name}`` values of this element of a sweep.
+    parameters: dict[str, str] = {}
+    held: bool = False
+    #: When waiting began to count: set when every condition but room was met.
+    eligible_s: float = 0.0
+    #: Not before this time: begin time or retry backoff.
+    not_before_s: float = 0.0
+    #: Retries already used; a requeue by a person starts again from zero.
+    retries_used: int = 0
+    requeues: int = 0
+    preempted: bool = False
+    #: What to do when the live attempts have gone: set by cancel and requeue.
+    after_stop: str = ""
+    tasks: list[Task] = []
+    outcome: Outcome | None = None
+    ended_s: float = 0.0
+    #: The caller's Idempotency-Key, so that a repeated submit finds the first one.
+    key: str = ""
+
+    @property
+    def state(self) -> JobState:
+        if self.outcome is not None:
+            return self.outcome.state
+        live = started = False
+        for task in self.tasks:
+            if task.attempts:
+                attempt = task.attempts[-1]
+                live = live or attempt.phase is not Phase.ENDED
+                started = started or attempt.started_s > 0.0
+        if live:
+            return JobState.RUNNING if started else JobState.SCHEDULED
+        if self.held:
+            return JobState.HELD
+        return JobState.PREEMPTED if self.preempted else JobState.QUEUED
+
+    @property
+    def live_attempts(self) -> list[Attempt]:
+        return [task.attempts[-1] for task in self.tasks if task.attempts and task.attempts[-1].live]
+
+    @property
+    def started_s(self) -> float:
+        """When the latest attempt really started; 0 while none did."""
+        starts = [t.attempts[-1].started_s for t in self.tasks if t.attempts]
+        started = [start for start in starts if start]
+        return min(started) if started else 0.0
+
+    def attempt_uid(self, task: int) -> str:
+        """The uid of the next attempt at a task: unique, and the same in every replay."""
+        number = len(self.tasks[task].attempts) + 1 if self.tasks else 1
+        return f"{self.uid}.{task}.{number}"
+
+
+class Array(msgspec.Struct, omit_defaults=True):
+    """A family of jobs from one submission. Elements become jobs of their own when touched.
+
+    Element at position *p* has job id ``id + 1 + p``; ``waiting`` are the positions that nothing
+    has touched yet, as spans.
+    """
+
+    id: int
+    uid: str
+    spec: JobSpec
+    submitted_s: float
+    runs: tuple[Run, ...]
+    count: int
+    cap: int = 0
+    held: bool = False
+    eligible_s: float = 0.0
+    not_before_s: float = 0.0
+    #: The rows of a sweep, by position: values for ``spec.parameters``.
+    rows: tuple[tuple[str, ...], ...] = ()
+    waiting: list[list[int]] = []
+    #: Positions that were settled before anything touched them, and how.
+    cut: list[list[int]] = []
+    cut_outcome: Outcome | None = None
+    cut_s: float = 0.0
+    key: str = ""
+
+    def element_id(self, position: int) -> int:
+        return self.id + 1 + position
+
+    def position(self, job_id: int) -> int:
+        return job_id - self.id - 1
+
+    def pending(self) -> IndexSet:
+        """A view on ``waiting``: changing it changes the array."""
+        return IndexSet(self.waiting)
+
+    def expand(self, position: int) -> Job:
+        """The job that an untouched element is."""
+        index = index_at(self.runs, position)
+        values = self.rows[position] if self.rows else ()
+        return Job(
+            id=self.element_id(position),
+            uid=f"{self.uid}.{index}",
+            spec=self.spec,
+            submitted_s=self.submitted_s,
+            array_id=self.id,
+            array_index=index,
+            parameters=dict(zip(self.spec.parameters, values, strict=True)),
+            held=self.held,
+            eligible_s=self.eligible_s,
+            not_before_s=self.not_before_s,
+        )

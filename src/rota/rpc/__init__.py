@@ -1,0 +1,1 @@
+"""The wire between controller and agents: messages and how they are framed."""

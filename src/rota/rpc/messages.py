@@ -1,0 +1,175 @@
+"""Every message between controller and agent, as two tagged unions in msgpack.
+
+The agent dials, says ``Hello`` and gets ``Welcome``. Then the controller sends the *complete*
+set of attempts that should live on the node (``Desired`` with ``full``), the agent answers with
+the complete set that does (``Observed`` with ``full``). Later messages are numbered deltas of the
+same two kinds. A number that is not the next one ends the session: the agent dials again and
+both start over from full sets. Messages of an earlier session are ignored by their ``session``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from rota.core.node import ForeignUse, NodeSpec
+from rota.core.states import Cause
+
+#: Raised when either side could misread the other.
+PROTOCOL = 1
+
+
+class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that an agent needs to start one attempt."""
+
+    uid: str
+    job: int
+    user: str
+    argv: tuple[str, ...]
+    workdir: str
+    #: The job's whole environment, ``ROTA_*`` and device variables included.
+    environment: dict[str, str]
+    #: Path to write to; empty: the agent's own log folder.
+    stdout: str = ""
+    stderr: str = ""
+    #: A script is stored by the agent and its path put before ``argv``.
+    script: bytes = b""
+    stdin: bytes = b""
+    umask: int = 0o022
+    ulimits: dict[str, int] = {}
+    cpus: tuple[int, ...] = ()
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    grace_s: float = 30.0
+
+
+class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One attempt that the controller counts as live.
+
+    ``started`` says that its start was already reported: if the agent does not know it then, it
+    is missing and must not be started again. ``stop`` asks for TERM, the grace, KILL.
+    """
+
+    uid: str
+    launch: Launch | None = None
+    started: bool = False
+    stop: Cause | None = None
+
+
+class Sighting(StrEnum):
+    """What an agent says of an attempt."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    MISSING = "missing"
+
+
+class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One attempt as the agent sees it. An end is repeated until the controller forgets it."""
+
+    uid: str
+    sighting: Sighting
+    pid: int = 0
+    started_s: float = 0.0
+    ended_s: float = 0.0
+    exit_code: int | None = None
+    signal: int = 0
+    #: Set by the agent when it knows more than the exit status: out of memory, start failed.
+    cause: Cause | None = None
+    detail: str = ""
+    peak_memory_mib: int = 0
+    cpu_s: float = 0.0
+
+
+class FromAgent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
+    """Base of what agents send."""
+
+
+class Hello(FromAgent, tag="hello"):
+    """First words: who am I, which boot of which installation, what do I have."""
+
+    protocol: int
+    node: NodeSpec
+    incarnation: str
+    boot_id: str
+    version: str
+    pid: int = 0
+
+
+class Observed(FromAgent, tag="observed"):
+    session: int
+    number: int
+    attempts: tuple[Seen, ...]
+    full: bool = False
+
+
+class DeviceUse(FromAgent, tag="device-use"):
+    """Processes outside Rota on the node's devices: sent when it changed."""
+
+    session: int
+    foreign: tuple[ForeignUse, ...]
+
+
+class LogPart(FromAgent, tag="log-part"):
+    """The answer to ``ReadLog``. ``size`` is the file's length when it was read."""
+
+    request: int
+    offset: int
+    body: bytes
+    size: int
+    error: str = ""
+
+
+class ToAgent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
+    """Base of what the controller sends."""
+
+
+class Welcome(ToAgent, tag="welcome"):
+    session: int
+    cluster: str
+
+
+class Refused(ToAgent, tag="refused"):
+    """The session cannot be: wrong protocol, a name in use. Dialling again will not help soon."""
+
+    reason: str
+
+
+class Desired(ToAgent, tag="desired"):
+    """The set of attempts that should live, or what changed in it.
+
+    In a delta ``gone`` lists attempts that are no longer wanted: stop what is alive, forget what
+    has ended. With ``full`` everything that is not in ``attempts`` is gone.
+    """
+
+    session: int
+    number: int
+    attempts: tuple[Wanted, ...]
+    gone: tuple[str, ...] = ()
+    full: bool = False
+
+
+class ReadLog(ToAgent, tag="read-log"):
+    """Read from ``offset`` (negative: from the end, in lines back when ``lines``)."""
+
+    request: int
+    uid: str
+    stream: str
+    offset: int
+    limit: int
+    lines: int = 0
+    #: Where the job asked its output to go; empty: the agent's own log folder.
+    path: str = ""
+
+
+AgentMessage = Hello | Observed | DeviceUse | LogPart
+ControllerMessage = Welcome | Refused | Desired | ReadLog
+
+_encoder = msgspec.msgpack.Encoder()
+_from_agent: msgspec.msgpack.Decoder[AgentMessage] = msgspec.msgpack.Decoder(AgentMessage)
+_to_agent: msgspec.msgpack.Decoder[ControllerMessage] = msgspec.msgpack.Decoder(ControllerMessage)
+
+encode = _encoder.encode
+decode_from_agent = _from_agent.decode
+decode_to_agent = _to_agent.decode

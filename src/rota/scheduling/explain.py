@@ -1,0 +1,167 @@
+"""Why a job waits: the true cause in a few plain lines, made only when somebody asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.core.dependencies import judge, parent_id
+from rota.core.job import Array, Job
+from rota.core.states import ACTIVE, FINAL, Cause, JobState, QueueState
+from rota.core.units import format_duration, format_mib
+from rota.scheduling.fit import Room
+from rota.scheduling.passes import caps_on, requests_of
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+    from rota.core.resources import Request
+
+
+class Explanation(msgspec.Struct):
+    """``reason`` is the one-line form, ``lines`` the whole story, ``help`` what would change it."""
+
+    reason: str
+    lines: list[str]
+    help: list[str]
+
+
+def explain(cluster: Cluster, job_id: int, now_s: float) -> Explanation:
+    """Explain an unfinished job or array; a finished one is the caller's to describe."""
+    job: Job | Array | None = cluster.jobs.get(job_id)
+    if job is None:
+        job = cluster.array_of(job_id) or cluster.arrays.get(job_id)
+    if job is None:
+        ended = cluster.ended.get(job_id)
+        return Explanation(f"it is {ended}", [f"it is {ended}"], [])
+    if isinstance(job, Job) and job.state in ACTIVE:
+        return _of_active(job)
+    return _of_waiting(cluster, job, now_s)
+
+
+def _of_active(job: Job) -> Explanation:
+    attempt = job.live_attempts[0]
+    where = ", ".join(dict.fromkeys(a.allocation.node for a in job.live_attempts))
+    if attempt.stop_cause is not None:
+        reason = f"stopping on {where}: {attempt.stop_cause}"
+        return Explanation(reason, [reason, f"it has {job.spec.grace_s} s to end by itself"], [])
+    verb = "running" if job.state is JobState.RUNNING else "starting"
+    return Explanation(f"{verb} on {where}", [f"it is {verb} on {where}"], [])
+
+
+def _of_waiting(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation:
+    if job.held:
+        return Explanation("held", ["it is held"], [f"release it: rota release {job.id}"])
+    waits = _conditions(cluster, job, now_s)
+    if waits is not None:
+        return waits
+    queue = cluster.queues.get(job.spec.queue)
+    if queue is not None and queue.state is not QueueState.ACTIVE and (
+        queue.state is not QueueState.DRAINING
+    ):
+        reason = f"queue {queue.name} is {queue.state}"
+        return Explanation(reason, [reason], ["an operator can activate the queue"])
+    return _cap(cluster, job) or _room(cluster, job)
+
+
+def _conditions(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation | None:
+    if job.not_before_s > now_s and not job.eligible_s:
+        wait = format_duration(int(job.not_before_s - now_s) + 1)
+        retried = isinstance(job, Job) and job.retries_used
+        why = "next try" if retried else "begin time"
+        return Explanation(f"{why} in {wait}", [f"it waits for its {why}, in {wait}"], [])
+    if job.eligible_s:
+        return None
+    verdict = judge(cluster, job)
+    if verdict.met:
+        return None
+    kinds = {parent_id(cluster, d, job): d.kind for d in job.spec.dependencies}
+    state = verdict.parent_state or "unknown"
+    reason = f"waits for job {verdict.parent} ({state})"
+    line = f"it depends on job {verdict.parent} ({kinds.get(verdict.parent, '')}), which is {state}"
+    aid = []
+    if verdict.never:
+        reason = f"job {verdict.parent} {state}: can never start"
+        aid = [f"change its dependencies (rota update {job.id}) or cancel it"]
+    return Explanation(reason, [line], aid)
+
+
+def _cap(cluster: Cluster, job: Job | Array) -> Explanation | None:
+    lane = cluster.lanes.where.get(job.id)
+    for (kind, name), limit in caps_on(cluster, lane) if lane is not None else ():
+        used = len(cluster.active_in.get((kind, name), ()))
+        if used >= limit:
+            reason = f"{kind} {name} runs {used} of at most {limit}"
+            return Explanation(reason, [f"{reason} jobs at once"], [f"raise the cap of {kind} {name}"])
+    return None
+
+
+def _room(cluster: Cluster, job: Job | Array) -> Explanation:
+    if not cluster.nodes:
+        return Explanation("no node has registered", ["no node has registered yet"],
+                           ["start an agent: rota up, or rota doctor to see what is wrong"])
+    requests = list(dict.fromkeys(requests_of(job.spec.roles)))
+    lines, shorts = [], []
+    for node in sorted(cluster.nodes.values(), key=lambda n: n.name):
+        if not node.takes_work:
+            state = "drained" if node.drained else str(node.state)
+            note = f" ({node.note})" if node.note else ""
+            lines.append(f"node {node.name} is {state}{note}")
+            continue
+        room = Room.now(node)
+        short = next((s for r in requests if (s := room.shortage(r))), "")
+        if short:
+            shorts.append(short)
+            lines.append(f"node {node.name}: {_shortage(room, requests[0], short)}")
+        elif job.spec.task_count > 1:
+            lines.append(f"node {node.name} has room for some of its {job.spec.task_count} tasks")
+        else:
+            lines.append(f"node {node.name} has room: it starts with the next pass")
+    reason = f"not enough free {shorts[0]}" if shorts else lines[0]
+    ahead = _ahead(cluster, job)
+    if ahead:
+        lines.append(f"{ahead} waiting jobs are ahead of it")
+    return Explanation(reason, lines, _advice(cluster, shorts))
+
+
+def _shortage(room: Room, request: Request, short: str) -> str:
+    if short == "cpus":
+        return (f"needs {request.cpu_milli / 1000:g} CPUs, {room.cpu_milli / 1000:g} of "
+                f"{room.node.spec.cpu_milli / 1000:g} free")
+    if short == "memory":
+        return (f"needs {format_mib(request.memory_mib)} of memory, "
+                f"{format_mib(room.memory_mib)} of {format_mib(room.node.spec.memory_mib)} free")
+    if short == "disk":
+        return f"needs {format_mib(request.disk_mib)} of disk, {format_mib(room.disk_mib)} free"
+    free = sum(device.offers(request) for device in room.devices.values())
+    kind = f"{request.device_type} {request.device}".strip()
+    text = f"needs {request.device_count} x {kind}, {free} of {len(room.devices)} free for it"
+    foreign = sum(bool(device.foreign_pids) for device in room.devices.values())
+    return text + (f"; {foreign} in use by processes outside Rota" if foreign else "")
+
+
+def _ahead(cluster: Cluster, job: Job | Array) -> int:
+    place = (-job.spec.priority, job.id)
+    return sum(
+        1
+        for lane in cluster.lanes.lanes.values()
+        for other in lane.members.values()
+        if other < place
+    )
+
+
+def _advice(cluster: Cluster, shorts: list[str]) -> list[str]:
+    if not shorts:
+        return ["bring a node back: rota nodes, rota doctor"]
+    running = [cluster.jobs[i] for i in cluster.by_state[JobState.RUNNING]]
+    ends = [j.started_s + j.spec.time_limit_s for j in running if j.spec.time_limit_s]
+    aid = [f"ask for fewer {shorts[0]}" if shorts[0] != "memory" else "ask for less memory"]
+    if ends:
+        aid.append(f"wait: the first running job with a limit ends by {min(ends):.0f} at the latest")
+    return aid
+
+
+def describe_end(state: JobState, cause: Cause, detail: str) -> str:
+    """One line for a finished job: its state and first cause."""
+    assert state in FINAL
+    return f"{state}: {detail}" if detail else f"{state} ({cause})"
