@@ -1,0 +1,212 @@
+"""Changing jobs that exist: cancel, hold, release, requeue, update. Checks who may."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.controller import lifecycle
+from rota.controller.commands import (
+    Cancel,
+    Changed,
+    Hold,
+    Refusal,
+    Release,
+    Requeue,
+    Select,
+    Update,
+)
+from rota.controller.submit import refuse_escalation, refuse_impossible
+from rota.core import events as ev
+from rota.core.dependencies import refuse_cycle, refuse_unknown
+from rota.core.errors import Conflict, Forbidden, NotFound, Rejected
+from rota.core.job import Array, Job, JobSpec, Outcome
+from rota.core.states import ACTIVE, WAITING, Cause, JobState
+from rota.core.tenant import Access, Actor
+
+if TYPE_CHECKING:
+    from rota.controller.scribe import Scribe
+    from rota.core.cluster import Cluster
+
+#: What may be changed while a job holds room.
+RUNNING_FIELDS = frozenset({"time_limit_s", "priority", "grace_s", "labels", "name", "retries"})
+
+
+def may_change(actor: Actor, owner: str) -> bool:
+    if actor.access in (Access.ADMIN, Access.OPERATOR):
+        return True
+    return actor.access is Access.USER and actor.user == owner
+
+
+def change_selected(scribe: Scribe, command: Select) -> Changed:
+    """Carry out one of the commands on several jobs; each job succeeds or is refused by itself."""
+    changed: list[int] = []
+    refused: list[Refusal] = []
+    ids = command.ids if command.ids else _ids_of(scribe.cluster, command)
+    for item in ids:
+        try:
+            changed.extend(_change_one(scribe, command, item))
+        except Rejected as error:
+            refused.append(Refusal(item, error.detail))
+    return Changed(tuple(changed), tuple(refused))
+
+
+def _ids_of(cluster: Cluster, command: Select) -> tuple[int, ...]:
+    user = command.of_user
+    if user not in ("", command.actor.user) and command.actor.access in (
+        Access.USER,
+        Access.VIEWER,
+    ):
+        raise Forbidden(f"user: {command.actor.user} may not change the jobs of others")
+    items: list[Job | Array] = [a for a in cluster.arrays.values() if a.waiting]
+    items += cluster.jobs.values()
+    ids = [item.id for item in items if user == "*" or item.spec.user == user]
+    if isinstance(command, Release):
+        ids = [i for i in ids if (cluster.jobs.get(i) or cluster.arrays[i]).held]
+    return tuple(sorted(ids))
+
+
+def _change_one(scribe: Scribe, command: Select, item: int) -> list[int]:
+    cluster = scribe.cluster
+    array = cluster.arrays.get(item)
+    if array is not None:
+        _refuse_stranger(command.actor, array.spec.user, item)
+        return _change_array(scribe, command, array)
+    job = own_job(scribe, command.actor, item)
+    if isinstance(command, Cancel):
+        cancel_job(scribe, job, f"by {command.actor.user}")
+    elif isinstance(command, Hold):
+        _hold_job(scribe, job)
+    elif isinstance(command, Release):
+        _release_job(scribe, job)
+    elif isinstance(command, Requeue):
+        _requeue_job(scribe, job, command.hold)
+    return [item]
+
+
+def own_job(scribe: Scribe, actor: Actor, item: int) -> Job:
+    """The unfinished job with this id, taken out of its array if need be, if the actor may."""
+    cluster = scribe.cluster
+    array = cluster.array_of(item)
+    if array is not None:
+        _refuse_stranger(actor, array.spec.user, item)
+        scribe.emit(ev.ElementExpanded(array=array.id, position=array.position(item)))
+    job = cluster.jobs.get(item)
+    if job is None:
+        ended = cluster.ended.get(item)
+        if ended is not None:
+            raise Conflict(f"job {item} is {ended} already", field="id", value=item)
+        raise NotFound(f"there is no job {item}", field="id", value=item)
+    _refuse_stranger(actor, job.spec.user, item)
+    return job
+
+
+def _refuse_stranger(actor: Actor, owner: str, item: int) -> None:
+    if not may_change(actor, owner):
+        raise Forbidden(f"job {item} belongs to {owner}; {actor.user} may not change it",
+                        field="id", value=item)
+
+
+def _change_array(scribe: Scribe, command: Select, array: Array) -> list[int]:
+    touched = sorted(scribe.cluster.unfinished_elements.get(array.id, ()))
+    if not touched and not array.waiting:
+        raise Conflict(f"array {array.id} has ended already", field="id", value=array.id)
+    if array.waiting:
+        if isinstance(command, Cancel):
+            detail = f"by {command.actor.user}"
+            lifecycle.cut_array(
+                scribe, array, Outcome(JobState.CANCELLED, Cause.CANCELLED, detail)
+            )
+        elif isinstance(command, Hold):
+            scribe.emit(ev.ArrayChanged(array=array.id, held=True, eligible=False))
+        elif isinstance(command, Release):
+            scribe.emit(ev.ArrayChanged(array=array.id, held=False))
+            lifecycle.consider(scribe, array.id)
+    changed = [array.id]
+    for job_id in touched:
+        job = scribe.cluster.jobs.get(job_id)
+        if job is not None and _concerns(command, job):
+            changed.extend(_change_one(scribe, command, job_id))
+    return changed
+
+
+def _concerns(command: Select, job: Job) -> bool:
+    """Whether a command on the whole array says anything about this element of it."""
+    if isinstance(command, Hold):
+        return job.state in WAITING and not job.held
+    if isinstance(command, Release):
+        return job.held
+    if isinstance(command, Requeue):
+        return job.state in ACTIVE
+    return True
+
+
+def cancel_job(scribe: Scribe, job: Job, detail: str) -> None:
+    if job.state in ACTIVE:
+        if job.after_stop:
+            scribe.emit(ev.StopPlanned(job=job.id, then=""))
+        lifecycle.stop_attempts(scribe, job, Cause.CANCELLED, detail)
+        return
+    lifecycle.settle(scribe, job, Outcome(JobState.CANCELLED, Cause.CANCELLED, detail))
+
+
+def _hold_job(scribe: Scribe, job: Job) -> None:
+    if job.state not in WAITING:
+        raise Conflict(f"job {job.id} is {job.state}; only a waiting job can be held (requeue it "
+                       "with --hold to stop it first)", field="id", value=job.id)
+    if not job.held:
+        scribe.emit(ev.JobHeld(job=job.id))
+
+
+def _release_job(scribe: Scribe, job: Job) -> None:
+    if not job.held:
+        raise Conflict(f"job {job.id} is not held", field="id", value=job.id)
+    scribe.emit(ev.JobReleased(job=job.id))
+    lifecycle.consider(scribe, job.id)
+
+
+def _requeue_job(scribe: Scribe, job: Job, hold: bool) -> None:
+    if job.state not in ACTIVE:
+        raise Conflict(f"job {job.id} is {job.state}; only a running job can be requeued",
+                       field="id", value=job.id)
+    if any(attempt.stop_cause is Cause.CANCELLED for attempt in job.live_attempts):
+        raise Conflict(f"job {job.id} is being cancelled", field="id", value=job.id)
+    scribe.emit(ev.StopPlanned(job=job.id, then="hold" if hold else "requeue"))
+    lifecycle.stop_attempts(scribe, job, Cause.REQUEUED, "")
+
+
+def update(scribe: Scribe, command: Update) -> Changed:
+    """Replace parts of a spec. For an array: of its untouched elements."""
+    cluster = scribe.cluster
+    array = cluster.arrays.get(command.job)
+    if array is not None:
+        _refuse_stranger(command.actor, array.spec.user, array.id)
+        spec = _new_spec(cluster, array.spec, command, array.id)
+        scribe.emit(ev.ArrayChanged(array=array.id, spec=spec, cap=command.array_cap))
+        return Changed((array.id,))
+    job = own_job(scribe, command.actor, command.job)
+    asked = set(command.changes)
+    if job.state in ACTIVE and (not asked <= RUNNING_FIELDS or command.dependencies is not None):
+        raise Conflict(
+            f"job {job.id} is {job.state}: of a running job only "
+            f"{', '.join(sorted(RUNNING_FIELDS))} can be changed", field="id", value=job.id)
+    scribe.emit(
+        ev.JobUpdated(job=job.id, spec=_new_spec(cluster, job.spec, command, job.id)))
+    lifecycle.consider(scribe, job.id)
+    return Changed((job.id,))
+
+
+def _new_spec(cluster: Cluster, old: JobSpec, command: Update, item: int) -> JobSpec:
+    spec: JobSpec = msgspec.structs.replace(old, **command.changes)
+    if spec.priority != old.priority:
+        refuse_escalation(command.actor, spec.priority)
+    if command.dependencies is not None:
+        refuse_unknown(cluster, command.dependencies)
+        refuse_cycle(cluster, item, command.dependencies)
+        spec = msgspec.structs.replace(spec, dependencies=command.dependencies)
+    if spec.queue not in cluster.queues:
+        raise Rejected.bad("queue", spec.queue, "known queues: " + ", ".join(cluster.queues))
+    if spec.roles != old.roles and not spec.scheduling_timeout_s:
+        refuse_impossible(cluster, spec)
+    return spec

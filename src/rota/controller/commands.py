@@ -1,0 +1,126 @@
+"""What a caller may ask. Each command is a value; ``perform`` turns it into events or refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rota.core.indices import Run
+from rota.core.job import Dependency, JobSpec
+from rota.core.tenant import Actor, Group, Project, Queue, Token
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """One job or array, checked for form. The spec's user is the actor, whatever was asked."""
+
+    spec: JobSpec
+    blobs: dict[str, bytes] = {}
+    held: bool = False
+    runs: tuple[Run, ...] = ()
+    cap: int = 0
+    rows: tuple[tuple[str, ...], ...] = ()
+    #: Sets the cap of ``spec.group``; None leaves it as it is.
+    group_cap: int | None = None
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all commands: who asks."""
+
+    actor: Actor
+
+
+class Submit(Command):
+    """All of them or none. ``key`` makes it safe to repeat."""
+
+    submissions: tuple[Submission, ...]
+    key: str = ""
+
+
+class Select(Command):
+    """Base of commands on several jobs. Array ids stand for all their elements."""
+
+    ids: tuple[int, ...] = ()
+    #: Instead of ids: every unfinished job of this user (``*``: of everybody).
+    of_user: str = ""
+
+
+class Cancel(Select):
+    """End jobs, waiting or running."""
+
+
+class Hold(Select):
+    """Keep waiting jobs from starting."""
+
+
+class Release(Select):
+    """Let held jobs go."""
+
+
+class Requeue(Select):
+    """Stop running jobs and put them back in their place."""
+
+    hold: bool = False
+
+
+class Update(Command):
+    """Change a waiting job; of a running one only what does not concern its room."""
+
+    job: int
+    changes: dict[str, Any]
+    dependencies: tuple[Dependency, ...] | None = None
+    array_cap: int | None = None
+
+
+class SetQueue(Command):
+    queue: Queue
+
+
+class RemoveQueue(Command):
+    queue: str
+
+
+class SetGroup(Command):
+    group: Group
+
+
+class SetProject(Command):
+    project: Project
+
+
+class DrainNode(Command):
+    node: str
+    drained: bool
+    note: str = ""
+
+
+class RemoveNode(Command):
+    node: str
+
+
+class MakeToken(Command):
+    token: Token
+
+
+class RevokeToken(Command):
+    token: str
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """The answer to a submit: first id of each submission, and whether it is a repeat."""
+
+    ids: tuple[int, ...]
+    uids: tuple[str, ...] = ()
+    repeated: bool = False
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    id: int
+    reason: str
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """The answer to a command on several jobs."""
+
+    changed: tuple[int, ...] = ()
+    refused: tuple[Refusal, ...] = ()

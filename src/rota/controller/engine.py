@@ -1,0 +1,280 @@
+"""The controller without its I/O: messages in, one tick, a batch to commit and orders out.
+
+The live host (``loop.py``) and the worlds of the tests drive this same class. A tick changes the
+state in memory and returns what must be committed; nothing of it may be seen outside before the
+commit has succeeded. When a commit fails the state is rebuilt from the store.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota.controller import commands as cmd
+from rota.controller import site
+from rota.controller.change import change_selected, update
+from rota.controller.launch import wanted
+from rota.controller.observe import observe
+from rota.controller.scribe import Scribe
+from rota.controller.sessions import Session, Sessions
+from rota.controller.submit import submit
+from rota.controller.timers import fire_due
+from rota.core import events as ev
+from rota.core.errors import Rejected, RotaError
+from rota.core.states import NodeState
+from rota.rpc.messages import (
+    AgentMessage,
+    ControllerMessage,
+    Desired,
+    DeviceUse,
+    Hello,
+    Observed,
+    Refused,
+    Wanted,
+    Welcome,
+)
+from rota.scheduling.passes import run_pass
+from rota.store.api import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rota.core.cluster import Cluster, Dirty
+
+#: Starts decided in one tick: a cold start of a deep queue is spread over several ticks.
+STARTS_PER_TICK = 256
+
+
+class FromLink(msgspec.Struct, frozen=True):
+    """A message of an agent, or (None) the end of its connection."""
+
+    link: int
+    message: AgentMessage | None
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A command of a caller; ``ticket`` finds the way back."""
+
+    ticket: int
+    command: cmd.Command
+
+
+class Tick(msgspec.Struct):
+    """The result of a tick: what to commit first, and what to do after that."""
+
+    batch: Batch
+    answers: list[tuple[int, Any]]
+    to_agents: list[tuple[int, ControllerMessage]]
+    #: Links to close once their messages are sent.
+    hang_up: list[int]
+    #: There is more to do right away.
+    again: bool = False
+
+
+class Controller:
+    """Owns a Cluster and the sessions of its agents."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        next_seq: int,
+        *,
+        new_uid: Callable[[], str],
+        new_session: Callable[[], int],
+        read_blob: Callable[[str], bytes | None],
+    ) -> None:
+        self.cluster = cluster
+        self.next_seq = next_seq
+        self.sessions = Sessions()
+        self._restarted = True
+        self._greeted: list[Session] = []
+        self._new_uid = new_uid
+        self._new_session = new_session
+        self._read_blob = read_blob
+
+    def tick(self, now_s: float, inbox: Iterable[FromLink | Asked]) -> Tick:
+        """One turn: drain, timers, schedule, and hand back what must be committed."""
+        scribe = Scribe(self.cluster, now_s, self.next_seq)
+        tick = Tick(Batch(), [], [], [])
+        if self._restarted:
+            self._forget_connections(scribe)
+        for item in inbox:
+            if isinstance(item, Asked):
+                tick.answers.append((item.ticket, self._answer(scribe, item.command)))
+            else:
+                self._hear(scribe, tick, item)
+        scribe.actor = "rota"
+        fire_due(scribe)
+        tick.again = self._schedule(scribe)
+        self.next_seq = scribe.next_seq
+        self._order(scribe, tick)
+        tick.batch = _batch(self.cluster, self.cluster.take_dirty(), scribe.recorded)
+        return tick
+
+    def next_due_s(self) -> float | None:
+        """When a timer wants the next tick, if nothing else happens before."""
+        return self.cluster.timers[0].at_s if self.cluster.timers else None
+
+    def _forget_connections(self, scribe: Scribe) -> None:
+        """After a restart no node is up before its agent has said hello again."""
+        self._restarted = False
+        for node in list(self.cluster.nodes.values()):
+            if node.state is NodeState.UP:
+                scribe.emit(ev.NodeSilent(node=node.name, note="waiting for its agent"))
+
+    def _answer(self, scribe: Scribe, command: cmd.Command) -> object:
+        scribe.actor = command.actor.user
+        try:
+            return self._perform(scribe, command)
+        except RotaError as error:
+            return error
+
+    def _perform(self, scribe: Scribe, command: cmd.Command) -> object:
+        if isinstance(command, cmd.Submit):
+            return submit(scribe, command, self._new_uid)
+        if isinstance(command, cmd.Select):
+            return change_selected(scribe, command)
+        if isinstance(command, cmd.Update):
+            return update(scribe, command)
+        return site.perform(scribe, command)
+
+    def _hear(self, scribe: Scribe, tick: Tick, item: FromLink) -> None:
+        scribe.actor = "agent"
+        message, session = item.message, self.sessions.by_link.get(item.link)
+        if message is None:
+            self._hung_up(scribe, item.link, "its agent is not connected")
+        elif isinstance(message, Hello):
+            self._hello(scribe, tick, item.link, message)
+        elif session is None:
+            tick.hang_up.append(item.link)
+        elif isinstance(message, Observed):
+            self._observed(scribe, tick, session, message)
+        elif isinstance(message, DeviceUse) and message.session == session.id:
+            scribe.emit(ev.DevicesSeen(node=session.node, foreign=message.foreign))
+
+    def _hung_up(self, scribe: Scribe, link: int, note: str) -> None:
+        session = self.sessions.close(link)
+        if session is not None:
+            scribe.emit(ev.NodeSilent(node=session.node, note=note))
+
+    def _hello(self, scribe: Scribe, tick: Tick, link: int, hello: Hello) -> None:
+        try:
+            replaced = self.sessions.refuse_or_replace(hello, self.cluster)
+        except Rejected as error:
+            tick.to_agents.append((link, Refused(error.detail)))
+            tick.hang_up.append(link)
+            return
+        if replaced is not None:
+            self.sessions.close(replaced)
+            tick.hang_up.append(replaced)
+        session = Session(link, self._new_session(), hello)
+        self.sessions.open(session)
+        known = self.cluster.nodes.get(hello.node.name)
+        if known is None or (known.spec, known.incarnation, known.boot_id, known.state) != (
+            hello.node,
+            hello.incarnation,
+            hello.boot_id,
+            NodeState.UP,
+        ):
+            scribe.emit(
+                ev.NodeRegistered(
+                    spec=hello.node, incarnation=hello.incarnation, boot_id=hello.boot_id
+                )
+            )
+        tick.to_agents.append((link, Welcome(session.id, self.cluster.cluster_id)))
+        self._greeted.append(session)
+
+    def _full(self, session: Session) -> Desired:
+        """Everything that should live on the node, as of now."""
+        live = self.cluster.nodes[session.node].live
+        return session.desired([self._wanted(uid) for uid in live], full=True)
+
+    def _wanted(self, uid: str) -> Wanted:
+        job_id, task = self.cluster.live[uid]
+        return wanted(self.cluster, self.cluster.jobs[job_id], task, self._blob)
+
+    def _blob(self, digest: str) -> bytes:
+        """A blob of this very tick is not in the store yet."""
+        body = self.cluster.dirty.blobs.get(digest)
+        return body if body is not None else self._read_blob(digest) or b""
+
+    def _observed(self, scribe: Scribe, tick: Tick, session: Session, message: Observed) -> None:
+        if not session.accepts(message):
+            self._hung_up(scribe, session.link, "its agent skipped a message")
+            tick.hang_up.append(session.link)
+            return
+        strangers = [
+            seen.uid for seen in message.attempts if not observe(scribe, session.node, seen)
+        ]
+        if strangers:
+            tick.to_agents.append((session.link, session.desired([], strangers)))
+
+    def _schedule(self, scribe: Scribe) -> bool:
+        starts = run_pass(self.cluster, STARTS_PER_TICK)
+        for start in starts:
+            if start.array:
+                array = self.cluster.arrays[start.array]
+                position = array.position(start.job)
+                scribe.emit(ev.ElementExpanded(array=array.id, position=position))
+            job = self.cluster.jobs[start.job]
+            for task, allocation in enumerate(start.allocations):
+                node = self.cluster.nodes[allocation.node]
+                scribe.emit(
+                    ev.AttemptPlaced(
+                        job=job.id,
+                        task=task,
+                        uid=job.attempt_uid(task),
+                        allocation=allocation,
+                        incarnation=f"{node.incarnation}/{node.boot_id}",
+                    )
+                )
+        return len(starts) == STARTS_PER_TICK
+
+    def _order(self, scribe: Scribe, tick: Tick) -> None:
+        """Tell each connected agent what this tick changed in its set."""
+        fresh: dict[str, dict[str, None]] = {}
+        gone: dict[str, list[str]] = {}
+        for record in scribe.recorded:
+            event = record.event
+            if isinstance(event, ev.AttemptPlaced):
+                fresh.setdefault(event.allocation.node, {})[event.uid] = None
+            elif isinstance(event, ev.AttemptStopAsked) and event.uid in self.cluster.live:
+                allocation = self.cluster.jobs[event.job].tasks[event.task].attempts[-1].allocation
+                fresh.setdefault(allocation.node, {})[event.uid] = None
+            elif isinstance(event, ev.AttemptEnded):
+                gone.setdefault(_node_of(self.cluster, event), []).append(event.uid)
+        greeted, self._greeted = self._greeted, []
+        for session in greeted:
+            if self.sessions.by_link.get(session.link) is session:
+                tick.to_agents.append((session.link, self._full(session)))
+        for node in dict.fromkeys([*fresh, *gone]):
+            told = self.sessions.by_node.get(node)
+            if told is None or told in greeted:
+                continue
+            live = [uid for uid in fresh.get(node, ()) if uid in self.cluster.live]
+            message = told.desired([self._wanted(u) for u in live], gone.get(node))
+            tick.to_agents.append((told.link, message))
+
+
+def _node_of(cluster: Cluster, event: ev.AttemptEnded) -> str:
+    job = cluster.jobs.get(event.job) or cluster.dirty.jobs[event.job]
+    for attempt in reversed(job.tasks[event.task].attempts):
+        if attempt.uid == event.uid:
+            return attempt.allocation.node
+    raise AssertionError(f"attempt {event.uid} ended and is not on record")
+
+
+def _batch(cluster: Cluster, dirty: Dirty, recorded: list[ev.Recorded]) -> Batch:
+    return Batch(
+        events=recorded,
+        jobs=list(dirty.jobs.values()),
+        arrays=list(dirty.arrays.values()),
+        blobs=dirty.blobs,
+        nodes={name: cluster.nodes.get(name) for name in dirty.nodes},
+        queues={name: cluster.queues.get(name) for name in dirty.queues},
+        groups={name: cluster.groups.get(name) for name in dirty.groups},
+        projects={name: cluster.projects.get(name) for name in dirty.projects},
+        reservations={key: cluster.reservations.get(key) for key in dirty.reservations},
+        tokens={key: cluster.tokens.get(key) for key in dirty.tokens},
+    )

@@ -1,0 +1,87 @@
+"""Connections of agents: how a message reaches one, and how a question to one gets its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING
+
+from rota.core.errors import Unavailable
+from rota.rpc.messages import ControllerMessage, LogPart, ReadLog, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.rpc.messages import AgentMessage
+
+#: An agent that does not answer a question in this time is treated as absent.
+ANSWER_S = 10.0
+
+
+class Link:
+    """One open connection; ``outbox`` is drained by whoever owns the socket, None ends it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.outbox: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+
+class Links:
+    """All open connections."""
+
+    def __init__(self, put: Callable[[int, AgentMessage | None], None]) -> None:
+        self._put = put
+        self._numbers = itertools.count(1)
+        self._links: dict[int, Link] = {}
+        self._questions: dict[int, asyncio.Future[LogPart]] = {}
+
+    def open(self) -> Link:
+        link = Link(next(self._numbers))
+        self._links[link.number] = link
+        return link
+
+    def heard(self, link: Link, message: AgentMessage) -> None:
+        """Answers go to who asked; everything else concerns the state and goes to the inbox."""
+        if isinstance(message, LogPart):
+            question = self._questions.pop(message.request, None)
+            if question is not None and not question.done():
+                question.set_result(message)
+            return
+        self._put(link.number, message)
+
+    def closed(self, link: Link) -> None:
+        if self._links.pop(link.number, None) is not None:
+            self._put(link.number, None)
+
+    def send(self, number: int, message: ControllerMessage) -> None:
+        link = self._links.get(number)
+        if link is not None:
+            link.outbox.put_nowait(encode(message))
+
+    def hang_up(self, number: int) -> None:
+        link = self._links.get(number)
+        if link is not None:
+            link.outbox.put_nowait(None)
+
+    def hang_up_all(self) -> None:
+        for number in list(self._links):
+            self.hang_up(number)
+
+    async def read_log(
+        self, number: int, *, uid: str, stream: str, offset: int, limit: int,
+        lines: int = 0, path: str = "",
+    ) -> LogPart:
+        """Ask an agent for a piece of a log."""
+        if number not in self._links:
+            raise Unavailable("the node's agent is not connected, its logs cannot be read now")
+        request = next(self._numbers)
+        question: asyncio.Future[LogPart] = asyncio.get_running_loop().create_future()
+        self._questions[request] = question
+        self.send(number, ReadLog(request, uid, stream, offset, limit, lines, path))
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await question
+        except TimeoutError:
+            raise Unavailable("the node's agent did not answer in time") from None
+        finally:
+            self._questions.pop(request, None)

@@ -1,0 +1,217 @@
+"""The live host: an inbox, the wall clock, one commit per tick, and who waits for what.
+
+One task owns the state. Everybody else puts a message in the inbox and awaits the answer. A
+message wakes the loop; between messages and timers it sleeps and costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from rota.controller.commands import Submit
+from rota.controller.engine import Asked, Controller, FromLink, Tick
+from rota.controller.links import Links
+from rota.controller.recover import recover
+from rota.controller.watch import Watch
+from rota.core.errors import RotaError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.controller.commands import Command
+    from rota.core.cluster import Cluster
+    from rota.rpc.messages import AgentMessage
+    from rota.store.api import Store
+    from rota.store.writer import Writer
+
+log = logging.getLogger("rota.controller")
+
+#: Blobs (environments, scripts) kept at hand for launches.
+BLOBS_KEPT = 256
+#: How long the loop waits before it tries again after a failed commit.
+RETRY_S = 1.0
+
+
+class Clock:
+    """Wall time that does not jump: the wall clock at start plus what really elapsed since."""
+
+    def __init__(self) -> None:
+        self._offset_s = time.time() - time.monotonic()
+
+    def now_s(self) -> float:
+        return time.monotonic() + self._offset_s
+
+
+class Host:
+    """Runs a Controller in an asyncio loop over a store."""
+
+    def __init__(self, store: Store, writer: Writer, *, inbox_size: int = 10_000) -> None:
+        self.store = store
+        self.clock = Clock()
+        self.watch = Watch()
+        self.links = Links(self.put)
+        self.started_s = self.clock.now_s()
+        self.inbox_size = inbox_size
+        self._writer = writer
+        self._blobs: dict[str, bytes] = {}
+        self._inbox: deque[tuple[int, FromLink | Asked]] = deque()
+        self._load = 0
+        self._tickets = itertools.count(1)
+        self._callers: dict[int, asyncio.Future[Any]] = {}
+        self._wake = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._controller = self._load_controller()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The live state, to read. It may be one commit ahead of the disk."""
+        return self._controller.cluster
+
+    @property
+    def sessions(self) -> Any:
+        return self._controller.sessions
+
+    def _load_controller(self) -> Controller:
+        snapshot = self.store.load()
+        return Controller(
+            recover(snapshot),
+            snapshot.next_seq,
+            new_uid=lambda: secrets.token_hex(16),
+            new_session=lambda: secrets.randbits(52) + 1,
+            read_blob=self._blob,
+        )
+
+    async def ask(self, command: Command) -> Any:
+        """Hand in a command and await its answer, which is on disk by then."""
+        weight = len(command.submissions) if isinstance(command, Submit) else 1
+        if self._stopping:
+            raise Unavailable("rota is stopping; try again when it is up")
+        if self._inbox and self._load + weight > self.inbox_size:
+            raise Unavailable(
+                f"the inbox is full ({self.inbox_size} requests wait); nothing was changed, try "
+                "again shortly"
+            )
+        ticket = next(self._tickets)
+        caller: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._callers[ticket] = caller
+        self._load += weight
+        self._inbox.append((weight, Asked(ticket, command)))
+        self._wake.set()
+        answer = await caller
+        if isinstance(answer, RotaError):
+            raise answer
+        return answer
+
+    def put(self, link: int, message: AgentMessage | None) -> None:
+        """What an agent said; never refused, because an agent cannot say it to anybody else."""
+        self._inbox.append((0, FromLink(link, message)))
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Tick until stopped. Always ticks once at the start, to settle what was due meanwhile."""
+        self._wake.set()
+        while not self._stopping or self._inbox:
+            await self._wake.wait()
+            self._wake.clear()
+            items = [item for _, item in self._inbox]
+            self._inbox.clear()
+            self._load = 0
+            await self._turn(items)
+        self._cancel_alarm()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+
+    async def _turn(self, items: list[FromLink | Asked]) -> None:
+        try:
+            tick = self._controller.tick(self.clock.now_s(), items)
+            if tick.batch.events:
+                await self._writer.commit(tick.batch)
+        except Exception as error:
+            await self._start_over(items, error)
+            return
+        self._act(tick)
+        self._set_alarm(tick.again)
+
+    def _act(self, tick: Tick) -> None:
+        """After the commit, and only then: answers, news, orders."""
+        for ticket, answer in tick.answers:
+            self._reply(ticket, answer)
+        for link, message in tick.to_agents:
+            self.links.send(link, message)
+        for link in tick.hang_up:
+            self.links.hang_up(link)
+        for digest, body in tick.batch.blobs.items():
+            self._keep_blob(digest, body)
+        self.watch.publish(tick.batch.events)
+
+    def _reply(self, ticket: int, answer: object) -> None:
+        caller = self._callers.pop(ticket, None)
+        if caller is not None and not caller.done():
+            caller.set_result(answer)
+
+    async def _start_over(self, items: list[FromLink | Asked], error: Exception) -> None:
+        """The tick did not reach the disk: nothing of it happened. Rebuild from what did.
+
+        Agents are asked to dial again; they repeat in full what was lost of their reports.
+        """
+        known = isinstance(error, RotaError)
+        log.error("tick dropped: %s", error, exc_info=None if known else error)
+        refusal = error if known else Unavailable(f"internal error, nothing was changed: {error}")
+        for item in items:
+            if isinstance(item, Asked):
+                self._reply(item.ticket, refusal)
+        self.links.hang_up_all()
+        while True:
+            try:
+                self._controller = self._load_controller()
+                break
+            except RotaError as again:
+                log.error("cannot read the state: %s", again)
+                await asyncio.sleep(RETRY_S)
+        self._set_alarm(again=False, at_most_s=RETRY_S)
+
+    def _set_alarm(self, again: bool, at_most_s: float | None = None) -> None:
+        self._cancel_alarm()
+        if again:
+            self._wake.set()
+            return
+        due_s = self._controller.next_due_s()
+        wait_s = at_most_s if due_s is None else max(0.0, due_s - self.clock.now_s())
+        if wait_s is not None:
+            wait_s = wait_s if at_most_s is None else min(wait_s, at_most_s)
+            self._alarm = asyncio.get_running_loop().call_later(wait_s, self._wake.set)
+
+    def _cancel_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _blob(self, digest: str) -> bytes | None:
+        body = self._blobs.get(digest)
+        if body is None:
+            body = self.store.blob(digest)
+            if body is not None:
+                self._keep_blob(digest, body)
+        return body
+
+    def _keep_blob(self, digest: str, body: bytes) -> None:
+        self._blobs[digest] = body
+        while len(self._blobs) > BLOBS_KEPT:
+            self._blobs.pop(next(iter(self._blobs)))
+
+    def knows_blob(self, digest: str) -> bool:
+        """Whether a blob is on disk for certain, so that a submit need not store it again."""
+        return digest in self._blobs
+
+    async def read(self, question: Callable[[Store], Any]) -> Any:
+        """Ask the store something without holding up the loop."""
+        return await asyncio.to_thread(question, self.store)

@@ -1,0 +1,39 @@
+"""State from the store at start: the rows of everything alive become a Cluster again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.apply_jobs import add_array, add_job
+from rota.core.cluster import Cluster
+
+if TYPE_CHECKING:
+    from rota.store.api import Snapshot
+
+
+def recover(snapshot: Snapshot) -> Cluster:
+    """The Cluster as of the last commit. Order matters: nodes before the jobs that hold room."""
+    cluster = Cluster(snapshot.cluster_id)
+    cluster.next_id = snapshot.next_id
+    for node in snapshot.nodes:
+        node.live = {}
+        cluster.nodes[node.name] = node
+    cluster.queues |= {queue.name: queue for queue in snapshot.queues}
+    cluster.groups = {group.name: group for group in snapshot.groups}
+    cluster.projects = {project.name: project for project in snapshot.projects}
+    cluster.reservations = {r.id: r for r in snapshot.reservations}
+    cluster.tokens = {token.id: token for token in snapshot.tokens}
+    cluster.keys = {(user, key): first for user, key, first in snapshot.keys}
+    for job_id, state in snapshot.outcomes:
+        cluster.ended.put(job_id, state)
+    for array in sorted(snapshot.arrays, key=lambda a: a.id):
+        for first, last in array.cut:
+            assert array.cut_outcome is not None
+            cluster.ended.put_span(
+                array.element_id(first), array.element_id(last), array.cut_outcome.state
+            )
+        add_array(cluster, array)
+    for job in sorted(snapshot.jobs, key=lambda j: j.id):
+        if job.outcome is None:
+            add_job(cluster, job)
+    return cluster

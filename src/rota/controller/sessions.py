@@ -1,0 +1,79 @@
+"""Agents as the controller sees them: who is connected, and what each one was told.
+
+A session lives as long as one connection. Both directions are numbered; a gap ends the session,
+and the next one starts from complete sets, so a lost, repeated or late message changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.errors import Rejected
+from rota.rpc.messages import PROTOCOL, Desired, Hello, Observed, Wanted
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+
+
+class Session:
+    """One connection of one agent."""
+
+    __slots__ = ("_next_in", "_next_out", "id", "incarnation", "link", "node", "pid")
+
+    def __init__(self, link: int, session_id: int, hello: Hello) -> None:
+        self.link = link
+        self.id = session_id
+        self.node = hello.node.name
+        self.incarnation = hello.incarnation
+        self.pid = hello.pid
+        self._next_in = 1
+        self._next_out = 1
+
+    def accepts(self, message: Observed) -> bool:
+        """Whether this is the next message of this very session."""
+        if message.session != self.id or message.number != self._next_in:
+            return False
+        self._next_in += 1
+        return True
+
+    def desired(
+        self, attempts: list[Wanted], gone: list[str] | None = None, *, full: bool = False
+    ) -> Desired:
+        number = self._next_out
+        self._next_out += 1
+        return Desired(self.id, number, tuple(attempts), tuple(gone or ()), full)
+
+
+class Sessions:
+    """The agents that are connected now."""
+
+    def __init__(self) -> None:
+        self.by_link: dict[int, Session] = {}
+        self.by_node: dict[str, Session] = {}
+
+    def refuse_or_replace(self, hello: Hello, cluster: Cluster) -> int | None:
+        """The link that this hello takes the place of, if any; ``Rejected`` when it must not."""
+        if hello.protocol != PROTOCOL:
+            raise Rejected(
+                f"this controller speaks protocol {PROTOCOL}, the agent {hello.protocol}: "
+                "install the same version of rota on both"
+            )
+        old = self.by_node.get(hello.node.name)
+        if old is None:
+            return None
+        if old.incarnation != hello.incarnation:
+            raise Rejected(
+                f"node name {hello.node.name} is in use by another agent: give this one another "
+                "name, or stop the other"
+            )
+        return old.link
+
+    def open(self, session: Session) -> None:
+        self.by_link[session.link] = session
+        self.by_node[session.node] = session
+
+    def close(self, link: int) -> Session | None:
+        session = self.by_link.pop(link, None)
+        if session is not None and self.by_node.get(session.node) is session:
+            del self.by_node[session.node]
+        return session

@@ -1,0 +1,173 @@
+"""Submitting: every check first, then the events, so that a batch is taken whole or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.controller import lifecycle
+from rota.controller.commands import Submission, Submit, Submitted
+from rota.core import events as ev
+from rota.core.dependencies import refuse_unknown
+from rota.core.errors import Conflict, Forbidden, Rejected
+from rota.core.states import QueueState
+from rota.core.tenant import Access, Actor, Group
+from rota.scheduling.fit import Room, place
+from rota.scheduling.passes import requests_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.controller.scribe import Scribe
+    from rota.core.cluster import Cluster
+    from rota.core.job import JobSpec
+
+#: The highest priority that somebody without an operator's role may ask for: ``high``.
+USER_PRIORITY_MAX = 75
+
+
+def submit(scribe: Scribe, command: Submit, new_uid: Callable[[], str]) -> Submitted:
+    """Take a batch, or raise ``Rejected`` with nothing changed."""
+    cluster, actor = scribe.cluster, command.actor
+    if actor.access is Access.VIEWER:
+        raise Forbidden(f"{actor.user} is a viewer and may not submit jobs")
+    if command.key and (first := cluster.keys.get((actor.user, command.key))) is not None:
+        ids = _ids_from(first, command.submissions)
+        return Submitted(ids, repeated=True)
+    for number, submission in enumerate(command.submissions):
+        _check(cluster, submission, actor, number if len(command.submissions) > 1 else None)
+    ids_uids = [
+        _take(scribe, submission, new_uid(), command.key if number == 0 else "")
+        for number, submission in enumerate(command.submissions)
+    ]
+    return Submitted(tuple(i for i, _ in ids_uids), tuple(u for _, u in ids_uids))
+
+
+def _ids_from(first: int, submissions: tuple[Submission, ...]) -> tuple[int, ...]:
+    """Ids of one batch are consecutive blocks, so the first id gives the others."""
+    ids: list[int] = []
+    for submission in submissions:
+        ids.append(first)
+        first += 1 + sum(map(len, submission.runs))
+    return tuple(ids)
+
+
+def _check(cluster: Cluster, submission: Submission, actor: Actor, number: int | None) -> None:
+    try:
+        refuse_escalation(actor, submission.spec.priority)
+        _check_one(cluster, submission)
+    except Rejected as error:
+        if number is not None:
+            error.field = f"jobs[{number}].{error.field}"
+            error.detail = f"jobs[{number}].{error.detail}"
+            error.args = (error.detail,)
+        raise
+
+
+def _check_one(cluster: Cluster, submission: Submission) -> None:
+    spec = submission.spec
+    queue = cluster.queues.get(spec.queue)
+    if queue is None:
+        raise Rejected.bad("queue", spec.queue, "known queues: " + ", ".join(sorted(cluster.queues)))
+    if queue.state in (QueueState.DRAINING, QueueState.CLOSED):
+        raise Conflict(f"queue: {spec.queue} is {queue.state} and takes no jobs", field="queue",
+                       value=spec.queue, allowed="an active or paused queue")
+    group = cluster.groups.get(spec.group)
+    if group is not None and group.owner != spec.user:
+        raise Forbidden(f"group: {spec.group} belongs to {group.owner}", field="group",
+                        value=spec.group, allowed="a group of your own")
+    refuse_unknown(cluster, spec.dependencies)
+    if not spec.scheduling_timeout_s:
+        refuse_impossible(cluster, spec)
+
+
+def refuse_escalation(actor: Actor, priority: int) -> None:
+    """The top of the scale is for operators, so that nobody can jump everybody's queue."""
+    if actor.access is Access.USER and priority > USER_PRIORITY_MAX:
+        raise Forbidden(
+            f"priority: {priority} is for operators; a user may ask for 0 to {USER_PRIORITY_MAX}",
+            field="priority", value=priority, allowed=f"0 to {USER_PRIORITY_MAX}")
+
+
+def refuse_impossible(cluster: Cluster, spec: JobSpec) -> None:
+    """A job that no node could run even when empty is refused, naming the dimension.
+
+    Without any node on record (the agent has not reported yet) nothing can be said, and a job
+    with a scheduling timeout may wait for a node that does not exist yet.
+    """
+    if not cluster.nodes:
+        return
+    nodes = sorted(cluster.nodes.values(), key=lambda node: node.name)
+    requests = requests_of(spec.roles)
+    for request in dict.fromkeys(requests):
+        shorts = [Room.empty(node).shortage(request) for node in nodes]
+        if all(shorts):
+            _refuse(shorts[0], spec, nodes_have(cluster, shorts[0]))
+    if len(requests) > 1 and isinstance(place(requests, [Room.empty(n) for n in nodes]), str):
+        raise Rejected.bad(
+            "tasks", len(requests), "this many tasks of this size fit on no set of nodes here"
+        )
+
+
+def _refuse(dimension: str, spec: JobSpec, have: str) -> None:
+    request = spec.request
+    field, value = {
+        "cpus": ("cpus", f"{request.cpu_milli / 1000:g}"),
+        "memory": ("memory", f"{request.memory_mib} MiB"),
+        "disk": ("disk", f"{request.disk_mib} MiB"),
+    }.get(dimension, (dimension.replace(" ", "_"), _device_words(request)))
+    raise Rejected.bad(f"resources.{field}", value, f"no node can ever give that: {have}")
+
+
+def _device_words(request: object) -> str:
+    count = getattr(request, "device_count", 0)
+    kind = getattr(request, "device_type", "") or getattr(request, "device", "")
+    memory = getattr(request, "device_memory_mib", 0)
+    return f"{count} x {kind}" + (f" of {memory} MiB" if memory else "")
+
+
+def nodes_have(cluster: Cluster, dimension: str) -> str:
+    """What the largest node has in a dimension, in words."""
+    nodes = cluster.nodes.values()
+    if dimension == "cpus":
+        return f"the largest has {max(n.spec.cpu_milli for n in nodes) / 1000:g} CPUs"
+    if dimension == "memory":
+        return f"the largest has {max(n.spec.memory_mib for n in nodes)} MiB of memory"
+    if dimension == "disk":
+        return f"the largest has {max(n.spec.disk_mib for n in nodes)} MiB of disk"
+    models = sorted({d.model or d.kind for n in nodes for d in n.spec.devices})
+    most = max(len(n.spec.devices) for n in nodes)
+    return f"a node has at most {most} devices" + (f" ({', '.join(models)})" if models else "")
+
+
+def _take(scribe: Scribe, submission: Submission, uid: str, key: str) -> tuple[int, str]:
+    cluster, spec = scribe.cluster, submission.spec
+    for digest, body in submission.blobs.items():
+        scribe.emit(ev.BlobStored(digest=digest, body=body))
+    if spec.group and (submission.group_cap is not None or spec.group not in cluster.groups):
+        cap = submission.group_cap or 0
+        scribe.emit(ev.GroupSet(group=Group(spec.group, spec.user, cap)))
+    not_before_s = spec.begin_s if spec.begin_s > scribe.now_s else 0.0
+    eligible = not submission.held and not not_before_s and not spec.dependencies
+    item = cluster.next_id
+    if submission.runs:
+        scribe.emit(ev.ArraySubmitted(
+            array=item, uid=uid, spec=spec, runs=submission.runs,
+            count=sum(map(len, submission.runs)), cap=submission.cap, rows=submission.rows,
+            held=submission.held, eligible=eligible, not_before_s=not_before_s, key=key))
+        _expand_tied(scribe, item, spec)
+    else:
+        scribe.emit(ev.JobSubmitted(
+            job=item, uid=uid, spec=spec, held=submission.held, eligible=eligible,
+            not_before_s=not_before_s, key=key))
+    if not eligible:
+        lifecycle.consider(scribe, item)
+    return item, uid
+
+
+def _expand_tied(scribe: Scribe, array_id: int, spec: JobSpec) -> None:
+    """Elements that wait for elements of another array wait one by one."""
+    if any(dependency.element for dependency in spec.dependencies):
+        array = scribe.cluster.arrays[array_id]
+        for position in range(array.count):
+            scribe.emit(ev.ElementExpanded(array=array_id, position=position))
+            lifecycle.consider(scribe, array.element_id(position))

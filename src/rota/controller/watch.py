@@ -1,0 +1,81 @@
+"""Who waits for news: subscribers to the event stream, and callers who wait for jobs to end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rota.core import events as ev
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rota.core.events import Recorded
+
+#: A subscriber that falls this far behind is dropped; it reads the log from where it was.
+BACKLOG_MAX = 10_000
+
+
+class Subscription:
+    """Committed events from now on. ``lost`` is set when the reader was too slow."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[Recorded] = asyncio.Queue(BACKLOG_MAX)
+        self.lost = False
+
+
+class Watch:
+    """Publishes what was committed."""
+
+    def __init__(self) -> None:
+        self._subscriptions: set[Subscription] = set()
+        self._waiters: dict[int, set[asyncio.Event]] = {}
+
+    def subscribe(self) -> Subscription:
+        subscription = Subscription()
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        self._subscriptions.discard(subscription)
+
+    def publish(self, records: Sequence[Recorded]) -> None:
+        if self._waiters:
+            self._wake_waiters(records)
+        for subscription in list(self._subscriptions):
+            try:
+                for record in records:
+                    subscription.queue.put_nowait(record)
+            except asyncio.QueueFull:
+                subscription.lost = True
+                self._subscriptions.discard(subscription)
+
+    def _wake_waiters(self, records: Sequence[Recorded]) -> None:
+        for record in records:
+            event = record.event
+            if isinstance(event, ev.JobSettled):
+                self._wake(event.job)
+            elif isinstance(event, ev.ArrayCancelled):
+                for item in list(self._waiters):
+                    self._wake(item)
+
+    def _wake(self, item: int) -> None:
+        for waiter in self._waiters.get(item, ()):
+            waiter.set()
+
+    async def settled(self, ids: Iterable[int], timeout_s: float) -> None:
+        """Return when one of the jobs was settled, or after the timeout. May wake for nothing."""
+        ids = list(ids)
+        bell = asyncio.Event()
+        for item in ids:
+            self._waiters.setdefault(item, set()).add(bell)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await bell.wait()
+        except TimeoutError:
+            return
+        finally:
+            for item in ids:
+                self._waiters[item].discard(bell)
+                if not self._waiters[item]:
+                    del self._waiters[item]

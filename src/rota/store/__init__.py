@@ -1,0 +1,1 @@
+"""Durable state: one transaction per tick, on SQLite or PostgreSQL."""

@@ -1,0 +1,121 @@
+"""What the controller needs of a store, and the in-memory one that tests and worlds use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from rota.core.events import ElementExpanded, Recorded
+from rota.core.job import Array, Job
+from rota.core.node import Node
+from rota.core.states import JobState
+from rota.core.tenant import Group, Project, Queue, Reservation, Token
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+
+class Batch(msgspec.Struct):
+    """All that one tick changed: its events and the rows they touched, in full.
+
+    A row that is None was removed. Committed as one transaction or not at all.
+    """
+
+    events: list[Recorded] = []
+    jobs: list[Job] = []
+    arrays: list[Array] = []
+    blobs: dict[str, bytes] = {}
+    nodes: dict[str, Node | None] = {}
+    queues: dict[str, Queue | None] = {}
+    groups: dict[str, Group | None] = {}
+    projects: dict[str, Project | None] = {}
+    reservations: dict[int, Reservation | None] = {}
+    tokens: dict[str, Token | None] = {}
+
+
+class Snapshot(msgspec.Struct):
+    """What a controller loads at start: everything alive, and how everything else ended."""
+
+    cluster_id: str
+    next_id: int = 1
+    next_seq: int = 1
+    #: Unfinished jobs. Finished ones that a repeated Idempotency-Key asks for: ``Store.job``.
+    jobs: list[Job] = []
+    #: Arrays with elements that have no row of their own, waiting or cut.
+    arrays: list[Array] = []
+    #: Final state of every finished job that has a row: (id, state).
+    outcomes: list[tuple[int, JobState]] = []
+    #: (user, key, first id) of the submits of the 24 h before the newest event, by id.
+    keys: list[tuple[str, str, int]] = []
+    nodes: list[Node] = []
+    queues: list[Queue] = []
+    groups: list[Group] = []
+    projects: list[Project] = []
+    reservations: list[Reservation] = []
+    tokens: list[Token] = []
+
+
+class JobFilter(msgspec.Struct, frozen=True):
+    """Which jobs a listing wants. Empty fields do not filter."""
+
+    states: tuple[JobState, ...] = ()
+    user: str = ""
+    project: str = ""
+    queue: str = ""
+    name: str = ""
+    array: int = 0
+    ids: tuple[int, ...] = ()
+
+
+class Store(Protocol):
+    """Durable state. One thread writes; reads may come from any thread."""
+
+    def load(self) -> Snapshot: ...
+
+    def commit(self, batch: Batch) -> None:
+        """All or nothing, on disk when it returns. Raises ``Unavailable`` when it cannot.
+
+        After ``driver.OutcomeUnknown`` (a server went away in the middle) the caller must load
+        again; after any other exception nothing was changed.
+        """
+
+    def blob(self, digest: str) -> bytes | None: ...
+
+    def job(self, job_id: int) -> Job | None: ...
+
+    def job_by_uid(self, uid: str) -> Job | None: ...
+
+    def array(self, array_id: int) -> Array | None: ...
+
+    def list_jobs(
+        self, wanted: JobFilter, *, after: int = 0, limit: int = 100, newest_first: bool = False
+    ) -> list[Job]:
+        """Jobs that have rows, by id, beyond ``after`` (0: from the start, or from the newest)."""
+
+    def count_states(self) -> dict[JobState, int]: ...
+
+    def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]: ...
+
+    def all_events(self) -> Iterator[Recorded]: ...
+
+    def prune(self, before_s: float, *, limit: int = 500, keep: Collection[int] = ()) -> int:
+        """Drop up to ``limit`` finished jobs that ended before a time, with their events.
+
+        Ids in ``keep`` (parents that waiting jobs ask about) stay, as does everything that is
+        unfinished or that a repeated key may still find. Returns how many rows went: call it
+        again, in the thread that commits, until that is 0.
+        """
+
+    def tidy(self) -> None:
+        """Work that can wait for an idle moment. In the thread that commits."""
+
+    def close(self) -> None: ...
+
+
+def job_ids_of(event: object) -> Sequence[int]:
+    """The job (or array) that an event is about, for the index of the log: none, or one."""
+    if isinstance(event, ElementExpanded):
+        return (event.array + 1 + event.position,)
+    job = getattr(event, "job", None) or getattr(event, "array", None)
+    return (job,) if isinstance(job, int) else ()

@@ -1,0 +1,1 @@
+"""Builders and stories for tests: public, and used by our own tests."""
