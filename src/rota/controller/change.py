@@ -17,7 +17,13 @@ from rota.controller.commands import (
     Select,
     Update,
 )
-from rota.controller.submit import refuse_escalation, refuse_impossible
+from rota.controller.submit import (
+    refuse_escalation,
+    refuse_group,
+    refuse_impossible,
+    refuse_nameless_share,
+    refuse_queue,
+)
 from rota.core import events as ev
 from rota.core.dependencies import refuse_cycle, refuse_unknown
 from rota.core.errors import Conflict, Forbidden, NotFound, Rejected
@@ -41,12 +47,20 @@ def may_change(actor: Actor, owner: str) -> bool:
 
 def change_selected(scribe: Scribe, command: Select) -> Changed:
     """Carry out one of the commands on several jobs; each job succeeds or is refused by itself."""
-    changed: list[int] = []
+    cluster = scribe.cluster
+    changed: dict[int, None] = {}
     refused: list[Refusal] = []
-    ids = command.ids if command.ids else _ids_of(scribe.cluster, command)
+    ids = command.ids if command.ids else _ids_of(cluster, command)
+    ended_before = {item for item in ids if cluster.ended.get(item) is not None}
     for item in ids:
+        if item in changed:
+            continue
+        if isinstance(command, Cancel) and item not in ended_before and cluster.ended.get(item):
+            # It waited for a job of the same command, whose end was its own.
+            changed[item] = None
+            continue
         try:
-            changed.extend(_change_one(scribe, command, item))
+            changed.update(dict.fromkeys(_change_one(scribe, command, item)))
         except Rejected as error:
             refused.append(Refusal(item, error.detail))
     return Changed(tuple(changed), tuple(refused))
@@ -59,12 +73,16 @@ def _ids_of(cluster: Cluster, command: Select) -> tuple[int, ...]:
         Access.VIEWER,
     ):
         raise Forbidden(f"user: {command.actor.user} may not change the jobs of others")
-    items: list[Job | Array] = [a for a in cluster.arrays.values() if a.waiting]
-    items += cluster.jobs.values()
-    ids = [item.id for item in items if user == "*" or item.spec.user == user]
-    if isinstance(command, Release):
-        ids = [i for i in ids if (cluster.jobs.get(i) or cluster.arrays[i]).held]
-    return tuple(sorted(ids))
+    items: list[Job | Array] = [
+        a for a in cluster.arrays.values() if a.waiting and (a.held or _concerns_waiting(command))
+    ]
+    items += [job for job in cluster.jobs.values() if _concerns(command, job)]
+    return tuple(sorted(item.id for item in items if user == "*" or item.spec.user == user))
+
+
+def _concerns_waiting(command: Select) -> bool:
+    """Whether a command says anything about elements that wait and are not held."""
+    return not isinstance(command, Release | Requeue)
 
 
 def _change_one(scribe: Scribe, command: Select, item: int) -> list[int]:
@@ -104,8 +122,9 @@ def own_job(scribe: Scribe, actor: Actor, item: int) -> Job:
 
 def _refuse_stranger(actor: Actor, owner: str, item: int) -> None:
     if not may_change(actor, owner):
-        raise Forbidden(f"job {item} belongs to {owner}; {actor.user} may not change it",
-                        field="id", value=item)
+        raise Forbidden(
+            f"job {item} belongs to {owner}; {actor.user} may not change it", field="id", value=item
+        )
 
 
 def _change_array(scribe: Scribe, command: Select, array: Array) -> list[int]:
@@ -115,9 +134,7 @@ def _change_array(scribe: Scribe, command: Select, array: Array) -> list[int]:
     if array.waiting:
         if isinstance(command, Cancel):
             detail = f"by {command.actor.user}"
-            lifecycle.cut_array(
-                scribe, array, Outcome(JobState.CANCELLED, Cause.CANCELLED, detail)
-            )
+            lifecycle.cut_array(scribe, array, Outcome(JobState.CANCELLED, Cause.CANCELLED, detail))
         elif isinstance(command, Hold):
             scribe.emit(ev.ArrayChanged(array=array.id, held=True, eligible=False))
         elif isinstance(command, Release):
@@ -144,8 +161,9 @@ def _concerns(command: Select, job: Job) -> bool:
 
 def cancel_job(scribe: Scribe, job: Job, detail: str) -> None:
     if job.state in ACTIVE:
-        if job.after_stop:
-            scribe.emit(ev.StopPlanned(job=job.id, then=""))
+        if any(attempt.stop_cause is not None or not attempt.live for attempt in job.round):
+            # It is on its way out for another cause, and must not come back from there.
+            scribe.emit(ev.StopPlanned(job=job.id, then="cancel"))
         lifecycle.stop_attempts(scribe, job, Cause.CANCELLED, detail)
         return
     lifecycle.settle(scribe, job, Outcome(JobState.CANCELLED, Cause.CANCELLED, detail))
@@ -153,8 +171,12 @@ def cancel_job(scribe: Scribe, job: Job, detail: str) -> None:
 
 def _hold_job(scribe: Scribe, job: Job) -> None:
     if job.state not in WAITING:
-        raise Conflict(f"job {job.id} is {job.state}; only a waiting job can be held (requeue it "
-                       "with --hold to stop it first)", field="id", value=job.id)
+        raise Conflict(
+            f"job {job.id} is {job.state}; only a waiting job can be held (requeue it "
+            "with --hold to stop it first)",
+            field="id",
+            value=job.id,
+        )
     if not job.held:
         scribe.emit(ev.JobHeld(job=job.id))
 
@@ -168,9 +190,13 @@ def _release_job(scribe: Scribe, job: Job) -> None:
 
 def _requeue_job(scribe: Scribe, job: Job, hold: bool) -> None:
     if job.state not in ACTIVE:
-        raise Conflict(f"job {job.id} is {job.state}; only a running job can be requeued",
-                       field="id", value=job.id)
-    if any(attempt.stop_cause is Cause.CANCELLED for attempt in job.live_attempts):
+        raise Conflict(
+            f"job {job.id} is {job.state}; only a running job can be requeued",
+            field="id",
+            value=job.id,
+        )
+    cancelled = any(attempt.stop_cause is Cause.CANCELLED for attempt in job.live_attempts)
+    if cancelled or job.after_stop == "cancel":
         raise Conflict(f"job {job.id} is being cancelled", field="id", value=job.id)
     scribe.emit(ev.StopPlanned(job=job.id, then="hold" if hold else "requeue"))
     lifecycle.stop_attempts(scribe, job, Cause.REQUEUED, "")
@@ -184,15 +210,18 @@ def update(scribe: Scribe, command: Update) -> Changed:
         _refuse_stranger(command.actor, array.spec.user, array.id)
         spec = _new_spec(cluster, array.spec, command, array.id)
         scribe.emit(ev.ArrayChanged(array=array.id, spec=spec, cap=command.array_cap))
+        lifecycle.consider(scribe, array.id)
         return Changed((array.id,))
     job = own_job(scribe, command.actor, command.job)
     asked = set(command.changes)
     if job.state in ACTIVE and (not asked <= RUNNING_FIELDS or command.dependencies is not None):
         raise Conflict(
             f"job {job.id} is {job.state}: of a running job only "
-            f"{', '.join(sorted(RUNNING_FIELDS))} can be changed", field="id", value=job.id)
-    scribe.emit(
-        ev.JobUpdated(job=job.id, spec=_new_spec(cluster, job.spec, command, job.id)))
+            f"{', '.join(sorted(RUNNING_FIELDS))} can be changed",
+            field="id",
+            value=job.id,
+        )
+    scribe.emit(ev.JobUpdated(job=job.id, spec=_new_spec(cluster, job.spec, command, job.id)))
     lifecycle.consider(scribe, job.id)
     return Changed((job.id,))
 
@@ -205,8 +234,12 @@ def _new_spec(cluster: Cluster, old: JobSpec, command: Update, item: int) -> Job
         refuse_unknown(cluster, command.dependencies)
         refuse_cycle(cluster, item, command.dependencies)
         spec = msgspec.structs.replace(spec, dependencies=command.dependencies)
-    if spec.queue not in cluster.queues:
-        raise Rejected.bad("queue", spec.queue, "known queues: " + ", ".join(cluster.queues))
-    if spec.roles != old.roles and not spec.scheduling_timeout_s:
-        refuse_impossible(cluster, spec)
+    if spec.queue != old.queue:
+        refuse_queue(cluster, spec)
+    if spec.group != old.group:
+        refuse_group(cluster, spec)
+    if spec.roles != old.roles:
+        refuse_nameless_share(spec)
+        if not spec.scheduling_timeout_s:
+            refuse_impossible(cluster, spec)
     return spec

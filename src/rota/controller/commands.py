@@ -30,14 +30,14 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     actor: Actor
 
 
-class Submit(Command):
+class Submit(Command, frozen=True, kw_only=True):
     """All of them or none. ``key`` makes it safe to repeat."""
 
     submissions: tuple[Submission, ...]
     key: str = ""
 
 
-class Select(Command):
+class Select(Command, frozen=True, kw_only=True):
     """Base of commands on several jobs. Array ids stand for all their elements."""
 
     ids: tuple[int, ...] = ()
@@ -45,25 +45,25 @@ class Select(Command):
     of_user: str = ""
 
 
-class Cancel(Select):
+class Cancel(Select, frozen=True, kw_only=True):
     """End jobs, waiting or running."""
 
 
-class Hold(Select):
+class Hold(Select, frozen=True, kw_only=True):
     """Keep waiting jobs from starting."""
 
 
-class Release(Select):
+class Release(Select, frozen=True, kw_only=True):
     """Let held jobs go."""
 
 
-class Requeue(Select):
+class Requeue(Select, frozen=True, kw_only=True):
     """Stop running jobs and put them back in their place."""
 
     hold: bool = False
 
 
-class Update(Command):
+class Update(Command, frozen=True, kw_only=True):
     """Change a waiting job; of a running one only what does not concern its room."""
 
     job: int
@@ -72,37 +72,37 @@ class Update(Command):
     array_cap: int | None = None
 
 
-class SetQueue(Command):
+class SetQueue(Command, frozen=True, kw_only=True):
     queue: Queue
 
 
-class RemoveQueue(Command):
+class RemoveQueue(Command, frozen=True, kw_only=True):
     queue: str
 
 
-class SetGroup(Command):
+class SetGroup(Command, frozen=True, kw_only=True):
     group: Group
 
 
-class SetProject(Command):
+class SetProject(Command, frozen=True, kw_only=True):
     project: Project
 
 
-class DrainNode(Command):
+class DrainNode(Command, frozen=True, kw_only=True):
     node: str
     drained: bool
     note: str = ""
 
 
-class RemoveNode(Command):
+class RemoveNode(Command, frozen=True, kw_only=True):
     node: str
 
 
-class MakeToken(Command):
+class MakeToken(Command, frozen=True, kw_only=True):
     token: Token
 
 
-class RevokeToken(Command):
+class RevokeToken(Command, frozen=True, kw_only=True):
     token: str
 
 

@@ -19,9 +19,7 @@ _environment: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(
 encode_environment = msgspec.msgpack.Encoder(order="sorted").encode
 
 
-def wanted(
-    cluster: Cluster, job: Job, task: int, read_blob: Callable[[str], bytes]
-) -> Wanted:
+def wanted(cluster: Cluster, job: Job, task: int, read_blob: Callable[[str], bytes]) -> Wanted:
     """The order for one live attempt. Without a launch when it must not be started (again)."""
     attempt = job.tasks[task].attempts[-1]
     node = cluster.nodes[attempt.allocation.node]
@@ -101,15 +99,13 @@ def _replace_marks(pattern: str, values: Mapping[str, str]) -> str:
 def _variables(cluster: Cluster, job: Job, task: int, attempt: Attempt) -> dict[str, str]:
     held, spec = attempt.allocation, job.spec
     cpus = max(1, held.cpu_milli // 1000)
-    nodes = ",".join(
-        dict.fromkeys(t.attempts[-1].allocation.node for t in job.tasks if t.attempts)
-    )
+    nodes = ",".join(dict.fromkeys(attempt.allocation.node for attempt in job.round))
     name = fill_in(spec.name, job)
     variables = {
         "ROTA_JOB_ID": str(job.id),
         "ROTA_JOB_NAME": name,
         "ROTA_TASK_INDEX": str(task),
-        "ROTA_NUM_TASKS": str(len(job.tasks)),
+        "ROTA_NUM_TASKS": str(spec.task_count),
         "ROTA_ATTEMPT": str(attempt.number),
         "ROTA_ATTEMPT_UID": attempt.uid,
         "ROTA_NODELIST": nodes,
@@ -121,7 +117,7 @@ def _variables(cluster: Cluster, job: Job, task: int, attempt: Attempt) -> dict[
         "SLURM_JOBID": str(job.id),
         "SLURM_JOB_NAME": name,
         "SLURM_PROCID": str(task),
-        "SLURM_NTASKS": str(len(job.tasks)),
+        "SLURM_NTASKS": str(spec.task_count),
         "SLURM_CPUS_PER_TASK": str(cpus),
         "SLURM_JOB_NODELIST": nodes,
         "SLURM_SUBMIT_DIR": spec.workdir,

@@ -68,8 +68,15 @@ class Links:
             self.hang_up(number)
 
     async def read_log(
-        self, number: int, *, uid: str, stream: str, offset: int, limit: int,
-        lines: int = 0, path: str = "",
+        self,
+        number: int,
+        *,
+        uid: str,
+        stream: str,
+        offset: int,
+        limit: int,
+        lines: int = 0,
+        path: str = "",
     ) -> LogPart:
         """Ask an agent for a piece of a log."""
         if number not in self._links:

@@ -12,23 +12,26 @@ import logging
 import secrets
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rota.controller.commands import Submit
 from rota.controller.engine import Asked, Controller, FromLink, Tick
 from rota.controller.links import Links
 from rota.controller.recover import recover
 from rota.controller.watch import Watch
-from rota.core.errors import RotaError, Unavailable
+from rota.core.errors import Busy, RotaError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.controller.commands import Command
+    from rota.controller.sessions import Sessions
     from rota.core.cluster import Cluster
     from rota.rpc.messages import AgentMessage
     from rota.store.api import Store
     from rota.store.writer import Writer
+
+Answer = TypeVar("Answer")
 
 log = logging.getLogger("rota.controller")
 
@@ -75,7 +78,8 @@ class Host:
         return self._controller.cluster
 
     @property
-    def sessions(self) -> Any:
+    def sessions(self) -> Sessions:
+        """Which agents are connected."""
         return self._controller.sessions
 
     def _load_controller(self) -> Controller:
@@ -88,13 +92,13 @@ class Host:
             read_blob=self._blob,
         )
 
-    async def ask(self, command: Command) -> Any:
+    async def ask(self, command: Command) -> Any:  # noqa: ANN401 - each has its own answer
         """Hand in a command and await its answer, which is on disk by then."""
         weight = len(command.submissions) if isinstance(command, Submit) else 1
         if self._stopping:
             raise Unavailable("rota is stopping; try again when it is up")
         if self._inbox and self._load + weight > self.inbox_size:
-            raise Unavailable(
+            raise Busy(
                 f"the inbox is full ({self.inbox_size} requests wait); nothing was changed, try "
                 "again shortly"
             )
@@ -212,6 +216,6 @@ class Host:
         """Whether a blob is on disk for certain, so that a submit need not store it again."""
         return digest in self._blobs
 
-    async def read(self, question: Callable[[Store], Any]) -> Any:
+    async def read(self, question: Callable[[Store], Answer]) -> Answer:
         """Ask the store something without holding up the loop."""
         return await asyncio.to_thread(question, self.store)

@@ -36,9 +36,7 @@ def _running(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) 
         return
     started_s = _sane(seen.started_s, attempt.placed_s, scribe.now_s)
     scribe.emit(
-        ev.AttemptStarted(
-            job=job.id, task=task, uid=attempt.uid, pid=seen.pid, started_s=started_s
-        )
+        ev.AttemptStarted(job=job.id, task=task, uid=attempt.uid, pid=seen.pid, started_s=started_s)
     )
     lifecycle.start_seen(scribe, job)
 

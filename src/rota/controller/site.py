@@ -12,6 +12,7 @@ from rota.core.tenant import Access, Actor, Group
 
 if TYPE_CHECKING:
     from rota.controller.scribe import Scribe
+    from rota.core.job import Array, Job
 
 
 def perform(scribe: Scribe, command: cmd.Command) -> object:
@@ -44,8 +45,9 @@ def _require(actor: Actor, *accesses: Access) -> None:
 def _set_group(scribe: Scribe, command: cmd.SetGroup) -> object:
     known = scribe.cluster.groups.get(command.group.name)
     if known is None:
-        raise NotFound(f"there is no group {command.group.name}", field="group",
-                       value=command.group.name)
+        raise NotFound(
+            f"there is no group {command.group.name}", field="group", value=command.group.name
+        )
     if known.owner != command.actor.user:
         _require(command.actor, Access.ADMIN, Access.OPERATOR)
     group = Group(known.name, known.owner, command.group.max_concurrent)
@@ -57,8 +59,9 @@ def _remove_queue(scribe: Scribe, name: str) -> object:
     cluster = scribe.cluster
     if name not in cluster.queues:
         raise NotFound(f"there is no queue {name}", field="queue", value=name)
-    waiting = [item for item in (*cluster.jobs.values(), *cluster.arrays.values())
-               if item.spec.queue == name and cluster.state_of(item.id) is not None]
+    items: list[Job | Array] = [*cluster.jobs.values()]
+    items += [array for array in cluster.arrays.values() if array.waiting]
+    waiting = [item for item in items if item.spec.queue == name]
     if waiting or name == "default":
         raise Conflict(f"queue {name} is the default or still has jobs", field="queue", value=name)
     scribe.emit(ev.QueueRemoved(queue=name))
@@ -70,13 +73,12 @@ def _node(scribe: Scribe, command: cmd.DrainNode | cmd.RemoveNode) -> object:
     if node is None:
         raise NotFound(f"there is no node {command.node}", field="node", value=command.node)
     if isinstance(command, cmd.DrainNode):
-        scribe.emit(
-            ev.NodeDrained(node=command.node, drained=command.drained, note=command.note)
-        )
+        scribe.emit(ev.NodeDrained(node=command.node, drained=command.drained, note=command.note))
         return node
     if node.live or node.state is NodeState.UP:
-        raise Conflict(f"node {command.node} is connected or has live work", field="node",
-                       value=command.node)
+        raise Conflict(
+            f"node {command.node} is connected or has live work", field="node", value=command.node
+        )
     scribe.emit(ev.NodeRemoved(node=command.node))
     return node
 

@@ -65,19 +65,50 @@ def _check(cluster: Cluster, submission: Submission, actor: Actor, number: int |
 
 def _check_one(cluster: Cluster, submission: Submission) -> None:
     spec = submission.spec
-    queue = cluster.queues.get(spec.queue)
-    if queue is None:
-        raise Rejected.bad("queue", spec.queue, "known queues: " + ", ".join(sorted(cluster.queues)))
-    if queue.state in (QueueState.DRAINING, QueueState.CLOSED):
-        raise Conflict(f"queue: {spec.queue} is {queue.state} and takes no jobs", field="queue",
-                       value=spec.queue, allowed="an active or paused queue")
-    group = cluster.groups.get(spec.group)
-    if group is not None and group.owner != spec.user:
-        raise Forbidden(f"group: {spec.group} belongs to {group.owner}", field="group",
-                        value=spec.group, allowed="a group of your own")
+    refuse_queue(cluster, spec)
+    refuse_group(cluster, spec)
     refuse_unknown(cluster, spec.dependencies)
+    refuse_nameless_share(spec)
     if not spec.scheduling_timeout_s:
         refuse_impossible(cluster, spec)
+
+
+def refuse_queue(cluster: Cluster, spec: JobSpec) -> None:
+    """A queue must exist and take jobs."""
+    queue = cluster.queues.get(spec.queue)
+    if queue is None:
+        raise Rejected.bad(
+            "queue", spec.queue, "known queues: " + ", ".join(sorted(cluster.queues))
+        )
+    if queue.state in (QueueState.DRAINING, QueueState.CLOSED):
+        raise Conflict(
+            f"queue: {spec.queue} is {queue.state} and takes no jobs",
+            field="queue",
+            value=spec.queue,
+            allowed="an active or paused queue",
+        )
+
+
+def refuse_group(cluster: Cluster, spec: JobSpec) -> None:
+    """A group belongs to the one who made it."""
+    group = cluster.groups.get(spec.group)
+    if group is not None and group.owner != spec.user:
+        raise Forbidden(
+            f"group: {spec.group} belongs to {group.owner}",
+            field="group",
+            value=spec.group,
+            allowed="a group of your own",
+        )
+
+
+def refuse_nameless_share(spec: JobSpec) -> None:
+    """Who shares a device says how much of it: otherwise the sum means nothing."""
+    for role in spec.roles:
+        request = role.request
+        if request.shared and request.device_count and not request.device_memory_mib:
+            raise Rejected.bad(
+                "resources.gpu_memory_mb", 0, "a shared GPU is handed out by memory: name how much"
+            )
 
 
 def refuse_escalation(actor: Actor, priority: int) -> None:
@@ -85,7 +116,10 @@ def refuse_escalation(actor: Actor, priority: int) -> None:
     if actor.access is Access.USER and priority > USER_PRIORITY_MAX:
         raise Forbidden(
             f"priority: {priority} is for operators; a user may ask for 0 to {USER_PRIORITY_MAX}",
-            field="priority", value=priority, allowed=f"0 to {USER_PRIORITY_MAX}")
+            field="priority",
+            value=priority,
+            allowed=f"0 to {USER_PRIORITY_MAX}",
+        )
 
 
 def refuse_impossible(cluster: Cluster, spec: JobSpec) -> None:
@@ -150,15 +184,34 @@ def _take(scribe: Scribe, submission: Submission, uid: str, key: str) -> tuple[i
     eligible = not submission.held and not not_before_s and not spec.dependencies
     item = cluster.next_id
     if submission.runs:
-        scribe.emit(ev.ArraySubmitted(
-            array=item, uid=uid, spec=spec, runs=submission.runs,
-            count=sum(map(len, submission.runs)), cap=submission.cap, rows=submission.rows,
-            held=submission.held, eligible=eligible, not_before_s=not_before_s, key=key))
+        scribe.emit(
+            ev.ArraySubmitted(
+                array=item,
+                uid=uid,
+                spec=spec,
+                runs=submission.runs,
+                count=sum(map(len, submission.runs)),
+                cap=submission.cap,
+                rows=submission.rows,
+                held=submission.held,
+                eligible=eligible,
+                not_before_s=not_before_s,
+                key=key,
+            )
+        )
         _expand_tied(scribe, item, spec)
     else:
-        scribe.emit(ev.JobSubmitted(
-            job=item, uid=uid, spec=spec, held=submission.held, eligible=eligible,
-            not_before_s=not_before_s, key=key))
+        scribe.emit(
+            ev.JobSubmitted(
+                job=item,
+                uid=uid,
+                spec=spec,
+                held=submission.held,
+                eligible=eligible,
+                not_before_s=not_before_s,
+                key=key,
+            )
+        )
     if not eligible:
         lifecycle.consider(scribe, item)
     return item, uid

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rota.core.apply_jobs import JOB_RULES
 from rota.core.apply_site import SITE_RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rota.core.cluster import Cluster
     from rota.core.events import AnyEvent
 
 #: Each rule takes its own kind of event; the key says which.
-_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {**JOB_RULES, **SITE_RULES}
+_RULES = {**JOB_RULES, **SITE_RULES}
 
 
 def apply(cluster: Cluster, event: AnyEvent, at_s: float) -> None:

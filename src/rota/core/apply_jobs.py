@@ -6,7 +6,7 @@ which checks the move against the table, brings the indexes in step and marks th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota.core import events as ev
 from rota.core.dependencies import parent_id
@@ -16,7 +16,10 @@ from rota.core.job import Array, Attempt, Job, Task
 from rota.core.states import JobState, Phase, check_move
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.core.cluster import Cluster
+    from rota.core.job import JobSpec
 
 
 def _changed(cluster: Cluster, job: Job, before: JobState) -> None:
@@ -81,7 +84,7 @@ def add_job(cluster: Cluster, job: Job) -> None:
 
 
 def _link_parents(cluster: Cluster, item: int, job: Job | Array) -> None:
-    if not job.eligible_s:
+    if not job.parents_met:
         for dependency in job.spec.dependencies:
             parent = parent_id(cluster, dependency, job)
             cluster.children.setdefault(parent, {})[item] = None
@@ -160,9 +163,7 @@ def _array_changed_rows(cluster: Cluster, array: Array) -> None:
 def _array_cancelled(cluster: Cluster, event: ev.ArrayCancelled, at_s: float) -> None:
     array = cluster.arrays[event.array]
     for first, last in array.waiting:
-        cluster.ended.put_span(
-            array.element_id(first), array.element_id(last), event.outcome.state
-        )
+        cluster.ended.put_span(array.element_id(first), array.element_id(last), event.outcome.state)
     array.cut, array.waiting = array.waiting, []
     array.cut_outcome, array.cut_s = event.outcome, at_s
     _array_changed_rows(cluster, array)
@@ -172,13 +173,15 @@ def _array_changed(cluster: Cluster, event: ev.ArrayChanged, at_s: float) -> Non
     array = cluster.arrays[event.array]
     _unlink_parents(cluster, array.id, array)
     if event.spec is not None:
-        array.spec = event.spec
+        _replace_spec(array, event.spec)
     if event.cap is not None:
         array.cap = event.cap
     if event.held is not None:
         array.held = event.held
     if event.eligible is not None:
         array.eligible_s = at_s if event.eligible else 0.0
+    if event.eligible:
+        array.not_before_s, array.parents_met = 0.0, True
     _link_parents(cluster, array.id, array)
     _set_timers(cluster, array.id, array)
     cluster.lanes.remove(array.id)
@@ -190,7 +193,7 @@ def _array_changed(cluster: Cluster, event: ev.ArrayChanged, at_s: float) -> Non
 
 def _job_eligible(cluster: Cluster, event: ev.JobEligible, at_s: float) -> None:
     job, before = _job(cluster, event.job)
-    job.eligible_s = at_s
+    job.eligible_s, job.not_before_s, job.parents_met = at_s, 0.0, True
     _unlink_parents(cluster, job.id, job)
     _set_timers(cluster, job.id, job)
     _changed(cluster, job, before)
@@ -213,23 +216,30 @@ def _job_updated(cluster: Cluster, event: ev.JobUpdated, at_s: float) -> None:
     job, before = _job(cluster, event.job)
     _unlink_parents(cluster, job.id, job)
     cluster.lanes.remove(job.id)
-    if event.spec.dependencies != job.spec.dependencies or event.spec.begin_s != job.spec.begin_s:
-        job.eligible_s, job.not_before_s = 0.0, event.spec.begin_s
-    job.spec = event.spec
+    _replace_spec(job, event.spec)
     _link_parents(cluster, job.id, job)
     _set_timers(cluster, job.id, job)
     _changed(cluster, job, before)
 
 
+def _replace_spec(item: Job | Array, spec: JobSpec) -> None:
+    """Other parents or another begin time: what was met before must be met again."""
+    old = item.spec
+    if (old.dependencies, old.any_dependency) != (spec.dependencies, spec.any_dependency):
+        item.eligible_s, item.parents_met = 0.0, False
+    if old.begin_s != spec.begin_s:
+        item.eligible_s, item.not_before_s = 0.0, spec.begin_s
+    item.spec = spec
+
+
 def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> None:
     job, before = _job(cluster, event.job)
-    if not job.tasks:
-        job.tasks = _tasks(job)
-    task = job.tasks[event.task]
-    task.attempts.append(
+    number = job.next_number
+    _add_missing_tasks(job)
+    job.tasks[event.task].attempts.append(
         Attempt(
             uid=event.uid,
-            number=len(task.attempts) + 1,
+            number=number,
             allocation=event.allocation,
             incarnation=event.incarnation,
             placed_s=at_s,
@@ -241,13 +251,11 @@ def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> N
     _changed(cluster, job, before)
 
 
-def _tasks(job: Job) -> list[Task]:
-    return [
-        Task(index=index, role=role)
-        for index, role in enumerate(
-            number for number, role in enumerate(job.spec.roles) for _ in range(role.count)
-        )
-    ]
+def _add_missing_tasks(job: Job) -> None:
+    """A task for each member that the spec asks for now; those of an older spec stay as history."""
+    roles = [number for number, role in enumerate(job.spec.roles) for _ in range(role.count)]
+    for index in range(len(job.tasks), len(roles)):
+        job.tasks.append(Task(index=index, role=roles[index]))
 
 
 def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) -> None:
@@ -269,8 +277,8 @@ def _attempt_stop_asked(cluster: Cluster, event: ev.AttemptStopAsked, at_s: floa
 
 
 def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> None:
-    """The end of an attempt is not yet the end of its job: the next event of the tick says."""
-    job, _ = _job(cluster, event.job)
+    """The end of its last attempt is not yet the end of a job: the next event of the tick says."""
+    job, before = _job(cluster, event.job)
     attempt = _attempt(job, event.task, event.uid)
     attempt.phase = Phase.ENDED
     attempt.started_s = attempt.started_s or event.started_s
@@ -287,6 +295,10 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
         node.live.pop(event.uid, None)
     cluster.lanes.reopen()
     cluster.dirty.jobs[job.id] = job
+    if job.live_attempts:
+        # Its peers go on, and its start may have been news.
+        _set_timers(cluster, job.id, job)
+        _changed(cluster, job, before)
 
 
 def _stop_planned(cluster: Cluster, event: ev.StopPlanned, at_s: float) -> None:
@@ -305,6 +317,7 @@ def _job_retried(cluster: Cluster, event: ev.JobRetried, at_s: float) -> None:
     job, before = _job_whose_attempts_ended(cluster, event.job)
     job.retries_used += 1
     _back_in_queue(job, event.not_before_s)
+    _link_parents(cluster, job.id, job)
     _set_timers(cluster, job.id, job)
     _changed(cluster, job, before)
 
@@ -315,6 +328,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued, at_s: float) -> None:
     job.requeues += 1
     job.held = event.held
     _back_in_queue(job, 0.0)
+    _link_parents(cluster, job.id, job)
     _changed(cluster, job, before)
 
 
@@ -337,7 +351,7 @@ def _job_whose_attempts_ended(cluster: Cluster, job_id: int) -> tuple[Job, JobSt
     return job, before
 
 
-JOB_RULES = {
+JOB_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.BlobStored: _blob_stored,
     ev.JobSubmitted: _job_submitted,
     ev.ArraySubmitted: _array_submitted,

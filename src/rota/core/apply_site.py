@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota.core import events as ev
 from rota.core.node import Node
 from rota.core.states import NodeState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.core.cluster import Cluster
 
 
@@ -94,7 +96,7 @@ def _token_revoked(cluster: Cluster, event: ev.TokenRevoked, at_s: float) -> Non
     cluster.dirty.tokens[event.token] = None
 
 
-SITE_RULES = {
+SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.NodeRegistered: _node_registered,
     ev.NodeSilent: _node_silent,
     ev.NodeDrained: _node_drained,

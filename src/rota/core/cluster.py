@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core.job import Array, Job
 from rota.core.lanes import Lanes, lane_key
-from rota.core.node import Node
 from rota.core.states import ACTIVE, FINAL, JobState
 from rota.core.tenant import Group, Project, Queue, Reservation, Token
+
+if TYPE_CHECKING:
+    from rota.core.job import Array, Job
+    from rota.core.node import Node
 
 _STATES = tuple(JobState)
 _CODE = {state: code for code, state in enumerate(_STATES, start=1)}
@@ -137,14 +139,16 @@ class Cluster:
         return self.array_state(job_id) if job_id in self.arrays else None
 
     def array_state(self, array_id: int) -> JobState | None:
-        """A whole array as a parent: unfinished while an element is, else the worst end."""
+        """A whole array as a parent: it runs once every element has started, ends with the last
+        one, and its end is the worst of them."""
         array = self.arrays.get(array_id)
         if array is None:
             return None
         if array.waiting:
             return JobState.QUEUED
-        if self.unfinished_elements.get(array_id):
-            return JobState.RUNNING
+        if unfinished := self.unfinished_elements.get(array_id):
+            started = all(self.jobs[element].started_s for element in unfinished)
+            return JobState.RUNNING if started else JobState.QUEUED
         ends = self.ended.states_in(array.id + 1, array.id + array.count)
         for state in (JobState.COMPLETED, JobState.CANCELLED):
             if ends == {state}:

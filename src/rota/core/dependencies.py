@@ -12,7 +12,7 @@ from rota.core.job import Array, Dependency, DependencyKind, Job
 from rota.core.states import FINAL, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rota.core.cluster import Cluster
 
@@ -41,9 +41,9 @@ def parent_id(cluster: Cluster, dependency: Dependency, job: Job | Array) -> int
 
 def judge(cluster: Cluster, job: Job | Array) -> Verdict:
     """The state of all dependencies of a job, as one verdict; the first culprit is named."""
-    verdicts = [_judge_one(cluster, d, job) for d in job.spec.dependencies]
-    if not verdicts:
+    if job.parents_met or not job.spec.dependencies:
         return MET
+    verdicts = [_judge_one(cluster, d, job) for d in job.spec.dependencies]
     if job.spec.any_dependency:
         waiting = next((v for v in verdicts if not v.met and not v.never), None)
         return next((v for v in verdicts if v.met), waiting or verdicts[0])
@@ -73,9 +73,7 @@ def refuse_unknown(cluster: Cluster, dependencies: Iterable[Dependency]) -> None
     """A parent that never existed is refused at submit, not waited for."""
     for dependency in dependencies:
         if cluster.state_of(dependency.parent) is None:
-            raise Rejected.bad(
-                "depends_on", dependency.parent, "there is no job with this id"
-            )
+            raise Rejected.bad("depends_on", dependency.parent, "there is no job with this id")
 
 
 def refuse_cycle(cluster: Cluster, job_id: int, dependencies: Iterable[Dependency]) -> None:
@@ -84,14 +82,27 @@ def refuse_cycle(cluster: Cluster, job_id: int, dependencies: Iterable[Dependenc
     seen: set[int] = set()
     while path:
         item = path.pop()
-        if item == job_id:
+        if item == job_id or _is_part(cluster, item, job_id):
             raise Rejected.bad("depends_on", job_id, f"job {job_id} would wait for itself")
-        if item in seen:
-            continue
-        seen.add(item)
-        job = cluster.jobs.get(item) or cluster.arrays.get(item)
-        family = cluster.family_of(item)
-        if family is not None:
-            path.append(family.id)
+        if item not in seen:
+            seen.add(item)
+            path.extend(_parents(cluster, item))
+
+
+def _is_part(cluster: Cluster, item: int, job_id: int) -> bool:
+    """Whether one is an array and the other an element that stands or falls with it."""
+    array, family = cluster.arrays.get(item), cluster.array_of(item)
+    if array is not None and array.id < job_id <= array.id + array.count:
+        return True
+    return family is not None and family.id == job_id
+
+
+def _parents(cluster: Cluster, item: int) -> Iterator[int]:
+    """Whom a job waits for. An array waits for whatever one of its elements waits for."""
+    waiting: list[Job | Array | None] = [
+        cluster.jobs.get(item) or cluster.arrays.get(item) or cluster.array_of(item)
+    ]
+    waiting += [cluster.jobs[element] for element in cluster.unfinished_elements.get(item, ())]
+    for job in waiting:
         if job is not None:
-            path.extend(d.parent for d in job.spec.dependencies)
+            yield from (dependency.parent for dependency in job.spec.dependencies)

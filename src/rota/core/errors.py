@@ -6,6 +6,7 @@
     │   ├── Forbidden   the caller's role does not allow it
     │   └── Conflict    the thing is in a state that does not allow it
     ├── Unavailable     the world's fault: try again later
+    │   └── Busy        too much is waiting already; nothing was changed
     └── IllegalMove     our own bug: a move that the state table does not list
 
 "Does not fit right now" is none of these: it is a ``Reason``.
@@ -36,8 +37,9 @@ class Rejected(RotaError):
     def bad(cls, field: str, value: object, allowed: str) -> Rejected:
         """The usual form: ``field: 'value' is not allowed; allowed: …``."""
         shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
-        return cls(f"{field}: {shown} is not valid; {allowed}", field=field, value=shown,
-                   allowed=allowed)
+        return cls(
+            f"{field}: {shown} is not valid; {allowed}", field=field, value=shown, allowed=allowed
+        )
 
 
 class NotFound(Rejected):
@@ -65,6 +67,10 @@ class Unavailable(RotaError):
         super().__init__(what)
         self.what = what
         self.retry_after_s = retry_after_s
+
+
+class Busy(Unavailable):
+    """Too many requests wait already: this one was not taken."""
 
 
 class IllegalMove(RotaError):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from rota.core.job import JobSpec, Outcome
 from rota.core.indices import Run
+from rota.core.job import JobSpec, Outcome
 from rota.core.node import Allocation, ForeignUse, NodeSpec
 from rota.core.states import Cause
 from rota.core.tenant import Group, Project, Queue, Reservation, Token
@@ -19,14 +19,14 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_f
     """Base of all events."""
 
 
-class BlobStored(Event, tag="blob-stored"):
+class BlobStored(Event, frozen=True, tag="blob-stored"):
     """An environment, script or standard input was kept under its digest."""
 
     digest: str
     body: bytes
 
 
-class JobSubmitted(Event, tag="job-submitted"):
+class JobSubmitted(Event, frozen=True, tag="job-submitted"):
     job: int
     uid: str
     spec: JobSpec
@@ -36,7 +36,7 @@ class JobSubmitted(Event, tag="job-submitted"):
     key: str = ""
 
 
-class ArraySubmitted(Event, tag="array-submitted"):
+class ArraySubmitted(Event, frozen=True, tag="array-submitted"):
     """Elements have the ids ``array + 1`` to ``array + count``."""
 
     array: int
@@ -52,21 +52,21 @@ class ArraySubmitted(Event, tag="array-submitted"):
     key: str = ""
 
 
-class ElementExpanded(Event, tag="element-expanded"):
+class ElementExpanded(Event, frozen=True, tag="element-expanded"):
     """An array element became a job of its own because something is about to touch it."""
 
     array: int
     position: int
 
 
-class ArrayCancelled(Event, tag="array-cancelled"):
+class ArrayCancelled(Event, frozen=True, tag="array-cancelled"):
     """Every element that nothing had touched was cancelled at once."""
 
     array: int
     outcome: Outcome
 
 
-class ArrayChanged(Event, tag="array-changed"):
+class ArrayChanged(Event, frozen=True, tag="array-changed"):
     """Held, released, or given another cap or spec: for the untouched elements."""
 
     array: int
@@ -76,28 +76,28 @@ class ArrayChanged(Event, tag="array-changed"):
     spec: JobSpec | None = None
 
 
-class JobEligible(Event, tag="job-eligible"):
+class JobEligible(Event, frozen=True, tag="job-eligible"):
     """Every condition but room was met: from here on the wait counts."""
 
     job: int
 
 
-class JobHeld(Event, tag="job-held"):
+class JobHeld(Event, frozen=True, tag="job-held"):
     job: int
 
 
-class JobReleased(Event, tag="job-released"):
+class JobReleased(Event, frozen=True, tag="job-released"):
     job: int
 
 
-class JobUpdated(Event, tag="job-updated"):
+class JobUpdated(Event, frozen=True, tag="job-updated"):
     """The spec of a waiting job (or the limits of a running one) was replaced."""
 
     job: int
     spec: JobSpec
 
 
-class AttemptPlaced(Event, tag="attempt-placed"):
+class AttemptPlaced(Event, frozen=True, tag="attempt-placed"):
     """Room was given to a task. On disk before any process exists."""
 
     job: int
@@ -107,7 +107,7 @@ class AttemptPlaced(Event, tag="attempt-placed"):
     incarnation: str
 
 
-class AttemptStarted(Event, tag="attempt-started"):
+class AttemptStarted(Event, frozen=True, tag="attempt-started"):
     job: int
     task: int
     uid: str
@@ -115,7 +115,7 @@ class AttemptStarted(Event, tag="attempt-started"):
     started_s: float
 
 
-class AttemptStopAsked(Event, tag="attempt-stop-asked"):
+class AttemptStopAsked(Event, frozen=True, tag="attempt-stop-asked"):
     """The agent was told to end it: TERM, the grace, KILL. The first cause stays."""
 
     job: int
@@ -125,7 +125,7 @@ class AttemptStopAsked(Event, tag="attempt-stop-asked"):
     detail: str = ""
 
 
-class AttemptEnded(Event, tag="attempt-ended"):
+class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
     job: int
     task: int
     uid: str
@@ -140,14 +140,14 @@ class AttemptEnded(Event, tag="attempt-ended"):
     cpu_s: float = 0.0
 
 
-class StopPlanned(Event, tag="stop-planned"):
-    """What becomes of a job once its live attempts have gone: ``requeue`` or ``hold``."""
+class StopPlanned(Event, frozen=True, tag="stop-planned"):
+    """What becomes of a job once its live attempts have gone: ``requeue``, ``hold``, ``cancel``."""
 
     job: int
     then: str
 
 
-class JobRetried(Event, tag="job-retried"):
+class JobRetried(Event, frozen=True, tag="job-retried"):
     """Its attempts ended without success and it waits for another try."""
 
     job: int
@@ -156,21 +156,21 @@ class JobRetried(Event, tag="job-retried"):
     detail: str = ""
 
 
-class JobRequeued(Event, tag="job-requeued"):
+class JobRequeued(Event, frozen=True, tag="job-requeued"):
     """Back in its old place in the queue, as a person asked; a finished job gets a new life."""
 
     job: int
     held: bool = False
 
 
-class JobSettled(Event, tag="job-settled"):
+class JobSettled(Event, frozen=True, tag="job-settled"):
     """The job ended, for good."""
 
     job: int
     outcome: Outcome
 
 
-class NodeRegistered(Event, tag="node-registered"):
+class NodeRegistered(Event, frozen=True, tag="node-registered"):
     """An agent said hello. Another incarnation or boot means that older attempts are gone."""
 
     spec: NodeSpec
@@ -178,70 +178,93 @@ class NodeRegistered(Event, tag="node-registered"):
     boot_id: str
 
 
-class NodeSilent(Event, tag="node-silent"):
+class NodeSilent(Event, frozen=True, tag="node-silent"):
     """The agent's connection ended; what runs there goes on."""
 
     node: str
     note: str
 
 
-class NodeDrained(Event, tag="node-drained"):
+class NodeDrained(Event, frozen=True, tag="node-drained"):
     node: str
     drained: bool
     note: str = ""
 
 
-class DevicesSeen(Event, tag="devices-seen"):
+class DevicesSeen(Event, frozen=True, tag="devices-seen"):
     """Which processes outside Rota use the node's devices."""
 
     node: str
     foreign: tuple[ForeignUse, ...]
 
 
-class NodeRemoved(Event, tag="node-removed"):
+class NodeRemoved(Event, frozen=True, tag="node-removed"):
     node: str
 
 
-class QueueSet(Event, tag="queue-set"):
+class QueueSet(Event, frozen=True, tag="queue-set"):
     queue: Queue
 
 
-class QueueRemoved(Event, tag="queue-removed"):
+class QueueRemoved(Event, frozen=True, tag="queue-removed"):
     queue: str
 
 
-class GroupSet(Event, tag="group-set"):
+class GroupSet(Event, frozen=True, tag="group-set"):
     group: Group
 
 
-class ProjectSet(Event, tag="project-set"):
+class ProjectSet(Event, frozen=True, tag="project-set"):
     project: Project
 
 
-class ReservationSet(Event, tag="reservation-set"):
+class ReservationSet(Event, frozen=True, tag="reservation-set"):
     reservation: Reservation
 
 
-class ReservationRemoved(Event, tag="reservation-removed"):
+class ReservationRemoved(Event, frozen=True, tag="reservation-removed"):
     reservation: int
 
 
-class TokenMade(Event, tag="token-made"):
+class TokenMade(Event, frozen=True, tag="token-made"):
     token: Token
 
 
-class TokenRevoked(Event, tag="token-revoked"):
+class TokenRevoked(Event, frozen=True, tag="token-revoked"):
     token: str
 
 
-
-
 AnyEvent = (
-    BlobStored | JobSubmitted | ArraySubmitted | ElementExpanded | ArrayCancelled | ArrayChanged
-    | JobEligible | JobHeld | JobReleased | JobUpdated | AttemptPlaced | AttemptStarted
-    | AttemptStopAsked | AttemptEnded | StopPlanned | JobRetried | JobRequeued | JobSettled
-    | NodeRegistered | NodeSilent | NodeDrained | DevicesSeen | NodeRemoved | QueueSet
-    | QueueRemoved | GroupSet | ProjectSet | ReservationSet | ReservationRemoved | TokenMade
+    BlobStored
+    | JobSubmitted
+    | ArraySubmitted
+    | ElementExpanded
+    | ArrayCancelled
+    | ArrayChanged
+    | JobEligible
+    | JobHeld
+    | JobReleased
+    | JobUpdated
+    | AttemptPlaced
+    | AttemptStarted
+    | AttemptStopAsked
+    | AttemptEnded
+    | StopPlanned
+    | JobRetried
+    | JobRequeued
+    | JobSettled
+    | NodeRegistered
+    | NodeSilent
+    | NodeDrained
+    | DevicesSeen
+    | NodeRemoved
+    | QueueSet
+    | QueueRemoved
+    | GroupSet
+    | ProjectSet
+    | ReservationSet
+    | ReservationRemoved
+    | TokenMade
     | TokenRevoked
 )
 

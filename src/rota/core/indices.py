@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,8 +35,9 @@ def parse_indices(text: str) -> tuple[tuple[Run, ...], int]:
     body, percent, cap_text = text.strip().partition("%")
     if percent and (not cap_text.isdecimal() or int(cap_text) < 1):
         raise Rejected.bad("array", text, "the cap after % must be a whole number above 0")
-    runs = tuple(sorted((_parse_run(part, text) for part in body.split(",")),
-                        key=lambda run: run.first))
+    runs = tuple(
+        sorted((_parse_run(part, text) for part in body.split(",")), key=lambda run: run.first)
+    )
     if sum(map(len, runs)) > MAX_ELEMENTS:
         raise Rejected.bad("array", text, f"at most {MAX_ELEMENTS} elements")
     _refuse_overlap(runs, text)
@@ -55,7 +57,7 @@ def _parse_run(part: str, text: str) -> Run:
 
 
 def _refuse_overlap(runs: tuple[Run, ...], text: str) -> None:
-    for before, after in zip(runs, runs[1:], strict=False):
+    for before, after in itertools.pairwise(runs):
         if after.first > before.last:
             continue
         small, large = sorted((before, after), key=len)

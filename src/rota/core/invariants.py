@@ -115,7 +115,7 @@ def _lane_of(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def _caps(cluster: Cluster) -> Iterator[str]:
-    """Counters are the jobs that hold room. (A cap that was lowered may be exceeded for a while.)"""
+    """Counters are the jobs that hold room; a cap that was lowered may be exceeded a while."""
     active: dict[tuple[str, str | int], set[int]] = {}
     for job in cluster.jobs.values():
         if job.state in ACTIVE:

@@ -165,6 +165,8 @@ class Job(msgspec.Struct, omit_defaults=True):
     eligible_s: float = 0.0
     #: Not before this time: begin time or retry backoff.
     not_before_s: float = 0.0
+    #: Its dependencies were met once; a retry does not ask its parents again.
+    parents_met: bool = False
     #: Retries already used; a requeue by a person starts again from zero.
     retries_used: int = 0
     requeues: int = 0
@@ -182,11 +184,9 @@ class Job(msgspec.Struct, omit_defaults=True):
         if self.outcome is not None:
             return self.outcome.state
         live = started = False
-        for task in self.tasks:
-            if task.attempts:
-                attempt = task.attempts[-1]
-                live = live or attempt.phase is not Phase.ENDED
-                started = started or attempt.started_s > 0.0
+        for attempt in self.round:
+            live = live or attempt.phase is not Phase.ENDED
+            started = started or attempt.started_s > 0.0
         if live:
             return JobState.RUNNING if started else JobState.SCHEDULED
         if self.held:
@@ -194,20 +194,39 @@ class Job(msgspec.Struct, omit_defaults=True):
         return JobState.PREEMPTED if self.preempted else JobState.QUEUED
 
     @property
+    def round(self) -> list[Attempt]:
+        """The latest attempt of each task that has one of the latest number.
+
+        All tasks of a job are placed together, so their attempts carry the same number. A task
+        that an update took away keeps its attempts of earlier rounds.
+        """
+        tasks = self.tasks
+        if len(tasks) == 1:
+            return tasks[0].attempts[-1:]
+        latest = [task.attempts[-1] for task in tasks if task.attempts]
+        number = max((attempt.number for attempt in latest), default=0)
+        return [attempt for attempt in latest if attempt.number == number]
+
+    @property
     def live_attempts(self) -> list[Attempt]:
-        return [task.attempts[-1] for task in self.tasks if task.attempts and task.attempts[-1].live]
+        return [attempt for attempt in self.round if attempt.live]
 
     @property
     def started_s(self) -> float:
         """When the latest attempt really started; 0 while none did."""
-        starts = [t.attempts[-1].started_s for t in self.tasks if t.attempts]
-        started = [start for start in starts if start]
-        return min(started) if started else 0.0
+        return min((a.started_s for a in self.round if a.started_s), default=0.0)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the round that is being placed: of its live attempts, else a new one."""
+        latest = self.round
+        if not latest:
+            return 1
+        return latest[0].number + (not any(attempt.live for attempt in latest))
 
     def attempt_uid(self, task: int) -> str:
         """The uid of the next attempt at a task: unique, and the same in every replay."""
-        number = len(self.tasks[task].attempts) + 1 if self.tasks else 1
-        return f"{self.uid}.{task}.{number}"
+        return f"{self.uid}.{task}.{self.next_number}"
 
 
 class Array(msgspec.Struct, omit_defaults=True):
@@ -227,6 +246,7 @@ class Array(msgspec.Struct, omit_defaults=True):
     held: bool = False
     eligible_s: float = 0.0
     not_before_s: float = 0.0
+    parents_met: bool = False
     #: The rows of a sweep, by position: values for ``spec.parameters``.
     rows: tuple[tuple[str, ...], ...] = ()
     waiting: list[list[int]] = []
@@ -261,4 +281,5 @@ class Array(msgspec.Struct, omit_defaults=True):
             held=self.held,
             eligible_s=self.eligible_s,
             not_before_s=self.not_before_s,
+            parents_met=self.parents_met,
         )

@@ -56,12 +56,14 @@ def _of_waiting(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation
     if waits is not None:
         return waits
     queue = cluster.queues.get(job.spec.queue)
-    if queue is not None and queue.state is not QueueState.ACTIVE and (
-        queue.state is not QueueState.DRAINING
+    if (
+        queue is not None
+        and queue.state is not QueueState.ACTIVE
+        and (queue.state is not QueueState.DRAINING)
     ):
         reason = f"queue {queue.name} is {queue.state}"
         return Explanation(reason, [reason], ["an operator can activate the queue"])
-    return _cap(cluster, job) or _room(cluster, job)
+    return _cap(cluster, job) or _room(cluster, job, now_s)
 
 
 def _conditions(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation | None:
@@ -92,14 +94,19 @@ def _cap(cluster: Cluster, job: Job | Array) -> Explanation | None:
         used = len(cluster.active_in.get((kind, name), ()))
         if used >= limit:
             reason = f"{kind} {name} runs {used} of at most {limit}"
-            return Explanation(reason, [f"{reason} jobs at once"], [f"raise the cap of {kind} {name}"])
+            return Explanation(
+                reason, [f"{reason} jobs at once"], [f"raise the cap of {kind} {name}"]
+            )
     return None
 
 
-def _room(cluster: Cluster, job: Job | Array) -> Explanation:
+def _room(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation:
     if not cluster.nodes:
-        return Explanation("no node has registered", ["no node has registered yet"],
-                           ["start an agent: rota up, or rota doctor to see what is wrong"])
+        return Explanation(
+            "no node has registered",
+            ["no node has registered yet"],
+            ["start an agent: rota up, or rota doctor to see what is wrong"],
+        )
     requests = list(dict.fromkeys(requests_of(job.spec.roles)))
     lines, shorts = [], []
     for node in sorted(cluster.nodes.values(), key=lambda n: n.name):
@@ -121,16 +128,20 @@ def _room(cluster: Cluster, job: Job | Array) -> Explanation:
     ahead = _ahead(cluster, job)
     if ahead:
         lines.append(f"{ahead} waiting jobs are ahead of it")
-    return Explanation(reason, lines, _advice(cluster, shorts))
+    return Explanation(reason, lines, _advice(cluster, shorts, now_s))
 
 
 def _shortage(room: Room, request: Request, short: str) -> str:
     if short == "cpus":
-        return (f"needs {request.cpu_milli / 1000:g} CPUs, {room.cpu_milli / 1000:g} of "
-                f"{room.node.spec.cpu_milli / 1000:g} free")
+        return (
+            f"needs {request.cpu_milli / 1000:g} CPUs, {room.cpu_milli / 1000:g} of "
+            f"{room.node.spec.cpu_milli / 1000:g} free"
+        )
     if short == "memory":
-        return (f"needs {format_mib(request.memory_mib)} of memory, "
-                f"{format_mib(room.memory_mib)} of {format_mib(room.node.spec.memory_mib)} free")
+        return (
+            f"needs {format_mib(request.memory_mib)} of memory, "
+            f"{format_mib(room.memory_mib)} of {format_mib(room.node.spec.memory_mib)} free"
+        )
     if short == "disk":
         return f"needs {format_mib(request.disk_mib)} of disk, {format_mib(room.disk_mib)} free"
     free = sum(device.offers(request) for device in room.devices.values())
@@ -150,14 +161,15 @@ def _ahead(cluster: Cluster, job: Job | Array) -> int:
     )
 
 
-def _advice(cluster: Cluster, shorts: list[str]) -> list[str]:
+def _advice(cluster: Cluster, shorts: list[str], now_s: float) -> list[str]:
     if not shorts:
         return ["bring a node back: rota nodes, rota doctor"]
     running = [cluster.jobs[i] for i in cluster.by_state[JobState.RUNNING]]
     ends = [j.started_s + j.spec.time_limit_s for j in running if j.spec.time_limit_s]
     aid = [f"ask for fewer {shorts[0]}" if shorts[0] != "memory" else "ask for less memory"]
     if ends:
-        aid.append(f"wait: the first running job with a limit ends by {min(ends):.0f} at the latest")
+        left = format_duration(max(0, int(min(ends) - now_s)) + 1)
+        aid.append(f"wait: the first running job with a limit ends within {left}")
     return aid
 
 

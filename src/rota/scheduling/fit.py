@@ -6,6 +6,7 @@ from live attempts, and shrinks as the pass places more.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from rota.core.node import Allocation, Device, Node
@@ -16,14 +17,37 @@ if TYPE_CHECKING:
     from rota.core.resources import Request
 
 
+@cache
+def is_variant(model: str, wanted: str) -> bool:
+    """Whether a device of this model is what was asked for: word by word, in either case.
+
+    ``A100`` and ``a100 80gb`` are an ``NVIDIA A100-SXM4-80GB``, ``rtx4090`` is a ``GeForce RTX
+    4090``; ``A10`` is no ``A100``.
+    """
+    if wanted in ("", "auto"):
+        return True
+    have, asked = _words(model), _words(wanted)
+    joined = "".join(asked)
+    return set(asked) <= set(have) or any(
+        joined == "".join(have[first:last])
+        for first in range(len(have))
+        for last in range(first + 1, len(have) + 1)
+    )
+
+
+def _words(text: str) -> list[str]:
+    return "".join(c if c.isalnum() else " " for c in text.lower()).split()
+
+
 class DeviceRoom:
     """One device within a pass: whole, shared with some memory left, or taken."""
 
-    __slots__ = ("device", "foreign_mib", "foreign_pids", "shared_mib", "taken")
+    __slots__ = ("device", "foreign_mib", "foreign_pids", "shared_mib", "sharers", "taken")
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.taken = False
+        self.sharers = 0
         self.shared_mib = 0
         self.foreign_mib = 0
         self.foreign_pids = 0
@@ -33,17 +57,16 @@ class DeviceRoom:
         if self.taken or not self.matches(request):
             return False
         if not request.shared:
-            return not self.shared_mib and not self.foreign_pids
+            return not self.sharers and not self.foreign_pids
         left = self.device.memory_mib - self.shared_mib - self.foreign_mib
         return self.device.memory_mib > 0 and request.device_memory_mib <= left
 
     def matches(self, request: Request) -> bool:
         """Kind, model and size: what no amount of waiting changes."""
         device = self.device
-        wanted = request.device_type
         return (
             device.kind == request.device
-            and (not wanted or wanted == "auto" or wanted.lower() in device.model.lower())
+            and is_variant(device.model, request.device_type)
             and (request.device_memory_mib <= device.memory_mib or not request.device_memory_mib)
         )
 
@@ -154,6 +177,7 @@ class Room:
             if room is None:
                 continue
             if allocation.shared:
+                room.sharers -= sign
                 room.shared_mib -= sign * allocation.device_memory_mib
             else:
                 room.taken = sign < 0

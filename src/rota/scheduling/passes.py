@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.cluster import Cluster
-    from rota.core.job import Role
+    from rota.core.job import Array, Role
     from rota.core.lanes import Lane
     from rota.core.resources import Request
 
@@ -69,9 +69,9 @@ class _Head:
 
     def __init__(self, cluster: Cluster, lane: Lane) -> None:
         self.lane = lane
-        self.rank = -cluster.queues[lane.key.queue].priority if (
-            lane.key.queue in cluster.queues
-        ) else 0
+        self.rank = (
+            -cluster.queues[lane.key.queue].priority if (lane.key.queue in cluster.queues) else 0
+        )
         self.requests = requests_of(lane.key.roles)
         self.cpu_milli = min(request.cpu_milli for request in self.requests)
         self._candidates = _walk(cluster, lane)
@@ -96,13 +96,27 @@ class _Head:
 
 
 def _walk(cluster: Cluster, lane: Lane) -> Iterator[tuple[int, int, int]]:
+    """Candidates in order: an element that has a record already stands among its siblings."""
+    siblings: Iterator[tuple[int, int, int]] = iter(())
+    sibling = None
     for priority, item in lane.walk():
+        while sibling is not None and sibling[:2] < (priority, item):
+            yield sibling
+            sibling = next(siblings, None)
         array = cluster.arrays.get(item)
         if array is None:
             yield priority, item, 0
         else:
-            for position in array.pending().walk():
-                yield priority, array.element_id(position), array.id
+            siblings = _untouched(array, priority)
+            sibling = next(siblings, None)
+    while sibling is not None:
+        yield sibling
+        sibling = next(siblings, None)
+
+
+def _untouched(array: Array, priority: int) -> Iterator[tuple[int, int, int]]:
+    for position in array.pending().walk():
+        yield priority, array.element_id(position), array.id
 
 
 def requests_of(roles: tuple[Role, ...]) -> tuple[Request, ...]:

@@ -13,7 +13,7 @@ commits to a store, so a scene can also be restarted (``scene.restart()``).
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rota.controller import commands as cmd
 from rota.controller.engine import Asked, Controller, FromLink, Tick
@@ -29,6 +29,9 @@ from rota.core.tenant import Access, Actor
 from rota.rpc.messages import PROTOCOL, Desired, Hello, Observed, Seen, Sighting, Welcome
 from rota.store.memory import MemoryStore
 
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+
 ALICE = Actor("alice", Access.USER)
 OPERATOR = Actor("olga", Access.OPERATOR)
 
@@ -37,8 +40,15 @@ class Scene:
     """One node called ``box`` unless more are added; jobs start at once when their turn comes."""
 
     def __init__(
-        self, *, cpus: int = 4, memory_mib: int = 16384, disk_mib: int = 10240,
-        gpus: int = 0, gpu_model: str = "A100", gpu_memory_mib: int = 40960, nodes: int = 1,
+        self,
+        *,
+        cpus: int = 4,
+        memory_mib: int = 16384,
+        disk_mib: int = 10240,
+        gpus: int = 0,
+        gpu_model: str = "A100",
+        gpu_memory_mib: int = 40960,
+        nodes: int = 1,
     ) -> None:
         self.now_s = 1000.0
         self.store = MemoryStore()
@@ -56,24 +66,39 @@ class Scene:
         for number in range(nodes):
             name = "box" if nodes == 1 else f"box{number + 1}"
             devices = tuple(
-                Device(index=i, uuid=f"fake-{i}", model=gpu_model, memory_mib=gpu_memory_mib,
-                       numa=i * 2 // max(gpus, 1), fake=True)
+                Device(
+                    index=i,
+                    uuid=f"fake-{i}",
+                    model=gpu_model,
+                    memory_mib=gpu_memory_mib,
+                    numa=i * 2 // max(gpus, 1),
+                    fake=True,
+                )
                 for i in range(gpus)
             )
-            self.add_node(NodeSpec(name, cpus * 1000, memory_mib, disk_mib,
-                                   cpus=tuple(range(cpus)), devices=devices))
+            self.add_node(
+                NodeSpec(
+                    name,
+                    cpus * 1000,
+                    memory_mib,
+                    disk_mib,
+                    cpus=tuple(range(cpus)),
+                    devices=devices,
+                )
+            )
 
     def _boot(self) -> Controller:
         snapshot = self.store.load()
         return Controller(
-            recover(snapshot), snapshot.next_seq,
+            recover(snapshot),
+            snapshot.next_seq,
             new_uid=lambda: f"u{next(self._uids)}",
             new_session=lambda: next(self._uids),
             read_blob=self.store.blob,
         )
 
     @property
-    def cluster(self) -> Any:
+    def cluster(self) -> Cluster:
         return self.controller.cluster
 
     def add_node(self, spec: NodeSpec) -> None:
@@ -94,8 +119,14 @@ class Scene:
         self.controller = self._boot()
         for node in self._specs:
             self.connect(node)
-            self.report(*(Seen(uid, Sighting.RUNNING, pid=1, started_s=self.now_s)
-                          for uid, where in self.alive.items() if where == node), node=node)
+            self.report(
+                *(
+                    Seen(uid, Sighting.RUNNING, pid=1, started_s=self.now_s)
+                    for uid, where in self.alive.items()
+                    if where == node
+                ),
+                node=node,
+            )
 
     def tick(self, *inbox: FromLink | Asked) -> Tick:
         tick = self.controller.tick(self.now_s, inbox)
@@ -130,22 +161,42 @@ class Scene:
         self._numbers[link] += 1
         self.tick(FromLink(link, Observed(self._session[link], self._numbers[link], seen)))
 
-    def ask(self, command: cmd.Command) -> Any:
+    def ask(self, command: cmd.Command) -> Any:  # noqa: ANN401 - each command has its own answer
         """The answer, or the refusal raised."""
         answer = self.tick(Asked(1, command)).answers[0][1]
         if isinstance(answer, RotaError):
             raise answer
         return answer
 
-    def submit(self, name: str = "job", *, array: str = "", hold: bool = False, key: str = "",
-               after: dict[str, str] | None = None, actor: Actor = ALICE, tasks: int = 1,
-               cpus: float = 1, mem: int = 0, disk: int = 0, gpus: int = 0, gpu_type: str = "",
-               gpu_mem: int = 0, shared: bool = False, **spec: Any) -> int:
+    def submit(
+        self,
+        name: str = "job",
+        *,
+        array: str = "",
+        hold: bool = False,
+        key: str = "",
+        after: dict[str, str] | None = None,
+        actor: Actor = ALICE,
+        tasks: int = 1,
+        cpus: float = 1,
+        mem: int = 0,
+        disk: int = 0,
+        gpus: int = 0,
+        gpu_type: str = "",
+        gpu_mem: int = 0,
+        shared: bool = False,
+        **spec: Any,
+    ) -> int:
         """Submit a job; ``after={"parent": "after-ok"}`` names parents by their names."""
         request = Request(
-            cpu_milli=int(cpus * 1000), memory_mib=mem, disk_mib=disk,
-            device="gpu" if gpus else "", device_count=gpus, device_type=gpu_type,
-            device_memory_mib=gpu_mem, shared=shared,
+            cpu_milli=int(cpus * 1000),
+            memory_mib=mem,
+            disk_mib=disk,
+            device="gpu" if gpus else "",
+            device_count=gpus,
+            device_type=gpu_type,
+            device_memory_mib=gpu_mem,
+            shared=shared,
         )
         parents = tuple(
             Dependency(DependencyKind(kind), self.names.get(parent, 0) or int(parent))
@@ -153,9 +204,17 @@ class Scene:
         )
         runs, cap = parse_indices(array) if array else ((), 0)
         submission = cmd.Submission(
-            spec=JobSpec(name=name, user=actor.user, command=("true",), dependencies=parents,
-                         roles=(Role(count=tasks, request=request),), **spec),
-            held=hold, runs=runs, cap=cap,
+            spec=JobSpec(
+                name=name,
+                user=actor.user,
+                command=("true",),
+                dependencies=parents,
+                roles=(Role(count=tasks, request=request),),
+                **spec,
+            ),
+            held=hold,
+            runs=runs,
+            cap=cap,
         )
         answer = self.ask(cmd.Submit(actor=actor, submissions=(submission,), key=key))
         self.names[name] = answer.ids[0]
@@ -168,8 +227,14 @@ class Scene:
             node = self.alive.pop(attempt.uid)
             self.stopping.discard(attempt.uid)
             self.report(
-                Seen(attempt.uid, Sighting.ENDED, started_s=self.now_s, ended_s=self.now_s,
-                     exit_code=None if signal else code, signal=signal),
+                Seen(
+                    attempt.uid,
+                    Sighting.ENDED,
+                    started_s=self.now_s,
+                    ended_s=self.now_s,
+                    exit_code=None if signal else code,
+                    signal=signal,
+                ),
                 node=node,
             )
 

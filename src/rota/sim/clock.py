@@ -1,0 +1,31 @@
+"""Virtual time: actions in a heap, one after the other. One seed, one world."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Timeline:
+    """What happens when. Equal times happen in the order in which they were planned."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000_000.0
+        self._planned: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def after(self, delay_s: float, action: Callable[[], None]) -> None:
+        self._count += 1
+        heappush(self._planned, (self.now_s + delay_s, self._count, action))
+
+    def step(self) -> bool:
+        """Do the next thing; False when nothing is planned."""
+        if not self._planned:
+            return False
+        at_s, _, action = heappop(self._planned)
+        self.now_s = max(self.now_s, at_s)
+        action()
+        return True

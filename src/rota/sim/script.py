@@ -1,0 +1,161 @@
+"""What people do in a world: seeded callers who submit, cancel, hold, release and requeue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.controller import commands as cmd
+from rota.core.errors import RotaError, Unavailable
+from rota.core.indices import Run
+from rota.core.job import Array, Dependency, DependencyKind, Job, JobSpec, RestartPolicy, Role
+from rota.core.node import Device, NodeSpec
+from rota.core.resources import Request
+from rota.core.tenant import Access, Actor
+
+if TYPE_CHECKING:
+    from rota.sim.world import World
+
+ACTORS = (
+    Actor("ann", Access.USER),
+    Actor("bob", Access.USER),
+    Actor("root", Access.ADMIN),
+)
+
+
+class Script:
+    """Plans a few dozen requests and sees each one through to an answer."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.chance = world.chance
+        self.left = self.chance.randint(5, 30)
+        self.open = 0
+        self.ids: list[int] = []
+
+    @property
+    def done(self) -> bool:
+        return self.left <= 0 and not self.open
+
+    def node_specs(self) -> list[NodeSpec]:
+        count = self.chance.choice((1, 1, 1, 2, 3))
+        gpus = self.chance.choice((0, 0, 4))
+        devices = tuple(
+            Device(index=i, uuid=f"g{i}", model="A100", memory_mib=40960, numa=i // 2, fake=True)
+            for i in range(gpus)
+        )
+        return [
+            NodeSpec(f"n{i}", 4000, 8192, 1024, cpus=(0, 1, 2, 3), devices=devices)
+            for i in range(count)
+        ]
+
+    def begin(self) -> None:
+        self.world.timeline.after(self.chance.uniform(0.0, 1.0), self._next)
+
+    def _next(self) -> None:
+        if self.left <= 0:
+            self._free_everything()
+            return
+        self.left -= 1
+        if self.ids and self.chance.random() < 0.35:
+            self._send(self._change())
+        else:
+            self._send(self._submit())
+        self.world.timeline.after(self.chance.choice((0.0, 0.05, 0.5, 3.0)), self._next)
+
+    def _free_everything(self) -> None:
+        """The last word: whatever is still held is released, so that the world can end."""
+        held = [job.id for job in self._unfinished() if job.held]
+        if held:
+            self._send(cmd.Release(actor=ACTORS[2], ids=tuple(held)))
+        if not self.world.quiet():
+            self.world.timeline.after(5.0, self._free_everything)
+
+    def _unfinished(self) -> list[Job | Array]:
+        controller = self.world.controller
+        if controller is None:
+            return []
+        return [*controller.cluster.jobs.values(), *controller.cluster.arrays.values()]
+
+    def _send(self, command: cmd.Command) -> None:
+        """Ask until there is an answer; a repeated submit carries the same key."""
+        self.open += 1
+
+        def answered(answer: object) -> None:
+            if isinstance(answer, Unavailable):
+                self.world.timeline.after(0.3, lambda: self.world.ask(command, answered))
+                return
+            self.open -= 1
+            if isinstance(answer, cmd.Submitted):
+                self._acknowledged(answer, command)
+            elif not isinstance(answer, RotaError | cmd.Changed):
+                raise AssertionError(f"no answer to {command}: {answer}")
+
+        self.world.ask(command, answered)
+
+    def _acknowledged(self, answer: cmd.Submitted, command: cmd.Command) -> None:
+        assert isinstance(command, cmd.Submit)
+        for first, submission in zip(answer.ids, command.submissions, strict=True):
+            count = sum(map(len, submission.runs))
+            self.ids.append(first)
+            if not count:
+                self.world.judge.acknowledged.add(first)
+
+    def _change(self) -> cmd.Command:
+        actor = self.chance.choice(ACTORS)
+        kind = self.chance.choice((cmd.Cancel, cmd.Hold, cmd.Release, cmd.Requeue))
+        job = self.chance.choice(self.ids) + self.chance.choice((0, 0, 1))
+        return kind(actor=actor, ids=(job,))
+
+    def _submit(self) -> cmd.Submit:
+        actor = self.chance.choice(ACTORS)
+        count = self.chance.choice((1, 1, 1, 4))
+        return cmd.Submit(
+            actor=actor,
+            submissions=tuple(self._submission(actor) for _ in range(count)),
+            key=f"key-{self.world.number()}",
+        )
+
+    def _submission(self, actor: Actor) -> cmd.Submission:
+        chance = self.chance
+        array = chance.random() < 0.15
+        runs = (Run(0, chance.randint(0, 12)),) if array else ()
+        return cmd.Submission(
+            spec=self._spec(actor),
+            held=chance.random() < 0.1,
+            runs=runs,
+            cap=chance.choice((0, 2)) if array else 0,
+            group_cap=2,
+        )
+
+    def _spec(self, actor: Actor) -> JobSpec:
+        chance = self.chance
+        gpus = bool(self.world.nodes[0].spec.devices) and chance.random() < 0.4
+        request = Request(cpu_milli=chance.choice((500, 1000, 2000)),
+                          memory_mib=chance.choice((0, 1024, 4096)))  # fmt: skip
+        if gpus:
+            shared = chance.random() < 0.5
+            request = msgspec.structs.replace(
+                request, device="gpu", device_count=chance.choice((1, 2)), shared=shared,
+                device_memory_mib=10240 if shared else 0)  # fmt: skip
+        parents = tuple(
+            Dependency(chance.choice(tuple(DependencyKind)), chance.choice(self.ids))
+            for _ in range(chance.choice((0, 0, 0, 1, 2)) if self.ids else 0)
+        )
+        return JobSpec(
+            name="w",
+            user=actor.user,
+            command=("true",),
+            priority=chance.choice((25, 50, 75)),
+            roles=(Role(count=chance.choice((1, 1, 1, 2)), request=request),),
+            dependencies=parents,
+            group=chance.choice(("", "", f"group-{actor.user}")),
+            retries=chance.choice((0, 0, 2)),
+            restart=chance.choice(tuple(RestartPolicy)),
+            backoff_s=0.5,
+            time_limit_s=chance.choice((0, 0, 4)),
+            grace_s=chance.choice((0, 1, 5)),
+            scheduling_timeout_s=chance.choice((0, 0, 0, 20)),
+            begin_s=self.world.now_s() + 2 if chance.random() < 0.1 else 0.0,
+        )

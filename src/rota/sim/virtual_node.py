@@ -1,0 +1,220 @@
+"""A machine of a world: a keeper with a journal, an agent that may die, processes that end."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from rota.agent.agent import Agent
+from rota.agent.ports import (
+    Ended,
+    Forget,
+    Instruction,
+    Keep,
+    KeeperAll,
+    Known,
+    Redial,
+    Signal,
+    Spawn,
+    Started,
+)
+from rota.rpc.messages import (
+    PROTOCOL,
+    AgentMessage,
+    ControllerMessage,
+    Desired,
+    Hello,
+    Refused,
+    Welcome,
+    decode_to_agent,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rota.core.node import NodeSpec
+    from rota.sim.clock import Timeline
+    from rota.sim.judge import Judge
+
+KILL = 9
+
+
+class VirtualKeeper:
+    """Keeps the promises of ``rota.agent.ports`` on a virtual disk."""
+
+    def __init__(self, node: VirtualNode) -> None:
+        self.node = node
+        self.journal: dict[str, Known] = {}
+
+    def obey(self, command: Spawn | Signal | Forget) -> None:
+        if isinstance(command, Forget):
+            for uid in command.uids:
+                if uid in self.journal and self.journal[uid].phase == "ended":
+                    del self.journal[uid]
+        elif isinstance(command, Signal):
+            self._signal(command)
+        else:
+            self._spawn(command)
+
+    def _spawn(self, command: Spawn) -> None:
+        node, uid = self.node, command.uid
+        known = self.journal.get(uid)
+        if known is not None:
+            node.tell(known.end() if known.phase == "ended" else _started(known))
+            return
+        process = node.judge.starts(uid, node.spec)
+        now_s = node.timeline.now_s
+        keep = Keep(command.launch.grace_s, command.launch.memory_mib)
+        record = Known(uid, "running", keep, pid=len(self.journal) + 2, started_s=now_s)
+        self.journal[uid] = record
+        fate = Random(f"{node.seed} {uid}")
+        process.exit_code = fate.choice((0, 0, 0, 0, 1, 3))
+        node.timeline.after(fate.choice((0.0, 0.01, 0.3, 2.0, 8.0)), lambda: self.ends(uid))
+        node.tell(_started(record))
+
+    def _signal(self, command: Signal) -> None:
+        uid = command.uid
+        if uid not in self.journal or self.journal[uid].phase == "ended":
+            return
+        self.node.judge.signalled(uid)
+        stubborn = Random(f"{self.node.seed} {uid} stubborn").random() < 0.3
+        if command.signal == KILL or not stubborn:
+            delay_s = Random(f"{self.node.seed} {uid} dying").choice((0.0, 0.05))
+            self.node.timeline.after(delay_s, lambda: self.ends(uid, signal=command.signal))
+
+    def ends(self, uid: str, *, signal: int = 0, lost: bool = False) -> None:
+        """A process is gone: on the journal first, then told to whoever listens."""
+        known = self.journal.get(uid)
+        if known is None or known.phase == "ended":
+            return
+        process = self.node.judge.processes[uid]
+        process.ended = True
+        process.killed = bool(signal)
+        code = None if signal or lost else process.exit_code
+        self.journal[uid] = Known(
+            uid,
+            "ended",
+            known.keep,
+            started_s=known.started_s,
+            ended_s=self.node.timeline.now_s,
+            code=code,
+            signal=signal,
+            lost=lost,
+        )
+        self.node.tell(self.journal[uid].end())
+
+
+def _started(known: Known) -> Started:
+    return Started(known.uid, known.pid, known.start, known.started_s)
+
+
+class VirtualNode:
+    """The agent's host in a world: carries instructions out, brings news, dies and comes back."""
+
+    def __init__(
+        self, spec: NodeSpec, seed: int, timeline: Timeline, judge: Judge,
+        send: Callable[[VirtualNode, AgentMessage], None],
+    ) -> None:  # fmt: skip
+        self.spec = spec
+        self.seed = seed
+        self.timeline = timeline
+        self.judge = judge
+        self.keeper = VirtualKeeper(self)
+        self.incarnation = f"{spec.name}-1"
+        self.boots = 1
+        self.agent: Agent | None = None
+        #: Names the life of the agent, so that news for a dead one are dropped.
+        self.life = 0
+        #: The open connection, or 0.
+        self.link = 0
+        self._send = send
+        self._alarm_s: float | None = None
+
+    @property
+    def boot_id(self) -> str:
+        return f"boot-{self.boots}"
+
+    def start_agent(self) -> None:
+        self.life += 1
+        self.judge.boots[self.spec.name] = f"{self.incarnation}/{self.boot_id}"
+        self.agent = Agent()
+        listing = KeeperAll(tuple(self.keeper.journal.values()))
+        self._do(self.agent.on_keeper_all(listing, self.timeline.now_s))
+
+    def kill_agent(self) -> None:
+        """Processes and keeper live on."""
+        self.agent = None
+        self.life += 1
+
+    def reboot(self) -> None:
+        """Power loss: every process is gone, the journal is not."""
+        self.kill_agent()
+        self.boots += 1
+        for uid, known in list(self.keeper.journal.items()):
+            if known.phase != "ended":
+                self.judge.excused.add(uid)
+                self.keeper.ends(uid, lost=True)
+
+    def hello(self) -> Hello:
+        return Hello(PROTOCOL, self.spec, self.incarnation, self.boot_id, "world")
+
+    def connected(self, link: int) -> None:
+        assert self.agent is not None
+        self.link = link
+        self._do(self.agent.on_connected())
+        self._send(self, self.hello())
+
+    def disconnected(self) -> None:
+        self.link = 0
+        if self.agent is not None:
+            self._do(self.agent.on_disconnected())
+
+    def hears(self, frame: bytes) -> None:
+        """A message of the controller, as it came over the wire."""
+        if self.agent is None:
+            return
+        message: ControllerMessage = decode_to_agent(frame)
+        if isinstance(message, Welcome):
+            self._do(self.agent.on_welcome(message))
+        elif isinstance(message, Desired):
+            self._do(self.agent.on_desired(message, self.timeline.now_s))
+        elif isinstance(message, Refused):
+            self.link = 0
+
+    def tell(self, event: Started | Ended) -> None:
+        """News from the keeper reach the agent a moment later, if it still lives."""
+        life = self.life
+
+        def arrive() -> None:
+            if self.agent is None or self.life != life:
+                return
+            if isinstance(event, Started):
+                self._do(self.agent.on_started(event, self.timeline.now_s))
+            else:
+                self._do(self.agent.on_ended(event, self.timeline.now_s))
+
+        self.timeline.after(0.001, arrive)
+
+    def _do(self, instructions: Iterable[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, Spawn | Signal | Forget):
+                self.keeper.obey(instruction)
+            elif isinstance(instruction, Redial):
+                self.link = 0
+            else:
+                self._send(self, instruction)
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        due_s = self.agent.next_timer_s() if self.agent is not None else None
+        if due_s is None or due_s == self._alarm_s:
+            return
+        self._alarm_s = due_s
+        life = self.life
+
+        def ring() -> None:
+            if self.agent is not None and self.life == life:
+                self._alarm_s = None
+                self._do(self.agent.on_timer(self.timeline.now_s))
+
+        self.timeline.after(max(0.0, due_s - self.timeline.now_s), ring)
