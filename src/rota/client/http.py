@@ -1,0 +1,278 @@
+"""A thin client of the REST API: one kept connection, JSON, errors that fit on one line.
+
+Commands are started in loops by scripts, so this file imports ``http.client`` and ``json`` only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import quote, urlencode, urlsplit
+
+from rota import paths
+from rota.client.errors import ClientError, Refused, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+API = "/api/v1"
+CONNECT_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 60.0
+#: How long a submit waits for room in a full inbox before it gives up.
+BUSY_PATIENCE_S = 30.0
+
+
+class UnixConnection(HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Client:
+    """Speaks to one Rota. ``addresses`` are tried in order until one answers."""
+
+    def __init__(self, addresses: list[str], token: str = "") -> None:
+        self.addresses = addresses
+        self.token = token
+        self._connection: HTTPConnection | None = None
+        self._prefix = ""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Client:
+        """``ROTA_URL`` (http, https or unix), else the local sockets; ``ROTA_TOKEN``."""
+        url = environment.get("ROTA_URL", "")
+        if url:
+            _check_url(url)
+        addresses = [url] if url else [f"unix://{path}" for path in paths.sockets(environment)]
+        return cls(addresses, environment.get("ROTA_TOKEN", ""))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the kernel vouches for who we are: then the login name is our name there."""
+        return all(address.startswith("unix:") for address in self.addresses)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def get(self, path: str, **parameters: object) -> Any:  # noqa: ANN401 - JSON
+        return self.call("GET", path, parameters=parameters)
+
+    def post(self, path: str, body: object = None, *, key: str = "") -> Any:  # noqa: ANN401 - JSON
+        """With ``key`` (an Idempotency-Key) the call is repeated safely when the line breaks."""
+        return self.call("POST", path, body=body, key=key)
+
+    def put(self, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
+        return self.call("PUT", path, body=body)
+
+    def patch(self, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
+        return self.call("PATCH", path, body=body)
+
+    def delete(self, path: str) -> Any:  # noqa: ANN401 - JSON
+        return self.call("DELETE", path)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        parameters: Mapping[str, object] | None = None,
+        key: str = "",
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> Any:  # noqa: ANN401 - JSON
+        """One call and its decoded answer. A full inbox (429) is waited out for a while."""
+        give_up_s = time.monotonic() + BUSY_PATIENCE_S
+        while True:
+            response = self._exchange(method, path, body, parameters, key, timeout_s)
+            try:
+                return _decode(response)
+            except Refused as refusal:
+                pause_s = min(max(refusal.retry_after_s, 0.05), 5.0)
+                if refusal.status != 429 or time.monotonic() + pause_s > give_up_s:
+                    raise
+                time.sleep(pause_s)
+
+    def stream(self, path: str, **parameters: object) -> Iterator[bytes]:
+        """The body of a streamed answer as it arrives, on a connection of its own."""
+        connection = self._connect(ANSWER_TIMEOUT_S)
+        try:
+            if connection.sock is not None:
+                connection.sock.settimeout(None)
+            connection.request("GET", self._target(path, parameters), headers=self._headers("*/*"))
+            response = connection.getresponse()
+            if response.status >= 400:
+                _decode(response)
+            while part := response.read1(65536):
+                yield part
+        except (OSError, HTTPException) as error:
+            self._broken(error)
+        finally:
+            connection.close()
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        parameters: Mapping[str, object] | None,
+        key: str,
+        timeout_s: float,
+    ) -> HTTPResponse:
+        """Send and read the head of the answer; a connection that went stale is opened anew once.
+
+        A call that changes something is repeated only under a key: it might have been done.
+        """
+        payload = None if body is None else _encode(body)
+        headers = self._headers("application/json")
+        if payload is not None:
+            headers["Content-Type"] = "application/json"
+        if key:
+            headers["Idempotency-Key"] = key
+        repeatable = method in {"GET", "PUT", "DELETE"} or bool(key)
+        while True:
+            fresh = self._connection is None
+            connection = self._connection or self._connect(timeout_s)
+            self._connection = connection
+            if connection.sock is not None:
+                connection.sock.settimeout(timeout_s)
+            try:
+                connection.request(method, self._target(path, parameters), payload, headers)
+                return connection.getresponse()
+            except TimeoutError:
+                self.close()
+                raise Unreachable(
+                    f"no answer from {self.addresses[0]} in {timeout_s:g} s"
+                ) from None
+            except (OSError, HTTPException) as error:
+                self.close()
+                if fresh or not repeatable:
+                    self._broken(error)
+
+    def _target(self, path: str, parameters: Mapping[str, object] | None) -> str:
+        given = {
+            name: int(value) if isinstance(value, bool) else value
+            for name, value in (parameters or {}).items()
+            if value is not None and value != ""
+        }
+        return self._prefix + API + path + (f"?{urlencode(given)}" if given else "")
+
+    def _headers(self, accept: str) -> dict[str, str]:
+        headers = {"Accept": accept}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        return headers
+
+    def _connect(self, timeout_s: float) -> HTTPConnection:
+        failures: list[OSError] = []
+        for address in self.addresses:
+            connection, self._prefix = _connection_to(address, min(timeout_s, CONNECT_TIMEOUT_S))
+            try:
+                connection.connect()
+            except PermissionError:
+                raise Unreachable(
+                    f"no permission to use {address}; is it another user's?"
+                ) from None
+            except OSError as error:
+                failures.append(error)
+                continue
+            self.addresses = [address]
+            return connection
+        looked = ", ".join(address.removeprefix("unix://") for address in self.addresses)
+        if self.is_local:
+            raise Unreachable(
+                f"rota is not running here: start it with 'rota up' (looked at {looked})"
+            )
+        raise Unreachable(f"nothing answers at {looked}: {failures[-1].strerror or failures[-1]}")
+
+    def _broken(self, error: Exception) -> NoReturn:
+        what = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise Unreachable(
+            f"the connection to {self.addresses[0]} broke: {what}; is rota still running?"
+        ) from None
+
+
+def new_key() -> str:
+    """A fresh Idempotency-Key."""
+    return os.urandom(16).hex()
+
+
+def segment(text: object) -> str:
+    """One segment of a path, whatever characters it has."""
+    return quote(str(text), safe="")
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises when it is no number
+    except ValueError:
+        parts = urlsplit("")
+    path_only = parts.scheme == "unix" and parts.path
+    if not path_only and not (parts.scheme in {"http", "https"} and parts.hostname):
+        raise ClientError(
+            f"ROTA_URL: {url!r} is not valid; expected http://HOST:PORT or unix:///PATH"
+        )
+
+
+def _connection_to(address: str, timeout_s: float) -> tuple[HTTPConnection, str]:
+    """A connection that is not open yet, and the prefix of every path behind it."""
+    parts = urlsplit(address)
+    if parts.scheme == "unix":
+        return UnixConnection(parts.path, timeout_s), ""
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+    return connection, parts.path.rstrip("/")
+
+
+def _encode(body: object) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError as error:
+        broken = str(error.object)[error.start : error.start + 1]
+        raise ClientError(
+            f"the request holds text that is not valid UTF-8 ({broken!r}); it cannot be sent"
+        ) from None
+
+
+def _decode(response: HTTPResponse) -> Any:  # noqa: ANN401 - JSON
+    """The answer's value; ``Refused`` for an error, whatever form its body has."""
+    try:
+        payload = response.read()
+    except (OSError, HTTPException):
+        raise Unreachable("the connection broke while the answer was being read") from None
+    value: Any = None
+    if payload:
+        try:
+            value = json.loads(payload)
+        except ValueError:
+            value = payload.decode("utf-8", "replace")
+    if response.status < 400:
+        return value
+    problem = value if isinstance(value, dict) else {"detail": _plain(value, response)}
+    raise Refused(response.status, problem, _seconds(response.headers.get("Retry-After")))
+
+
+def _plain(value: object, response: HTTPResponse) -> str:
+    text = value.strip() if isinstance(value, str) else ""
+    first = text.splitlines()[0][:200] if text else ""
+    return first or f"the server answered {response.status} {response.reason}"
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 1.0
