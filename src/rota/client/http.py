@@ -45,6 +45,8 @@ class Client:
     def __init__(self, addresses: list[str], token: str = "") -> None:
         self.addresses = addresses
         self.token = token
+        #: Whether the server was there before: then it is worth waiting for its return.
+        self.has_answered = False
         self._connection: HTTPConnection | None = None
         self._prefix = ""
 
@@ -150,7 +152,9 @@ class Client:
                 connection.sock.settimeout(timeout_s)
             try:
                 connection.request(method, self._target(path, parameters), payload, headers)
-                return connection.getresponse()
+                response = connection.getresponse()
+                self.has_answered = True
+                return response
             except TimeoutError:
                 self.close()
                 raise Unreachable(
@@ -182,10 +186,12 @@ class Client:
             try:
                 connection.connect()
             except PermissionError:
+                connection.close()
                 raise Unreachable(
                     f"no permission to use {address}; is it another user's?"
                 ) from None
             except OSError as error:
+                connection.close()
                 failures.append(error)
                 continue
             self.addresses = [address]

@@ -106,6 +106,10 @@ class RevokeToken(Command, frozen=True, kw_only=True):
     token: str
 
 
+class Trigger(Command, frozen=True, kw_only=True):
+    """Look at every waiting job now, also at those that nothing has changed for."""
+
+
 class Submitted(msgspec.Struct, frozen=True):
     """The answer to a submit: first id of each submission, and whether it is a repeat."""
 

@@ -77,6 +77,7 @@ class Links:
         limit: int,
         lines: int = 0,
         path: str = "",
+        user: str = "",
     ) -> LogPart:
         """Ask an agent for a piece of a log."""
         if number not in self._links:
@@ -84,7 +85,7 @@ class Links:
         request = next(self._numbers)
         question: asyncio.Future[LogPart] = asyncio.get_running_loop().create_future()
         self._questions[request] = question
-        self.send(number, ReadLog(request, uid, stream, offset, limit, lines, path))
+        self.send(number, ReadLog(request, uid, stream, offset, limit, lines, path, user))
         try:
             async with asyncio.timeout(ANSWER_S):
                 return await question

@@ -61,6 +61,9 @@ class Host:
         self.links = Links(self.put)
         self.started_s = self.clock.now_s()
         self.inbox_size = inbox_size
+        #: For metrics: how many ticks there were, and how long their commits took together.
+        self.ticks = 0
+        self.commit_s = 0.0
         self._writer = writer
         self._blobs: dict[str, bytes] = {}
         self._inbox: deque[tuple[int, FromLink | Asked]] = deque()
@@ -76,6 +79,11 @@ class Host:
     def cluster(self) -> Cluster:
         """The live state, to read. It may be one commit ahead of the disk."""
         return self._controller.cluster
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for the next tick."""
+        return len(self._inbox)
 
     @property
     def sessions(self) -> Sessions:
@@ -136,9 +144,12 @@ class Host:
 
     async def _turn(self, items: list[FromLink | Asked]) -> None:
         try:
+            self.ticks += 1
             tick = self._controller.tick(self.clock.now_s(), items)
             if tick.batch.events:
+                begun_s = time.monotonic()
                 await self._writer.commit(tick.batch)
+                self.commit_s += time.monotonic() - begun_s
         except Exception as error:
             await self._start_over(items, error)
             return

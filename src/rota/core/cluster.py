@@ -41,6 +41,11 @@ class Ledger:
         """The states that occur among a block of finished jobs."""
         return {_STATES[code - 1] for code in set(self._codes[first : last + 1]) if code}
 
+    def counts_in(self, first: int, last: int) -> dict[JobState, int]:
+        """How often each final state occurs among a block of ids."""
+        block = self._codes[first : last + 1]
+        return {state: block.count(_CODE[state]) for state in FINAL_ORDER}
+
     def put(self, job_id: int, state: JobState) -> None:
         self.put_span(job_id, job_id, state)
 
@@ -162,6 +167,15 @@ class Cluster:
             waiting = len(array.pending())
             counts[JobState.HELD if array.held else JobState.QUEUED] += waiting
         return counts | self.ended.counts
+
+    def count_elements(self, array: Array) -> dict[JobState, int]:
+        """How many elements of one array are in each state."""
+        counts = dict.fromkeys(_STATES, 0)
+        counts |= self.ended.counts_in(array.id + 1, array.id + array.count)
+        counts[JobState.HELD if array.held else JobState.QUEUED] += len(array.pending())
+        for job_id in self.unfinished_elements.get(array.id, ()):
+            counts[self.jobs[job_id].state] += 1
+        return counts
 
     def push_timer(self, at_s: float, kind: str, item: int) -> None:
         heappush(self.timers, Timer(at_s, kind, item))

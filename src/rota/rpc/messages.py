@@ -86,7 +86,7 @@ class FromAgent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type
     """Base of what agents send."""
 
 
-class Hello(FromAgent, tag="hello"):
+class Hello(FromAgent, frozen=True, tag="hello"):
     """First words: who am I, which boot of which installation, what do I have."""
 
     protocol: int
@@ -97,21 +97,21 @@ class Hello(FromAgent, tag="hello"):
     pid: int = 0
 
 
-class Observed(FromAgent, tag="observed"):
+class Observed(FromAgent, frozen=True, tag="observed"):
     session: int
     number: int
     attempts: tuple[Seen, ...]
     full: bool = False
 
 
-class DeviceUse(FromAgent, tag="device-use"):
+class DeviceUse(FromAgent, frozen=True, tag="device-use"):
     """Processes outside Rota on the node's devices: sent when it changed."""
 
     session: int
     foreign: tuple[ForeignUse, ...]
 
 
-class LogPart(FromAgent, tag="log-part"):
+class LogPart(FromAgent, frozen=True, tag="log-part"):
     """The answer to ``ReadLog``. ``size`` is the file's length when it was read."""
 
     request: int
@@ -125,18 +125,18 @@ class ToAgent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type")
     """Base of what the controller sends."""
 
 
-class Welcome(ToAgent, tag="welcome"):
+class Welcome(ToAgent, frozen=True, tag="welcome"):
     session: int
     cluster: str
 
 
-class Refused(ToAgent, tag="refused"):
+class Refused(ToAgent, frozen=True, tag="refused"):
     """The session cannot be: wrong protocol, a name in use. Dialling again will not help soon."""
 
     reason: str
 
 
-class Desired(ToAgent, tag="desired"):
+class Desired(ToAgent, frozen=True, tag="desired"):
     """The set of attempts that should live, or what changed in it.
 
     In a delta ``gone`` lists attempts that are no longer wanted: stop what is alive, forget what
@@ -150,7 +150,7 @@ class Desired(ToAgent, tag="desired"):
     full: bool = False
 
 
-class ReadLog(ToAgent, tag="read-log"):
+class ReadLog(ToAgent, frozen=True, tag="read-log"):
     """Read from ``offset`` (negative: from the end, in lines back when ``lines``)."""
 
     request: int
@@ -161,6 +161,8 @@ class ReadLog(ToAgent, tag="read-log"):
     lines: int = 0
     #: Where the job asked its output to go; empty: the agent's own log folder.
     path: str = ""
+    #: Whose file ``path`` is: it is opened with that user's rights.
+    user: str = ""
 
 
 AgentMessage = Hello | Observed | DeviceUse | LogPart

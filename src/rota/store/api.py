@@ -42,7 +42,7 @@ class Snapshot(msgspec.Struct):
     next_seq: int = 1
     #: Unfinished jobs. Finished ones that a repeated Idempotency-Key asks for: ``Store.job``.
     jobs: list[Job] = []
-    #: Arrays with elements that have no row of their own, waiting or cut.
+    #: Every array on record: they are few, and parents are asked about long after they ended.
     arrays: list[Array] = []
     #: Final state of every finished job that has a row: (id, state).
     outcomes: list[tuple[int, JobState]] = []
@@ -71,12 +71,24 @@ class JobFilter(msgspec.Struct, frozen=True):
 class Store(Protocol):
     """Durable state. One thread writes; reads may come from any thread."""
 
+    @property
+    def name(self) -> str:
+        """Where the state is, for people: never with a password."""
+
+    @property
+    def local(self) -> bool:
+        """Whether a commit waits for a disk of this machine only, never for a network."""
+
+    @property
+    def backlog(self) -> int:
+        """Rows written since the last ``tidy``; 0 where tidying does nothing."""
+
     def load(self) -> Snapshot: ...
 
     def commit(self, batch: Batch) -> None:
         """All or nothing, on disk when it returns. Raises ``Unavailable`` when it cannot.
 
-        After ``driver.OutcomeUnknown`` (a server went away in the middle) the caller must load
+        After ``errors.OutcomeUnknown`` (a server went away in the middle) the caller must load
         again; after any other exception nothing was changed.
         """
 

@@ -1,0 +1,18 @@
+"""The benchmarks by name, in the order in which they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.sections import arrays, depth, durable, idle, latency, long, noop, restart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.context import Context
+    from bench.report import Row
+
+SECTIONS: dict[str, Callable[[Context], list[Row]]] = {
+    section.SECTION: section.measure
+    for section in (noop, latency, durable, depth, idle, restart, arrays, long)
+}

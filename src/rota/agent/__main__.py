@@ -1,0 +1,58 @@
+"""``python -m rota.agent``: run the agent of this machine in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from pathlib import Path
+
+from rota.agent.discover import Overrides
+from rota.agent.host import AgentConfig, run_agent
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True
+    )
+    overrides = Overrides(
+        name=options.name,
+        cpus=options.cpus,
+        memory_mib=options.memory_mib,
+        disk_mib=options.disk_mib,
+        gpus_file=options.gpus_file,
+        labels=dict(options.label),
+    )
+    token = options.token or os.environ.get("ROTA_TOKEN", "")
+    return run_agent(
+        AgentConfig(options.state_dir, options.url, token, overrides, options.cgroup_root)
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="rota-agent", description=__doc__)
+    parser.add_argument("--state-dir", type=Path, required=True, help="its folder is agent/ below")
+    parser.add_argument(
+        "--url", required=True, help="unix:///path/rota.sock or http(s)://host:port"
+    )
+    parser.add_argument("--token", default="", help="for the network; better in ROTA_TOKEN")
+    parser.add_argument("--name", default="", help="the node's name; default: the host's")
+    parser.add_argument("--cpus", type=float, help="instead of what the machine has")
+    parser.add_argument("--memory-mib", type=int, help="instead of what the machine has")
+    parser.add_argument("--disk-mib", type=int, help="instead of what is free")
+    parser.add_argument("--gpus-file", default="", help="JSON file of made-up GPUs")
+    parser.add_argument("--label", type=_label, action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--cgroup-root", default="", help="a delegated cgroup v2 folder")
+    return parser
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,390 @@
+"""The agent as a state machine: what it hears goes in, instructions come out, no I/O, no clock.
+
+It holds two views against each other. The *keeper* says which processes exist on this node; the
+*controller* says which attempts should. Nothing is decided before both have spoken in full:
+
+* wanted, unknown, never reported as started: start it, once;
+* wanted, unknown, although it was started: report it missing, never start it again;
+* wanted and ended: report the end in every session until the controller lets it go;
+* alive and no longer wanted: TERM, the grace, KILL, and then forget it in silence.
+
+While the controller is away everything goes on as before: jobs run, grace periods end.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum, auto
+from signal import SIGKILL, SIGTERM
+from typing import TYPE_CHECKING
+
+from rota.agent.ports import Ended, Forget, Instruction, Keep, Redial, Signal, Spawn
+from rota.core.states import Cause
+from rota.rpc.messages import Observed, Seen, Sighting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.agent.ports import KeeperAll, Known, Started
+    from rota.rpc.messages import Desired, Launch, Wanted, Welcome
+
+#: A KILL is repeated this often until the keeper reports the end.
+KILL_AGAIN_S = 10.0
+
+
+class Stage(Enum):
+    """Where an attempt is, as far as this node can tell."""
+
+    SPAWNING = auto()
+    RUNNING = auto()
+    ENDED = auto()
+    MISSING = auto()
+
+
+class Charge:
+    """One attempt in the agent's care."""
+
+    __slots__ = ("keep", "kill_at_s", "launch", "pid", "seen", "stage", "stopping", "uid", "wanted")
+
+    def __init__(self, uid: str, stage: Stage, keep: Keep) -> None:
+        self.uid = uid
+        self.stage = stage
+        self.keep = keep
+        #: Until the controller says otherwise in a full set, everything is wanted.
+        self.wanted = True
+        self.stopping = False
+        self.kill_at_s: float | None = None
+        #: Kept until its process exists: a keeper that died may have to be told again.
+        self.launch: Launch | None = None
+        self.pid = 0
+        #: What to report; None while it is being started.
+        self.seen: Seen | None = None
+
+
+class Agent:
+    """Drives one node. Every input returns what the host has to do, in order."""
+
+    def __init__(self) -> None:
+        self._charges: dict[str, Charge] = {}
+        self._stopping: dict[str, Charge] = {}
+        self._keeper_ready = False
+        self._session = 0
+        self._connected = False
+        self._synced = False
+        self._expected = 0
+        self._sent = 0
+        #: Desired sets that arrived before the keeper's list did.
+        self._deferred: list[Desired] = []
+
+    @property
+    def session(self) -> int:
+        """The controller's number for this connection; 0 while there is none."""
+        return self._session if self._connected else 0
+
+    def alive(self) -> list[tuple[str, int, int]]:
+        """Every running attempt as (uid, pid, memory limit in MiB or 0), oldest first."""
+        return [
+            (charge.uid, charge.pid, charge.keep.memory_mib)
+            for charge in self._charges.values()
+            if charge.stage is Stage.RUNNING
+        ]
+
+    def on_connected(self) -> list[Instruction]:
+        """A fresh connection to the controller: everything of the last one is void."""
+        self._connected = True
+        self._session = 0
+        self._forget_session()
+        return []
+
+    def on_disconnected(self) -> list[Instruction]:
+        """The controller is away. What runs goes on."""
+        self._connected = False
+        self._forget_session()
+        return []
+
+    def _forget_session(self) -> None:
+        self._synced = False
+        self._expected = 0
+        self._sent = 0
+        self._deferred.clear()
+
+    def on_welcome(self, welcome: Welcome) -> list[Instruction]:
+        if self._session:
+            return [Redial("a second welcome")]
+        self._session = welcome.session
+        self._forget_session()
+        return []
+
+    def on_desired(self, desired: Desired, now_s: float) -> list[Instruction]:
+        """The controller's full set, or the next change of it."""
+        if not self._connected or desired.session < self._session:
+            return []
+        problem = self._misfit(desired)
+        if problem:
+            self._connected = False
+            self._forget_session()
+            return [Redial(problem)]
+        self._expected = desired.number + 1
+        if not self._keeper_ready:
+            self._deferred.append(desired)
+            return []
+        return self._decide(desired, now_s)
+
+    def _misfit(self, desired: Desired) -> str:
+        if not self._session:
+            return "a desired set before the welcome"
+        if desired.session != self._session:
+            return f"session {desired.session}, not {self._session}"
+        if desired.full:
+            return "a second full set" if self._expected else ""
+        if not self._expected:
+            return "a change before the full set"
+        if desired.number != self._expected:
+            return f"message {desired.number}, expected {self._expected}"
+        return ""
+
+    def _decide(self, desired: Desired, now_s: float) -> list[Instruction]:
+        out: list[Instruction] = []
+        gone: Iterable[str] = desired.gone
+        if desired.full:
+            wanted = {item.uid for item in desired.attempts}
+            gone = [uid for uid in self._charges if uid not in wanted]
+        self._release(gone, now_s, out)
+        fresh = [charge for item in desired.attempts if (charge := self._want(item, now_s, out))]
+        if desired.full:
+            self._synced = True
+            self._report(self._charges.values(), out, full=True)
+        else:
+            self._report(fresh, out)
+        return out
+
+    def _release(self, uids: Iterable[str], now_s: float, out: list[Instruction]) -> None:
+        """No longer wanted: stop what is alive, forget what has ended."""
+        over = []
+        for uid in uids:
+            charge = self._charges.get(uid)
+            if charge is None:
+                continue
+            charge.wanted = False
+            if charge.stage in (Stage.ENDED, Stage.MISSING):
+                over.append(uid)
+                del self._charges[uid]
+            else:
+                self._stop(charge, now_s, out)
+        if over:
+            out.append(Forget(tuple(over)))
+
+    def _want(self, item: Wanted, now_s: float, out: list[Instruction]) -> Charge | None:
+        """Take one wanted attempt in; give it back when there is something to report of it."""
+        charge = self._charges.get(item.uid)
+        if charge is None:
+            charge = self._take_charge(item, now_s, out)
+        charge.wanted = True
+        if item.stop is not None and charge.stage in (Stage.SPAWNING, Stage.RUNNING):
+            self._stop(charge, now_s, out)
+        return charge if charge.stage in (Stage.ENDED, Stage.MISSING) else None
+
+    def _take_charge(self, item: Wanted, now_s: float, out: list[Instruction]) -> Charge:
+        launch = item.launch
+        keep = Keep(launch.grace_s, launch.memory_mib) if launch is not None else Keep()
+        charge = self._charges[item.uid] = Charge(item.uid, Stage.MISSING, keep)
+        if item.stop is not None and not item.started:
+            charge.stage = Stage.ENDED
+            charge.seen = Seen(
+                item.uid,
+                Sighting.ENDED,
+                ended_s=now_s,
+                cause=item.stop,
+                detail="stopped before it was started",
+            )
+        elif item.started or launch is None:
+            charge.seen = Seen(item.uid, Sighting.MISSING)
+        else:
+            charge.stage = Stage.SPAWNING
+            charge.launch = launch
+            out.append(Spawn(item.uid, launch))
+        return charge
+
+    def _stop(self, charge: Charge, now_s: float, out: list[Instruction]) -> None:
+        """Begin to end it; once begun, neither a second wish nor another cause starts it over."""
+        if charge.stopping:
+            return
+        charge.stopping = True
+        if charge.stage is Stage.RUNNING:
+            self._terminate(charge, now_s, out)
+
+    def _terminate(self, charge: Charge, now_s: float, out: list[Instruction]) -> None:
+        self._stopping[charge.uid] = charge
+        if charge.keep.grace_s > 0:
+            out.append(Signal(charge.uid, SIGTERM))
+            charge.kill_at_s = now_s + charge.keep.grace_s
+        else:
+            self._kill(charge, now_s, "", out)
+
+    def _kill(self, charge: Charge, now_s: float, note: str, out: list[Instruction]) -> None:
+        self._stopping[charge.uid] = charge
+        charge.kill_at_s = now_s + KILL_AGAIN_S
+        out.append(Signal(charge.uid, SIGKILL, note))
+
+    def on_keeper_lost(self) -> list[Instruction]:
+        """The keeper is away; nothing is decided until it has given its list again."""
+        self._keeper_ready = False
+        return []
+
+    def on_keeper_all(self, listing: KeeperAll, now_s: float) -> list[Instruction]:
+        """The keeper's full list: the truth about this node's processes."""
+        out: list[Instruction] = []
+        self._keeper_ready = True
+        listed = {known.uid for known in listing.attempts}
+        changed = [
+            charge for known in listing.attempts if (charge := self._recognise(known, now_s, out))
+        ]
+        for charge in self._charges.values():
+            if charge.uid in listed:
+                continue
+            if charge.stage is Stage.SPAWNING and charge.launch is not None:
+                out.append(Spawn(charge.uid, charge.launch))
+            elif charge.stage is Stage.RUNNING:
+                self._settle(charge, Stage.MISSING, Seen(charge.uid, Sighting.MISSING))
+                changed.append(charge)
+        self._drop_unwanted(changed, out)
+        self._report(changed, out)
+        deferred, self._deferred = self._deferred, []
+        for desired in deferred:
+            out += self._decide(desired, now_s)
+        return out
+
+    def _recognise(self, known: Known, now_s: float, out: list[Instruction]) -> Charge | None:
+        """Bring one attempt up to date; give it back when that is news."""
+        charge = self._charges.get(known.uid)
+        if charge is None:
+            charge = self._charges[known.uid] = Charge(known.uid, Stage.SPAWNING, known.keep)
+        if known.phase == "ended":
+            if charge.stage is Stage.ENDED:
+                return None
+            self._settle(charge, Stage.ENDED, sighting_of(known.end()))
+            return charge
+        if charge.stage is Stage.RUNNING:
+            if charge.stopping:
+                self._terminate(charge, now_s, out)  # the signal may have been lost
+            return None
+        self._run(charge, known.pid, known.started_s, now_s, out)
+        return charge
+
+    def on_started(self, event: Started, now_s: float) -> list[Instruction]:
+        return self.on_keeper_events((event,), now_s)
+
+    def on_ended(self, event: Ended, now_s: float) -> list[Instruction]:
+        return self.on_keeper_events((event,), now_s)
+
+    def on_keeper_events(
+        self, events: Iterable[Started | Ended], now_s: float
+    ) -> list[Instruction]:
+        """Starts and ends that arrived together: one report, and of each attempt the last word."""
+        out: list[Instruction] = []
+        changed: dict[str, Charge] = {}
+        for event in events:
+            charge = self._charges.get(event.uid)
+            if charge is None or charge.stage is Stage.ENDED:
+                continue
+            if isinstance(event, Ended):
+                self._settle(charge, Stage.ENDED, sighting_of(event))
+            elif charge.stage is Stage.SPAWNING:
+                self._run(charge, event.pid, event.started_s, now_s, out)
+            changed[charge.uid] = charge
+        self._drop_unwanted(changed.values(), out)
+        self._report(changed.values(), out)
+        return out
+
+    def _run(
+        self, charge: Charge, pid: int, started_s: float, now_s: float, out: list[Instruction]
+    ) -> None:
+        charge.stage = Stage.RUNNING
+        charge.launch = None
+        charge.pid = pid
+        charge.seen = Seen(charge.uid, Sighting.RUNNING, pid=pid, started_s=started_s)
+        if charge.stopping:
+            self._terminate(charge, now_s, out)
+
+    def _settle(self, charge: Charge, stage: Stage, seen: Seen) -> None:
+        charge.stage = stage
+        charge.seen = seen
+        charge.launch = None
+        charge.kill_at_s = None
+        self._stopping.pop(charge.uid, None)
+
+    def _drop_unwanted(self, charges: Iterable[Charge], out: list[Instruction]) -> None:
+        over = [
+            charge.uid
+            for charge in charges
+            if not charge.wanted and charge.stage in (Stage.ENDED, Stage.MISSING)
+        ]
+        for uid in over:
+            del self._charges[uid]
+        if over:
+            out.append(Forget(tuple(over)))
+
+    def on_oom(self, uid: str, detail: str, now_s: float) -> list[Instruction]:
+        """It used more memory than it asked for: ``detail`` says how much."""
+        out: list[Instruction] = []
+        charge = self._charges.get(uid)
+        if charge is not None and charge.stage is Stage.RUNNING:
+            charge.stopping = True
+            self._kill(charge, now_s, detail, out)
+        return out
+
+    def next_timer_s(self) -> float | None:
+        """When ``on_timer`` is due; None while no grace period runs."""
+        return min(
+            (
+                charge.kill_at_s
+                for charge in self._stopping.values()
+                if charge.kill_at_s is not None
+            ),
+            default=None,
+        )
+
+    def on_timer(self, now_s: float) -> list[Instruction]:
+        out: list[Instruction] = []
+        for charge in self._stopping.values():
+            if charge.kill_at_s is not None and charge.kill_at_s <= now_s:
+                charge.kill_at_s = now_s + KILL_AGAIN_S
+                out.append(Signal(charge.uid, SIGKILL))
+        return out
+
+    def _report(
+        self, charges: Iterable[Charge], out: list[Instruction], *, full: bool = False
+    ) -> None:
+        """Tell the controller, once it and we agree on a starting point."""
+        if not self._synced:
+            return
+        seen = tuple(
+            [item.seen for item in charges if item.seen is not None and (full or item.wanted)]
+        )
+        if not seen and not full:
+            return
+        self._sent += 1
+        out.append(Observed(self._session, self._sent, seen, full))
+
+
+def sighting_of(event: Ended) -> Seen:
+    """An end in the controller's words, with its cause where the exit status does not say it."""
+    cause, detail = None, event.error
+    if event.note and event.code != 0:
+        cause, detail = Cause.OUT_OF_MEMORY, event.note
+    elif event.lost:
+        cause = Cause.NODE_LOST
+    elif event.error:
+        cause = Cause.EXIT if event.code is not None else Cause.START_FAILED
+    return Seen(
+        uid=event.uid,
+        sighting=Sighting.ENDED,
+        started_s=event.started_s,
+        ended_s=event.ended_s,
+        exit_code=event.code,
+        signal=event.signal,
+        cause=cause,
+        detail=detail,
+        peak_memory_mib=math.ceil(event.maxrss_kb / 1024),
+        cpu_s=event.cpu_s,
+    )

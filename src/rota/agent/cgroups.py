@@ -1,0 +1,86 @@
+"""Control groups (version 2) for attempts, below a root that was delegated to the agent.
+
+The root is an argument: ``/sys/fs/cgroup/…`` in life, a temporary folder in tests. Without one
+the agent watches memory by polling and kills by process tree.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+MIB = 1 << 20
+#: The length of the kernel's accounting period for CPU time.
+PERIOD_US = 100_000
+CONTROLLERS = ("cpu", "memory")
+
+
+class CgroupsUnusable(Exception):
+    """The folder cannot be used; the text says why."""
+
+
+class Cgroups:
+    """One group per attempt: limits, the peak of its memory, whether the kernel had to kill."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+        try:
+            available = (self.root / "cgroup.controllers").read_text().split()
+        except OSError as error:
+            raise CgroupsUnusable(f"cgroup root {root}: {error.strerror}") from None
+        if "memory" not in available:
+            raise CgroupsUnusable(f"cgroup root {root}: no memory controller was delegated")
+        wanted = [f"+{name}" for name in CONTROLLERS if name in available]
+        try:
+            (self.root / "cgroup.subtree_control").write_text(" ".join(wanted))
+        except OSError as error:
+            raise CgroupsUnusable(f"cgroup root {root}: {error.strerror}") from None
+
+    def make(self, uid: str, *, memory_mib: int = 0, cpu_milli: int = 0) -> str:
+        """A group with these limits (0: none); an existing one is brought up to date."""
+        group = self._group(uid)
+        group.mkdir(exist_ok=True)
+        if memory_mib:
+            (group / "memory.max").write_text(str(memory_mib * MIB))
+            # The attempt dies as a whole, not one process of it, and does not hide in swap.
+            self._optional(group / "memory.oom.group", "1")
+            self._optional(group / "memory.swap.max", "0")
+        if cpu_milli:
+            self._optional(group / "cpu.max", f"{cpu_milli * PERIOD_US // 1000} {PERIOD_US}")
+        return str(group)
+
+    def out_of_memory(self, uid: str) -> str:
+        """What happened, when the kernel killed the attempt for its memory; else empty."""
+        with suppress(OSError, ValueError):
+            lines = (self._group(uid) / "memory.events").read_text().splitlines()
+            events = dict(line.split() for line in lines)
+            if int(events.get("oom_kill", 0)):
+                limit = int((self._group(uid) / "memory.max").read_text())
+                return f"out of memory: used all of {size_text(limit // MIB)}"
+        return ""
+
+    def peak_mib(self, uid: str) -> int:
+        """The most memory that it held, 0 where the kernel does not say."""
+        with suppress(OSError, ValueError):
+            return -(-int((self._group(uid) / "memory.peak").read_text()) // MIB)
+        return 0
+
+    def remove(self, uid: str) -> None:
+        """An empty group goes; one that still has processes stays for the next try."""
+        with suppress(OSError):
+            self._group(uid).rmdir()
+
+    def _group(self, uid: str) -> Path:
+        return self.root / f"attempt-{uid}"
+
+    @staticmethod
+    def _optional(file: Path, text: str) -> None:
+        with suppress(OSError):
+            file.write_text(text)
+
+
+def size_text(mib: float) -> str:
+    """Memory for people: ``512M``, ``5.1G``, ``4G``."""
+    if mib < 1024:
+        return f"{mib:.0f}M"
+    return f"{mib / 1024:.1f}".removesuffix(".0") + "G"

@@ -1,0 +1,364 @@
+"""The live agent: carries the state machine's instructions out, on an asyncio loop.
+
+Three loops run side by side: one holds the connection to the keeper (and starts it), one dials
+the controller, one watches memory and devices. Between them a message takes a single callback.
+A SIGTERM ends the agent; the keeper and all jobs live on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import secrets
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota import __version__
+from rota.agent import keeper_link, wire
+from rota.agent.agent import Agent
+from rota.agent.cgroups import Cgroups, CgroupsUnusable
+from rota.agent.discover import Overrides, discover
+from rota.agent.gpus import BadGpuFile, foreign_use
+from rota.agent.launch import Launcher, LaunchFailed
+from rota.agent.logs import read_log
+from rota.agent.memory import find_overuse
+from rota.agent.ports import Ended, Forget, KeeperAll, Redial, Signal, Spawn, Started
+from rota.agent.processes import boot_id, group_by_owner, snapshot
+from rota.rpc.messages import (
+    PROTOCOL,
+    ControllerMessage,
+    Desired,
+    DeviceUse,
+    Hello,
+    Observed,
+    ReadLog,
+    Refused,
+    Welcome,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from rota.agent.ports import Instruction
+    from rota.core.node import ForeignUse
+
+REDIAL_S_MIN, REDIAL_S_MAX = 0.05, 2.0
+#: After a refusal: somebody has to do something first.
+REFUSED_S = 10.0
+MEMORY_POLL_S = 0.5
+DEVICE_POLL_S = 5.0
+
+log = logging.getLogger("rota.agent")
+
+
+class AgentConfig(msgspec.Struct, frozen=True):
+    """What an agent needs to know to run."""
+
+    state_dir: Path
+    url: str
+    token: str = ""
+    overrides: Overrides = Overrides()
+    cgroup_root: str = ""
+
+    @property
+    def folder(self) -> Path:
+        return self.state_dir / "agent"
+
+
+class CannotRun(Exception):
+    """The agent cannot start; the text says why in one line."""
+
+
+class Host:
+    """One running agent."""
+
+    def __init__(self, config: AgentConfig, cgroups: Cgroups | None) -> None:
+        self._config = config
+        self._cgroups = cgroups
+        self._agent = Agent()
+        self._spec = discover(config.state_dir, config.overrides)
+        self._incarnation = _incarnation(config.folder)
+        self._launcher = Launcher(config.folder, cgroups)
+        self._keeper: keeper_link.KeeperLink | None = None
+        self._controller: wire.ControllerLink | None = None
+        self._refused = ""
+        self._welcomed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._foreign: tuple[ForeignUse, ...] = ()
+        # Wall time that never jumps: a grace period must not end because the clock was set.
+        self._clock_offset_s = time.time() - time.monotonic()
+        self._stop = asyncio.Event()
+
+    def _now_s(self) -> float:
+        return self._clock_offset_s + time.monotonic()
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        _write_json(
+            self._config.folder / "agent.json",
+            {
+                "pid": os.getpid(),
+                "node": self._spec.name,
+                "started_s": time.time(),
+            },
+        )
+        tasks = [
+            asyncio.create_task(self._guard(work))
+            for work in (self._hold_keeper(), self._hold_controller(), self._watch())
+        ]
+        await self._stop.wait()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._controller is not None:
+            self._controller.close("the agent was stopped")
+        with suppress(FileNotFoundError):
+            (self._config.folder / "agent.json").unlink()
+
+    async def _guard(self, work: Coroutine[None, None, None]) -> None:
+        """A loop that ends by an error of ours must end the agent, not leave it half alive."""
+        try:
+            await work
+        except Exception:
+            log.exception("the agent broke down")
+            self._stop.set()
+            raise
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        """Do what the state machine says: the keeper first, then the controller."""
+        lines: list[bytes] = []
+        failed: list[Started | Ended] = []
+        for instruction in instructions:
+            if isinstance(instruction, Spawn | Signal | Forget):
+                try:
+                    lines.append(self._launcher.line(instruction))
+                except LaunchFailed as error:
+                    now_s = self._now_s()
+                    assert isinstance(instruction, Spawn)
+                    failed.append(Ended(instruction.uid, 0.0, now_s, error=str(error)))
+            elif isinstance(instruction, Observed):
+                if self._controller is not None:
+                    self._controller.send(instruction)
+            elif isinstance(instruction, Redial):
+                log.warning("dialling again: %s", instruction.reason)
+                if self._controller is not None:
+                    self._controller.close(instruction.reason)
+        if lines and self._keeper is not None:
+            self._keeper.send(lines)
+        if failed:
+            self._carry_out(self._agent.on_keeper_events(failed, self._now_s()))
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        due_s = self._agent.next_timer_s()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due_s is not None:
+            delay_s = max(0.0, due_s - self._now_s())
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._carry_out(self._agent.on_timer(self._now_s()))
+
+    async def _hold_keeper(self) -> None:
+        """Connected to the keeper, always; a new one is started when it was killed."""
+        pause_s = REDIAL_S_MIN
+        while True:
+            try:
+                self._keeper = await keeper_link.connect(
+                    self._config.folder, self._on_keeper_all, self._on_keeper_events
+                )
+            except (OSError, keeper_link.KeeperFailed) as error:
+                log.error("no keeper: %s", error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, REDIAL_S_MAX)
+                continue
+            pause_s = REDIAL_S_MIN
+            try:
+                await self._keeper.closed
+            finally:
+                self._keeper.close()
+                self._keeper = None
+            log.warning("the keeper is gone; starting another")
+            self._agent.on_keeper_lost()
+            await asyncio.sleep(pause_s)
+
+    def _on_keeper_all(self, listing: KeeperAll) -> None:
+        attempts = tuple(
+            msgspec.structs.replace(known, note=known.note or self._out_of_memory(known.uid))
+            if known.phase == "ended"
+            else known
+            for known in listing.attempts
+        )
+        listing = msgspec.structs.replace(listing, attempts=attempts)
+        self._carry_out(self._agent.on_keeper_all(listing, self._now_s()))
+
+    def _on_keeper_events(self, events: list[Started | Ended]) -> None:
+        if self._cgroups is not None:
+            events = [
+                msgspec.structs.replace(event, note=event.note or self._out_of_memory(event.uid))
+                if isinstance(event, Ended)
+                else event
+                for event in events
+            ]
+        self._carry_out(self._agent.on_keeper_events(events, self._now_s()))
+
+    def _out_of_memory(self, uid: str) -> str:
+        return self._cgroups.out_of_memory(uid) if self._cgroups is not None else ""
+
+    async def _hold_controller(self) -> None:
+        """Dial, say hello, listen; again after a growing pause when that ends."""
+        pause_s = REDIAL_S_MIN
+        said = ""
+        while True:
+            self._refused, self._welcomed = "", False
+            try:
+                link = await wire.dial(self._config.url, self._config.token, self._on_message)
+                self._controller = link
+                self._agent.on_connected()
+                link.send(self._hello())
+                reason = await link.closed
+            except wire.Unreachable as error:
+                reason = str(error)
+            finally:
+                if self._controller is not None:
+                    self._controller.close()
+                    self._controller = None
+                self._agent.on_disconnected()
+            if self._welcomed:
+                pause_s, said = REDIAL_S_MIN, ""
+            reason = self._refused or reason
+            if reason != said:
+                log.warning("not connected to the controller: %s", reason)
+                said = reason
+            await asyncio.sleep(REFUSED_S if self._refused else pause_s)
+            pause_s = min(2 * pause_s, REDIAL_S_MAX)
+
+    def _hello(self) -> Hello:
+        return Hello(PROTOCOL, self._spec, self._incarnation, boot_id(), __version__, os.getpid())
+
+    def _on_message(self, message: ControllerMessage) -> None:
+        if isinstance(message, Desired):
+            self._carry_out(self._agent.on_desired(message, self._now_s()))
+        elif isinstance(message, ReadLog):
+            if self._controller is not None:
+                self._controller.send(read_log(self._config.folder, message))
+        elif isinstance(message, Welcome):
+            log.info("connected, session %d of cluster %s", message.session, message.cluster)
+            self._welcomed = True
+            self._carry_out(self._agent.on_welcome(message))
+            self._tell_foreign()
+        elif isinstance(message, Refused):
+            self._refused = message.reason
+            if self._controller is not None:
+                self._controller.close("refused")
+
+    async def _watch(self) -> None:
+        """Memory twice a second while somebody has a limit, devices every few seconds."""
+        devices_due_s = 0.0
+        while True:
+            await asyncio.sleep(MEMORY_POLL_S)
+            if self._cgroups is None:
+                for uid, detail in find_overuse(self._agent.alive()):
+                    log.warning("attempt %s: %s", uid, detail)
+                    self._carry_out(self._agent.on_oom(uid, detail, self._now_s()))
+            now_s = time.monotonic()
+            if self._spec.devices and now_s >= devices_due_s:
+                devices_due_s = now_s + DEVICE_POLL_S
+                self._look_at_devices()
+
+    def _look_at_devices(self) -> None:
+        try:
+            foreign = foreign_use(
+                self._spec.devices, self._own_pids, self._config.overrides.gpus_file
+            )
+        except BadGpuFile as error:
+            log.error("%s", error)
+            return
+        if foreign != self._foreign:
+            self._foreign = foreign
+            self._tell_foreign()
+
+    def _tell_foreign(self) -> None:
+        if self._spec.devices and self._controller is not None and self._agent.session:
+            self._controller.send(DeviceUse(self._agent.session, self._foreign))
+
+    def _own_pids(self) -> set[int]:
+        mains = {pid: uid for uid, pid, _ in self._agent.alive()}
+        owned = group_by_owner(snapshot(), mains, {})
+        return {pid for members in owned.values() for pid in members}
+
+
+def run_agent(config: AgentConfig) -> int:
+    """Run until told to stop; gives the exit status of the process."""
+    try:
+        config.folder.mkdir(parents=True, exist_ok=True)
+        lock = _lock(config.folder)
+        cgroups = Cgroups(config.cgroup_root) if config.cgroup_root else None
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_run(config, cgroups))
+    except (CannotRun, CgroupsUnusable, BadGpuFile) as error:
+        sys.stderr.write(f"rota agent: {error}\n")
+        return 1
+    os.close(lock)
+    return 0
+
+
+async def _run(config: AgentConfig, cgroups: Cgroups | None) -> None:
+    await Host(config, cgroups).run()
+
+
+def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.Loop
+
+
+def _lock(folder: Path) -> int:
+    """One agent per folder, as long as the descriptor is open."""
+    lock = os.open(folder / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        holder = ""
+        with suppress(OSError, ValueError, KeyError):
+            holder = f" (pid {json.loads((folder / 'agent.json').read_text())['pid']})"
+        raise CannotRun(f"another agent{holder} already runs on {folder}") from None
+    return lock
+
+
+def _incarnation(folder: Path) -> str:
+    """The random name of this installation: a wiped folder is another node."""
+    file = folder / "incarnation"
+    with suppress(FileNotFoundError):
+        text = file.read_text().strip()
+        if text:
+            return text
+    text = secrets.token_hex(8)
+    _write(file, text + "\n")
+    return text
+
+
+def _write_json(file: Path, body: dict[str, object]) -> None:
+    _write(file, json.dumps(body) + "\n")
+
+
+def _write(file: Path, text: str) -> None:
+    fresh = file.with_name(file.name + ".new")
+    fresh.write_text(text)
+    fresh.rename(file)

@@ -1,0 +1,128 @@
+"""From a launch to the keeper's order: script and input on disk, output paths, cgroup."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.agent.ports import Forget, Keep, Signal, Spawn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rota.agent.cgroups import Cgroups
+    from rota.agent.ports import KeeperCommand
+
+_encode = msgspec.json.Encoder().encode
+
+
+class LaunchFailed(Exception):
+    """The attempt cannot be handed to the keeper; the text says why."""
+
+
+class Launcher:
+    """Turns commands into lines for the keeper, and keeps the files that go with them."""
+
+    def __init__(self, folder: Path, cgroups: Cgroups | None = None) -> None:
+        self._logs = str(folder / "logs")
+        self._scripts = str(folder / "scripts")
+        self._cgroups = cgroups
+        #: Attempts with files to remove; after a restart a look into the folder decides.
+        os.makedirs(self._logs, mode=0o711, exist_ok=True)
+        os.makedirs(self._scripts, mode=0o711, exist_ok=True)
+        self._with_files = {name.partition(".")[0] for name in os.listdir(self._scripts)}
+
+    def line(self, command: KeeperCommand) -> bytes:
+        """One command as the keeper reads it."""
+        if isinstance(command, Spawn):
+            return self._spawn(command)
+        if isinstance(command, Signal):
+            return _encode(
+                {"op": "signal", "uid": command.uid, "signal": command.signal, "note": command.note}
+            )
+        self._clean(command)
+        return _encode({"op": "forget", "uids": command.uids})
+
+    def _spawn(self, command: Spawn) -> bytes:
+        launch = command.launch
+        uid = command.uid
+        if not uid.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            raise LaunchFailed(f"uid {uid!r}: letters, digits, -, _ and . only")
+        try:
+            argv = launch.argv
+            if launch.script:
+                argv = self._store_script(uid, launch.script, launch.user, argv)
+            stdin = self._store_input(uid, launch.stdin) if launch.stdin else None
+            cgroup = None
+            if self._cgroups is not None:
+                cgroup = self._cgroups.make(
+                    uid,
+                    memory_mib=launch.memory_mib,
+                    cpu_milli=0 if launch.cpus else launch.cpu_milli,
+                )
+        except OSError as error:
+            raise LaunchFailed(f"{error.filename}: {error.strerror}") from None
+        return _encode(
+            {
+                "op": "spawn",
+                "uid": uid,
+                "argv": argv,
+                "env": launch.environment,
+                "cwd": launch.workdir,
+                "stdin": stdin,
+                "stdout": self.output_path(uid, "out", launch.stdout, launch.workdir),
+                "stderr": self.output_path(uid, "err", launch.stderr, launch.workdir),
+                "umask": launch.umask,
+                "user": launch.user or None,
+                "cpus": launch.cpus,
+                "ulimits": launch.ulimits,
+                "cgroup": cgroup,
+                "keep": Keep(launch.grace_s, launch.memory_mib),
+            }
+        )
+
+    def output_path(self, uid: str, ending: str, asked: str, workdir: str) -> str:
+        """Where the output goes: the path that was asked for, or our own folder."""
+        return os.path.join(workdir, asked) if asked else f"{self._logs}/{uid}.{ending}"
+
+    def _store_script(
+        self, uid: str, script: bytes, user: str, argv: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        path = f"{self._scripts}/{uid}"
+        self._write(uid, path, script, 0o700)
+        if os.geteuid() == 0 and user:
+            try:
+                entry = pwd.getpwnam(user)
+            except KeyError:
+                raise LaunchFailed(f"user {user}: no such user on this node") from None
+            os.chown(path, entry.pw_uid, entry.pw_gid)
+        # Without a first line that names an interpreter the kernel would not know what to do.
+        return (path, *argv) if script.startswith(b"#!") else ("/bin/sh", path, *argv)
+
+    def _store_input(self, uid: str, body: bytes) -> str:
+        path = f"{self._scripts}/{uid}.in"
+        self._write(uid, path, body, 0o600)
+        return path
+
+    def _write(self, uid: str, path: str, body: bytes, mode: int) -> None:
+        self._with_files.add(uid)
+        fresh = path + ".new"
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        with open(fd, "wb") as file:
+            file.write(body)
+        os.rename(fresh, path)
+
+    def _clean(self, command: Forget) -> None:
+        """Scripts and inputs go with their attempt; output stays for those who want to read it."""
+        for uid in command.uids:
+            if uid in self._with_files:
+                self._with_files.discard(uid)
+                for ending in ("", ".in", ".new", ".in.new"):
+                    path = f"{self._scripts}/{uid}{ending}"
+                    if os.path.exists(path):
+                        os.unlink(path)
+            if self._cgroups is not None:
+                self._cgroups.remove(uid)

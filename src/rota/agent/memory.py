@@ -1,0 +1,37 @@
+"""Watching the memory of attempts where no cgroup does it: one look at /proc for all of them."""
+
+from __future__ import annotations
+
+from rota.agent.cgroups import size_text
+from rota.agent.processes import Process, group_by_owner, look, proportional_kib, snapshot
+
+
+def find_overuse(running: list[tuple[str, int, int]]) -> list[tuple[str, str]]:
+    """The attempts above their limit, as (uid, what to tell the user).
+
+    ``running`` lists (uid, pid, limit in MiB or 0). Resident memory counts shared pages once per
+    process, so it only raises the suspicion; what convicts is the proportional size, which splits
+    them among their users.
+    """
+    limits = {uid: limit for uid, _, limit in running if limit > 0}
+    if not limits:
+        return []
+    table = snapshot()
+    owned = group_by_owner(table, {pid: uid for uid, pid, _ in running}, {})
+    found = []
+    for uid, limit_mib in limits.items():
+        members = [table[pid] for pid in owned.get(uid, ())]
+        if sum(member.rss_kib for member in members) <= limit_mib * 1024:
+            continue
+        used_mib = sum(map(_held_kib, members)) / 1024
+        if used_mib > limit_mib:
+            used, limit = size_text(used_mib), size_text(limit_mib)
+            found.append((uid, f"out of memory: used {used} of {limit}"))
+    return found
+
+
+def _held_kib(process: Process) -> int:
+    held = proportional_kib(process.pid)
+    if held is not None:
+        return held
+    return process.rss_kib if look(process.pid) else 0

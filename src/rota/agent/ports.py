@@ -1,0 +1,133 @@
+"""What the agent's state machine says and hears: plain values, so that any host can carry them.
+
+The live host turns commands into JSON lines for the keeper and events back; a simulated world
+does the same with a virtual keeper. Both keep the keeper's promises:
+
+* an attempt that the keeper knows is never started again: a repeated ``Spawn`` is answered with
+  what became of it;
+* ``KeeperAll`` comes first on every connection and lists everything not forgotten;
+* every ``Spawn`` is answered by ``Started`` and later ``Ended``, or by ``Ended`` alone;
+* ``Signal`` goes to every process of the attempt; for an unknown or ended one it does nothing;
+* a note given with a ``Signal`` comes back in ``Ended``, even if the agent died in between;
+* ``Forget`` drops ended attempts and leaves others alone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rota.rpc.messages import Launch, Observed
+
+
+class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an agent that restarts must know of an attempt: the keeper remembers it for us."""
+
+    grace_s: float = 30.0
+    memory_mib: int = 0
+
+
+class Spawn(msgspec.Struct, frozen=True):
+    """Start the attempt, once, whatever happens."""
+
+    uid: str
+    launch: Launch
+
+
+class Signal(msgspec.Struct, frozen=True):
+    """Send a signal to all processes of the attempt. ``note`` says why it is being killed."""
+
+    uid: str
+    signal: int
+    note: str = ""
+
+
+class Forget(msgspec.Struct, frozen=True):
+    """The ends of these attempts are on the controller's disk, or nobody wants to know."""
+
+    uids: tuple[str, ...]
+
+
+class Redial(msgspec.Struct, frozen=True):
+    """The session is broken: close it and dial again."""
+
+    reason: str
+
+
+class KeeperEvent(msgspec.Struct, frozen=True, tag_field="ev"):
+    """Base of what the keeper says."""
+
+
+class Started(KeeperEvent, frozen=True, tag="started"):
+    """A process exists. ``start`` (ticks since boot) tells it from a later one with its pid."""
+
+    uid: str
+    pid: int
+    start: int
+    started_s: float
+
+
+class Ended(KeeperEvent, frozen=True, tag="ended"):
+    """The first process has gone and nothing of the attempt is left.
+
+    ``code`` is None after a signal and when there never was a process (``error`` says why) or
+    nobody saw its end (``lost``). An ``error`` with a ``code`` is what a shell would report:
+    127 for a command that was not found, 126 for one that cannot be executed.
+    """
+
+    uid: str
+    started_s: float
+    ended_s: float
+    code: int | None = None
+    signal: int = 0
+    error: str = ""
+    note: str = ""
+    lost: bool = False
+    maxrss_kb: int = 0
+    cpu_s: float = 0.0
+
+
+class Known(msgspec.Struct, frozen=True):
+    """One attempt in the keeper's full list: ``running`` or ``ended``."""
+
+    uid: str
+    phase: str
+    keep: Keep = Keep()
+    pid: int = 0
+    start: int = 0
+    started_s: float = 0.0
+    ended_s: float = 0.0
+    code: int | None = None
+    signal: int = 0
+    error: str = ""
+    note: str = ""
+    lost: bool = False
+    maxrss_kb: int = 0
+    cpu_s: float = 0.0
+
+    def end(self) -> Ended:
+        """The same facts as the event that told of the end."""
+        return Ended(
+            uid=self.uid,
+            started_s=self.started_s,
+            ended_s=self.ended_s,
+            code=self.code,
+            signal=self.signal,
+            error=self.error,
+            note=self.note,
+            lost=self.lost,
+            maxrss_kb=self.maxrss_kb,
+            cpu_s=self.cpu_s,
+        )
+
+
+class KeeperAll(KeeperEvent, frozen=True, tag="all"):
+    """Everything that the keeper has not forgotten."""
+
+    attempts: tuple[Known, ...]
+    protocol: int = 1
+    pid: int = 0
+
+
+AnyKeeperEvent = KeeperAll | Started | Ended
+KeeperCommand = Spawn | Signal | Forget
+Instruction = Spawn | Signal | Forget | Observed | Redial

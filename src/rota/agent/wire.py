@@ -1,0 +1,188 @@
+"""The connection to the controller: a WebSocket that the agent dials, on the asyncio loop.
+
+The protocol core of ``websockets`` is driven directly: a message goes from the socket through the
+state machine to the keeper's socket in one callback, without a queue or a task in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
+
+import msgspec
+from websockets.client import ClientProtocol
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Response
+from websockets.protocol import State
+from websockets.uri import parse_uri
+
+from rota.rpc.messages import decode_to_agent, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.rpc.messages import AgentMessage, ControllerMessage
+
+PATH = "/api/v1/agent"
+OPEN_TIMEOUT_S = 10.0
+PING_INTERVAL_S = 15.0
+#: A full desired set of a large node, with an environment for each attempt.
+MESSAGE_BYTES_MAX = 1 << 30
+
+log = logging.getLogger("rota.agent")
+
+
+class Unreachable(Exception):
+    """The controller cannot be reached now; the text says why in one line."""
+
+
+class ControllerLink(asyncio.Protocol):
+    """One WebSocket connection. ``on_message`` is called for each message, in order."""
+
+    def __init__(
+        self, uri: str, token: str, on_message: Callable[[ControllerMessage], None]
+    ) -> None:
+        # The only exception of a fragmented message is a text in the log: ours are never split.
+        self._protocol = ClientProtocol(parse_uri(uri), max_size=MESSAGE_BYTES_MAX)
+        self._token = token
+        self._on_message = on_message
+        self._transport: asyncio.Transport | None = None
+        self._fragments: list[bytes] = []
+        self._pinged = False
+        self._timer: asyncio.TimerHandle | None = None
+        loop = asyncio.get_running_loop()
+        self.opened: asyncio.Future[None] = loop.create_future()
+        #: Set once the connection is gone, whoever closed it.
+        self.closed: asyncio.Future[str] = loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        request = self._protocol.connect()
+        if self._token:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        self._protocol.send_request(request)
+        self._pump()
+
+    def send(self, message: AgentMessage) -> None:
+        """Send now; silently dropped on a closed connection, as the next one starts over."""
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_binary(encode(message))
+            self._pump()
+
+    def close(self, reason: str = "") -> None:
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_close(1000, reason[:100])
+            self._pump()
+        if self._transport is not None:
+            self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        self._protocol.receive_data(data)
+        for event in self._protocol.events_received():
+            if isinstance(event, Response):
+                self._take_response()
+            elif isinstance(event, Frame):
+                self._take_frame(event)
+        self._pump()
+
+    def eof_received(self) -> bool:
+        self._protocol.receive_eof()
+        self._pump()
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        reason = str(error) if error else self._protocol.close_reason or "connection closed"
+        if not self.opened.done():
+            self.opened.set_exception(Unreachable(reason))
+        if not self.closed.done():
+            self.closed.set_result(reason)
+
+    def _take_response(self) -> None:
+        if self._protocol.handshake_exc is None:
+            self.opened.set_result(None)
+            self._schedule_ping()
+        elif not self.opened.done():
+            self.opened.set_exception(Unreachable(str(self._protocol.handshake_exc)))
+
+    def _take_frame(self, frame: Frame) -> None:
+        if frame.opcode is Opcode.PONG:
+            self._pinged = False
+        elif frame.opcode in (Opcode.BINARY, Opcode.TEXT, Opcode.CONT):
+            self._pinged = False
+            body = bytes(frame.data)
+            if not frame.fin or self._fragments:
+                self._fragments.append(body)
+                if not frame.fin:
+                    return
+                body = b"".join(self._fragments)
+                self._fragments.clear()
+            try:
+                message = decode_to_agent(body)
+            except msgspec.MsgspecError as error:
+                log.error("message from the controller cannot be read: %s", error)
+                self.close("unreadable message")
+                return
+            self._on_message(message)
+
+    def _pump(self) -> None:
+        """Move what the protocol wants to say onto the socket; an empty part means: finish."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        for part in self._protocol.data_to_send():
+            if part:
+                transport.write(part)
+            elif transport.can_write_eof():
+                transport.write_eof()
+        if self._protocol.close_expected():
+            transport.close()
+
+    def _schedule_ping(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(PING_INTERVAL_S, self._ping)
+
+    def _ping(self) -> None:
+        """A connection that stays silent for a whole interval after a ping is dead."""
+        if self._pinged:
+            log.warning("no answer from the controller for %g s", PING_INTERVAL_S)
+            if self._transport is not None:
+                self._transport.abort()
+            return
+        if self._protocol.state is State.OPEN:
+            self._pinged = True
+            self._protocol.send_ping(b"rota")
+            self._pump()
+            self._schedule_ping()
+
+
+async def dial(
+    url: str, token: str, on_message: Callable[[ControllerMessage], None]
+) -> ControllerLink:
+    """Connect to ``unix:///path``, ``http://host:port`` or ``https://host:port``."""
+    loop = asyncio.get_running_loop()
+    parts = urlsplit(url)
+    try:
+        async with asyncio.timeout(OPEN_TIMEOUT_S):
+            if parts.scheme == "unix":
+                _, link = await loop.create_unix_connection(
+                    lambda: ControllerLink(f"ws://localhost{PATH}", token, on_message), parts.path
+                )
+            else:
+                secure = parts.scheme in ("https", "wss")
+                uri = f"{'wss' if secure else 'ws'}://{parts.netloc}{PATH}"
+                _, link = await loop.create_connection(
+                    lambda: ControllerLink(uri, token, on_message),
+                    parts.hostname or "localhost",
+                    parts.port or (443 if secure else 80),
+                    ssl=ssl.create_default_context() if secure else None,
+                )
+            await link.opened
+    except TimeoutError:
+        raise Unreachable(f"{url}: no answer within {OPEN_TIMEOUT_S:g} s") from None
+    except OSError as error:
+        raise Unreachable(f"{url}: {error.strerror or error}") from None
+    return link

@@ -1,0 +1,1 @@
+"""The REST interface, the agents' WebSocket and the process that serves both."""

@@ -1,0 +1,121 @@
+"""The request behind a job, as it could be submitted again: for its owner and operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from litestar import get
+
+from rota.api import params
+from rota.api.context import Asking, actor_of, context_of
+from rota.api.lookup import find
+from rota.api.requests import DependencyRequest, JobRequest, Parameters, Resources
+from rota.api.views import indices_text, may_look_into
+from rota.controller.launch import fill_in
+from rota.core.errors import Forbidden
+from rota.core.job import Array, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.job import JobSpec
+
+_environment = msgspec.msgpack.Decoder(dict[str, str])
+
+
+@get(
+    "/jobs/{job_id:str}/request",
+    summary="The request that made a job",
+    opt={"right": "read", "errors": (403, 404)},
+)
+async def show_request(request: Asking, job_id: params.JobPath) -> JobRequest:
+    """Complete, with environment and script: what `POST /jobs` would take."""
+    host, actor = context_of(request).host, actor_of(request)
+    found = await find(host, job_id)
+    if not may_look_into(actor, found.spec.user):
+        raise Forbidden(
+            f"job {found.id} belongs to {found.spec.user}; its request is theirs",
+            field="id",
+            value=found.id,
+        )
+    made = await host.read(lambda store: _from_spec(found.spec, store.blob))
+    assert isinstance(made, JobRequest)
+    if isinstance(found, Array):
+        _add_elements(made, found)
+    else:
+        _fill_in(made, found)
+    made.hold = found.held
+    return made
+
+
+def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest:
+    def body(digest: str) -> bytes:
+        return (blob(digest) if digest else None) or b""
+
+    environment = body(spec.environment)
+    role, asked = spec.roles[0], spec.request
+    return JobRequest(
+        name=spec.name,
+        command=list(spec.command),
+        script=body(spec.script).decode(errors="replace"),
+        script_args=list(spec.script_args),
+        stdin=body(spec.stdin).decode(errors="replace"),
+        project=spec.project,
+        queue=spec.queue,
+        priority=spec.priority,
+        resources=Resources(
+            cpus=asked.cpu_milli / 1000,
+            memory_mb=asked.memory_mib,
+            gpus=asked.device_count,
+            gpu_type=asked.device_type,
+            gpu_memory_mb=asked.device_memory_mib,
+            shared=asked.shared,
+            disk_mb=asked.disk_mib,
+            device=asked.device if asked.device == "tpu" else "",
+        ),
+        tasks=role.count,
+        min_tasks=role.min_count,
+        workdir=spec.workdir,
+        env=_environment.decode(environment) if environment else {},
+        variables=spec.variables,
+        output=spec.output,
+        error=spec.error,
+        umask=spec.umask,
+        ulimits=spec.ulimits,
+        time_limit_s=spec.time_limit_s,
+        grace_s=spec.grace_s,
+        scheduling_timeout_s=spec.scheduling_timeout_s,
+        begin_at=spec.begin_s,
+        depends_on=[
+            DependencyRequest(kind=d.kind, job=d.parent, element=d.element)
+            for d in spec.dependencies
+        ],
+        depends_any=spec.any_dependency,
+        keep_waiting=spec.keep_waiting,
+        group=spec.group,
+        retries=spec.retries,
+        restart=spec.restart,
+        retry_on=list(spec.retry_on),
+        backoff_s=spec.backoff_s,
+        labels=spec.labels,
+        preemptible=spec.preemptible,
+    )
+
+
+def _add_elements(made: JobRequest, array: Array) -> None:
+    if array.rows:
+        rows: list[list[str | int | float]] = [list(row) for row in array.rows]
+        made.parameters = Parameters(names=list(array.spec.parameters), rows=rows)
+        made.max_concurrent = array.cap or None
+        return
+    made.array = indices_text(array, [[0, array.count - 1]], text_max=65_536)
+
+
+def _fill_in(made: JobRequest, job: Job) -> None:
+    """An element of a sweep, on its own, has its values in place."""
+    made.name = fill_in(made.name, job)
+    made.command = [fill_in(word, job) for word in job.spec.command]
+
+
+ROUTES = [show_request]

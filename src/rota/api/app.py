@@ -1,0 +1,125 @@
+"""The app: every route, what guards it, and how errors leave it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from litestar import Litestar, Response, Router
+from litestar.datastructures import State
+from litestar.exceptions import (
+    ClientException,
+    HTTPException,
+    MethodNotAllowedException,
+    NotFoundException,
+    ValidationException,
+)
+from litestar.openapi import OpenAPIConfig
+
+from rota.api import again, changes, errors, jobs, live, logs, nodes, queues, status, tokens
+from rota.api.auth import require
+from rota.api.context import ACTOR, Asking, Context, Settings
+from rota.api.errors import Problem, WrongMethod
+from rota.api.front import API, BODY_MAX, Front
+from rota.api.pages import Pages
+from rota.core.errors import NotFound, Rejected
+
+if TYPE_CHECKING:
+    from litestar.connection import ASGIConnection
+    from litestar.handlers.base import BaseRouteHandler
+
+    from rota.controller.loop import Host
+
+ROUTES = [
+    route
+    for part in (jobs, changes, again, logs, live, status, queues, nodes, tokens)
+    for route in part.ROUTES
+]
+
+
+def make_app(host: Host, settings: Settings) -> Front:
+    """The ASGI app over a host that runs."""
+    context = Context(host, settings)
+    inner = Litestar(
+        [Router(API, route_handlers=ROUTES), *status.ROOT_ROUTES],
+        state=State({"context": context}),
+        guards=[_guard],
+        exception_handlers={Exception: _problem, HTTPException: _problem},
+        openapi_config=OpenAPIConfig("Rota", settings.version, create_examples=False),
+        request_max_body_size=BODY_MAX,
+        logging_config=None,
+    )
+    return Front(context, inner, Pages(context, inner))  # type: ignore[arg-type]
+
+
+def _guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Default deny: a route that names no right does not exist; unknown parameters are refused."""
+    right = handler.opt.get("right")
+    if right is None:
+        raise NotFound(f"there is nothing at {connection.url.path}")
+    require(connection.scope[ACTOR], right)  # type: ignore[literal-required]
+    known = [
+        getattr(field.kwarg_definition, "name", None) or name
+        for name, field in handler.parsed_fn_signature.parameters.items()
+        if name != "request"
+    ]
+    for name in connection.query_params:
+        if name not in known:
+            raise errors.unknown_field("", name, sorted(known), kind="parameter")
+
+
+def _problem(request: Asking, error: Exception) -> Response[bytes]:
+    problem, headers = errors.problem_of(_in_our_words(request, error))
+    return Response(
+        errors.encode_problem(problem),
+        status_code=problem.status,
+        media_type=errors.MEDIA_TYPE,
+        headers={
+            **{name.decode(): value.decode() for name, value in headers},
+            **_allow(error),
+        },
+    )
+
+
+def _allow(error: Exception) -> dict[str, str]:
+    if isinstance(error, MethodNotAllowedException) and error.headers:
+        return dict(error.headers)
+    return {}
+
+
+def _in_our_words(request: Asking, error: Exception) -> Exception:
+    """What the framework refused, as one of our errors."""
+    if isinstance(error, ValidationException):
+        return _parameter(request, error)
+    if isinstance(error, NotFoundException):
+        return NotFound(f"there is nothing at {request.url.path}; see /docs")
+    if isinstance(error, MethodNotAllowedException):
+        allowed = (error.headers or {}).get("allow", "")
+        return WrongMethod(
+            f"{request.method} is not possible on {request.url.path}; {allowed} are",
+            field="method",
+            value=request.method,
+            allowed=allowed,
+        )
+    if isinstance(error, HTTPException) and error.status_code == 413:
+        return errors.TooLarge(f"the body has more than {BODY_MAX} bytes", field="body")
+    if isinstance(error, ClientException):
+        return Rejected(error.detail)
+    return error
+
+
+def _parameter(request: Asking, error: ValidationException) -> Rejected:
+    extra = error.extra if isinstance(error.extra, list) else []
+    for entry in extra:
+        key = str(entry.get("key", ""))
+        value = request.query_params.get(key) or request.path_params.get(key)
+        text = str(entry.get("message", ""))
+        if value is None:
+            return Rejected(f"{key}: is required", field=key)
+        return Rejected.bad(key, value, errors.expectation(text))
+    if "Missing required query parameter" in error.detail:
+        name = error.detail.partition("'")[2].partition("'")[0]
+        return Rejected(f"{name}: is required", field=name, allowed="a value")
+    return Rejected(error.detail)
+
+
+__all__ = ["Problem", "Settings", "make_app"]

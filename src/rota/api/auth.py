@@ -1,0 +1,145 @@
+"""Who is asking, and what they may do.
+
+On the local socket the kernel says who it is (peer credentials); over the network a token does.
+A caller that shows a token is who the token says, on either way in. Whatever is not listed in
+``RIGHTS`` is denied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import pwd
+import secrets
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rota.core.errors import Forbidden, Rejected
+from rota.core.tenant import Access, Actor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rota.core.tenant import Token
+
+#: What the server puts in front of the uid where others have the address of the client.
+LOCAL = "uid:"
+#: Tokens read ``rota_ID_SECRET``: the id finds the record, the digest of the whole proves it.
+TOKEN_PREFIX = "rota_"
+
+_ADMIN = frozenset({Access.ADMIN})
+_OPERATORS = frozenset({Access.ADMIN, Access.OPERATOR})
+_USERS = frozenset({Access.ADMIN, Access.OPERATOR, Access.USER})
+_EVERYBODY = frozenset(Access)
+
+#: Who may do what at all; the controller further checks whose job it is.
+RIGHTS: Mapping[str, frozenset[Access]] = MappingProxyType(
+    {
+        "read": _EVERYBODY,
+        "submit": _USERS,
+        "change": _USERS,
+        "trigger": _USERS,
+        "operate": _OPERATORS,
+        "token": _USERS,
+        "agent": _ADMIN,
+    }
+)
+
+
+class Unauthenticated(Rejected):
+    """Nobody we know: no token, or one that is not valid."""
+
+    code = "unauthenticated"
+
+
+class Identities:
+    """Finds the actor behind a connection."""
+
+    def __init__(self, own_uid: int) -> None:
+        self._own_uid = own_uid
+        self._local: dict[str, Actor] = {}
+
+    def local(self, peer: str) -> Actor:
+        """The actor for ``uid:1000``."""
+        actor = self._local.get(peer)
+        if actor is None:
+            uid = int(peer.removeprefix(LOCAL))
+            admin = uid in (0, self._own_uid)
+            name, known = user_name(uid)
+            actor = Actor(name, Access.ADMIN if admin else Access.USER, "local")
+            if known:
+                self._local[peer] = actor
+        return actor
+
+
+def user_name(uid: int) -> tuple[str, bool]:
+    """The login name of a uid, and whether there is one (else the number is the name)."""
+    try:
+        return pwd.getpwuid(uid).pw_name, True
+    except KeyError:
+        return str(uid), False
+
+
+def identify(
+    identities: Identities,
+    tokens: Mapping[str, Token],
+    client: tuple[str, int] | None,
+    authorization: bytes | None,
+    now_s: float,
+) -> Actor | None:
+    """Who asks; None when nothing was shown over the network."""
+    if authorization is not None:
+        return _by_token(tokens, authorization, now_s)
+    if client is not None and client[0].startswith(LOCAL):
+        return identities.local(client[0])
+    return None
+
+
+def _by_token(tokens: Mapping[str, Token], authorization: bytes, now_s: float) -> Actor:
+    scheme, _, secret = authorization.partition(b" ")
+    if scheme.lower() != b"bearer":
+        raise Unauthenticated("Authorization: expected 'Bearer TOKEN'", field="Authorization")
+    secret = secret.strip()
+    token = tokens.get(token_id(secret.decode("latin-1")))
+    digest = digest_of(secret)
+    if token is None or not hmac.compare_digest(token.digest, digest):
+        raise Unauthenticated("the token is not valid; an admin can make one with 'rota token'")
+    if token.expires_s and token.expires_s <= now_s:
+        raise Unauthenticated("the token has expired; an admin can make one with 'rota token'")
+    return Actor(token.user, token.access, f"token {token.id}")
+
+
+def token_id(secret: str) -> str:
+    """The public part of a token; empty when it does not look like one."""
+    prefix, _, rest = secret.partition("_")
+    return rest.partition("_")[0] if prefix + "_" == TOKEN_PREFIX else ""
+
+
+def new_token() -> tuple[str, str, str]:
+    """A fresh token: its id, the secret to hand out once, and the digest to keep."""
+    name = secrets.token_hex(4)
+    secret = f"{TOKEN_PREFIX}{name}_{secrets.token_urlsafe(32)}"
+    return name, secret, digest_of(secret.encode())
+
+
+def digest_of(secret: bytes) -> str:
+    return hashlib.sha256(secret).hexdigest()
+
+
+def require(actor: Actor, right: str) -> None:
+    """Raise ``Forbidden`` unless the actor's role has the right."""
+    allowed: Iterable[Access] = RIGHTS.get(right, frozenset())
+    if actor.access not in allowed:
+        roles = " or ".join(role for role in Access if role in allowed) or "nobody"
+        raise Forbidden(f"{actor.user} has the role {actor.access}; this needs {roles}")
+
+
+def sees_all(actor: Actor) -> bool:
+    """Whether other people's commands, folders and logs are open to the actor."""
+    return actor.access in _OPERATORS
+
+
+def own_uid() -> int:
+    """The uid that the controller runs as: it is an admin of its own Rota."""
+    return os.geteuid()

@@ -1,0 +1,312 @@
+"""Routes that change jobs: cancel, hold, release, requeue, update."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import msgspec
+from litestar import delete, patch, post
+
+from rota.api import checks, params
+from rota.api.context import Asking, Context, actor_of, body_of, context_of
+from rota.api.jobs import view_of
+from rota.api.lookup import find, resolve
+from rota.api.requests import Body, JobPatch, Resources, SelectRequest, decode_patch, decode_select
+from rota.api.submission import dependencies, moment, priority, request_of, shell_line
+from rota.api.views import JobView
+from rota.controller.change import may_change
+from rota.controller.commands import (
+    Cancel,
+    Changed,
+    Hold,
+    Release,
+    Requeue,
+    Select,
+    SetGroup,
+    Update,
+)
+from rota.core.errors import Conflict, Forbidden, Rejected
+from rota.core.job import Array, Job, JobSpec
+from rota.core.states import FINAL
+from rota.core.tenant import Access, Actor, Group
+
+_resources = Body(Resources)
+_VERBS: dict[str, type[Select]] = {
+    "cancel": Cancel,
+    "hold": Hold,
+    "release": Release,
+    "requeue": Requeue,
+}
+_REASONS = (400, 403, 404, 409, 429, 503)
+
+
+class RefusalView(msgspec.Struct):
+    id: int | str
+    reason: str
+
+
+class ChangedView(msgspec.Struct):
+    """Each job by itself: changed, or refused with a reason."""
+
+    changed: list[int]
+    refused: list[RefusalView]
+
+
+class CancelledView(msgspec.Struct):
+    """``state`` is the one right after: a running job ends when its processes have ended."""
+
+    id: int
+    state: str
+
+
+@delete(
+    "/jobs/{job_id:str}",
+    summary="Cancel a job or array",
+    opt={"right": "change", "errors": _REASONS},
+    status_code=202,
+)
+async def cancel_one(request: Asking, job_id: params.JobPath) -> CancelledView:
+    """Waiting or running: TERM first, KILL after the job's grace."""
+    context, actor = context_of(request), actor_of(request)
+    found = await find(context.host, job_id)
+    await change_one(context, actor, found, Cancel(actor=actor, ids=(found.id,)))
+    return CancelledView(found.id, _state(context, found))
+
+
+def _state(context: Context, item: Job | Array) -> str:
+    state = context.host.cluster.state_of(item.id)
+    return state or (item.state if isinstance(item, Job) else "")
+
+
+async def change_one(
+    context: Context, actor: Actor, item: Job | Array, command: Select
+) -> None:
+    """A command on one job: a refusal becomes the error that it is."""
+    done: Changed = await context.host.ask(command)
+    if not done.refused:
+        return
+    reason = done.refused[0].reason
+    if not may_change(actor, item.spec.user):
+        raise Forbidden(reason, field="id", value=item.id)
+    raise Conflict(reason, field="id", value=item.id)
+
+
+@patch(
+    "/jobs/{job_id:str}",
+    summary="Change a job or array",
+    opt={"right": "change", "body": JobPatch, "errors": _REASONS},
+)
+async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
+    """Of a running job only what does not concern its room. `action` comes last."""
+    context, actor = context_of(request), actor_of(request)
+    asked: JobPatch = await body_of(request, decode_patch)
+    found = await find(context.host, job_id)
+    if not may_change(actor, found.spec.user):
+        raise Forbidden(
+            f"job {found.id} belongs to {found.spec.user}; {actor.user} may not change it",
+            field="id",
+            value=found.id,
+        )
+    if isinstance(found, Job) and found.state in FINAL:
+        raise Conflict(f"job {found.id} is {found.state} already", field="id", value=found.id)
+    await _update(context, actor, found, asked)
+    await _set_group_cap(context, actor, found, asked)
+    await _act(context, actor, found, asked)
+    return view_of(context, await find(context.host, found.id), actor)
+
+
+async def _update(context: Context, actor: Actor, item: Job | Array, asked: JobPatch) -> None:
+    changes, blobs = spec_changes(context, item.spec, asked)
+    parents = None
+    if asked.depends_on is not None:
+        parents = dependencies(asked.depends_on, context.desk)
+    cap = asked.max_concurrent if isinstance(item, Array) else None
+    if changes or parents is not None or cap is not None:
+        command = Update(
+            actor=actor, job=item.id, changes=changes, dependencies=parents, array_cap=cap
+        )
+        if blobs:
+            raise Rejected.bad("command", "...", "a line this long cannot be changed in place")
+        await context.host.ask(command)
+
+
+async def _set_group_cap(
+    context: Context, actor: Actor, item: Job | Array, asked: JobPatch
+) -> None:
+    """``max_concurrent`` on a job of a group means the group."""
+    if asked.max_concurrent is None or isinstance(item, Array):
+        return
+    if not item.spec.group:
+        raise Rejected.bad("max_concurrent", asked.max_concurrent, "the job is in no group")
+    group = Group(item.spec.group, actor.user, asked.max_concurrent)
+    await context.host.ask(SetGroup(actor=actor, group=group))
+
+
+async def _act(context: Context, actor: Actor, item: Job | Array, asked: JobPatch) -> None:
+    verb = asked.action
+    if asked.hold is not None:
+        if verb is not None:
+            raise Rejected.bad("action", verb, "give either hold or action, not both")
+        verb = "hold" if asked.hold else "release"
+    if verb is not None:
+        await change_one(context, actor, item, _VERBS[verb](actor=actor, ids=(item.id,)))
+
+
+def spec_changes(
+    context: Context, spec: JobSpec, asked: JobPatch
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The fields of the spec that the patch replaces, checked as at submit."""
+    blobs: dict[str, bytes] = {}
+    changes: dict[str, Any] = {
+        name: value
+        for name, value in {
+            "name": None if asked.name is None else checks.name(asked.name),
+            "priority": None if asked.priority is None else priority(asked.priority),
+            "queue": asked.queue,
+            "project": asked.project,
+            "workdir": asked.workdir,
+            "output": asked.output,
+            "error": asked.error,
+            "variables": asked.variables,
+            "any_dependency": asked.depends_any,
+            "keep_waiting": asked.keep_waiting,
+            "retries": asked.retries,
+            "labels": asked.labels,
+            "preemptible": asked.preemptible,
+            "time_limit_s": _whole(asked.time_limit_s),
+            "grace_s": _whole(asked.grace_s),
+            "scheduling_timeout_s": _whole(asked.scheduling_timeout_s),
+            "begin_s": None
+            if asked.begin_at is None
+            else moment("begin_at", asked.begin_at, context.desk),
+        }.items()
+        if value is not None
+    }
+    _check(asked)
+    if asked.command is not None:
+        changes |= _command(asked.command, blobs)
+    if asked.resources is not None:
+        changes["roles"] = _roles(spec, asked.resources)
+    return changes, blobs
+
+
+def _whole(seconds: float | None) -> int | None:
+    return None if seconds is None else ceil(seconds)
+
+
+def _check(asked: JobPatch) -> None:
+    for field in ("queue", "project"):
+        checks.word(field, getattr(asked, field) or "")
+    for field in ("output", "error"):
+        checks.plain(field, getattr(asked, field) or "")
+    if asked.workdir is not None:
+        checks.folder("workdir", asked.workdir)
+    checks.variables("variables", asked.variables or {})
+    checks.labels(asked.labels or {})
+
+
+def _command(asked: list[str] | str, blobs: dict[str, bytes]) -> dict[str, Any]:
+    if isinstance(asked, list):
+        if not asked:
+            raise Rejected.bad("command", asked, "at least the name of a program")
+        return {"command": tuple(checks.arguments("command", asked)), "script": ""}
+
+    def keep(body: bytes) -> str:
+        blobs["command"] = body
+        return ""
+
+    return {"command": shell_line(asked, keep)[0], "script": "", "script_args": ()}
+
+
+def _roles(spec: JobSpec, asked: dict[str, Any]) -> Any:  # noqa: ANN401 - roles
+    """The request with the named amounts replaced; the others stay."""
+    now = spec.request
+    before = {
+        "cpus": now.cpu_milli / 1000,
+        "memory_mb": now.memory_mib,
+        "gpus": now.device_count,
+        "gpu_type": now.device_type,
+        "gpu_memory_mb": now.device_memory_mib,
+        "shared": now.shared,
+        "disk_mb": now.disk_mib,
+        "device": now.device,
+    }
+    if asked.get("gpus") == 0:
+        before |= {"gpu_type": "", "gpu_memory_mb": 0, "shared": False, "device": ""}
+    try:
+        wanted: Resources = _resources(msgspec.json.encode(before | asked))
+    except Rejected as error:
+        error.field = f"resources.{error.field}"
+        error.detail = f"resources.{error.detail}"
+        raise
+    return (msgspec.structs.replace(spec.roles[0], request=request_of(wanted)), *spec.roles[1:])
+
+
+async def _select(request: Asking, verb: str) -> ChangedView:
+    context, actor = context_of(request), actor_of(request)
+    asked: SelectRequest = await body_of(request, decode_select)
+    ways = sum((bool(asked.ids), asked.all, bool(asked.user)))
+    if ways != 1:
+        raise Rejected.bad("ids", asked.ids, "give exactly one of ids, all and user")
+    if asked.hold and verb != "requeue":
+        raise Rejected.bad("hold", True, "it goes with :requeue only")
+    refused: list[RefusalView] = []
+    ids: list[int] = []
+    for ref in asked.ids:
+        try:
+            ids.append(await resolve(context.host, ref))
+        except Rejected as error:
+            refused.append(RefusalView(ref, error.detail))
+    extra: dict[str, Any] = {"hold": asked.hold} if verb == "requeue" else {}
+    changed: tuple[int, ...] = ()
+    if ids or not asked.ids:
+        command = _VERBS[verb](
+            actor=actor, ids=tuple(dict.fromkeys(ids)), of_user=_whose(actor, asked), **extra
+        )
+        done: Changed = await context.host.ask(command)
+        changed = done.changed
+        refused += [RefusalView(entry.id, entry.reason) for entry in done.refused]
+    return ChangedView(list(changed), refused)
+
+
+def _whose(actor: Actor, asked: SelectRequest) -> str:
+    """``all`` means everything that the caller may change."""
+    if asked.ids:
+        return ""
+    if asked.user:
+        return asked.user
+    return "*" if actor.access in (Access.ADMIN, Access.OPERATOR) else actor.user
+
+
+_SELECT: dict[str, Any] = {
+    "opt": {"right": "change", "body": SelectRequest, "errors": (400, 403, 429, 503)},
+    "status_code": 200,
+}
+
+
+@post("/jobs:cancel", summary="Cancel several jobs", **_SELECT)
+async def cancel_many(request: Asking) -> ChangedView:
+    """By ids, all, or of a user; each job succeeds or is refused by itself."""
+    return await _select(request, "cancel")
+
+
+@post("/jobs:hold", summary="Keep several jobs from starting", **_SELECT)
+async def hold_many(request: Asking) -> ChangedView:
+    """Waiting jobs only."""
+    return await _select(request, "hold")
+
+
+@post("/jobs:release", summary="Let several held jobs go", **_SELECT)
+async def release_many(request: Asking) -> ChangedView:
+    """The opposite of hold."""
+    return await _select(request, "release")
+
+
+@post("/jobs:requeue", summary="Put several running jobs back into the queue", **_SELECT)
+async def requeue_many(request: Asking) -> ChangedView:
+    """In their old place; with `hold` they wait there for a release."""
+    return await _select(request, "requeue")
+
+
+ROUTES = [cancel_one, update_one, cancel_many, hold_many, release_many, requeue_many]

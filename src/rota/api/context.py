@@ -1,0 +1,85 @@
+"""What every route works with: the host, the settings, and who is asking."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from litestar import Request
+from litestar.datastructures import State
+
+from rota.api.auth import Identities
+from rota.api.lookup import resolve_now
+from rota.api.submission import Desk
+from rota.core.tenant import Actor
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from rota.api.requests import Body
+    from rota.controller.loop import Host
+
+#: Where the front door leaves the actor for the routes behind it.
+ACTOR = "rota.actor"
+
+Asking = Request[Actor, Any, State]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process knows about itself."""
+
+    version: str
+    url: str = ""
+    database: str = ""
+    #: Its uid, and root, are admins on the local socket.
+    own_uid: int = msgspec.field(default_factory=os.geteuid)
+    policy: str = "fifo"
+    quota_provider: str = "local"
+
+
+class Context:
+    """Shared by all routes of one app."""
+
+    def __init__(self, host: Host, settings: Settings) -> None:
+        self.host = host
+        self.settings = settings
+        #: Set when the server stops: streams and long polls end by themselves.
+        self.closing = asyncio.Event()
+        self.identities = Identities(settings.own_uid)
+        self.desk = Desk(host.knows_blob, host.clock.now_s, partial(resolve_now, host))
+
+    async def until_closing(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await something, but not longer than the server lives."""
+        task = asyncio.ensure_future(work)
+        closing = asyncio.ensure_future(self.closing.wait())
+        try:
+            await asyncio.wait({task, closing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closing.cancel()
+            task.cancel()
+
+    async def pause(self, wait_s: float) -> bool:
+        """Sleep; False when the server is closing, at once."""
+        try:
+            async with asyncio.timeout(wait_s):
+                await self.closing.wait()
+        except TimeoutError:
+            return True
+        return False
+
+
+def context_of(request: Asking) -> Context:
+    context: Context = request.app.state["context"]
+    return context
+
+
+def actor_of(request: Asking) -> Actor:
+    actor: Actor = request.scope[ACTOR]  # type: ignore[literal-required]
+    return actor
+
+
+async def body_of(request: Asking, decode: Body) -> Any:  # noqa: ANN401 - what ``decode`` gives
+    return decode(await request.body())

@@ -1,0 +1,185 @@
+"""The front door: who is it, is it one of the few busy routes, else on to the framework.
+
+Submitting is what scripts do in loops, so ``POST /jobs`` and ``/jobs:batch`` are answered right
+here, at half of the cost; the routes behind are the same functions, for the documentation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota.api import agents, errors
+from rota.api.auth import LOCAL, Unauthenticated, identify, require
+from rota.api.context import ACTOR
+from rota.api.errors import TooLarge
+from rota.api.submit import Answer, submit_batch, submit_one
+from rota.core.errors import RotaError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    from rota.api.context import Context
+    from rota.core.tenant import Actor
+
+    Scope = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+    Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+    App = Callable[[Scope, Receive, Send], Awaitable[None]]
+    Page = tuple[int, bytes, bytes]
+
+API = "/api/v1"
+BODY_MAX = 1024 * 1024
+SUBMIT_MAX = 32 * 1024 * 1024
+BATCH_MAX = 128 * 1024 * 1024
+
+#: Path -> who answers it, and the most that its body may weigh.
+_BUSY: dict[str, tuple[Callable[[Context, Actor, bytes, str], Awaitable[Answer]], int]] = {
+    f"{API}/jobs": (submit_one, SUBMIT_MAX),
+    f"{API}/jobs:batch": (submit_batch, BATCH_MAX),
+}
+_JSON = (b"content-type", b"application/json")
+_NODES = f"{API}/nodes/"
+
+
+class Front:
+    """An ASGI app in front of the framework's."""
+
+    def __init__(self, context: Context, inner: App, pages: Callable[[str], Page | None]) -> None:
+        self.context = context
+        self._inner = inner
+        #: What anybody may read: health and documentation, by path.
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await agents.serve(self.context, self._actor, scope, receive, send)
+        elif scope["type"] == "http":
+            try:
+                await self._answer(scope, receive, send)
+            except RotaError as error:
+                await _send_problem(send, error)
+            except UnicodeError:
+                await _send_problem(send, errors.Malformed("the request is not valid UTF-8"))
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope["path"], scope["method"]
+        if method in ("GET", "HEAD") and (page := self._pages(path)) is not None:
+            await _send(send, page[0], page[2] if method == "GET" else b"", page[1])
+            return
+        actor = self._actor(scope)
+        if actor is None:
+            raise Unauthenticated("a token is needed over the network: Authorization: Bearer TOKEN")
+        busy = _BUSY.get(path) if method == "POST" else None
+        if busy is None:
+            if path.startswith(_NODES) and ":" in path:
+                _split_verb(scope, path)
+            scope[ACTOR] = actor
+            _refuse_large(scope, BODY_MAX)
+            await self._inner(scope, receive, send)
+            return
+        require(actor, "submit")
+        work, most = busy
+        _refuse_large(scope, most)
+        body = await read_body(receive, most)
+        answer = await work(self.context, actor, body, _header(scope, b"idempotency-key"))
+        await _send(send, answer.status, answer.body, b"application/json")
+
+    def _actor(self, scope: Scope) -> Actor | None:
+        shown = None
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                shown = value
+        host = self.context.host
+        return identify(
+            self.context.identities,
+            host.cluster.tokens,
+            scope["client"],
+            shown,
+            host.clock.now_s(),
+        )
+
+
+def is_local(scope: Scope) -> bool:
+    """Whether the caller came over a unix socket."""
+    client = scope["client"]
+    return client is not None and client[0].startswith(LOCAL)
+
+
+def _split_verb(scope: Scope, path: str) -> None:
+    """``/nodes/n1:drain`` is ``/nodes/n1/drain`` to the framework, whose segments are whole."""
+    head, _, verb = path.rpartition(":")
+    scope["path"] = f"{head}/{verb}"
+    scope["raw_path"] = scope["path"].encode()
+
+
+def _header(scope: Scope, wanted: bytes) -> str:
+    for name, value in scope["headers"]:
+        if name == wanted:
+            text: str = value.decode("latin-1")
+            return text
+    return ""
+
+
+def _refuse_large(scope: Scope, most: int) -> None:
+    length = _header(scope, b"content-length")
+    if length.isdecimal() and int(length) > most:
+        raise TooLarge(
+            f"the body has {length} bytes; at most {most} are taken here",
+            field="body",
+            value=int(length),
+            allowed=f"at most {most} bytes",
+        )
+
+
+async def read_body(receive: Receive, most: int) -> bytes:
+    """The whole body, if it is not too long."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return bytes(body)
+    parts, total = [body], len(body)
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise errors.Malformed("the caller went away before the body was complete")
+        parts.append(message.get("body", b""))
+        total += len(parts[-1])
+        if total > most:
+            raise TooLarge(
+                f"the body has more than {most} bytes",
+                field="body",
+                allowed=f"at most {most} bytes",
+            )
+    return b"".join(parts)
+
+
+async def _send(
+    send: Send,
+    status: int,
+    body: bytes,
+    media_type: bytes,
+    headers: list[tuple[bytes, bytes]] | None = None,
+) -> None:
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", media_type),
+                (b"content-length", str(len(body)).encode()),
+                *(headers or ()),
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _send_problem(send: Send, error: Exception) -> None:
+    problem, headers = errors.problem_of(error)
+    body = errors.encode_problem(problem)
+    await _send(send, problem.status, body, errors.MEDIA_TYPE.encode(), headers)
+
+
+encode = msgspec.json.Encoder().encode

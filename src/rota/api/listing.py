@@ -1,0 +1,226 @@
+"""Lists of jobs: rows of the store merged with elements of arrays that have no row yet.
+
+What has no row is taken from memory first, the rows are read after that; where both know a job
+the row wins. So a job that moves from one to the other in between is listed once.
+"""
+
+from __future__ import annotations
+
+from heapq import nlargest, nsmallest
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.api.lookup import cut_element
+from rota.api.reasons import Reasons
+from rota.api.views import JobView, Page, collapsed_view, job_view, may_look_into
+from rota.core.indices import IndexSet
+from rota.core.job import Array, Job
+from rota.core.states import FINAL, JobState
+from rota.store.api import JobFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.controller.loop import Host
+    from rota.core.cluster import Cluster
+    from rota.core.job import JobSpec
+    from rota.core.tenant import Actor
+
+#: Rows read at a time when a filter has to look into each of them.
+SIEVE_ROWS = 1000
+#: A filter that looks into rows gives up for this page after so many; the cursor goes on.
+SIEVE_MAX = 200_000
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """What a listing wants. ``ids`` may name arrays, which stand for all their elements."""
+
+    states: frozenset[JobState] = frozenset()
+    user: str = ""
+    project: str = ""
+    queue: str = ""
+    name: str = ""
+    label: str = ""
+    array: int = 0
+    ids: tuple[int, ...] = ()
+    limit: int = 100
+    after: int = 0
+    newest_first: bool = False
+    collapse: bool = False
+
+    def wants(self, spec: JobSpec) -> bool:
+        """Whether a spec passes the filters on what was submitted."""
+        return (
+            (not self.user or spec.user == self.user)
+            and (not self.project or spec.project == self.project)
+            and (not self.queue or spec.queue == self.queue)
+            and (not self.name or spec.name == self.name)
+        )
+
+    def labelled(self, spec: JobSpec, actor: Actor) -> bool:
+        """Whether the label is there. Labels that the actor may not see do not count."""
+        if not self.label:
+            return True
+        key, equals, value = self.label.partition("=")
+        if key not in spec.labels or not may_look_into(actor, spec.user):
+            return False
+        return not equals or spec.labels[key] == value
+
+    def beyond(self, item: int) -> bool:
+        if not self.after:
+            return True
+        return item < self.after if self.newest_first else item > self.after
+
+    def in_state(self, state: JobState) -> bool:
+        return not self.states or state in self.states
+
+
+async def list_page(host: Host, query: Query, actor: Actor) -> Page:
+    """One page, in the order of ids."""
+    reasons = Reasons(host.cluster, host.clock.now_s())
+    found: dict[int, JobView] = {}
+    for item, view in islice(_without_rows(host.cluster, query, actor, reasons), query.limit + 1):
+        found[item] = view
+    for job in _touched(host.cluster, query, actor):
+        found[job.id] = job_view(job, actor, reasons.of(job))
+    rows, more = await _rows(host, query, actor)
+    for job in rows:
+        current = host.cluster.jobs.get(job.id)
+        found[job.id] = job_view(job, actor, reasons.of(current) if current is not None else "")
+    ordered = sorted(found, reverse=query.newest_first)
+    page = ordered[: query.limit]
+    more = more or len(ordered) > query.limit
+    cursor = str(page[-1]) if page and more else None
+    return Page([found[item] for item in page], cursor)
+
+
+def _without_rows(
+    cluster: Cluster, query: Query, actor: Actor, reasons: Reasons
+) -> Iterator[tuple[int, JobView]]:
+    """Elements that have no row, or (collapsed) the arrays that hold them, in order."""
+    for array in _arrays(cluster, query, actor):
+        waiting = bool(array.waiting)
+        state = _state_of_rest(array)
+        if state is None or not query.in_state(state):
+            continue
+        if query.collapse:
+            if query.beyond(array.id) and _named(array, query):
+                reason = reasons.of(array) if waiting else ""
+                yield array.id, collapsed_view(array, actor, state, reason)
+            continue
+        for position in _positions(array, query):
+            job = array.expand(position) if waiting else cut_element(array, position)
+            yield job.id, job_view(job, actor, reasons.of(array) if waiting else "")
+
+
+def _arrays(cluster: Cluster, query: Query, actor: Actor) -> Iterator[Array]:
+    ids = reversed(cluster.array_ids) if query.newest_first else iter(cluster.array_ids)
+    for array_id in ids:
+        array = cluster.arrays[array_id]
+        if not array.waiting and not array.cut:
+            continue
+        if query.array and array_id != query.array:
+            continue
+        if query.wants(array.spec) and query.labelled(array.spec, actor):
+            yield array
+
+
+def _state_of_rest(array: Array) -> JobState | None:
+    """The state of the elements without a row: they wait together or were cut off together."""
+    if array.waiting:
+        return JobState.HELD if array.held else JobState.QUEUED
+    return None if array.cut_outcome is None else array.cut_outcome.state
+
+
+def _named(array: Array, query: Query) -> bool:
+    """Whether the ids asked for include the array, or one of its elements without a row."""
+    if not query.ids or array.id in query.ids:
+        return True
+    rest = IndexSet(array.waiting or array.cut)
+    return any(array.position(item) in rest for item in query.ids)
+
+
+def _positions(array: Array, query: Query) -> Iterator[int]:
+    rest = IndexSet(array.waiting or array.cut)
+    if query.ids and array.id not in query.ids:
+        asked = sorted({array.position(item) for item in query.ids}, reverse=query.newest_first)
+        return (p for p in asked if p in rest and query.beyond(array.element_id(p)))
+    if query.newest_first:
+        start = array.count - 1
+        if query.after:
+            start = min(start, array.position(query.after) - 1)
+        return rest.walk_back(start)
+    return rest.walk(max(0, array.position(query.after) + 1) if query.after else 0)
+
+
+def _touched(cluster: Cluster, query: Query, actor: Actor) -> list[Job]:
+    """Elements whose first row may still be on its way to the disk."""
+    if query.states and query.states <= FINAL:
+        return []
+    matching = (
+        item
+        for array_id, items in cluster.unfinished_elements.items()
+        if items and (not query.array or array_id == query.array)
+        for item in items
+        if query.beyond(item)
+        and (not query.ids or item in query.ids or array_id in query.ids)
+        and _matches(cluster.jobs[item], query, actor)
+    )
+    pick = nlargest if query.newest_first else nsmallest
+    return [cluster.jobs[item] for item in pick(query.limit + 1, matching)]
+
+
+def _matches(job: Job, query: Query, actor: Actor) -> bool:
+    spec = job.spec
+    return query.in_state(job.state) and query.wants(spec) and query.labelled(spec, actor)
+
+
+async def _rows(host: Host, query: Query, actor: Actor) -> tuple[list[Job], bool]:
+    """Rows that match, and whether some were not looked at."""
+    wanted = JobFilter(
+        states=tuple(state for state in JobState if state in query.states),
+        user=query.user,
+        project=query.project,
+        queue=query.queue,
+        name=query.name,
+        array=query.array,
+        ids=query.ids,
+    )
+    filters = [wanted]
+    if query.ids and not query.array:
+        filters += [
+            msgspec.structs.replace(wanted, ids=(), array=item)
+            for item in query.ids
+            if item in host.cluster.arrays or host.cluster.state_of(item) is None
+        ]
+    found: dict[int, Job] = {}
+    more = False
+    for one in filters:
+        rows, left = await _sieve(host, one, query, actor)
+        found |= {job.id: job for job in rows}
+        more = more or left
+    return list(found.values()), more
+
+
+async def _sieve(
+    host: Host, wanted: JobFilter, query: Query, actor: Actor
+) -> tuple[list[Job], bool]:
+    """Rows of one filter; a label is looked for in each row."""
+    limit = query.limit + 1
+    after, seen, found = query.after, 0, list[Job]()
+    step = SIEVE_ROWS if query.label else limit
+    while True:
+        rows: list[Job] = await host.read(
+            lambda store, after=after: store.list_jobs(
+                wanted, after=after, limit=step, newest_first=query.newest_first
+            )
+        )
+        found += [job for job in rows if query.labelled(job.spec, actor)]
+        seen += len(rows)
+        if len(rows) < step or len(found) >= limit:
+            return found[:limit], len(found) >= limit
+        if seen >= SIEVE_MAX:
+            return found, True
+        after = rows[-1].id

@@ -1,0 +1,288 @@
+"""Routes about machines: nodes, their devices, and how these are connected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from litestar import delete, get, post
+from litestar.params import QueryParameter
+
+from rota.api import params
+from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.requests import Body, DrainRequest
+from rota.api.views import when
+from rota.controller.commands import DrainNode, RemoveNode
+from rota.core.errors import NotFound
+from rota.core.node import Node
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+    from rota.core.node import Device
+
+_drain = Body(DrainRequest, optional=True)
+
+
+class AmountView(msgspec.Struct):
+    cpus: float
+    memory_mb: int
+    disk_mb: int
+    gpus: int
+
+
+class ForeignView(msgspec.Struct):
+    """A process outside Rota on a device."""
+
+    pid: int
+    user: str
+    memory_mb: int
+
+
+class GpuView(msgspec.Struct):
+    """A device: ``available`` when an exclusive job could have it now."""
+
+    node: str
+    index: int
+    uuid: str
+    kind: str
+    type: str
+    model: str
+    memory_mb: int
+    memory_free_mb: int
+    numa: int | None
+    links: list[int]
+    state: str
+    available: bool
+    jobs: list[int]
+    foreign: list[ForeignView]
+    fake: bool
+
+
+class NodeView(msgspec.Struct):
+    name: str
+    state: str
+    drained: bool
+    note: str
+    total: AmountView
+    free: AmountView
+    used: AmountView
+    devices: list[GpuView]
+    jobs: list[int]
+    labels: dict[str, str]
+    address: str
+    system: str
+    seen_at: str | None
+
+
+class NodesView(msgspec.Struct):
+    items: list[NodeView]
+
+
+class GpusView(msgspec.Struct):
+    items: list[GpuView]
+
+
+class DomainView(msgspec.Struct):
+    """A NUMA domain: its CPUs and the devices near them."""
+
+    numa: int
+    cpus: list[int]
+    devices: list[int]
+
+
+class NodeTopologyView(msgspec.Struct):
+    node: str
+    domains: list[DomainView]
+    devices: list[GpuView]
+
+
+class TopologyView(msgspec.Struct):
+    nodes: list[NodeTopologyView]
+
+
+def gpu_views(cluster: Cluster, node: Node) -> list[GpuView]:
+    """The devices of a node, who holds them and who else uses them."""
+    holders: dict[int, list[int]] = {}
+    held_mib: dict[int, int] = {}
+    shared: set[int] = set()
+    for uid, allocation in node.live.items():
+        for index in allocation.devices:
+            holders.setdefault(index, []).append(cluster.live[uid][0])
+            held_mib[index] = held_mib.get(index, 0) + allocation.device_memory_mib
+            if allocation.shared:
+                shared.add(index)
+    return [
+        _gpu_view(node, device, sorted(set(holders.get(device.index, ()))), held_mib, shared)
+        for device in node.spec.devices
+    ]
+
+
+def _gpu_view(
+    node: Node, device: Device, jobs: list[int], held_mib: dict[int, int], shared: set[int]
+) -> GpuView:
+    foreign = [
+        ForeignView(use.pid, use.user, use.memory_mib)
+        for use in node.foreign
+        if use.device == device.index
+    ]
+    state = "foreign" if foreign else "free"
+    if jobs:
+        state = "shared" if device.index in shared else "used"
+    taken_mib = sum(use.memory_mb for use in foreign)
+    if jobs:
+        whole = device.index not in shared
+        taken_mib += device.memory_mib if whole else held_mib.get(device.index, 0)
+    return GpuView(
+        node=node.name,
+        index=device.index,
+        uuid=device.uuid,
+        kind=device.kind,
+        type=device.model,
+        model=device.model,
+        memory_mb=device.memory_mib,
+        memory_free_mb=max(0, device.memory_mib - taken_mib),
+        numa=device.numa if device.numa >= 0 else None,
+        links=list(device.links),
+        state=state,
+        available=state == "free" and node.takes_work,
+        jobs=jobs,
+        foreign=foreign,
+        fake=device.fake,
+    )
+
+
+def node_view(cluster: Cluster, node: Node) -> NodeView:
+    """A node as the API shows it: what it has, what of it is free."""
+    spec, room = node.spec, node.headroom()
+    devices = gpu_views(cluster, node)
+    free_gpus = sum(not device.jobs for device in devices)
+    return NodeView(
+        name=node.name,
+        state=node.state,
+        drained=node.drained,
+        note=node.note,
+        total=AmountView(spec.cpu_milli / 1000, spec.memory_mib, spec.disk_mib, len(devices)),
+        free=AmountView(room.cpu_milli / 1000, room.memory_mib, room.disk_mib, free_gpus),
+        used=AmountView(
+            (spec.cpu_milli - room.cpu_milli) / 1000,
+            spec.memory_mib - room.memory_mib,
+            spec.disk_mib - room.disk_mib,
+            len(devices) - free_gpus,
+        ),
+        devices=devices,
+        jobs=sorted({cluster.live[uid][0] for uid in node.live}),
+        labels=spec.labels,
+        address=spec.address,
+        system=spec.system,
+        seen_at=when(node.seen_s),
+    )
+
+
+def _named(cluster: Cluster, name: str) -> Node:
+    node = cluster.nodes.get(name)
+    if node is None:
+        raise NotFound(f"there is no node {name}", field="node", value=name)
+    return node
+
+
+@get("/nodes", summary="Every node", opt={"right": "read"})
+async def list_nodes(request: Asking) -> NodesView:
+    """What each one has, what jobs hold of it, and whether it takes work."""
+    cluster = context_of(request).host.cluster
+    return NodesView([node_view(cluster, cluster.nodes[name]) for name in sorted(cluster.nodes)])
+
+
+@get("/nodes/{name:str}", summary="One node", opt={"right": "read", "errors": (404,)})
+async def show_node(request: Asking, name: params.NamePath) -> NodeView:
+    """By its name."""
+    cluster = context_of(request).host.cluster
+    return node_view(cluster, _named(cluster, name))
+
+
+@delete(
+    "/nodes/{name:str}",
+    summary="Forget a node that is gone",
+    opt={"right": "operate", "errors": (404, 409)},
+)
+async def remove_node(request: Asking, name: params.NamePath) -> None:
+    """Refused while its agent is connected or work is counted as alive there."""
+    await context_of(request).host.ask(RemoveNode(actor=actor_of(request), node=name))
+
+
+async def _turn(request: Asking, name: str, drained: bool) -> NodeView:
+    note = (await body_of(request, _drain)).note
+    host = context_of(request).host
+    command = DrainNode(actor=actor_of(request), node=name, drained=drained, note=note)
+    await host.ask(command)
+    return node_view(host.cluster, _named(host.cluster, name))
+
+
+@post(
+    "/nodes/{name:str}/drain",
+    summary="Start nothing new on a node",
+    opt={"right": "operate", "body": DrainRequest, "errors": (404,), "verb": True},
+    status_code=200,
+)
+async def drain(request: Asking, name: params.NamePath) -> NodeView:
+    """What runs there goes on."""
+    return await _turn(request, name, True)
+
+
+@post(
+    "/nodes/{name:str}/resume",
+    summary="Put a node back into service",
+    opt={"right": "operate", "body": DrainRequest, "errors": (404,), "verb": True},
+    status_code=200,
+)
+async def resume(request: Asking, name: params.NamePath) -> NodeView:
+    """The opposite of drain."""
+    return await _turn(request, name, False)
+
+
+@get("/gpus", summary="Every GPU and who uses it", opt={"right": "read"})
+async def gpus(
+    request: Asking,
+    available: Annotated[
+        bool | None, QueryParameter(description="Only those that are free (or not)")
+    ] = None,
+    kind: Annotated[str, QueryParameter(name="type", description="Only this model")] = "",
+    node: Annotated[str, QueryParameter(description="Only on this node")] = "",
+    limit: Annotated[int, QueryParameter(description="The first so many", ge=1, le=10_000)] = 1000,
+) -> GpusView:
+    """Jobs that hold it, and processes outside Rota that use it."""
+    cluster = context_of(request).host.cluster
+    found = [
+        view
+        for name in sorted(cluster.nodes)
+        if node in ("", name)
+        for view in gpu_views(cluster, cluster.nodes[name])
+        if available in (None, view.available) and kind.lower() in ("", view.model.lower())
+    ]
+    return GpusView(found[:limit])
+
+
+@get("/topology", summary="NUMA domains and links between devices", opt={"right": "read"})
+async def topology(request: Asking) -> TopologyView:
+    """Per node: which CPUs and devices are near each other."""
+    cluster = context_of(request).host.cluster
+    return TopologyView(
+        [
+            NodeTopologyView(
+                node=name,
+                domains=[
+                    DomainView(
+                        numa=number,
+                        cpus=list(cpus),
+                        devices=[d.index for d in cluster.nodes[name].spec.devices
+                                 if d.numa == number],
+                    )
+                    for number, cpus in enumerate(cluster.nodes[name].spec.numa_cpus)
+                ],
+                devices=gpu_views(cluster, cluster.nodes[name]),
+            )
+            for name in sorted(cluster.nodes)
+        ]
+    )
+
+
+ROUTES = [list_nodes, show_node, remove_node, drain, resume, gpus, topology]

@@ -1,0 +1,80 @@
+"""Parameters of paths and queries, declared once: their types, limits and documentation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from litestar.params import PathParameter, QueryParameter
+
+from rota.api.lookup import ID_MAX, parse_id
+from rota.core.errors import Rejected
+from rota.core.states import FINAL, JobState
+
+JobPath = Annotated[
+    str, PathParameter(description="A job's id, `5_3` for element 3 of array 5, or a uid")
+]
+NamePath = Annotated[str, PathParameter(description="Its name", max_length=200)]
+
+States = Annotated[
+    str,
+    QueryParameter(
+        name="state",
+        description="States, separated by commas; or `active`, `finished`, `all`",
+    ),
+]
+User = Annotated[str, QueryParameter(description="Only jobs of this user", max_length=200)]
+ProjectName = Annotated[str, QueryParameter(name="project", description="Only of this project")]
+QueueName = Annotated[str, QueryParameter(name="queue", description="Only in this queue")]
+JobName = Annotated[str, QueryParameter(name="name", description="Only of this name")]
+Label = Annotated[str, QueryParameter(description="Only with this label: `key` or `key=value`")]
+ArrayId = Annotated[
+    int, QueryParameter(name="array", description="Only elements of this array", ge=0, lt=ID_MAX)
+]
+Ids = Annotated[
+    str, QueryParameter(description="Ids, separated by commas; an array's id means its elements")
+]
+Limit = Annotated[int, QueryParameter(description="Items per page", ge=1, le=1000)]
+Cursor = Annotated[str, QueryParameter(description="`cursor` of the page before")]
+Order = Annotated[
+    Literal["id", "-id"], QueryParameter(description="`id`: oldest first; `-id`: newest first")
+]
+Arrays = Annotated[
+    Literal["expand", "collapse"],
+    QueryParameter(description="`collapse` shows what waits of an array as one item"),
+]
+
+_GROUPS = {
+    "all": frozenset[JobState](),
+    "active": frozenset(JobState) - FINAL,
+    "finished": FINAL,
+}
+IDS_MAX = 10_000
+
+
+def parse_states(text: str) -> frozenset[JobState]:
+    """Empty: no filter."""
+    wanted: set[JobState] = set()
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        if word == "all":
+            return frozenset()
+        if word not in _GROUPS and word not in JobState.__members__.values():
+            known = ", ".join([*JobState, *_GROUPS])
+            raise Rejected.bad("state", word, f"known states: {known}")
+        wanted |= _GROUPS.get(word) or {JobState(word)}
+    return frozenset(wanted)
+
+
+def parse_cursor(text: str) -> int:
+    if not text:
+        return 0
+    number = parse_id(text)
+    if number is None:
+        raise Rejected.bad("cursor", text, "the cursor of the page before")
+    return number
+
+
+def split_ids(text: str) -> list[str]:
+    words = [word for part in text.split(",") if (word := part.strip())]
+    if len(words) > IDS_MAX:
+        raise Rejected.bad("ids", len(words), f"at most {IDS_MAX} ids")
+    return words

@@ -1,0 +1,199 @@
+"""The controller process: lock, store, host, server, and a clean end.
+
+Started by ``rota up`` as ``python -m rota.api``. Whatever keeps it from starting is one line and
+exit code 2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import gc
+import json
+import logging
+import os
+import signal
+import socket
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+
+from rota import __version__
+from rota.api.app import make_app
+from rota.api.context import Settings
+from rota.api.server import Server
+from rota.controller.loop import Host
+from rota.core.errors import RotaError, Unavailable
+from rota.paths import SOCKET_NAME
+from rota.store.open import open_store
+from rota.store.writer import Writer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+log = logging.getLogger("rota.controller")
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``rota up`` asks of a controller process."""
+
+    state_dir: str
+    host: str
+    port: int
+    database: str = ""
+    inbox_size: int = 10_000
+    #: Further unix sockets to listen on.
+    sockets: tuple[str, ...] = ()
+    policy: str = "fifo"
+    quota_provider: str = "local"
+
+
+class CannotStart(RotaError):
+    """One line for the person who started it."""
+
+
+class Lock:
+    """At most one controller per state folder; the kernel lets go when the process dies."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "controller.lock"
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise CannotStart(f"cannot write in {folder}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pid = os.pread(self._fd, 32, 0).decode(errors="replace").strip() or "unknown"
+            raise CannotStart(
+                f"another controller (pid {pid}) already uses {folder}; stop it with 'rota down'"
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+
+
+def run(plan: Plan) -> None:
+    """Serve until told to stop. Raises ``RotaError`` when it cannot start."""
+    from pathlib import Path
+
+    import uvloop
+
+    folder = Path(plan.state_dir)
+    lock = Lock(folder)
+    unix = [_unix_socket(path) for path in (str(folder / SOCKET_NAME), *plan.sockets)]
+    tcp = _tcp_socket(plan.host, plan.port or _port_before(folder))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(plan, folder, [*unix, tcp]))
+    for path in (str(folder / SOCKET_NAME), *plan.sockets, str(folder / "controller.json")):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    del lock
+
+
+async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None:
+    store = open_store(plan.database or str(folder / "rota.db"))
+    writer = Writer(store)
+    host = Host(store, writer, inbox_size=plan.inbox_size)
+    # What was loaded stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    url = _url(sockets[-1])
+    settings = Settings(
+        version=__version__,
+        url=url,
+        database=store.name,
+        policy=plan.policy,
+        quota_provider=plan.quota_provider,
+    )
+    app = make_app(host, settings)
+    server = Server(app, app.context.closing)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    ticking = asyncio.create_task(host.run())
+    ticking.add_done_callback(lambda _: stop.set())
+    await server.start(sockets)
+    _write_record(folder, url, settings)
+    log.info("rota %s at %s, state in %s", __version__, url, folder)
+    await stop.wait()
+    log.info("stopping")
+    await server.stop()
+    host.stop()
+    await ticking
+    await writer.close()
+    store.close()
+    log.info("stopped")
+
+
+def _unix_socket(path: str) -> socket.socket:
+    """A fresh socket at a path. We hold the lock, so an old file there belongs to nobody."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mode = 0o666 if os.geteuid() == 0 else 0o600
+    before = os.umask(0o777 & ~mode)
+    try:
+        sock.bind(path)
+    except OSError as error:
+        raise CannotStart(f"cannot listen on {path}: {error.strerror or error}") from None
+    finally:
+        os.umask(before)
+    return sock
+
+
+def _tcp_socket(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise CannotStart(f"cannot listen on {host}: {error.strerror or error}") from None
+    sock = socket.socket(family, kind, proto)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    try:
+        sock.bind(address)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise CannotStart(
+            f"cannot listen on {host}:{port}: {why.lower()}; choose another with --listen"
+        ) from None
+    return sock
+
+
+def _port_before(folder: Path) -> int:
+    """With port 0, a restart after a crash takes the port that people were told; else any."""
+    try:
+        port = urlsplit(json.loads((folder / "controller.json").read_text())["url"]).port or 0
+        with socket.create_server(("", port)):
+            return port
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def _url(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _write_record(folder: Path, url: str, settings: Settings) -> None:
+    """What other programs want to know; complete or not there at all."""
+    record = {
+        "pid": os.getpid(),
+        "url": url,
+        "socket": str(folder / SOCKET_NAME),
+        "version": settings.version,
+        "started_s": time.time(),
+        "database": settings.database,
+    }
+    draft = folder / "controller.json.new"
+    draft.write_text(json.dumps(record))
+    draft.replace(folder / "controller.json")
+
+
+__all__ = ["CannotStart", "Plan", "Unavailable", "run"]

@@ -1,0 +1,44 @@
+"""Why jobs wait, one line each, for lists: equal jobs share one answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.job import Array, Job
+from rota.core.states import ACTIVE, FINAL
+from rota.scheduling.explain import explain
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+    from rota.core.lanes import Lane
+
+
+class Reasons:
+    """The reasons of one listing."""
+
+    def __init__(self, cluster: Cluster, now_s: float) -> None:
+        self._cluster = cluster
+        self._now_s = now_s
+        self._of_lane: dict[int, str] = {}
+        self._of_array: dict[int, str] = {}
+
+    def of(self, item: Job | Array) -> str:
+        """Empty for a job that runs or has ended."""
+        if isinstance(item, Array):
+            if item.id not in self._of_array:
+                self._of_array[item.id] = self._explain(item.id, item)
+            return self._of_array[item.id]
+        if item.outcome is not None or item.state in ACTIVE or item.state in FINAL:
+            return ""
+        return self._explain(item.id, item)
+
+    def _explain(self, item_id: int, item: Job | Array) -> str:
+        if item.held:
+            return "held"
+        lane: Lane | None = self._cluster.lanes.where.get(item_id)
+        if lane is None:
+            return explain(self._cluster, item_id, self._now_s).reason
+        key = id(lane)
+        if key not in self._of_lane:
+            self._of_lane[key] = explain(self._cluster, item_id, self._now_s).reason
+        return self._of_lane[key]

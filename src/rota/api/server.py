@@ -1,0 +1,114 @@
+"""uvicorn's protocols under our own life cycle: TCP and unix sockets, peer credentials, a clean end.
+
+uvicorn's own server wakes ten times a second and re-raises signals at the end; ours sleeps until
+it is told to stop, answers what is in flight and then returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import struct
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+
+from rota.api.auth import LOCAL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+log = logging.getLogger("rota.api")
+
+#: An idle connection is closed after this time; commands in a loop open a new one each.
+KEEP_ALIVE_S = 75
+#: The largest message that an agent may send.
+WS_MESSAGE_MAX = 64 * 1024 * 1024
+#: How long requests that are being answered may take once we were told to stop.
+GRACE_S = 10.0
+_CREDENTIALS = struct.Struct("3i")
+
+
+def peer_of(transport: asyncio.BaseTransport) -> tuple[str, int] | None:
+    """``("uid:1000", pid)`` on a unix socket: the kernel's word. None on any other."""
+    sock = transport.get_extra_info("socket")
+    if sock is None or sock.family != socket.AF_UNIX:
+        return None
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, _gid = _CREDENTIALS.unpack(raw)
+    return f"{LOCAL}{uid}", pid
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """HTTP, with the peer's uid in the place of an address on a unix socket."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.client = peer_of(transport) or self.client
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """The same for the agents' WebSocket."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.client = peer_of(transport) or self.client
+
+
+class Server:
+    """Serves one ASGI app on sockets that are bound already."""
+
+    def __init__(self, app: Any, closing: asyncio.Event) -> None:  # noqa: ANN401 - any ASGI app
+        self._config = uvicorn.Config(
+            app,
+            http=HttpProtocol,
+            ws=WebSocketProtocol,
+            interface="asgi3",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            ws_max_size=WS_MESSAGE_MAX,
+            ws_per_message_deflate=False,
+        )
+        self._state = ServerState()
+        #: Set when we stop: streams and long polls must end by themselves.
+        self._closing = closing
+        self._servers: list[asyncio.AbstractServer] = []
+
+    async def start(self, sockets: Sequence[socket.socket]) -> None:
+        self._config.load()
+        loop = asyncio.get_running_loop()
+        for sock in sockets:
+            make = loop.create_unix_server if sock.family == socket.AF_UNIX else loop.create_server
+            self._servers.append(
+                await make(self._protocol, sock=sock, backlog=2048)  # type: ignore[operator]
+            )
+
+    def _protocol(self) -> asyncio.Protocol:
+        return HttpProtocol(config=self._config, server_state=self._state, app_state={})
+
+    async def stop(self) -> None:
+        """Accept nothing more, let what is being answered finish, close every connection."""
+        for server in self._servers:
+            server.close()
+        self._closing.set()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                while tasks := self._state.tasks:
+                    await asyncio.wait(tasks)
+                while self._state.connections:
+                    await asyncio.sleep(0.005)
+        for task in self._state.tasks:
+            log.warning("a request was cut off: %s", task.get_name())
+            task.cancel()

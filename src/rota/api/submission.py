@@ -1,0 +1,257 @@
+"""From what a caller sent to what the controller takes: checked for form, blobs set aside."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from rota.api import checks
+from rota.controller.commands import Submission
+from rota.controller.launch import encode_environment
+from rota.core.errors import Rejected
+from rota.core.indices import Run, parse_indices
+from rota.core.job import Dependency, JobSpec, Role
+from rota.core.resources import Request
+from rota.core.units import parse_when
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.api.requests import DependencyRequest, JobRequest, Parameters, Resources
+    from rota.core.tenant import Actor
+
+#: A longer line cannot be an argument of a process (the kernel allows 128 KiB): it is a script.
+LINE_MAX = 100_000
+PRIORITIES = {"low": 25, "normal": 50, "high": 75}
+
+
+class Desk:
+    """What turning a request into a submission needs to know of the host."""
+
+    def __init__(
+        self,
+        knows_blob: Callable[[str], bool],
+        now_s: Callable[[], float],
+        find_job: Callable[[str], int],
+    ) -> None:
+        self.knows_blob = knows_blob
+        self.now_s = now_s
+        #: The id behind ``5_3``.
+        self.find_job = find_job
+
+
+def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
+    """One job or array, or ``Rejected`` with one line that names the field."""
+    blobs: dict[str, bytes] = {}
+    keep = _Keep(desk, blobs)
+    command, script = _work(request, keep)
+    checks.variables("env", request.env, total_max=checks.ENVIRONMENT_MAX)
+    checks.variables("variables", request.variables)
+    checks.labels(request.labels)
+    checks.folder("workdir", request.workdir)
+    checks.plain("output", request.output)
+    checks.plain("error", request.error)
+    runs, cap, rows = _elements(request)
+    spec = JobSpec(
+        name=checks.name(request.name) if request.name else _name_of(request),
+        user=actor.user,
+        command=command,
+        script=script,
+        script_args=tuple(checks.arguments("script_args", request.script_args)),
+        project=checks.word("project", request.project),
+        queue=checks.word("queue", request.queue),
+        priority=priority(request.priority),
+        roles=roles(request.resources, request.tasks, request.min_tasks, request.nodes),
+        workdir=request.workdir,
+        environment=keep(encode_environment(request.env)) if request.env else "",
+        variables=request.variables,
+        stdin=keep(checks.sized("stdin", request.stdin)) if request.stdin else "",
+        output=request.output,
+        error=request.error,
+        umask=request.umask,
+        ulimits=checks.ulimits(request.ulimits),
+        time_limit_s=ceil(request.time_limit_s),
+        grace_s=ceil(request.grace_s),
+        scheduling_timeout_s=ceil(
+            request.scheduling_timeout_s or request.scheduling_timeout_seconds
+        ),
+        begin_s=moment("begin_at", request.begin_at, desk),
+        dependencies=dependencies(request.depends_on, desk),
+        any_dependency=request.depends_any,
+        keep_waiting=request.keep_waiting,
+        group=checks.word("group", request.group),
+        retries=request.retries,
+        restart=request.restart,
+        retry_on=checks.retry_on(request.retry_on),
+        backoff_s=float(request.backoff_s),
+        labels=request.labels,
+        preemptible=request.preemptible,
+        parameters=tuple(request.parameters.names) if request.parameters else (),
+    )
+    if request.max_concurrent is not None and not request.group and not runs:
+        raise Rejected.bad("max_concurrent", request.max_concurrent, "it needs group or array")
+    return Submission(
+        spec=spec,
+        blobs=blobs,
+        held=request.hold,
+        runs=runs,
+        cap=cap,
+        rows=rows,
+        group_cap=request.max_concurrent if request.group else None,
+    )
+
+
+class _Keep:
+    """Sets a body aside under its digest, unless the store has it already."""
+
+    def __init__(self, desk: Desk, blobs: dict[str, bytes]) -> None:
+        self._desk = desk
+        self._blobs = blobs
+
+    def __call__(self, body: bytes) -> str:
+        digest = hashlib.sha256(body).hexdigest()
+        if not self._desk.knows_blob(digest):
+            self._blobs[digest] = body
+        return digest
+
+
+def _work(request: JobRequest, keep: _Keep) -> tuple[tuple[str, ...], str]:
+    """The command, or the digest of the script: exactly one of them."""
+    if bool(request.command) == bool(request.script):
+        if request.command:
+            raise Rejected.bad("script", "...", "give either command or script, not both")
+        raise Rejected("command: is required (or script)", field="command", allowed="a command")
+    if request.script:
+        checks.refuse_nul("script", request.script)
+        return (), keep(checks.sized("script", request.script))
+    if request.script_args:
+        raise Rejected.bad("script_args", request.script_args, "they go with script only")
+    if isinstance(request.command, list):
+        return tuple(checks.arguments("command", request.command)), ""
+    return shell_line(request.command, keep)
+
+
+def shell_line(line: str, keep: Callable[[bytes], str]) -> tuple[tuple[str, ...], str]:
+    """A line for the shell, as an argument of it or, when it is too long for that, as a script."""
+    checks.refuse_nul("command", line)
+    if not line.strip():
+        raise Rejected.bad("command", line, "it is empty")
+    body = checks.sized("command", line, checks.COMMAND_MAX)
+    if len(body) > LINE_MAX:
+        return (), keep(b"#!/bin/sh\n" + body + b"\n")
+    return ("/bin/sh", "-c", line), ""
+
+
+def priority(asked: int | str) -> int:
+    """A number, or one of the three words."""
+    if isinstance(asked, int):
+        return asked
+    known = PRIORITIES.get(asked)
+    if known is None:
+        raise Rejected.bad("priority", asked, "0 to 100, or low (25), normal (50), high (75)")
+    return known
+
+
+@lru_cache(4096)
+def roles(asked: Resources, tasks: int, min_tasks: int, nodes: int) -> tuple[Role, ...]:
+    """One role. Equal requests share one object, which keeps lanes and memory small."""
+    if min_tasks > tasks:
+        raise Rejected.bad("min_tasks", min_tasks, f"at most tasks, which is {tasks}")
+    if nodes > 1:
+        raise Rejected.bad(
+            "nodes", nodes, "a fixed number of nodes is not supported yet; use tasks"
+        )
+    return (Role(count=tasks, min_count=min_tasks, request=request_of(asked)),)
+
+
+def request_of(asked: Resources) -> Request:
+    count = asked.gpus
+    named = asked.gpu_type or asked.gpu_memory_mb or asked.device or asked.shared
+    if named and not count:
+        count = 1
+    if asked.shared and not asked.gpu_memory_mb:
+        raise Rejected.bad(
+            "resources.gpu_memory_mb", 0, "a shared job must say how much memory it takes per GPU"
+        )
+    return Request(
+        cpu_milli=max(1, round(asked.cpus * 1000)),
+        memory_mib=asked.memory_mb,
+        disk_mib=asked.disk_mb,
+        device=(asked.device or "gpu") if count else "",
+        device_count=count,
+        device_type="" if asked.gpu_type == "auto" else asked.gpu_type,
+        device_memory_mib=asked.gpu_memory_mb,
+        shared=asked.shared,
+    )
+
+
+def moment(field: str, asked: float | str, desk: Desk) -> float:
+    """Seconds since the epoch, or text such as 2026-11-15T18:00:00Z."""
+    if not isinstance(asked, str):
+        return float(asked)
+    if not asked:
+        return 0.0
+    try:
+        return parse_when(asked, desk.now_s())
+    except (ValueError, OverflowError):
+        raise Rejected.bad(field, asked, "seconds since 1970, or 2026-11-15T18:00:00Z") from None
+
+
+def dependencies(asked: list[DependencyRequest], desk: Desk) -> tuple[Dependency, ...]:
+    return tuple(
+        Dependency(
+            entry.kind,
+            entry.job if isinstance(entry.job, int) else desk.find_job(entry.job),
+            entry.element,
+        )
+        for entry in asked
+    )
+
+
+Elements = tuple[tuple[Run, ...], int, tuple[tuple[str, ...], ...]]
+
+
+def _elements(request: JobRequest) -> Elements:
+    """Indices, cap and rows of an array or sweep; all empty for a single job."""
+    if request.array and request.parameters is not None:
+        raise Rejected.bad("array", request.array, "give either array or parameters, not both")
+    own_cap = request.max_concurrent if not request.group else None
+    if request.array:
+        runs, cap = parse_indices(request.array)
+        return runs, own_cap or cap, ()
+    if request.parameters is not None:
+        rows = _rows(request.parameters)
+        return (Run(0, len(rows) - 1),), own_cap or 0, rows
+    return (), 0, ()
+
+
+def _rows(asked: Parameters) -> tuple[tuple[str, ...], ...]:
+    for name in asked.names:
+        checks.variable_name("parameters.names", name)
+    if len(set(asked.names)) != len(asked.names):
+        raise Rejected.bad("parameters.names", asked.names, "each name may stand only once")
+    width = len(asked.names)
+    for number, row in enumerate(asked.rows):
+        if len(row) != width:
+            raise Rejected.bad(
+                f"parameters.rows[{number}]", row, f"expected {width} values, one for each name"
+            )
+    rows = tuple(tuple(map(_text, row)) for row in asked.rows)
+    checks.rows(rows)
+    return rows
+
+
+def _text(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value!r}"
+
+
+def _name_of(request: JobRequest) -> str:
+    """Without a name, a job is called after the program that it runs."""
+    if request.script:
+        return "script"
+    line: Any = request.command
+    first = line[0] if isinstance(line, list) else line.split(maxsplit=1)[0]
+    base = first[:4096].rstrip("/").rpartition("/")[2]
+    return "".join(c for c in base if c.isprintable())[:200].strip() or "job"

@@ -1,0 +1,344 @@
+"""Jobs as the API shows them: every field of the contract, in its order, times in UTC."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from rota.api.auth import sees_all
+from rota.controller.launch import fill_in, output_path
+from rota.core.job import Array, Job
+from rota.core.units import format_when
+
+if TYPE_CHECKING:
+    from rota.core.job import Attempt, JobSpec, Outcome
+    from rota.core.node import Allocation
+    from rota.core.resources import Request
+    from rota.core.tenant import Actor
+
+#: The text of a set of indices is cut here; a set this ragged is of no use to a reader anyway.
+INDICES_TEXT_MAX = 200
+
+
+class ResourcesView(msgspec.Struct, frozen=True):
+    """What each task asks for."""
+
+    cpus: float
+    memory_mb: int
+    gpus: int
+    gpu_type: str
+    gpu_memory_mb: int
+    shared: bool
+    disk_mb: int
+    device: str
+
+
+class AllocationView(msgspec.Struct):
+    """What a task holds on its node."""
+
+    task: int
+    node: str
+    cpus: float
+    memory_mb: int
+    disk_mb: int
+    cpu_ids: list[int]
+    gpus: list[int]
+    gpu_memory_mb: int
+    shared: bool
+
+
+class AttemptView(msgspec.Struct):
+    """One try of one task."""
+
+    number: int
+    task: int
+    uid: str
+    node: str
+    state: str
+    placed_at: str | None
+    started_at: str | None
+    ended_at: str | None
+    exit_code: int | None
+    signal: int | None
+    cause: str | None
+    cause_code: str | None
+    peak_memory_mb: int
+    cpu_s: float
+    pid: int | None
+
+
+class DependencyView(msgspec.Struct):
+    kind: str
+    job: int
+    element: bool
+
+
+class JobView(msgspec.Struct, kw_only=True):
+    """A job; of other people's jobs a user sees no command, folder, labels, paths or values."""
+
+    id: int
+    uid: str
+    name: str
+    user: str
+    project: str
+    queue: str
+    state: str
+    reason: str
+    priority: int
+    resources: ResourcesView
+    tasks: int
+    min_tasks: int
+    submitted_at: str | None
+    eligible_at: str | None
+    started_at: str | None = None
+    ended_at: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    cause: str | None = None
+    cause_code: str | None = None
+    nodes: list[str] = []
+    allocations: list[AllocationView] = []
+    attempts: list[AttemptView] = []
+    array_id: int | None = None
+    array_index: int | None = None
+    depends_on: list[DependencyView] = []
+    time_limit_s: int
+    grace_s: int
+    scheduling_timeout_s: int
+    begin_at: str | None = None
+    group: str
+    retries: int
+    restart: str
+    held: bool
+    preemptible: bool
+    command: list[str] | None = None
+    script: bool = False
+    workdir: str | None = None
+    output: str | None = None
+    error: str | None = None
+    labels: dict[str, str] | None = None
+    parameters: dict[str, str] | None = None
+    #: Of an array: how many elements there are, and in which states.
+    count: int | UnsetType = UNSET
+    states: dict[str, int] | UnsetType = UNSET
+    #: Of the part of an array that is shown as one: its indices, as in ``3-99%4``.
+    array_waiting: str | UnsetType = UNSET
+    array_indices: str | UnsetType = UNSET
+
+
+class Page(msgspec.Struct):
+    """A page of a list; ``cursor`` gives the next one and is null on the last."""
+
+    items: list[JobView]
+    cursor: str | None
+
+
+def when(moment_s: float) -> str | None:
+    return format_when(moment_s) if moment_s else None
+
+
+def may_look_into(actor: Actor, owner: str) -> bool:
+    """Whether command, folder, labels and logs of the owner's jobs are open to the actor."""
+    return actor.user == owner or sees_all(actor)
+
+
+def resources_view(request: Request) -> ResourcesView:
+    return ResourcesView(
+        cpus=request.cpu_milli / 1000,
+        memory_mb=request.memory_mib,
+        gpus=request.device_count,
+        gpu_type=request.device_type,
+        gpu_memory_mb=request.device_memory_mib,
+        shared=request.shared,
+        disk_mb=request.disk_mib,
+        device=request.device,
+    )
+
+
+def cause_text(outcome: Outcome | Attempt) -> str | None:
+    """``time_limit: ran longer than 2h``."""
+    if outcome.cause is None:
+        return None
+    return f"{outcome.cause}: {outcome.detail}" if outcome.detail else str(outcome.cause)
+
+
+def job_view(job: Job, actor: Actor, reason: str = "") -> JobView:
+    """A job as the actor may see it. ``reason`` says why it waits."""
+    view = _shared_view(job, actor)
+    spec = job.spec
+    view.uid = job.uid
+    view.name = fill_in(spec.name, job)
+    view.state = job.state
+    view.reason = reason
+    view.array_id = job.array_id or None
+    view.array_index = job.array_index if job.array_id else None
+    view.started_at = when(job.started_s)
+    view.ended_at = when(job.ended_s)
+    if job.outcome is not None:
+        _add_outcome(view, job.outcome)
+    if job.tasks:
+        _add_tasks(view, job)
+    if may_look_into(actor, spec.user):
+        view.command = [fill_in(word, job) for word in spec.command] if spec.command else None
+        view.output = output_path(spec.output, job, 0) or None
+        view.error = output_path(spec.error, job, 0) or None
+        view.parameters = job.parameters
+    return view
+
+
+def _shared_view(item: Job | Array, actor: Actor) -> JobView:
+    """What follows from the spec, for a job and for an array alike."""
+    spec = item.spec
+    view = JobView(
+        id=item.id,
+        uid=item.uid,
+        name=spec.name,
+        user=spec.user,
+        project=spec.project,
+        queue=spec.queue,
+        state="",
+        reason="",
+        priority=spec.priority,
+        resources=resources_view(spec.request),
+        tasks=spec.task_count,
+        min_tasks=spec.roles[0].min_count,
+        submitted_at=when(item.submitted_s),
+        eligible_at=when(item.eligible_s),
+        time_limit_s=spec.time_limit_s,
+        grace_s=spec.grace_s,
+        scheduling_timeout_s=spec.scheduling_timeout_s,
+        begin_at=when(spec.begin_s),
+        group=spec.group,
+        retries=spec.retries,
+        restart=spec.restart,
+        held=item.held,
+        preemptible=spec.preemptible,
+        depends_on=[DependencyView(d.kind, d.parent, d.element) for d in spec.dependencies],
+    )
+    if may_look_into(actor, spec.user):
+        _add_private(view, spec)
+    return view
+
+
+def _add_private(view: JobView, spec: JobSpec) -> None:
+    view.command = list(spec.command) or None
+    view.script = bool(spec.script)
+    view.workdir = spec.workdir
+    view.output = spec.output or None
+    view.error = spec.error or None
+    view.labels = spec.labels
+
+
+def _add_outcome(view: JobView, outcome: Outcome) -> None:
+    view.exit_code = outcome.exit_code
+    view.signal = outcome.signal or None
+    view.cause = cause_text(outcome)
+    view.cause_code = outcome.cause
+
+
+def _add_tasks(view: JobView, job: Job) -> None:
+    view.attempts = attempt_views(job)
+    view.nodes = list(
+        dict.fromkeys(t.attempts[-1].allocation.node for t in job.tasks if t.attempts)
+    )
+    view.allocations = [
+        _allocation_view(task.index, task.attempts[-1].allocation)
+        for task in job.tasks
+        if task.attempts and task.attempts[-1].live
+    ]
+
+
+def _allocation_view(task: int, held: Allocation) -> AllocationView:
+    return AllocationView(
+        task=task,
+        node=held.node,
+        cpus=held.cpu_milli / 1000,
+        memory_mb=held.memory_mib,
+        disk_mb=held.disk_mib,
+        cpu_ids=list(held.cpus),
+        gpus=list(held.devices),
+        gpu_memory_mb=held.device_memory_mib,
+        shared=held.shared,
+    )
+
+
+def attempt_views(job: Job) -> list[AttemptView]:
+    """Every attempt at every task, in order of tasks and tries."""
+    return [
+        AttemptView(
+            number=attempt.number,
+            task=task.index,
+            uid=attempt.uid,
+            node=attempt.allocation.node,
+            state=attempt.phase,
+            placed_at=when(attempt.placed_s),
+            started_at=when(attempt.started_s),
+            ended_at=when(attempt.ended_s),
+            exit_code=attempt.exit_code,
+            signal=attempt.signal or None,
+            cause=cause_text(attempt),
+            cause_code=attempt.cause,
+            peak_memory_mb=attempt.peak_memory_mib,
+            cpu_s=attempt.cpu_s,
+            pid=attempt.pid or None,
+        )
+        for task in job.tasks
+        for attempt in task.attempts
+    ]
+
+
+def array_view(array: Array, actor: Actor, state: str, reason: str = "") -> JobView:
+    """A whole array as one item."""
+    view = _shared_view(array, actor)
+    view.state = state
+    view.reason = reason
+    view.array_id = array.id
+    view.count = array.count
+    return view
+
+
+def collapsed_view(array: Array, actor: Actor, state: str, reason: str = "") -> JobView:
+    """The elements of an array that nothing has touched, as one item."""
+    view = array_view(array, actor, state, reason)
+    spans = array.waiting or array.cut
+    view.count = sum(last - first + 1 for first, last in spans)
+    text = indices_text(array, spans)
+    view.array_waiting = view.array_indices = text
+    if not array.waiting and array.cut_outcome is not None:
+        _add_outcome(view, array.cut_outcome)
+        view.ended_at = when(array.cut_s)
+    return view
+
+
+def indices_text(
+    array: Array, spans: list[list[int]], text_max: int = INDICES_TEXT_MAX
+) -> str:
+    """The indices at positions, as in ``3-99%4`` or ``1,5-20:5``; a ragged set is cut short."""
+    parts: list[str] = []
+    length = before = at = 0
+    for run in array.runs:
+        size = len(run)
+        while at < len(spans) and spans[at][0] < before + size:
+            first = max(spans[at][0], before) - before
+            last = min(spans[at][1], before + size - 1) - before
+            parts.append(_range_text(run.first + first * run.step, last - first, run.step))
+            length += len(parts[-1]) + 1
+            if length > text_max:
+                return ",".join([*parts[:-1], "..."]) + _cap_text(array)
+            if spans[at][1] >= before + size:
+                break
+            at += 1
+        before += size
+    return ",".join(parts) + _cap_text(array)
+
+
+def _range_text(first: int, further: int, step: int) -> str:
+    if not further:
+        return str(first)
+    return f"{first}-{first + further * step}" + (f":{step}" if step > 1 else "")
+
+
+def _cap_text(array: Array) -> str:
+    return f"%{array.cap}" if array.cap else ""

@@ -1,0 +1,200 @@
+"""``rota nodes``, ``rota node`` and ``rota gpus``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from rota.cli import render, session
+from rota.cli.options import json_option, quiet_option
+from rota.cli.queue import terminal_width
+from rota.cli.show import items
+from rota.client.http import segment
+
+_NODES = (
+    render.Column("NODE", shrinks=True, least=8),
+    render.Column("STATE"),
+    render.Column("CPUS", right=True),
+    render.Column("MEM", right=True),
+    render.Column("GPUS", right=True),
+    render.Column("JOBS", right=True),
+    render.Column("NOTE", shrinks=True, least=8),
+)
+_GPUS = (
+    render.Column("NODE", shrinks=True, least=8),
+    render.Column("GPU", right=True),
+    render.Column("MODEL", shrinks=True, least=8),
+    render.Column("MEM", right=True),
+    render.Column("STATE"),
+    render.Column("JOBS", shrinks=True, least=6),
+    render.Column("OTHERS", shrinks=True, least=8),
+)
+
+
+def amount(node: dict[str, Any], part: str, name: str) -> float:
+    """``node["free"]["cpus"]`` and the like, 0 where it is not told."""
+    return float((node.get(part) or {}).get(name) or 0)
+
+
+def used(node: dict[str, Any], name: str) -> float:
+    """What jobs hold of something on a node."""
+    if "used" in node:
+        return amount(node, "used", name)
+    return amount(node, "total", name) - amount(node, "free", name)
+
+
+def node_state(node: dict[str, Any]) -> str:
+    """A node that is down and drained as well is worth two words."""
+    state = str(node.get("state", ""))
+    if not node.get("drained"):
+        return state
+    return "drained" if state in {"up", "drained"} else f"{state}+drained"
+
+
+def node_table(nodes: list[dict[str, Any]], width: int | None = None) -> list[str]:
+    """Each amount as used/total."""
+    rows = [
+        (
+            node["name"],
+            node_state(node),
+            f"{used(node, 'cpus'):g}/{amount(node, 'total', 'cpus'):g}",
+            f"{brief_mib(used(node, 'memory_mb'))}/{brief_mib(amount(node, 'total', 'memory_mb'))}",
+            f"{used(node, 'gpus'):g}/{amount(node, 'total', 'gpus'):g}",
+            len(node.get("jobs") or ()),
+            node.get("note") or "",
+        )
+        for node in nodes
+    ]
+    return render.table(_NODES, rows, width)
+
+
+def brief_mib(mib: float) -> str:
+    """Totals of machines are odd numbers: two digits are enough."""
+    for unit, size in (("T", 1 << 20), ("G", 1 << 10)):
+        if mib >= size:
+            return f"{mib / size:.3g}{unit}"
+    return f"{int(mib)}M" if mib else "0"
+
+
+def gpu_table(gpus: list[dict[str, Any]], width: int | None = None) -> list[str]:
+    """Every device, who uses it, and processes outside Rota."""
+    rows = [
+        (
+            gpu.get("node", ""),
+            gpu.get("index", ""),
+            gpu.get("model") or gpu.get("type") or "",
+            brief_mib(gpu.get("memory_mb") or 0),
+            gpu.get("state") or ("free" if gpu.get("available") else "used"),
+            ",".join(map(str, gpu.get("jobs") or ())),
+            " ".join(_foreign(use) for use in gpu.get("foreign") or ()),
+        )
+        for gpu in gpus
+    ]
+    return render.table(_GPUS, rows, width)
+
+
+def _foreign(use: dict[str, Any]) -> str:
+    return f"{use.get('user') or '?'}:{use.get('pid', '')}:{brief_mib(use.get('memory_mb') or 0)}"
+
+
+def _print(
+    rows: list[dict[str, Any]], lines: list[str], as_json: bool, ids: list[str] | None
+) -> None:
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    elif ids is not None:
+        click.echo("".join(f"{name}\n" for name in ids), nl=False)
+    else:
+        click.echo("\n".join(lines))
+
+
+@click.command()
+@json_option
+@quiet_option
+def nodes(as_json: bool, quiet: bool) -> None:
+    """List nodes: amounts are what jobs hold of the total."""
+    found = items(session.connect().get("/nodes"))
+    ids = [str(node["name"]) for node in found] if quiet else None
+    _print(found, node_table(found, terminal_width()), as_json, ids)
+
+
+@click.command()
+@click.option("--free", is_flag=True, help="Only those that are free.")
+@click.option("--type", "model", help="Only this model.")
+@json_option
+@quiet_option
+def gpus(free: bool, model: str | None, as_json: bool, quiet: bool) -> None:
+    """List GPUs: which jobs use them, and which processes outside Rota do."""
+    found = items(
+        session.connect().get("/gpus", available="true" if free else None, type=model or None)
+    )
+    ids = [str(gpu.get("uuid") or gpu.get("id")) for gpu in found] if quiet else None
+    _print(found, gpu_table(found, terminal_width()), as_json, ids)
+
+
+@click.group()
+def node() -> None:
+    """One node: show it, take it out of service, put it back."""
+
+
+@node.command()
+@click.argument("name")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show everything about the node NAME."""
+    found = session.connect().get(f"/nodes/{segment(name)}")
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    click.echo("\n".join(render.block(_node_pairs(found))))
+
+
+def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
+    devices = node.get("devices") or node.get("gpus") or ()
+    disk_mib = amount(node, "total", "disk_mb")
+    return [
+        ("name", node["name"]),
+        ("state", node_state(node)),
+        ("note", node.get("note")),
+        ("address", node.get("address")),
+        ("system", node.get("system")),
+        ("cpus", f"{used(node, 'cpus'):g} of {amount(node, 'total', 'cpus'):g} used"),
+        (
+            "memory",
+            f"{brief_mib(used(node, 'memory_mb'))} of "
+            f"{brief_mib(amount(node, 'total', 'memory_mb'))} used",
+        ),
+        ("disk", brief_mib(disk_mib) if disk_mib else ""),
+        ("gpus", ", ".join(f"{d.get('index')}: {d.get('model', '')}" for d in devices)),
+        ("labels", " ".join(f"{k}={v}" for k, v in (node.get("labels") or {}).items())),
+        ("jobs", ", ".join(map(str, node.get("jobs") or ()))),
+    ]
+
+
+@node.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--reason", "-r", default="", help="Why, for those who ask.")
+@json_option
+def drain(names: tuple[str, ...], reason: str, as_json: bool) -> None:
+    """Start nothing new on the nodes NAMES; what runs there goes on."""
+    _turn(names, "drain", {"note": reason} if reason else {}, as_json)
+
+
+@node.command()
+@click.argument("names", nargs=-1, required=True)
+@json_option
+def resume(names: tuple[str, ...], as_json: bool) -> None:
+    """Put the nodes NAMES back into service."""
+    _turn(names, "resume", {}, as_json)
+
+
+def _turn(names: tuple[str, ...], verb: str, body: dict[str, str], as_json: bool) -> None:
+    client = session.connect()
+    answers = [client.post(f"/nodes/{segment(name)}:{verb}", body) for name in names]
+    if as_json:
+        click.echo(json.dumps(answers))
+        return
+    past = {"drain": "drained", "resume": "resumed"}[verb]
+    click.echo(f"{past} {', '.join(names)}")

@@ -1,0 +1,117 @@
+"""The body of ``POST /api/v1/jobs`` from the options that were given. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rota.cli.sweep import Sweep, make_sweep
+from rota.client.errors import ClientError
+from rota.core.units import format_when
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+#: Option -> field, value as it is.
+_PLAIN = {
+    "name": "name",
+    "project": "project",
+    "queue": "queue",
+    "priority": "priority",
+    "preemptible": "preemptible",
+    "tasks": "tasks",
+    "min_tasks": "min_tasks",
+    "time": "time_limit_s",
+    "grace": "grace_s",
+    "retries": "retries",
+    "restart": "restart",
+    "backoff": "backoff_s",
+    "array": "array",
+    "group": "group",
+    "max_concurrent": "max_concurrent",
+    "any_of": "depends_any",
+    "keep_waiting": "keep_waiting",
+    "hold": "hold",
+    "scheduling_timeout": "scheduling_timeout_s",
+    "output": "output",
+    "error": "error",
+}
+_RESOURCES = {
+    "mem": "memory_mb",
+    "gpus": "gpus",
+    "gpu_type": "gpu_type",
+    "gpu_mem": "gpu_memory_mb",
+    "shared": "shared",
+    "disk": "disk_mb",
+}
+#: Option -> kind of dependency.
+DEPENDENCIES = {
+    "after": "after",
+    "after_ok": "after-ok",
+    "after_any": "after-any",
+    "after_not_ok": "after-not-ok",
+}
+
+
+def option_fields(
+    given: Mapping[str, Any], parent: Callable[[str], int | str], table: Sweep | None = None
+) -> dict[str, Any]:
+    """The fields that options set; ``parent`` gives what names a job to the server.
+
+    ``table`` is what ``--param-file`` holds.
+    """
+    body = {field: given[option] for option, field in _PLAIN.items() if option in given}
+    if resources := resource_fields(given):
+        body["resources"] = resources
+    if "begin" in given:
+        body["begin_at"] = format_when(given["begin"])
+    if given.get("label"):
+        body["labels"] = dict(given["label"])
+    if given.get("ulimit"):
+        body["ulimits"] = dict(given["ulimit"])
+    if given.get("retry_on"):
+        body["retry_on"] = [word for words in given["retry_on"] for word in words]
+    if dependencies := _dependencies(given, parent):
+        body["depends_on"] = dependencies
+    sweep = make_sweep(given.get("params", ()), table)
+    if sweep is not None:
+        if "array" in given:
+            raise ClientError("--array and --param exclude each other; cap with --max-concurrent")
+        body["parameters"] = {"names": sweep.names, "rows": sweep.rows}
+    return body
+
+
+def resource_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The resources that options set."""
+    fields = {field: given[option] for option, field in _RESOURCES.items() if option in given}
+    if "cpus" in given:
+        fields["cpus"] = cpu_number(given["cpus"])
+    if "mem_per_cpu" in given and "mem" not in given:
+        cpu_milli = given.get("cpus", 1000)
+        fields["memory_mb"] = -(-given["mem_per_cpu"] * cpu_milli // 1000)
+    if not fields.get("gpus") and ("gpu_type" in given or "gpu_mem" in given or "shared" in given):
+        if "gpus" in given:
+            raise ClientError("--gpus 0 does not go with --gpu-type, --gpu-mem or --shared")
+        fields["gpus"] = 1
+    if fields.get("shared") and not fields.get("gpu_memory_mb"):
+        raise ClientError("--shared needs --gpu-mem: how much memory on each GPU")
+    return fields
+
+
+def cpu_number(cpu_milli: int) -> int | float:
+    """CPUs as a number for JSON: whole where it is."""
+    return cpu_milli // 1000 if cpu_milli % 1000 == 0 else cpu_milli / 1000
+
+
+def _dependencies(
+    given: Mapping[str, Any], parent: Callable[[str], int | str]
+) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    for option, kind in DEPENDENCIES.items():
+        for text in (word for words in given.get(option, ()) for word in words):
+            entry: dict[str, object] = {"kind": kind, "job": parent(text.removesuffix("_*"))}
+            if text.endswith("_*"):
+                entry["element"] = True
+            found.append(entry)
+    if given.get("any_of") and not found:
+        raise ClientError("--any needs --after, --after-ok, --after-any or --after-not-ok")
+    return found

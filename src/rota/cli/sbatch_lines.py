@@ -1,0 +1,223 @@
+"""``#SBATCH`` lines in Rota's words: what most scripts use; the rest is refused by name."""
+
+from __future__ import annotations
+
+import getopt
+import re
+from typing import TYPE_CHECKING
+
+from rota.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Slurm's option -> ours, value as it is.
+_SAME = {
+    "job-name": "--name",
+    "array": "--array",
+    "partition": "--queue",
+    "account": "--project",
+    "ntasks": "--tasks",
+    "cpus-per-task": "--cpus",
+    "priority": "--priority",
+    "chdir": "--workdir",
+    "output": "--output",
+    "error": "--error",
+    "input": "--stdin",
+}
+_FLAGS = {
+    "hold": ["--hold"],
+    "no-requeue": [],
+    "requeue": ["--retries", "1", "--retry-on", "node_lost"],
+}
+#: Options that change nothing about how the job runs: taken, with a word of warning.
+_HARMLESS = (
+    "comment=",
+    "mail-type=",
+    "mail-user=",
+    "open-mode=",
+    "nice=",
+    "quiet",
+    "verbose",
+    "parsable",
+    "kill-on-invalid-dep=",
+    "profile=",
+    "wckey=",
+    "no-kill",
+)
+_SHORT = "J:t:c:a:o:e:i:d:p:n:A:D:b:N:G:HQv"
+_SHORT_NAMES = {
+    "-J": "job-name",
+    "-t": "time",
+    "-c": "cpus-per-task",
+    "-a": "array",
+    "-o": "output",
+    "-e": "error",
+    "-i": "input",
+    "-d": "dependency",
+    "-p": "partition",
+    "-n": "ntasks",
+    "-A": "account",
+    "-D": "chdir",
+    "-b": "begin",
+    "-N": "nodes",
+    "-G": "gpus",
+    "-H": "hold",
+    "-Q": "quiet",
+    "-v": "verbose",
+}
+_KINDS = {
+    "after": "--after",
+    "afterok": "--after-ok",
+    "afterany": "--after-any",
+    "afternotok": "--after-not-ok",
+    "aftercorr": "--after-ok",
+}
+
+
+def translate(tokens: list[str], place: str) -> tuple[list[str], list[str]]:
+    """Our words for the words of one ``#SBATCH`` line, and warnings."""
+    long = [f"{name}=" for name in (*_SAME, *_OWN)] + list(_FLAGS) + list(_HARMLESS)
+    try:
+        options, rest = getopt.getopt(tokens, _SHORT, long)
+    except getopt.GetoptError as error:
+        raise ClientError(
+            f"{place}: {error.msg}: Rota does not know this #SBATCH option; remove it or use #ROTA"
+        ) from None
+    if rest:
+        raise ClientError(f"{place}: '{rest[0]}' is not an option")
+    ours: list[str] = []
+    warnings: list[str] = []
+    for option, value in options:
+        name = _SHORT_NAMES.get(option, option.removeprefix("--"))
+        try:
+            words = _words(name, value)
+        except ValueError as error:
+            raise ClientError(f"{place}: --{name}={value}: {error}") from None
+        if words is None:
+            warnings.append(f"{place}: --{name} has no effect in Rota")
+        ours += words or []
+    return ours, warnings
+
+
+def _words(name: str, value: str) -> list[str] | None:
+    """None: the option is taken and has no effect."""
+    if name in _FLAGS:
+        return _FLAGS[name]
+    if name in _OWN:
+        return _OWN[name](value)
+    if name in _SAME:
+        return [_SAME[name], value]
+    return None
+
+
+def slurm_time_s(text: str) -> int:
+    """Slurm's forms: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; 0 for no limit."""
+    if text.upper() in {"UNLIMITED", "INFINITE"}:
+        return 0
+    found = re.fullmatch(
+        r"(?:([0-9]{1,5})-)?([0-9]{1,7})(?::([0-9]{1,4}))?(?::([0-9]{1,4}))?", text
+    )
+    if found is None:
+        raise ValueError("expected minutes, MM:SS, HH:MM:SS or D-HH[:MM[:SS]]")
+    days = int(found[1] or 0)
+    parts = [int(part) for part in found.groups()[1:] if part is not None]
+    if found[1] is None and len(parts) < 3:
+        parts = [0, *parts]
+    hours, minutes, seconds = (*parts, 0, 0)[:3]
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _time(text: str) -> list[str]:
+    return ["--time", str(slurm_time_s(text))]
+
+
+def _memory(text: str) -> list[str]:
+    """A bare number is megabytes in Slurm; 0 is all there is, which is our 'not counted'."""
+    return ["--mem", _megabytes(text)]
+
+
+def _memory_per_cpu(text: str) -> list[str]:
+    return ["--mem-per-cpu", _megabytes(text)]
+
+
+def _megabytes(text: str) -> str:
+    return f"{text}m" if text.isdecimal() and text != "0" else text
+
+
+def _gpus(text: str) -> list[str]:
+    """``4``, ``a100``, ``a100:4``."""
+    model, _, count = text.rpartition(":")
+    if not count.isdecimal():
+        model, count = text, "1"
+    if ":" in model or not re.fullmatch(r"[\w.-]*", model):
+        raise ValueError("expected [TYPE:]NUMBER")
+    return ["--gpus", count, *(["--gpu-type", model] if model else [])]
+
+
+def _gres(text: str) -> list[str]:
+    """``gpu``, ``gpu:4``, ``gpu:a100:4``."""
+    if text.lower() in {"", "none"}:
+        return []
+    kind, _, rest = text.partition(":")
+    if kind != "gpu" or "," in rest:
+        raise ValueError("Rota knows gpu[:TYPE][:NUMBER]")
+    return _gpus(rest.split("(")[0] or "1")
+
+
+def _dependency(text: str) -> list[str]:
+    """``afterok:1:2,afterany:3``; with ``?`` between them one is enough."""
+    words = ["--any"] if "?" in text else []
+    for part in re.split(r"[,?]", text):
+        kind, _, ids = part.partition(":")
+        if kind not in _KINDS or not ids:
+            raise ValueError(f"expected {', '.join(_KINDS)}, each with job ids")
+        suffix = "_*" if kind == "aftercorr" else ""
+        for job in ids.split(":"):
+            words += [_KINDS[kind], job.partition("+")[0] + suffix]
+    return words
+
+
+def _begin(text: str) -> list[str]:
+    """``now+1hour`` and the like have words for units where ours have letters."""
+    if text.lower() == "now":
+        return []
+    short = re.sub(r"(?<=[0-9]) ?(second|minute|hour|day|week)s?$", lambda m: m[1][0], text)
+    return ["--begin", short]
+
+
+def _nodes(text: str) -> list[str]:
+    if text.split("-")[0] not in {"", "1"}:
+        raise ValueError("jobs on several nodes are not supported yet; use --ntasks")
+    return []
+
+
+def _one(text: str) -> list[str]:
+    if text != "1":
+        raise ValueError("only 1 is supported; use --ntasks")
+    return []
+
+
+def _export(text: str) -> list[str]:
+    """ALL, NONE, or names and NAME=VALUE."""
+    parts = [part for part in text.split(",") if part]
+    words = [] if "ALL" in parts else ["--no-env"]
+    for part in parts:
+        words += [] if part in {"ALL", "NONE", "NIL"} else ["--env", part]
+    return words
+
+
+_OWN: dict[str, Callable[[str], list[str]]] = {
+    "time": _time,
+    "mem": _memory,
+    "mem-per-cpu": _memory_per_cpu,
+    "gres": _gres,
+    "gpus": _gpus,
+    "gpus-per-node": _gpus,
+    "gpus-per-task": _gpus,
+    "dependency": _dependency,
+    "begin": _begin,
+    "nodes": _nodes,
+    "ntasks-per-node": _one,
+    "export": _export,
+}

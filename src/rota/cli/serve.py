@@ -1,0 +1,378 @@
+"""The hosts behind ``rota up``, ``down`` and ``agent``: processes on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import logging.handlers
+import os
+import signal
+import socket
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota import config, paths
+from rota.cli.supervise import PidLock, Supervisor, Ward
+from rota.client.errors import ClientError
+from rota.client.http import Client
+from rota.core.errors import Rejected, RotaError
+
+if TYPE_CHECKING:
+    from rota.api.process import Plan
+    from rota.cli.service_options import AgentOptions, DownOptions, UpOptions
+    from rota.config import Config
+
+#: How long the first start may take: loading a large state, an agent finding its devices.
+READY_S = 120.0
+LOG_BYTES = 10 * 1024 * 1024
+LOGS_KEPT = 3
+FAKE_GPU_MIB = 16_384
+
+
+class Place:
+    """The state folder and the locks of those who work in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.supervisor = PidLock(folder / "supervisor.lock")
+        self.controller = PidLock(folder / "controller.lock")
+        self.agent_folder = folder / "agent"
+
+    @property
+    def socket(self) -> str:
+        return str(self.folder / paths.SOCKET_NAME)
+
+    def agent_pid(self) -> int:
+        """The pid of the agent that runs here; 0 when none does."""
+        if not PidLock(self.agent_folder / "agent.lock").holder():
+            return 0
+        return int(_read_json(self.agent_folder / "agent.json").get("pid") or 0)
+
+    def status(self) -> dict[str, Any]:
+        """What the controller says; empty when it does not answer."""
+        if not os.path.exists(self.socket):
+            return {}
+        client = Client([f"unix://{self.socket}"])
+        try:
+            answer = client.call("GET", "/status", timeout_s=5.0)
+        except ClientError:
+            return {}
+        finally:
+            client.close()
+        return answer if isinstance(answer, dict) else {}
+
+
+def up(options: UpOptions) -> int:
+    """Start controller and agent and keep them alive; in the background if asked."""
+    place, settings = _prepare(options.state_dir)
+    holder = place.supervisor.take()
+    if holder:
+        return _already_up(place, holder, options.detach)
+    plan = _plan(place, settings, options)
+    agent_settings = settings if options.with_agent else None
+    if not options.detach:
+        return _supervise(place, plan, agent_settings, None)
+    return _detach(place, plan, agent_settings)
+
+
+def _prepare(state_dir: str) -> tuple[Place, Config]:
+    if state_dir:
+        os.environ["ROTA_STATE_DIR"] = str(Path(state_dir).absolute())
+    settings = config.load(os.environ)
+    given = settings.server.state_dir if not state_dir else ""
+    folder = Path(given).absolute() if given else paths.state_dir(os.environ)
+    try:
+        folder.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+        os.close(os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise Rejected(f"cannot write in {folder}: {error.strerror}") from None
+    return Place(folder), settings
+
+
+def _already_up(place: Place, holder: int, detach: bool) -> int:
+    status = place.status()
+    url = (status.get("controller") or {}).get("url") or place.socket
+    print(f"rota is already up at {url} (supervisor pid {holder}, state in {place.folder})")
+    return 0 if detach else 1
+
+
+def _plan(place: Place, settings: Config, options: UpOptions) -> Plan:
+    from rota.api.process import Plan
+
+    listen = options.listen or settings.server.listen
+    host, port = config.parse_listen(listen)
+    default = os.geteuid() == 0 and place.folder == paths.state_dir(
+        {"HOME": os.environ.get("HOME", "")}
+    )
+    return Plan(
+        state_dir=str(place.folder),
+        host=host,
+        port=port,
+        database=options.database or settings.server.database,
+        inbox_size=settings.server.inbox_size,
+        sockets=(str(paths.SYSTEM_STATE_DIR / paths.SOCKET_NAME),) if default else (),
+        policy=settings.scheduling.policy,
+        quota_provider=settings.scheduling.quota_provider,
+    )
+
+
+def _detach(place: Place, plan: Plan, agent_settings: Config | None) -> int:
+    """Fork a supervisor into the background and wait for its word."""
+    hear, tell = os.pipe()
+    # The lock goes with the child: a lock belongs to the open file, not to the process.
+    pid = os.fork()
+    if pid == 0:
+        os.close(hear)
+        os.setsid()
+        _silence(place.folder / "controller.log")
+        code = 1
+        try:
+            place.supervisor.rewrite()
+            code = _supervise(place, plan, agent_settings, tell)
+        finally:
+            os._exit(code)
+    os.close(tell)
+    with os.fdopen(hear, "r", encoding="utf-8") as pipe:
+        first, _, rest = pipe.read().partition("\n")
+    if first != "ready":
+        text = rest.strip() or f"rota did not start; see {place.folder / 'controller.log'}"
+        raise Rejected(text)
+    print(rest.strip())
+    return 0
+
+
+def _silence(log: Path) -> None:
+    """Let go of the terminal; what is printed from here on goes to the log."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.close(null)
+    os.close(out)
+
+
+def _supervise(place: Place, plan: Plan, agent_settings: Config | None, tell: int | None) -> int:
+    """Be the supervisor. ``tell`` is where the one who waits for us listens, if somebody does."""
+    detached = tell is not None
+    trouble, whisper = os.pipe()
+    os.set_blocking(trouble, False)
+    start = partial(run_controller, plan, detached, whisper)
+    wards = [Ward("controller", start, place.controller.holder, keep=whisper)]
+    if agent_settings is not None:
+        from rota.agent import host as _warm  # noqa: F401 - children are forked with it loaded
+
+        start = partial(_run_agent, place.folder, agent_settings, detached)
+        wards.append(Ward("agent", start, place.agent_pid))
+    supervisor = Supervisor(wards, _complain)
+    code = supervisor.start(partial(_is_ready, place, len(wards) > 1), READY_S)
+    words = _ready_line(place) if not code else _trouble(trouble)
+    if tell is not None:
+        os.write(tell, f"{'failed' if code else 'ready'}\n{words}".encode())
+        os.close(tell)
+    elif code:
+        _complain(words)
+    else:
+        print(words, flush=True)
+    if not code:
+        supervisor.watch()
+    supervisor.stop()
+    _dismiss_keeper(place)
+    place.supervisor.release()
+    return 2 if code else 0
+
+
+def _trouble(pipe: int) -> str:
+    with contextlib.suppress(BlockingIOError):
+        return os.read(pipe, 8192).decode(errors="replace").strip()
+    return ""
+
+
+def _is_ready(place: Place, with_agent: bool) -> bool:
+    status = place.status()
+    if not status or not with_agent:
+        return bool(status)
+    return bool((status.get("agent") or {}).get("node"))
+
+
+def _ready_line(place: Place) -> str:
+    status = place.status()
+    node = (status.get("agent") or {}).get("node")
+    url = (status.get("controller") or {}).get("url")
+    return f"rota is up at {url}, state in {place.folder}, node {node or 'none'}"
+
+
+def _complain(line: str) -> None:
+    print(f"rota: {line}", file=sys.stderr, flush=True)
+
+
+def run_controller(plan: Plan, detached: bool = False, trouble: int = -1) -> int:
+    """Be the controller process until told to stop; trouble at the start is one line and 2."""
+    from rota.api.process import run
+
+    _set_up_logging(Path(plan.state_dir) / "controller.log", detached)
+    try:
+        run(plan)
+    except RotaError as error:
+        _complain(str(error))
+        if trouble >= 0:
+            with contextlib.suppress(OSError):
+                os.write(trouble, str(error).encode())
+        return 2
+    return 0
+
+
+def _run_agent(folder: Path, settings: Config, detached: bool) -> int:
+    """Be the agent of this machine, for the controller on it."""
+    _set_up_logging(folder / "agent.log", detached)
+    return _agent_process(folder, f"unix://{folder / paths.SOCKET_NAME}", "", settings, "")
+
+
+def _agent_process(folder: Path, url: str, token: str, settings: Config, name: str) -> int:
+    from rota.agent.discover import Overrides, memory_total_mib
+    from rota.agent.host import AgentConfig, run_agent
+
+    asked = settings.agent
+    memory_mib = asked.memory_mib or None
+    if memory_mib is None and asked.reserve_memory != config.Agent().reserve_memory:
+        memory_mib = max(0, memory_total_mib() - asked.reserve_memory_mib)
+    overrides = Overrides(
+        name=name or asked.name,
+        cpus=asked.cpu_milli / 1000 if asked.cpus else None,
+        memory_mib=memory_mib,
+        gpus_file=_fake_gpus(folder, asked.fake_gpus),
+        labels=asked.labels,
+    )
+    return run_agent(AgentConfig(folder, url, token, overrides))
+
+
+def _fake_gpus(folder: Path, asked: str) -> str:
+    """A file of made-up GPUs: the one named, or one that is written for a number."""
+    if not asked.isdecimal():
+        return asked
+    file = folder / "fake_gpus.json"
+    gpus = [{"model": "fake", "memory_mib": FAKE_GPU_MIB} for _ in range(int(asked))]
+    file.write_text(json.dumps(gpus))
+    return str(file)
+
+
+def _set_up_logging(path: Path, detached: bool) -> None:
+    """Everything to a file that is rotated; in the foreground also what matters to stderr."""
+    form = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    root = logging.getLogger()
+    try:
+        targets: list[logging.Handler] = [
+            logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, LOGS_KEPT)
+        ]
+    except OSError:
+        targets = []
+    if not detached or not targets:
+        targets.append(logging.StreamHandler())
+        targets[-1].setLevel(logging.WARNING)
+    for target in targets:
+        target.setFormatter(form)
+        root.addHandler(target)
+    logging.getLogger("rota").setLevel(logging.INFO)
+
+
+def agent(options: AgentOptions) -> int:
+    """Run an agent in the foreground, for a controller elsewhere or here."""
+    place, settings = _prepare(options.state_dir)
+    url = options.join or f"unix://{place.socket}"
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    return _agent_process(place.folder, url, options.token, settings, options.name)
+
+
+def down(options: DownOptions) -> int:
+    """Stop what runs here: supervisor, agent, controller. Jobs go on unless told otherwise."""
+    if options.state_dir:
+        os.environ["ROTA_STATE_DIR"] = str(Path(options.state_dir).absolute())
+    settings = config.load(os.environ)
+    folder = Path(settings.server.state_dir or paths.state_dir(os.environ)).absolute()
+    place = Place(folder)
+    pids = {
+        "supervisor": place.supervisor.holder(),
+        "controller": place.controller.holder(),
+        "agent": place.agent_pid(),
+    }
+    if not any(pids.values()):
+        print(f"rota is not running (state in {folder})")
+        return 0
+    until_s = time.monotonic() + options.timeout_s
+    if options.stop_jobs and not _stop_jobs(place, until_s):
+        _complain(f"some jobs have not ended within {options.timeout_s:g} s; rota is left running")
+        return 1
+    active = _active(place.status())
+    left = _stop(place, pids, until_s)
+    _dismiss_keeper(place)
+    stopped = ", ".join(f"{name} (pid {pid})" for name, pid in pids.items() if pid)
+    if left:
+        _complain(f"still running: {', '.join(left)}")
+        return 1
+    more = f"; {active} running jobs go on" if active else ""
+    print(f"stopped {stopped}{more}")
+    return 0
+
+
+def _active(status: dict[str, Any]) -> int:
+    jobs = status.get("jobs") or {}
+    return int(jobs.get("running", 0)) + int(jobs.get("scheduled", 0))
+
+
+def _stop(place: Place, pids: dict[str, int], until_s: float) -> list[str]:
+    """TERM to the supervisor, which ends the others; or to each when there is none."""
+    names = ["supervisor"] if pids["supervisor"] > 0 else ["agent", "controller"]
+    for name in names:
+        if pids[name] > 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pids[name], signal.SIGTERM)
+    finders = {
+        "supervisor": place.supervisor.holder,
+        "controller": place.controller.holder,
+        "agent": place.agent_pid,
+    }
+    while True:
+        left = [name for name, find in finders.items() if find()]
+        if not left or time.monotonic() > until_s:
+            return left
+        time.sleep(0.02)
+
+
+def _stop_jobs(place: Place, until_s: float) -> bool:
+    """Cancel everything and wait for its end."""
+    client = Client([f"unix://{place.socket}"])
+    try:
+        client.post("/jobs:cancel", {"all": True})
+        while _active(client.get("/status")):
+            if time.monotonic() > until_s:
+                return False
+            time.sleep(0.05)
+    finally:
+        client.close()
+    return True
+
+
+def _dismiss_keeper(place: Place) -> None:
+    """The agent's keeper leaves when no job is left for it; else it stays with its jobs."""
+    if place.agent_pid():
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(2.0)
+        sock.connect(str(place.agent_folder / "keeper.sock"))
+        sock.sendall(b'{"op":"exit"}\n')
+        while sock.recv(65536):
+            pass
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}

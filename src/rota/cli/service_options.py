@@ -1,0 +1,32 @@
+"""What ``rota up``, ``down`` and ``agent`` hand to ``rota.cli.serve``, which hosts the server."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class UpOptions(NamedTuple):
+    """Empty text: what the settings say (``rota.config``)."""
+
+    listen: str = ""
+    database: str = ""
+    state_dir: str = ""
+    detach: bool = False
+    with_agent: bool = True
+
+
+class DownOptions(NamedTuple):
+    """``timeout_s``: how long to wait for the processes to end."""
+
+    state_dir: str = ""
+    stop_jobs: bool = False
+    timeout_s: float = 30.0
+
+
+class AgentOptions(NamedTuple):
+    """Empty ``join``: the controller on this machine."""
+
+    join: str = ""
+    token: str = ""
+    state_dir: str = ""
+    name: str = ""

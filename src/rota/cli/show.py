@@ -1,0 +1,162 @@
+"""``rota show`` and ``rota why``: everything about one job."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from typing import Any
+
+import click
+
+from rota.cli import job_fields, render, session, types
+from rota.cli.options import json_option
+from rota.cli.queue import terminal_width
+from rota.core.units import format_duration, format_mib
+
+_ATTEMPTS = (
+    render.Column("TRY", right=True),
+    render.Column("TASK", right=True),
+    render.Column("NODE", shrinks=True),
+    render.Column("STARTED"),
+    render.Column("RAN", right=True),
+    render.Column("PEAK", right=True),
+    render.Column("EXIT", right=True),
+    render.Column("CAUSE", shrinks=True, least=8),
+)
+
+
+def job_block(job: dict[str, Any], now_s: float) -> list[str]:
+    """The job as ``key: value`` lines."""
+    resources = job.get("resources") or {}
+    command = job.get("command")
+    shown = shlex.join(command) if isinstance(command, list) else command
+    return render.block(
+        [
+            ("id", job_fields.display_id(job)),
+            ("uid", job.get("uid")),
+            ("name", job.get("name")),
+            ("state", job["state"]),
+            ("why", job.get("reason") if job["state"] not in job_fields.FINISHED else ""),
+            ("cause", job.get("cause")),
+            ("exit code", job.get("exit_code")),
+            ("signal", job.get("signal") or ""),
+            ("user", job.get("user")),
+            ("project", job.get("project")),
+            ("queue", job.get("queue")),
+            ("group", job.get("group")),
+            ("priority", job.get("priority")),
+            ("preemptible", "yes" if job.get("preemptible") else ""),
+            ("command", shown),
+            ("script", "stored" if job.get("script") else ""),
+            ("workdir", job.get("workdir")),
+            ("output", job.get("output")),
+            ("error", job.get("error")),
+            ("tasks", job.get("tasks")),
+            ("cpus", f"{resources.get('cpus', 0):g} per task"),
+            ("memory", _mib(resources.get("memory_mb"))),
+            ("gpus", job_fields.gpus(job).replace("-", "")),
+            ("disk", _mib(resources.get("disk_mb"))),
+            ("nodes", ", ".join(job.get("nodes") or ())),
+            ("time limit", _duration(job.get("time_limit_s"))),
+            ("retries", job.get("retries") or ""),
+            ("labels", " ".join(f"{k}={v}" for k, v in (job.get("labels") or {}).items())),
+            ("depends on", _parents(job)),
+            ("submitted", job_fields.local_time(job.get("submitted_at"))),
+            ("eligible", job_fields.local_time(job.get("eligible_at"))),
+            ("begins", job_fields.local_time(job.get("begin_at"))),
+            ("started", job_fields.local_time(job.get("started_at"))),
+            ("ended", job_fields.local_time(job.get("ended_at"))),
+            ("waited", job_fields.clock(job_fields.wait_time_s(job, now_s))),
+            ("ran", _ran(job, now_s)),
+        ]
+    )
+
+
+def _ran(job: dict[str, Any], now_s: float) -> str:
+    length_s = job_fields.run_time_s(job, now_s)
+    return "" if length_s is None else job_fields.clock(length_s)
+
+
+def _mib(amount: int | None) -> str:
+    return format_mib(int(amount)) if amount else ""
+
+
+def _duration(length_s: float | None) -> str:
+    return format_duration(int(length_s)) if length_s else ""
+
+
+def _parents(job: dict[str, Any]) -> str:
+    word = " or " if job.get("depends_any") else ", "
+    return word.join(f"{entry['kind']} {entry['job']}" for entry in job.get("depends_on") or ())
+
+
+def attempt_table(
+    attempts: list[dict[str, Any]], now_s: float, width: int | None = None
+) -> list[str]:
+    """Every try of every task."""
+    rows = [
+        (
+            attempt.get("number", ""),
+            attempt.get("task", 0),
+            attempt.get("node", ""),
+            job_fields.local_time(attempt.get("started_at")) or "-",
+            job_fields.clock(job_fields.run_time_s(attempt, now_s)),
+            _mib(attempt.get("peak_memory_mb")) or "-",
+            _code(attempt),
+            attempt.get("cause") or attempt.get("state") or "",
+        )
+        for attempt in attempts
+    ]
+    return render.table(_ATTEMPTS, rows, width)
+
+
+def _code(attempt: dict[str, Any]) -> str:
+    if attempt.get("signal"):
+        return f"sig {attempt['signal']}"
+    return "-" if attempt.get("exit_code") is None else str(attempt["exit_code"])
+
+
+def items(answer: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - JSON
+    """A list, whether it came bare or with a cursor."""
+    return list(answer["items"]) if isinstance(answer, dict) else list(answer)
+
+
+@click.command()
+@click.argument("job", type=types.JobRef())
+@json_option
+def show(job: str, as_json: bool) -> None:
+    """Show everything about a JOB: what was asked for, where it is, every try of it."""
+    client = session.connect()
+    place = session.job_path(client, job)
+    found = client.get(place)
+    attempts = items(client.get(f"{place}/attempts"))
+    if as_json:
+        click.echo(json.dumps({**found, "attempts": attempts}, indent=2))
+        return
+    now_s = time.time()
+    click.echo("\n".join(job_block(found, now_s)))
+    if attempts:
+        click.echo("\n" + "\n".join(attempt_table(attempts, now_s, terminal_width())))
+
+
+@click.command()
+@click.argument("job", type=types.JobRef())
+@json_option
+def why(job: str, as_json: bool) -> None:
+    """Say why a JOB waits, or how it ended, and what would help."""
+    client = session.connect()
+    answer = client.get(f"{session.job_path(client, job)}/why")
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    click.echo("\n".join(why_lines(answer)))
+
+
+def why_lines(answer: dict[str, Any]) -> list[str]:
+    """The reason first, then the details, then what would help."""
+    reason = answer.get("reason") or ""
+    lines = [f"{answer['id']} is {answer['state']}" + (f": {reason}" if reason else "")]
+    lines += [f"  {line}" for line in answer.get("lines") or ()]
+    lines += [f"  try: {line}" for line in answer.get("help") or ()]
+    return [render.clean(line) for line in lines]

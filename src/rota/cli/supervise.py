@@ -1,0 +1,234 @@
+"""Watching over the two processes of one machine: whichever dies is started again at once.
+
+Children are forked from here, after everything they need was imported, so that a new one answers
+within a tenth of a second. Each has a session of its own: when the supervisor dies they live on,
+and the next supervisor adopts them by their locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+#: A process that lived this long is started again without a pause.
+STEADY_S = 5.0
+PAUSE_S_MIN, PAUSE_S_MAX = 0.1, 5.0
+#: So many deaths soon after the start are taken for bad luck.
+EARLY_DEATHS = 3
+#: How long a process may take to end after TERM, before KILL.
+STOP_S = 20.0
+
+
+class Ward:
+    """One process to keep alive: how to start it, how to find one that lives already."""
+
+    def __init__(
+        self, name: str, start: Callable[[], int], find: Callable[[], int], keep: int = 2
+    ) -> None:
+        self.name = name
+        #: A descriptor that the process inherits, besides the standard three.
+        self._keep = keep
+        self.pid = 0
+        self.started_s = 0.0
+        self._early = 0
+        self._start = start
+        self._find = find
+        self._fd = -1
+        self._ours = False
+
+    def begin(self) -> None:
+        """Adopt the one that runs, else start one."""
+        self.pid = self._find()
+        self._ours = not self.pid
+        if self._ours:
+            self.pid = fork(self._start, self._keep)
+        self.started_s = time.monotonic()
+        try:
+            self._fd = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            # An adopted one died this very moment; ours cannot, as nobody has reaped it.
+            self.pid = 0
+
+    def fileno(self) -> int:
+        return self._fd
+
+    @property
+    def alive(self) -> bool:
+        return self._fd >= 0
+
+    def reap(self) -> int:
+        """It has ended: how, as far as we may know (-1: it was not our child)."""
+        os.close(self._fd)
+        self._fd = -1
+        code = -1
+        if self._ours:
+            code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        lived_s = time.monotonic() - self.started_s
+        self._early = 0 if lived_s >= STEADY_S else self._early + 1
+        return code
+
+    @property
+    def pause_s(self) -> float:
+        """How long to wait before the next start: not at all, unless it keeps dying early."""
+        if self._early <= EARLY_DEATHS:
+            return 0.0
+        return float(min(PAUSE_S_MIN * 2 ** (self._early - EARLY_DEATHS), PAUSE_S_MAX))
+
+    def tell(self, number: signal.Signals) -> None:
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._fd, number)
+
+
+def fork(work: Callable[[], int], keep: int) -> int:
+    """Run something in a child with a session of its own and without our descriptors."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        os.closerange(3, keep)
+        os.closerange(keep + 1, 4096)
+        code = work()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+class Supervisor:
+    """Keeps wards alive until it is told to stop."""
+
+    def __init__(self, wards: list[Ward], say: Callable[[str], None]) -> None:
+        self._wards = wards
+        self._say = say
+        self._stopping = False
+        self._due: dict[Ward, float] = {}
+        self._bell, ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._told)
+
+    def _told(self, _number: int, _frame: object) -> None:
+        self._stopping = True
+
+    def start(self, is_ready: Callable[[], bool], patience_s: float) -> int:
+        """Start all wards and wait until they are ready: 0, or the code of the one that failed."""
+        for ward in self._wards:
+            ward.begin()
+        until_s = time.monotonic() + patience_s
+        while not self._stopping and not is_ready() and time.monotonic() < until_s:
+            for ward in self._ended(0.01):
+                code = ward.reap()
+                self._say(f"the {ward.name} ended with code {code} while it was starting")
+                return code or 1
+        return 0
+
+    def watch(self) -> None:
+        """Start again what dies, until told to stop."""
+        while not self._stopping:
+            wait_s = None
+            if self._due:
+                wait_s = max(0.0, min(self._due.values()) - time.monotonic())
+            for ward in self._ended(wait_s):
+                code = ward.reap()
+                self._say(f"the {ward.name} (pid {ward.pid}) died ({_how(code)}); starting another")
+                self._due[ward] = time.monotonic() + ward.pause_s
+            now_s = time.monotonic()
+            for ward in [ward for ward, due_s in self._due.items() if due_s <= now_s]:
+                del self._due[ward]
+                ward.begin()
+                if not ward.alive:
+                    self._due[ward] = now_s + PAUSE_S_MIN
+
+    def stop(self) -> None:
+        """TERM to all, KILL to whoever does not listen."""
+        for number, wait_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
+            for ward in self._wards:
+                ward.tell(number)
+            until_s = time.monotonic() + wait_s
+            while any(ward.alive for ward in self._wards) and time.monotonic() < until_s:
+                for ward in self._ended(max(0.0, until_s - time.monotonic())):
+                    ward.reap()
+
+    def _ended(self, wait_s: float | None) -> list[Ward]:
+        """The wards that have ended; returns early when a signal came."""
+        alive = [ward for ward in self._wards if ward.alive]
+        ready, _, _ = select.select([self._bell, *alive], [], [], wait_s)
+        if self._bell in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._bell, 512)
+        return [ward for ward in ready if isinstance(ward, Ward)]
+
+
+def _how(code: int) -> str:
+    if code == -1:
+        return "not our child"
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+class PidLock:
+    """A lock file with the holder's pid in it; the kernel lets go when the holder dies."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = -1
+
+    def take(self) -> int:
+        """0 when we hold it now, else the pid of who does."""
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = _number(os.pread(fd, 32, 0))
+            os.close(fd)
+            return pid or -1
+        self._fd = fd
+        self.rewrite()
+        return 0
+
+    def rewrite(self) -> None:
+        """Our pid in a lock that our parent took: a lock belongs to the open file."""
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+
+    def holder(self) -> int:
+        """The pid of who holds it; 0 when nobody does."""
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return 0
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _number(os.pread(fd, 32, 0)) or -1
+        finally:
+            os.close(fd)
+        return 0
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _number(text: bytes) -> int:
+    word = text.decode(errors="replace").strip()
+    return int(word) if word.isdecimal() else 0

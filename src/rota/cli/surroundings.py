@@ -1,0 +1,143 @@
+"""What a job inherits from where it was submitted: environment, folder, umask."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from rota.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+#: The most that an environment may weigh; the server has the same limit.
+MAX_ENVIRONMENT_BYTES = 2 << 20
+#: The kernel refuses a longer single ``NAME=VALUE`` (MAX_ARG_STRLEN).
+MAX_VARIABLE_BYTES = (128 << 10) - 1
+#: Of our own variables these may travel; a token never does, nor what describes another job.
+_OWN_KEPT = frozenset({"ROTA_URL", "ROTA_STATE_DIR", "ROTA_CONFIG"})
+#: These say something about the shell, not about the job.
+_LEFT_OUT = frozenset({"_", "OLDPWD", "SHLVL"})
+
+
+def captured(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The environment to send, without secrets of ours, and names that cannot be sent."""
+    kept: dict[str, str] = {}
+    odd: list[str] = []
+    for name, value in environment.items():
+        if name in _LEFT_OUT or (name.startswith("ROTA_") and name not in _OWN_KEPT):
+            continue
+        if _is_text(name) and _is_text(value):
+            kept[name] = value
+        else:
+            odd.append(name.encode("utf-8", "replace").decode())
+    check_size(kept)
+    return kept, odd
+
+
+def check_size(environment: Mapping[str, str]) -> None:
+    """Refuse what the job could not be started with."""
+    total = 0
+    for name, value in environment.items():
+        size = len(name.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace")) + 2
+        if size > MAX_VARIABLE_BYTES:
+            raise ClientError(
+                f"env: {name} has {size >> 10} KiB; a variable may have {MAX_VARIABLE_BYTES >> 10}"
+                " (unset it, or use --no-env)"
+            )
+        total += size
+    if total > MAX_ENVIRONMENT_BYTES:
+        raise ClientError(
+            f"env: the environment has {total >> 20} MiB; at most {MAX_ENVIRONMENT_BYTES >> 20}"
+            " (use --no-env and --env NAME for what the job needs)"
+        )
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def variables(
+    pairs: Iterable[tuple[str, str | None]], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """``--env``: given values, or those of this shell for names alone."""
+    chosen: dict[str, str] = {}
+    for name, value in pairs:
+        if value is None and name not in environment:
+            raise ClientError(f"--env: {name} is not set here; write {name}=VALUE")
+        chosen[name] = environment[name] if value is None else value
+    return chosen
+
+
+def venv_variables(folder: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What activating a Python environment comes to."""
+    root = os.path.abspath(os.path.expanduser(folder))
+    if not os.path.exists(os.path.join(root, "bin", "python")):
+        raise ClientError(f"--venv: there is no bin/python in {root}")
+    path = environment.get("PATH", os.defpath)
+    return {"VIRTUAL_ENV": root, "PATH": f"{root}/bin:{path}"}
+
+
+def conda_variables(name: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What activating a conda environment changes, by asking conda itself."""
+    import shutil
+    import subprocess
+
+    conda = environment.get("CONDA_EXE") or shutil.which("conda") or shutil.which("mamba")
+    if not conda:
+        raise ClientError("--conda: there is no conda here (neither CONDA_EXE nor on the PATH)")
+    by = "-p" if "/" in name else "-n"
+    ended = subprocess.run(
+        [conda, "run", "--no-capture-output", by, name, "env", "-0"],
+        capture_output=True,
+        check=False,
+        env=dict(environment),
+    )
+    if ended.returncode:
+        words = ended.stderr.decode("utf-8", "replace").split("\n")
+        said = next((line.strip() for line in words if line.strip()), "conda failed")
+        raise ClientError(f"--conda: {name}: {said}")
+    lines = ended.stdout.decode("utf-8", "surrogateescape").split("\0")
+    active = dict(line.partition("=")[::2] for line in lines if "=" in line)
+    return {
+        key: value
+        for key, value in active.items()
+        if environment.get(key) != value and key not in _LEFT_OUT and _is_text(value)
+    }
+
+
+def umask() -> int:
+    """This process's mask; the kernel tells it only in exchange for a new one."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def workdir(given: str | None) -> str:
+    """An absolute folder; a folder that was removed under us is refused."""
+    try:
+        here = os.getcwd()
+    except OSError:
+        raise ClientError("the current folder no longer exists; cd elsewhere") from None
+    return os.path.normpath(os.path.join(here, os.path.expanduser(given or "")))
+
+
+def basics(given: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """The part of a request that says where and in which environment."""
+    chosen: dict[str, str] = {}
+    if given.get("venv"):
+        chosen |= venv_variables(given["venv"], environment)
+    if given.get("conda"):
+        chosen |= conda_variables(given["conda"], environment)
+    chosen |= variables(given.get("env", ()), environment)
+    body: dict[str, Any] = {
+        "workdir": workdir(given.get("workdir")),
+        "umask": given["umask"] if "umask" in given else umask(),
+    }
+    if chosen:
+        body["variables"] = chosen
+    return body

@@ -1,0 +1,102 @@
+"""``rota token``: credentials for use over the network."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from rota.cli import render, session, types
+from rota.cli.job_fields import local_time
+from rota.cli.options import json_option, quiet_option
+from rota.cli.queue import terminal_width
+from rota.cli.show import items
+from rota.client.http import segment
+
+_COLUMNS = (
+    render.Column("ID"),
+    render.Column("USER"),
+    render.Column("ACCESS"),
+    render.Column("CREATED"),
+    render.Column("EXPIRES"),
+    render.Column("NOTE", shrinks=True),
+)
+
+
+@click.group()
+def token() -> None:
+    """Tokens let people and agents in over the network. On this machine none is needed."""
+
+
+@token.command()
+@click.option("--user", help="Who it speaks for.  [default: you]")
+@click.option(
+    "--access",
+    type=click.Choice(["viewer", "user", "operator", "admin"]),
+    default="user",
+    show_default=True,
+    help="What it may do.",
+)
+@click.option("--note", default="", help="What it is for.")
+@click.option("--expires", type=types.DURATION, help="Valid for 30d, 12h …  [default: for ever]")
+@json_option
+@quiet_option
+def create(
+    user: str | None, access: str, note: str, expires: int | None, as_json: bool, quiet: bool
+) -> None:
+    """Make a token and print it. It cannot be shown again."""
+    client = session.connect()
+    body: dict[str, Any] = {"access": access, "note": note}
+    if user:
+        body["user"] = user
+    if expires:
+        body["expires_s"] = expires
+    answer = client.post("/tokens", body)
+    if as_json:
+        click.echo(json.dumps(answer))
+        return
+    click.echo(answer["token"])
+    if not quiet:
+        session.warn(f"token {answer['id']}: use it as ROTA_TOKEN; it is not shown again")
+
+
+@token.command("list")
+@json_option
+@quiet_option
+def list_tokens(as_json: bool, quiet: bool) -> None:
+    """List tokens (never their secrets)."""
+    tokens = items(session.connect().get("/tokens"))
+    if as_json:
+        click.echo(json.dumps(tokens, indent=2))
+    elif quiet:
+        for entry in tokens:
+            click.echo(entry["id"])
+    else:
+        click.echo("\n".join(token_table(tokens, terminal_width())))
+
+
+def token_table(tokens: list[dict[str, Any]], width: int | None = None) -> list[str]:
+    """Lines of the table."""
+    rows = [
+        (
+            entry["id"],
+            entry.get("user", ""),
+            entry.get("access", ""),
+            local_time(entry.get("created_at")),
+            local_time(entry.get("expires_at")) or "never",
+            entry.get("note", ""),
+        )
+        for entry in tokens
+    ]
+    return render.table(_COLUMNS, rows, width)
+
+
+@token.command()
+@click.argument("ids", nargs=-1, required=True)
+def revoke(ids: tuple[str, ...]) -> None:
+    """Make tokens invalid, by their ids."""
+    client = session.connect()
+    for entry in ids:
+        client.delete(f"/tokens/{segment(entry)}")
+        click.echo(f"revoked {entry}")

@@ -1,0 +1,185 @@
+"""Types of option values: text from the command line or a script line becomes numbers here."""
+
+from __future__ import annotations
+
+import re
+import time
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from rota.core import units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PRIORITY_WORDS = {"low": 25, "normal": 50, "high": 75}
+ULIMITS = ("as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "rss", "stack")
+_UNLIMITED = {"unlimited", "-1"}
+
+
+class Amount(click.ParamType[object]):
+    """A value that one of the functions of ``core.units`` reads."""
+
+    def __init__(self, name: str, read: Callable[[str], int | float]) -> None:
+        self.name = name
+        self.read = read
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _memory(text: str) -> int:
+    """A bare small number is nearly always meant as megabytes: ask instead of guessing."""
+    if re.fullmatch(r"[0-9]+", text.strip()) and 0 < int(text) < 1 << 20:
+        raise ValueError(f"'{text}' would be bytes; write {text.strip()}m or {text.strip()}g")
+    if not text.strip():
+        raise ValueError("an empty size is not valid; write 8g, 512m or 0")
+    return units.parse_memory_mib(text)
+
+
+def _priority(text: str) -> int:
+    word = text.strip().lower()
+    number = PRIORITY_WORDS.get(word, int(word) if re.fullmatch(r"[0-9]{1,9}", word) else -1)
+    if not 0 <= number <= 100:
+        raise ValueError(f"'{text}' is not valid; expected 0 to 100, or low, normal, high")
+    return number
+
+
+def _umask(text: str) -> int:
+    if not re.fullmatch(r"0?o?[0-7]{1,4}", text):
+        raise ValueError(f"'{text}' is not valid; expected octal digits such as 022")
+    number = int(text.replace("o", ""), 8)
+    if number > 0o777:
+        raise ValueError(f"'{text}' is not valid; at most 777")
+    return number
+
+
+def _when(text: str) -> float:
+    """A moment in the zone of this machine, whose offset may differ between now and then."""
+    now_s = time.time()
+    moment_s = units.parse_when(text, now_s, time.localtime(now_s).tm_gmtoff)
+    return units.parse_when(text, now_s, time.localtime(moment_s).tm_gmtoff)
+
+
+MEMORY = Amount("size", _memory)
+CPUS = Amount("number", units.parse_cpu_milli)
+DURATION = Amount("time", units.parse_duration_s)
+SHORT_DURATION = Amount("time", lambda text: units.parse_duration_ms(text) / 1000)
+PRIORITY = Amount("priority", _priority)
+UMASK = Amount("mask", _umask)
+WHEN = Amount("when", _when)
+
+
+class Number(click.IntRange):
+    """A whole number whose bounds are told when they are broken, not in every line of help."""
+
+    name = "n"
+
+    def _describe_range(self) -> str:
+        return ""
+
+
+COUNT = Number(min=0)
+AT_LEAST_ONE = Number(min=1)
+
+
+class Pair(click.ParamType[tuple[str, str | None]]):
+    """``key=value``; with ``bare`` a key alone is allowed and stands for itself."""
+
+    name = "key=value"
+
+    def __init__(self, *, bare: bool = False) -> None:
+        self.bare = bare
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str | None]:
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = str(value).partition("=")
+        if not key.strip() or not (equals or self.bare):
+            self.fail(f"'{value}' is not valid; expected KEY=VALUE", param, ctx)
+        return key.strip(), text if equals else None
+
+
+class Ulimit(click.ParamType[tuple[str, int]]):
+    """``nofile=4096``; ``unlimited`` is -1."""
+
+    name = "name=number"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        name, _, text = str(value).partition("=")
+        if name not in ULIMITS:
+            self._fail(name, param, ctx)
+        if text in _UNLIMITED:
+            return name, -1
+        if not re.fullmatch(r"[0-9]{1,18}", text):
+            self.fail(f"'{value}' is not valid; expected {name}=NUMBER or {name}=unlimited", param)
+        return name, int(text)
+
+    def _fail(
+        self, name: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> NoReturn:
+        close = get_close_matches(name, ULIMITS, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(ULIMITS)}"
+        self.fail(f"there is no limit '{name}'; {hint}", param, ctx)
+
+
+class Words(click.ParamType[tuple[str, ...]]):
+    """A list with commas: ``a,b`` becomes ``("a", "b")``; empty parts are refused."""
+
+    name = "list"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        words = tuple(part.strip() for part in str(value).split(","))
+        if not all(words):
+            self.fail(f"'{value}' is not valid; expected words with commas between", param, ctx)
+        return words
+
+
+class JobRef(click.ParamType[str]):
+    """How people name a job: ``12``, ``12_3``, ``@`` (my last one), ``@~2``; or a uid."""
+
+    name = "job"
+    pattern = re.compile(r"[0-9]{1,18}(?:_[0-9]{1,12})?|@(?:~[0-9]{1,6})?|[0-9a-zA-Z][\w.-]{7,79}")
+    forms = "expected a job id such as 12, 12_3, @ (your last job) or @~2"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        text = str(value).strip()
+        if not self.pattern.fullmatch(text):
+            self.fail(f"'{text[:60]}' is not valid; {self.forms}", param, ctx)
+        return text
+
+
+class Parents(Words):
+    """Jobs to wait for: like ``JobRef``, with commas; ``12_*`` ties equal array indices."""
+
+    name = "jobs"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        words = super().convert(value, param, ctx)
+        for word in words:
+            if not JobRef.pattern.fullmatch(word.removesuffix("_*")):
+                self.fail(f"'{word[:60]}' is not valid; {JobRef.forms} or 12_*", param, ctx)
+        return words

@@ -1,0 +1,85 @@
+"""``rota update``: change a job that waits (of a running one: what does not concern its room)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+
+from rota.cli import request, session, surroundings, types
+from rota.cli.options import (
+    CommandLine,
+    SectionOption,
+    explicit,
+    words_argument,
+    words_before_dashes,
+)
+from rota.cli.submit_options import submit_options
+
+_HELP = """Change a JOB that waits. Of a running one: name, priority, limits, labels.
+
+\b
+rota update 12 --priority high --time 4h
+rota update 12 --mem 32G -- python train.py --batch 64
+rota update 12 --after-ok 11          replaces all its conditions
+rota update 12 --no-dependencies      it waits for nothing any more
+
+Of an array this changes the elements that wait.
+"""
+
+#: What the server lets us change; the rest describes the submission and stays as it was.
+_CHANGEABLE = frozenset(
+    {
+        *("name", "project", "queue", "priority", "label", "preemptible"),
+        *("cpus", "mem", "mem_per_cpu", "gpus", "gpu_type", "gpu_mem", "shared", "disk"),
+        *("time", "grace", "retries", "scheduling_timeout", "max_concurrent", "begin"),
+        *("after", "after_ok", "after_any", "after_not_ok", "any_of", "keep_waiting"),
+        *("workdir", "env", "output", "error"),
+    }
+)
+
+
+def _options() -> list[click.Parameter]:
+    return [option for option in submit_options() if option.name in _CHANGEABLE]
+
+
+_NAMES = tuple(str(option.name) for option in _options())
+
+
+@click.command(
+    cls=CommandLine,
+    help=_HELP,
+    params=[
+        words_argument("JOB [-- COMMAND…]"),
+        SectionOption.under(
+            "When it may start", "--no-dependencies", is_flag=True, help="Wait for no job any more."
+        ),
+        *_options(),
+        SectionOption.under("Output", "--json", "as_json", is_flag=True, help="Print JSON."),
+    ],
+    context_settings={"allow_interspersed_args": True},
+)
+@click.pass_context
+def update(ctx: click.Context, /, no_dependencies: bool, as_json: bool, **_: Any) -> None:
+    words = ctx.params["words"]
+    before = words_before_dashes(ctx)
+    if (len(words) if before is None else before) != 1:
+        raise click.UsageError("expected one job: rota update JOB [options] [-- COMMAND…]")
+    client = session.connect()
+    place = session.job_path(client, types.JobRef().convert(words[0], None, ctx))
+    given = explicit(ctx, _NAMES)
+    body = request.option_fields(given, lambda text: session.job_name(client, text))
+    if no_dependencies:
+        body["depends_on"] = []
+    if words[1:]:
+        body["command"] = list(words[1:])
+    if given.get("workdir"):
+        body["workdir"] = surroundings.workdir(given["workdir"])
+    if given.get("env"):
+        body["variables"] = surroundings.variables(given["env"], os.environ)
+    if not body:
+        raise click.UsageError("nothing to change: give at least one option")
+    answer = client.patch(place, body)
+    click.echo(json.dumps(answer, indent=2) if as_json else f"updated {words[0]}")

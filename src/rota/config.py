@@ -1,0 +1,305 @@
+"""The settings: one ``rota.toml``, overridden by ``ROTA_SECTION_KEY`` variables.
+
+Every function here is pure: files and the environment come in as text and mappings, except for
+``load``, which reads. An unknown key or a bad value is refused, naming where it stands and the
+nearest known word.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota import paths
+from rota.core.errors import Rejected
+from rota.core.units import parse_cpu_milli, parse_memory_mib
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8082
+
+#: Names that can be chosen; anything else is refused at start.
+POLICIES = ("fifo",)
+QUOTA_PROVIDERS = ("local",)
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """[server]: the controller process."""
+
+    #: HOST:PORT of the API; the unix socket in the state folder is always there.
+    listen: str = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
+    #: SQLAlchemy URL; empty: SQLite in the state folder.
+    database: str = ""
+    #: Empty: ROTA_STATE_DIR, else the XDG state folder.
+    state_dir: str = ""
+    #: Commands that may wait for the next tick; beyond that callers get 429.
+    inbox_size: int = 10_000
+    #: Finished jobs older than this are removed; 0 keeps them for ever.
+    retention_days: int = 0
+    #: Folder of checkpoints; empty: below the system's temporary folder.
+    checkpoint_path: str = ""
+    #: An external GPU inventory; empty: Rota's own nodes.
+    inventory_url: str = ""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The host and the port of ``listen``."""
+        return parse_listen(self.listen)
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """[agent]: what this machine offers."""
+
+    #: Empty: the host name.
+    name: str = ""
+    #: CPUs to hand out (``4``, ``1.5``); empty: all of them.
+    cpus: str = ""
+    #: Memory to hand out (``64g``); empty: all but ``reserve_memory``.
+    memory: str = ""
+    #: Memory that stays with the system.
+    reserve_memory: str = "512m"
+    labels: dict[str, str] = {}
+    #: Devices that exist only in a demo or test: a number, or a file that describes them.
+    fake_gpus: str = ""
+
+    @property
+    def cpu_milli(self) -> int:
+        return parse_cpu_milli(self.cpus) if self.cpus else 0
+
+    @property
+    def memory_mib(self) -> int:
+        return parse_memory_mib(self.memory)
+
+    @property
+    def reserve_memory_mib(self) -> int:
+        return parse_memory_mib(self.reserve_memory)
+
+
+class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
+    """[scheduling]: the rules of a pass."""
+
+    policy: str = "fifo"
+    #: Shortest time between two passes when much is going on.
+    interval_ms: int = 100
+    default_queue: str = "default"
+    quota_provider: str = "local"
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """All settings. Frozen: a change is a new start."""
+
+    server: Server = Server()
+    agent: Agent = Agent()
+    scheduling: Scheduling = Scheduling()
+
+
+SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "server": Server,
+    "agent": Agent,
+    "scheduling": Scheduling,
+}
+
+#: Names from before there was a ``rota.toml``, and where they belong now.
+OLDER_NAMES = {
+    "DATABASE_URL": ("server", "database"),
+    "SCHEDULING_POLICY": ("scheduling", "policy"),
+    "CHECKPOINT_PATH": ("server", "checkpoint_path"),
+    "INVENTORY_SERVICE_URL": ("server", "inventory_url"),
+    "QUOTA_PROVIDER": ("scheduling", "quota_provider"),
+}
+
+_Settings = dict[str, dict[str, Any]]
+
+
+def load(environment: Mapping[str, str]) -> Config:
+    """The settings that hold now: the first ``rota.toml`` that exists, then the environment."""
+    for path in paths.config_files(environment):
+        if path.is_file():
+            return parse(_read(path), str(path), environment)
+    if given := environment.get("ROTA_CONFIG"):
+        raise Rejected(f"ROTA_CONFIG: there is no file {given}")
+    return parse("", "", environment)
+
+
+def parse(text: str, source: str, environment: Mapping[str, str]) -> Config:
+    """Settings from the text of a file (``source`` names it in errors) and the environment."""
+    settings = from_toml(text, source)
+    origins = {
+        f"{section}.{key}": f"{source}: {section}.{key}"
+        for section, keys in settings.items()
+        for key in keys
+    }
+    for variable, section, key, value in from_environment(environment, settings):
+        settings.setdefault(section, {})[key] = value
+        origins[f"{section}.{key}"] = variable
+    return _build(settings, origins)
+
+
+def from_toml(text: str, source: str) -> _Settings:
+    """The sections of a file, every name in them known."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Rejected(f"{source}: {error}") from None
+    for section, keys in document.items():
+        if section not in SECTIONS:
+            raise Rejected(f"{source}: unknown section [{section}]; {_nearest(section, SECTIONS)}")
+        if not isinstance(keys, dict):
+            raise Rejected(
+                f"{source}: {section} is a section: write [{section}] and its keys below"
+            )
+        for key in keys:
+            known = _keys(section)
+            if key not in known:
+                raise Rejected(f"{source}: unknown key {section}.{key}; {_nearest(key, known)}")
+    return document
+
+
+def from_environment(
+    environment: Mapping[str, str], settings: _Settings
+) -> list[tuple[str, str, str, Any]]:
+    """What variables set, as (variable, section, key, value); the newer names come last and win."""
+    found: list[tuple[str, str, str, Any]] = [
+        (variable, section, key, environment[variable])
+        for variable, (section, key) in OLDER_NAMES.items()
+        if environment.get(variable)
+    ]
+    if listen := _older_listen(environment, settings):
+        found.append(("HOST/PORT", "server", "listen", listen))
+    for variable in sorted(environment):
+        section, _, key = variable.removeprefix("ROTA_").lower().partition("_")
+        if not variable.startswith("ROTA_") or section not in SECTIONS or not key:
+            continue
+        if key not in _keys(section):
+            names = [f"ROTA_{section}_{known}".upper() for known in _keys(section)]
+            raise Rejected(f"unknown variable {variable}; {_nearest(variable, names)}")
+        found.append((variable, section, key, _from_text(section, key, environment[variable])))
+    return found
+
+
+def _older_listen(environment: Mapping[str, str], settings: _Settings) -> str:
+    """HOST and PORT. Shells and conda set HOST to other things, so alone it must be an address."""
+    host, port = environment.get("HOST", ""), environment.get("PORT", "")
+    if not port and not _is_address(host):
+        return ""
+    listen = settings.get("server", {}).get("listen", Server().listen)
+    given_host, given_port = parse_listen(listen) if isinstance(listen, str) else ("", 0)
+    return _join(host or given_host, port or given_port)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return True
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """``HOST:PORT``, ``:PORT``, ``PORT``, ``[::1]:PORT``; port 0 takes any free one."""
+    host, _, port_text = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (port_text.isascii() and port_text.isdecimal() and int(port_text[:6]) <= 65_535):
+        raise ValueError(f"{text!r} is not valid; expected HOST:PORT, such as 127.0.0.1:8082")
+    return host or DEFAULT_HOST, int(port_text)
+
+
+def _join(host: str, port: object) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _from_text(section: str, key: str, text: str) -> object:
+    """A variable's value; ``labels`` are written ``rack=a,disk=ssd``."""
+    if (section, key) != ("agent", "labels"):
+        return text
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    if not all(name.strip() and equals for name, equals, _ in pairs):
+        raise Rejected(f"ROTA_AGENT_LABELS: {text!r} is not valid; expected rack=a,disk=ssd")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _build(settings: _Settings, origins: Mapping[str, str]) -> Config:
+    sections: dict[str, Any] = {}
+    for section, kind in SECTIONS.items():
+        values = {
+            key: _typed(origins.get(f"{section}.{key}", ""), kind, key, value)
+            for key, value in settings.get(section, {}).items()
+        }
+        sections[section] = kind(**values)
+    config = Config(**sections)
+    for name, check in _CHECKS.items():
+        section, _, key = name.partition(".")
+        value = getattr(getattr(config, section), key)
+        try:
+            check(value)
+        except ValueError as error:
+            raise Rejected(f"{origins.get(name, name)}: {error}", field=name) from None
+    return config
+
+
+def _typed(origin: str, kind: type[msgspec.Struct], key: str, value: object) -> object:
+    """Numbers may come as text and text as numbers; anything else must have the right type."""
+    field = next(field for field in msgspec.structs.fields(kind) if field.name == key)
+    if field.type is str and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    try:
+        return msgspec.convert(value, field.type, strict=False)
+    except msgspec.ValidationError as error:
+        wanted = {int: "a whole number", str: "text"}.get(field.type, str(error))
+        raise Rejected(f"{origin}: {value!r} is not valid; expected {wanted}") from None
+
+
+def _at_least(lowest: int) -> Callable[[int], None]:
+    def check(value: int) -> None:
+        if value < lowest:
+            raise ValueError(f"{value} is not valid; at least {lowest}")
+
+    return check
+
+
+def _one_of(known: tuple[str, ...]) -> Callable[[str], None]:
+    def check(value: str) -> None:
+        if value not in known:
+            raise ValueError(f"{value!r} is not known; {_nearest(value, known)}")
+
+    return check
+
+
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    "server.listen": parse_listen,
+    "server.inbox_size": _at_least(1),
+    "server.retention_days": _at_least(0),
+    "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,
+    "agent.memory": parse_memory_mib,
+    "agent.reserve_memory": parse_memory_mib,
+    "scheduling.policy": _one_of(POLICIES),
+    "scheduling.interval_ms": _at_least(1),
+    "scheduling.quota_provider": _one_of(QUOTA_PROVIDERS),
+}
+
+
+def _keys(section: str) -> list[str]:
+    return [field.name for field in msgspec.structs.fields(SECTIONS[section])]
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    listed = ", ".join(names)
+    return f"did you mean {close[0]}? (known: {listed})" if close else f"known: {listed}"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Rejected(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Rejected(f"{path}: is not UTF-8 text") from None

@@ -1,0 +1,48 @@
+"""What a store needs of a database: one writing connection, and reads from any thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import sqlalchemy as sa
+
+    from rota.store.statements import Statement
+
+    #: Gives a query, and the one row that it finds if and only if a batch was committed.
+    Probe = Callable[[], tuple[Statement, tuple[Any, ...]]]
+
+
+class Driver(Protocol):
+    """A database that is open. Statements have ``?`` for each value."""
+
+    #: ``sqlite`` or ``postgresql``: which file of the schema is ours.
+    dialect: str
+    #: How messages name the database: never with a password.
+    name: str
+    #: Whether writing waits for a disk of this machine only, never for a network.
+    local: bool
+    #: Rows written since ``tidy`` last had nothing left to do; 0 where it has no work at all.
+    backlog: int
+
+    def write(self, statements: Sequence[Statement], probe: Probe | None = None) -> None:
+        """One transaction, on disk when this returns.
+
+        Whatever it raises, nothing was changed; only ``errors.OutcomeUnknown`` cannot say.
+        ``probe`` lets a driver find out what became of a commit whose answer was lost.
+        """
+
+    def read(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows, as of the last commit. From any thread."""
+
+    def has_table(self, table: str) -> bool: ...
+
+    def engine(self) -> sa.Engine:
+        """For migrations."""
+
+    def tidy(self) -> None:
+        """Work that can wait for an idle moment. In the thread that writes."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,17 @@
+"""What a store may raise besides ``Unavailable``."""
+
+from __future__ import annotations
+
+from rota.core.errors import RotaError, Unavailable
+
+
+class OutcomeUnknown(Unavailable):
+    """The database went away while it was committing: the batch may or may not be there.
+
+    Whoever catches this must load again before it commits anything else.
+    """
+
+
+class Contradiction(RotaError):
+    """A batch that cannot be true: an event number or a uid that is taken. Always a bug of ours;
+    nothing was changed."""

@@ -1,0 +1,79 @@
+"""From whatever is in a database to the schema that this code knows.
+
+Alembic does the work, but only when there is work: a database that is up to date, and a fresh
+one, are done without importing it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from rota.core.errors import Rejected
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from rota.store.driver import Driver
+
+#: The newest file below ``versions``.
+HEAD = "001"
+
+
+def prepare(driver: Driver) -> None:
+    """Make the database ready for this code, or say in one line why it cannot be."""
+    version = _version(driver)
+    if version is None:
+        _create(driver)
+    elif version != HEAD:
+        _refuse_newer(driver, version)
+        upgrade(driver.engine())
+
+
+def _version(driver: Driver) -> str | None:
+    """The migrations that the database has seen; None for an empty one."""
+    if driver.has_table("alembic_version"):
+        found = driver.read("SELECT version_num FROM alembic_version")
+        if found and driver.has_table("meta"):
+            return str(found[0][0])
+        raise Rejected(f"{driver.name} belongs to another program", field="database")
+    if driver.has_table("jobs") or driver.has_table("events"):
+        raise Rejected(f"{driver.name} belongs to another program", field="database")
+    return None
+
+
+def _refuse_newer(driver: Driver, version: str) -> None:
+    if not version.isdecimal():
+        raise Rejected(f"{driver.name} belongs to another program", field="database")
+    if int(version) > int(HEAD):
+        raise Rejected(
+            f"{driver.name} was written by a newer Rota (schema {version}, this one knows {HEAD}):"
+            " install that version or newer",
+            field="database",
+        )
+
+
+def _create(driver: Driver) -> None:
+    script = Path(__file__).parent.parent / f"schema_{driver.dialect}.sql"
+    tables = [(text, ()) for text in script.read_text().split(";\n") if text.strip()]
+    driver.write(
+        [
+            *tables,
+            ("INSERT INTO alembic_version (version_num) VALUES (?)", (HEAD,)),
+            ("INSERT INTO meta (key, value) VALUES ('cluster_id', ?)", (uuid4().hex,)),
+        ]
+    )
+
+
+def upgrade(engine: sa.Engine, to: str = "head") -> None:
+    """Run the migrations that a database has not seen, in one transaction."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, to)
+    engine.dispose()

@@ -1,0 +1,1 @@
+"""The steps, in order. Each file is history: it is never changed after its release."""

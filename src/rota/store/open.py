@@ -1,0 +1,51 @@
+"""A store from a URL or a path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.errors import Rejected, Unavailable
+from rota.store.sql import SqlStore
+
+if TYPE_CHECKING:
+    from rota.store.driver import Driver
+
+_POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
+_ALLOWED = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME"
+
+
+def open_store(url: str) -> SqlStore:
+    """Open (and make or upgrade, where needed) the database; a path means SQLite."""
+    driver = _driver(url)
+    try:
+        return SqlStore(driver)
+    except BaseException:
+        driver.close()
+        raise
+
+
+def _driver(url: str) -> Driver:
+    scheme, colon, rest = url.partition("://")
+    if not url or (colon and not rest):
+        raise Rejected.bad("database", url, _ALLOWED)
+    if colon and scheme in _POSTGRES:
+        return _postgres(rest)
+    if colon and scheme not in ("sqlite", "sqlite+pysqlite"):
+        raise Rejected.bad("database", url, _ALLOWED)
+    from rota.store.sqlite import SqliteDriver
+
+    # As SQLAlchemy reads it: three slashes and a path, so four for an absolute one.
+    path = rest.removeprefix("/") if colon else url
+    if not path or path == ":memory:":
+        raise Rejected.bad("database", url, _ALLOWED)
+    return SqliteDriver(path)
+
+
+def _postgres(rest: str) -> Driver:
+    try:
+        from rota.store.postgres import PostgresDriver
+    except ImportError as error:
+        if error.name is None or not error.name.startswith("psycopg"):
+            raise
+        raise Unavailable("PostgreSQL needs psycopg: pip install 'rota[postgres]'") from error
+    return PostgresDriver(rest)

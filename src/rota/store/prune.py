@@ -1,0 +1,106 @@
+"""Dropping old finished jobs, a few at a time, so that a store stays bounded.
+
+What goes: the rows of jobs that ended before a given time, the events about them, the arrays of
+which nothing is left, and what nodes told about themselves before that time. What stays, whatever
+its age: everything unfinished, the jobs and arrays that the caller names (the parents that
+waiting jobs still ask about), and whatever an Idempotency-Key may still point to. Blobs stay: the
+controller believes that a blob it once stored is there. Ids and numbers of events are never used
+again: the highest ones are written down in the same transaction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.store import rows, statements
+
+if TYPE_CHECKING:
+    from rota.store.driver import Driver
+    from rota.store.statements import Statement
+
+_FINAL = ", ".join(f"'{state}'" for state in rows.FINAL_STATES)
+_CHATTER = ", ".join(f"'{kind}'" for kind in rows.CHATTER)
+
+
+class Marks(NamedTuple):
+    """How far a store has come: beyond what its rows say, because rows go."""
+
+    next_id: int
+    next_seq: int
+    #: The time of the newest event that was ever recorded.
+    last_s: float
+
+
+def read_marks(driver: Driver) -> Marks:
+    meta = dict(driver.read("SELECT key, value FROM meta"))
+    next_id, next_seq = int(meta.get("next_id", 1)), int(meta.get("next_seq", 1))
+    last_s = float(meta.get("last_s", 0.0))
+    newest = driver.read("SELECT seq, at_s FROM events ORDER BY seq DESC LIMIT 1")
+    if newest and newest[0][0] >= next_seq:
+        next_seq, last_s = newest[0][0] + 1, newest[0][1]
+    # An array has also taken the ids of its elements; the newest array has the highest block.
+    ((job_id, array_id),) = driver.read(
+        "SELECT coalesce((SELECT max(id) FROM jobs), 0),"
+        " coalesce((SELECT last_id FROM arrays ORDER BY id DESC LIMIT 1), 0)"
+    )
+    return Marks(max(next_id, job_id + 1, array_id + 1), next_seq, last_s)
+
+
+class Pruning:
+    """One round. Run it in the thread that commits, again and again until it gives 0."""
+
+    def __init__(self, driver: Driver, before_s: float, keep: frozenset[int]) -> None:
+        self._driver = driver
+        self._before_s = before_s
+        self._keep = keep
+        self._marks = read_marks(driver)
+
+    def run(self, limit: int) -> int:
+        """Returns how many jobs, arrays and stray events it dropped."""
+        jobs = self._old_jobs(limit)
+        arrays = self._old_arrays(limit)
+        strays = self._old_chatter(limit)
+        if not (jobs or arrays or strays):
+            return 0
+        plan: list[Statement] = [
+            *(statements.set_meta(key, repr(mark)) for key, mark in self._marks._asdict().items()),
+            *statements.delete("events", "job_id", jobs + arrays),
+            *statements.delete("events", "seq", strays),
+            *statements.delete("jobs", "id", jobs),
+            *statements.delete("arrays", "id", arrays),
+        ]
+        self._driver.write(plan)
+        return len(jobs) + len(arrays) + len(strays)
+
+    @property
+    def _key_horizon_s(self) -> float:
+        return self._marks.last_s - rows.KEY_WINDOW_S
+
+    def _old_jobs(self, limit: int) -> list[int]:
+        # A job ended after it was created, so the index on creation bounds the search.
+        found = self._driver.read(
+            "SELECT id FROM jobs WHERE created_at < ? AND completed_at < ?"
+            f" AND state IN ({_FINAL}) AND (submit_key IS NULL OR created_at < ?)"
+            " ORDER BY created_at LIMIT ?",
+            (self._before_s, self._before_s, self._key_horizon_s, limit + len(self._keep)),
+        )
+        return [job_id for (job_id,) in found if job_id not in self._keep][:limit]
+
+    def _old_arrays(self, limit: int) -> list[int]:
+        """Arrays with nothing left to start, whose last rows went in an earlier round."""
+        found = self._driver.read(
+            "SELECT id FROM arrays WHERE created_at < ? AND waiting = 0"
+            " AND (cut_at IS NULL OR cut_at < ?) AND (submit_key IS NULL OR created_at < ?)"
+            " AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.array_id = arrays.id)"
+            " ORDER BY id LIMIT ?",
+            (self._before_s, self._before_s, self._key_horizon_s, limit + len(self._keep)),
+        )
+        return [array_id for (array_id,) in found if array_id not in self._keep][:limit]
+
+    def _old_chatter(self, limit: int) -> list[int]:
+        found = self._driver.read(
+            f"SELECT seq FROM events WHERE job_id IS NULL AND kind IN ({_CHATTER})"
+            " AND at_s < ? ORDER BY seq LIMIT ?",
+            (self._before_s, limit),
+        )
+        return [seq for (seq,) in found]

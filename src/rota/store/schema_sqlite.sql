@@ -1,0 +1,119 @@
+CREATE TABLE alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    PRIMARY KEY (version_num)
+);
+
+CREATE TABLE arrays (
+    id INTEGER NOT NULL,
+    uid TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    last_id BIGINT NOT NULL,
+    waiting INTEGER NOT NULL,
+    cut_at DOUBLE,
+    created_at DOUBLE NOT NULL,
+    submit_key TEXT,
+    body BLOB NOT NULL,
+    sweep BLOB,
+    PRIMARY KEY (id)
+);
+
+CREATE UNIQUE INDEX arrays_uid ON arrays (uid);
+
+CREATE TABLE blobs (
+    digest TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (digest)
+);
+
+CREATE TABLE events (
+    seq INTEGER NOT NULL,
+    at_s DOUBLE NOT NULL,
+    actor TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    job_id BIGINT,
+    body BLOB NOT NULL,
+    PRIMARY KEY (seq)
+);
+
+CREATE INDEX events_job ON events (job_id, seq) WHERE job_id IS NOT NULL;
+
+CREATE INDEX events_kind ON events (kind, seq) WHERE job_id IS NULL;
+
+CREATE TABLE groups (
+    "key" TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);
+
+CREATE TABLE jobs (
+    id INTEGER NOT NULL,
+    uid TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    job_name TEXT NOT NULL,
+    project TEXT,
+    queue TEXT NOT NULL,
+    state TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    gpu_count BIGINT NOT NULL,
+    gpu_type TEXT NOT NULL,
+    cpu_cores DOUBLE NOT NULL,
+    memory_gb DOUBLE NOT NULL,
+    command TEXT NOT NULL,
+    working_dir TEXT NOT NULL,
+    created_at DOUBLE NOT NULL,
+    scheduled_at DOUBLE,
+    started_at DOUBLE,
+    completed_at DOUBLE,
+    array_id BIGINT,
+    submit_key TEXT,
+    body BLOB NOT NULL,
+    PRIMARY KEY (id)
+);
+
+CREATE INDEX jobs_array ON jobs (array_id, id) WHERE array_id IS NOT NULL;
+
+CREATE INDEX jobs_created ON jobs (created_at DESC, user_id, submit_key);
+
+CREATE INDEX jobs_project ON jobs (project, state, id) WHERE project IS NOT NULL;
+
+CREATE INDEX jobs_state ON jobs (state, id);
+
+CREATE UNIQUE INDEX jobs_uid ON jobs (uid);
+
+CREATE INDEX jobs_user ON jobs (user_id, state, id);
+
+CREATE TABLE meta (
+    "key" TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY ("key")
+);
+
+CREATE TABLE nodes (
+    "key" TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);
+
+CREATE TABLE projects (
+    "key" TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);
+
+CREATE TABLE queues (
+    "key" TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);
+
+CREATE TABLE reservations (
+    "key" INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);
+
+CREATE TABLE tokens (
+    "key" TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);

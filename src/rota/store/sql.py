@@ -1,0 +1,206 @@
+"""The store on SQLite or PostgreSQL: rows for queries and restart, events beside them."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rota.core.states import JobState
+from rota.store import rows, statements
+from rota.store.api import Batch, JobFilter, Snapshot
+from rota.store.listing import listing
+from rota.store.migrations import prepare
+from rota.store.prune import Pruning, read_marks
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from rota.core.events import Recorded
+    from rota.core.job import Array, Job
+    from rota.store.driver import Driver
+    from rota.store.statements import Statement
+
+EVENTS_PER_READ = 5000
+_FINAL = ", ".join(f"'{state}'" for state in rows.FINAL_STATES)
+_OPEN = ", ".join(f"'{state}'" for state in rows.OPEN_STATES)
+
+
+class SqlStore:
+    """Implements ``api.Store``. ``commit``, ``prune`` and ``tidy`` belong to one thread."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        #: Arrays whose sweep is certainly on disk and need not be written again.
+        self._swept: set[int] = set()
+        prepare(driver)
+
+    @property
+    def name(self) -> str:
+        """What people may be told about where the state is."""
+        return self.driver.name
+
+    @property
+    def local(self) -> bool:
+        return self.driver.local
+
+    @property
+    def backlog(self) -> int:
+        return self.driver.backlog
+
+    def commit(self, batch: Batch) -> None:
+        """All or nothing, on disk when it returns. Raises ``Unavailable`` when it cannot."""
+        # Everything is encoded before the transaction begins: what cannot be encoded fails here.
+        plan = self._plan(batch)
+        if not plan:
+            return
+        self.driver.write(plan, lambda: _probe(batch))
+        self._swept.update(array.id for array in batch.arrays if array.rows)
+
+    def _plan(self, batch: Batch) -> list[Statement]:
+        plan: list[Statement] = []
+        if batch.blobs:
+            plan += statements.insert_blobs(list(batch.blobs.items()))
+        if batch.jobs:
+            latest = {job.id: job for job in batch.jobs}
+            plan += statements.upsert_jobs([rows.job_row(job) for job in latest.values()])
+        if batch.arrays:
+            families = {array.id: array for array in batch.arrays}
+            plan += statements.upsert_arrays(
+                [
+                    rows.array_row(array, with_sweep=array.id not in self._swept)
+                    for array in families.values()
+                ]
+            )
+        if batch.events:
+            plan += statements.insert_events([rows.event_row(event) for event in batch.events])
+        for table in rows.RECORDS:
+            changed: dict[Any, Any] = getattr(batch, table)
+            if changed:
+                kept = [(key, rows.encode(row)) for key, row in changed.items() if row is not None]
+                plan += statements.upsert_records(table, kept)
+                gone = [key for key, row in changed.items() if row is None]
+                plan += statements.delete(table, "key", gone)
+        return plan
+
+    def load(self) -> Snapshot:
+        """What a controller needs at start. Times are measured against the newest event."""
+        with _no_collection():
+            return self._load()
+
+    def _load(self) -> Snapshot:
+        read = self.driver.read
+        ((cluster_id,),) = read("SELECT value FROM meta WHERE key = 'cluster_id'")
+        marks = read_marks(self.driver)
+        records: dict[str, list[Any]] = {
+            table: [decode(body) for (body,) in read(f"SELECT body FROM {table} ORDER BY key")]
+            for table, decode in rows.RECORDS.items()
+        }
+        return Snapshot(
+            cluster_id=cluster_id,
+            next_id=marks.next_id,
+            next_seq=marks.next_seq,
+            jobs=[
+                rows.decode_job(body)
+                for (body,) in read(f"SELECT body FROM jobs WHERE state IN ({_OPEN}) ORDER BY id")
+            ],
+            arrays=[
+                rows.decode_array(body, sweep)
+                for body, sweep in read("SELECT body, sweep FROM arrays ORDER BY id")
+            ],
+            outcomes=self._outcomes(),
+            keys=self._keys(marks.last_s - rows.KEY_WINDOW_S),
+            **records,
+        )
+
+    def _outcomes(self) -> list[tuple[int, JobState]]:
+        states = {state.value: state for state in JobState}
+        found = self.driver.read(f"SELECT id, state FROM jobs WHERE state IN ({_FINAL})")
+        return [(job_id, states[state]) for job_id, state in found]
+
+    def _keys(self, since_s: float) -> list[tuple[str, str, int]]:
+        text = (
+            "SELECT id, user_id, submit_key FROM {table}"
+            " WHERE created_at >= ? AND submit_key IS NOT NULL"
+        )
+        found: list[tuple[int, str, str]] = []
+        for table in ("jobs", "arrays"):
+            found += self.driver.read(text.format(table=table), (since_s,))
+        first: dict[tuple[str, str], int] = {}
+        for row_id, user, key in sorted(found):
+            first.setdefault((user, key), row_id)
+        return [(user, key, row_id) for (user, key), row_id in first.items()]
+
+    def blob(self, digest: str) -> bytes | None:
+        found = self.driver.read("SELECT body FROM blobs WHERE digest = ?", (digest,))
+        return bytes(found[0][0]) if found else None
+
+    def job(self, job_id: int) -> Job | None:
+        return self._one_job("SELECT body FROM jobs WHERE id = ?", job_id)
+
+    def job_by_uid(self, uid: str) -> Job | None:
+        return self._one_job("SELECT body FROM jobs WHERE uid = ?", uid)
+
+    def _one_job(self, text: str, key: int | str) -> Job | None:
+        found = self.driver.read(text, (key,))
+        return rows.decode_job(found[0][0]) if found else None
+
+    def array(self, array_id: int) -> Array | None:
+        found = self.driver.read("SELECT body, sweep FROM arrays WHERE id = ?", (array_id,))
+        return rows.decode_array(*found[0]) if found else None
+
+    def list_jobs(
+        self, wanted: JobFilter, *, after: int = 0, limit: int = 100, newest_first: bool = False
+    ) -> list[Job]:
+        """Jobs that have rows, by id, beyond ``after`` (0: from the start, or from the newest)."""
+        text, values = listing(wanted, after=after, limit=limit, newest_first=newest_first)
+        return [rows.decode_job(body) for (body,) in self.driver.read(text, values)]
+
+    def count_states(self) -> dict[JobState, int]:
+        found = self.driver.read("SELECT state, count(*) FROM jobs GROUP BY state")
+        return {JobState(state): count for state, count in found}
+
+    def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]:
+        """The log beyond ``after``, or what it says about one job (or one array)."""
+        about, values = (" AND job_id = ?", (after, job)) if job else ("", (after,))
+        found = self.driver.read(
+            f"SELECT seq, at_s, actor, body FROM events WHERE seq > ?{about} ORDER BY seq LIMIT ?",
+            (*values, limit),
+        )
+        return [rows.recorded(row) for row in found]
+
+    def all_events(self) -> Iterator[Recorded]:
+        after = 0
+        while page := self.events(after=after, limit=EVENTS_PER_READ):
+            yield from page
+            after = page[-1].seq
+
+    def prune(self, before_s: float, *, limit: int = 500, keep: Collection[int] = ()) -> int:
+        """Drop up to ``limit`` jobs that ended before a time; see ``prune.py`` for what stays."""
+        return Pruning(self.driver, before_s, frozenset(keep)).run(limit)
+
+    def tidy(self) -> None:
+        """Work that can wait for an idle moment."""
+        self.driver.tidy()
+
+    def close(self) -> None:
+        self.driver.close()
+
+
+def _probe(batch: Batch) -> tuple[Statement, rows.Row]:
+    """How to find out whether a batch is on disk: its last event is there, word for word."""
+    last = rows.event_row(batch.events[-1])
+    columns = ", ".join(statements.EVENT_COLUMNS)
+    return (f"SELECT {columns} FROM events WHERE seq = ?", last[:1]), last
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the garbage collector, which would walk the same growing heap again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

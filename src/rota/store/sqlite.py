@@ -1,0 +1,197 @@
+"""SQLite: a write-ahead log that is synced at each commit, one writer, readers beside it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rota.core.errors import Rejected, RotaError, Unavailable
+from rota.store.errors import Contradiction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import sqlalchemy as sa
+
+    from rota.store.driver import Probe
+    from rota.store.statements import Statement
+
+log = logging.getLogger(__name__)
+
+#: Older ones can corrupt the file when two connections checkpoint at the same instant. Ours
+#: cannot: only the writing connection ever does.
+GOOD_VERSION = (3, 51, 3)
+BUSY_TIMEOUT_S = 5.0
+#: A commit that leaves more pages than this in the log also moves them into the database. That
+#: makes it slow, so ``tidy`` should come first; this is for callers that never tidy.
+CHECKPOINT_PAGES = 10_000
+#: The log file is cut back to this size, should a long reader once have made it grow.
+LOG_BYTES_MAX = 64 << 20
+CACHE_KIB = 16 * 1024
+STATEMENTS_CACHED = 256
+
+
+class SqliteDriver:
+    """A database file. See ``driver.Driver``."""
+
+    dialect = "sqlite"
+    local = True
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        self.name = str(self.path)
+        self.backlog = 0
+        self._readers: deque[sqlite3.Connection] = deque()
+        self._closed = False
+        #: Tidying may begin just when somebody outside the writer's thread commits.
+        self._lock = threading.Lock()
+        _make_file(self.path)
+        try:
+            self._writer = self._connect()
+            self._prepare(self._writer)
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+        self._cursor = self._writer.cursor()
+        if sqlite3.sqlite_version_info < GOOD_VERSION:
+            log.debug("SQLite %s is older than 3.51.3", sqlite3.sqlite_version)
+
+    def write(self, statements: Sequence[Statement], probe: Probe | None = None) -> None:
+        with self._lock:
+            self._write(statements)
+
+    def _write(self, statements: Sequence[Statement]) -> None:
+        execute = self._cursor.execute
+        changes_before = self._writer.total_changes
+        try:
+            execute("BEGIN IMMEDIATE")
+            for text, values in statements:
+                execute(text, values)
+            execute("COMMIT")
+            self.backlog += self._writer.total_changes - changes_before
+        except BaseException as error:
+            self._roll_back()
+            if isinstance(error, sqlite3.Error):
+                raise self._translated(error) from error
+            raise
+
+    def read(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            connection = self._readers.pop()
+        except IndexError:
+            connection = self._open_reader()
+        try:
+            return connection.execute(text, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+        finally:
+            if self._closed:
+                connection.close()
+            else:
+                self._readers.append(connection)
+
+    def has_table(self, table: str) -> bool:
+        text = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return bool(self.read(text, (table,))[0][0])
+
+    def engine(self) -> sa.Engine:
+        import sqlalchemy as sa
+
+        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.NullPool)
+        # Python's driver begins no transaction for CREATE TABLE and the like by itself.
+        sa.event.listen(
+            engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE")
+        )
+        return engine
+
+    def tidy(self) -> None:
+        """Move the log into the database while nobody waits for a commit."""
+        try:
+            with self._lock:
+                self.backlog = 0
+                self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as error:
+            # The log is only longer than it need be; the next commit will report real trouble.
+            log.warning("cannot tidy %s: %s", self.name, error)
+
+    def close(self) -> None:
+        self._closed = True
+        while self._readers:
+            self._readers.pop().close()
+        self._writer.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            self.path,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=STATEMENTS_CACHED,
+        )
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_MAX}")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+    def _open_reader(self) -> sqlite3.Connection:
+        try:
+            connection = self._connect()
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+        return connection
+
+    def _roll_back(self) -> None:
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            log.warning("rollback of %s: %s", self.name, error)
+
+    def _translated(self, error: sqlite3.Error) -> Exception:
+        """The error as one line for people; our own mistakes stay what they are."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_FULL:
+            return Unavailable(f"the disk that holds {self.name} is full: nothing was changed")
+        if code == sqlite3.SQLITE_NOTADB:
+            return Rejected(f"{self.name} is not a Rota database", field="database")
+        if code == sqlite3.SQLITE_CORRUPT:
+            return Unavailable(f"{self.name} is damaged: restore it from a backup ({error})")
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return Unavailable(f"{self.name} is locked by another program: nothing was changed")
+        if code == sqlite3.SQLITE_CONSTRAINT:
+            return Contradiction(str(error))
+        if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
+            return Unavailable(f"cannot use {self.name}: {error}: nothing was changed")
+        return error
+
+
+def _make_file(path: Path) -> None:
+    """Make the file for its owner alone, and say in plain words why it cannot be used."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise Rejected(f"no folder {folder} to keep the database {path.name} in", field="database")
+    if path.is_dir():
+        raise Rejected(f"{path} is a folder, not a database", field="database")
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise _refused(path, error) from error
+    # The log lives beside the file, so the folder must take new files even when the file is there.
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+        raise _refused(path, None)
+
+
+def _refused(path: Path, error: OSError | None) -> RotaError:
+    reason = error.strerror if error is not None and error.strerror else "the folder is read-only"
+    return Unavailable(f"cannot write the database {path}: {reason}")

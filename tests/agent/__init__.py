@@ -1,0 +1,1 @@
+"""The node side against real processes, and its state machine without any."""

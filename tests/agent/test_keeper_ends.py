@@ -1,0 +1,168 @@
+"""How attempts end: signals reach the whole tree, and an end leaves nothing running."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.agent.support import Keeper, is_running, pid_in, wait_until
+
+#: Forks away from its parent and its session, as a daemon does; $1 is where its pid goes.
+DAEMON = "setsid sh -c 'echo $$ > $1; exec sleep 60' sh {file} &"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1])
+def test_a_signal_ends_a_job_and_is_reported(keeper: Keeper, number: int):
+    uid = f"signal-{int(number)}"
+    keeper.spawn(uid, "sleep", "60")
+    keeper.started(uid)
+
+    keeper.send(op="signal", uid=uid, signal=int(number))
+
+    ended = keeper.ended(uid)
+    assert (ended["code"], ended["signal"]) == (None, number)
+
+
+def test_a_signal_reaches_children_too(keeper: Keeper, tmp_path: Path):
+    keeper.shell("family", f"sleep 60 & echo $! > {tmp_path}/child; wait")
+    child = pid_in(tmp_path / "child")
+
+    keeper.send(op="signal", uid="family", signal=signal.SIGTERM)
+
+    keeper.ended("family")
+    assert not is_running(child)
+
+
+def test_a_signal_reaches_descendants_with_a_session_of_their_own(keeper: Keeper, tmp_path: Path):
+    script = f"""
+        {DAEMON.format(file=tmp_path / "daemon")}
+        setsid sh -c 'trap "echo heard > {tmp_path}/heard; exit" TERM; touch {tmp_path}/ready;
+                      while :; do sleep 0.01; done' &
+        wait"""
+    keeper.shell("sessions", script)
+    daemon = pid_in(tmp_path / "daemon")
+    wait_until((tmp_path / "ready").exists)
+
+    keeper.send(op="signal", uid="sessions", signal=signal.SIGTERM)
+
+    wait_until((tmp_path / "heard").exists)
+    keeper.ended("sessions")
+    assert not is_running(daemon)
+
+
+def test_a_stopped_job_hears_a_request_to_end(keeper: Keeper):
+    keeper.spawn("stopped", "sleep", "60")
+    pid = keeper.started("stopped")["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: b") T " in Path(f"/proc/{pid}/stat").read_bytes())
+
+    keeper.send(op="signal", uid="stopped", signal=signal.SIGTERM)
+
+    assert keeper.ended("stopped")["signal"] == signal.SIGTERM
+
+
+def test_a_job_may_catch_the_request_and_choose_its_exit_code(keeper: Keeper, tmp_path: Path):
+    keeper.shell(
+        "graceful",
+        f"trap 'exit 3' TERM; touch {tmp_path}/ready; while :; do sleep 0.01; done",
+    )
+    wait_until((tmp_path / "ready").exists)
+
+    keeper.send(op="signal", uid="graceful", signal=signal.SIGTERM)
+
+    assert keeper.ended("graceful")["code"] == 3
+
+
+def test_children_left_behind_are_killed(keeper: Keeper, tmp_path: Path):
+    keeper.shell("leaver", f"sleep 60 & echo $! > {tmp_path}/child; exit 5")
+
+    assert keeper.ended("leaver")["code"] == 5
+    assert not is_running(pid_in(tmp_path / "child"))
+
+
+def test_a_daemon_left_behind_is_killed(keeper: Keeper, tmp_path: Path):
+    keeper.shell("daemon", f"{DAEMON.format(file=tmp_path / 'pid')} while [ ! -s {tmp_path}/pid ]; "
+                           "do sleep 0.01; done")  # fmt: skip
+
+    assert keeper.ended("daemon")["code"] == 0
+    assert not is_running(pid_in(tmp_path / "pid"))
+
+
+def test_a_daemon_that_clears_its_environment_is_killed(own_keeper: Keeper, tmp_path: Path):
+    clean = f"env -i setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' &"
+
+    own_keeper.shell("clean", f"{clean} while [ ! -s {tmp_path}/pid ]; do sleep 0.01; done")
+
+    assert own_keeper.ended("clean")["code"] == 0
+    wait_until(lambda: not is_running(pid_in(tmp_path / "pid")))
+
+
+def test_the_daemon_of_a_running_job_is_left_alone(keeper: Keeper, tmp_path: Path):
+    keeper.shell("host", f"(setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' &); sleep 60")
+    daemon = pid_in(tmp_path / "pid")
+
+    keeper.spawn("neighbour", "true")
+    keeper.ended("neighbour")
+
+    assert is_running(daemon)
+    keeper.send(op="signal", uid="host", signal=signal.SIGKILL)
+    keeper.ended("host")
+    assert not is_running(daemon)
+
+
+def test_an_end_is_told_only_when_nothing_is_left(keeper: Keeper, tmp_path: Path):
+    # A chain of three that is not in the group: each link comes to the keeper in its turn.
+    inner = f"setsid sh -c 'echo $$ > {tmp_path}/inner; exec sleep 60'"
+    outer = f'setsid sh -c "{inner} & sleep 60; wait"'
+    keeper.shell("chain", f"{outer} & while [ ! -s {tmp_path}/inner ]; do sleep 0.01; done")
+
+    keeper.ended("chain")
+
+    assert not is_running(pid_in(tmp_path / "inner"))
+
+
+def test_zombies_of_orphans_are_reaped(keeper: Keeper):
+    keeper.shell("orphans", "for i in 1 2 3 4 5; do (sh -c 'exit 1' & ) ; done; sleep 0.1")
+    keeper.ended("orphans")
+
+    def children() -> list[str]:
+        return Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children").read_text().split()
+
+    wait_until(lambda: not children())
+
+
+def test_the_reason_of_a_kill_comes_back_with_the_end(keeper: Keeper):
+    keeper.spawn("noted", "sleep", "60")
+    keeper.started("noted")
+
+    keeper.send(op="signal", uid="noted", signal=9, note="out of memory: used 5G of 4G")
+
+    assert keeper.ended("noted")["note"] == "out of memory: used 5G of 4G"
+
+
+def test_signals_to_unknown_and_ended_attempts_do_nothing(keeper: Keeper):
+    keeper.spawn("over", "true")
+    keeper.ended("over")
+
+    keeper.send(op="signal", uid="over", signal=15)
+    keeper.send(op="signal", uid="never-seen", signal=15)
+
+    keeper.spawn("still-there", "true")
+    assert keeper.ended("still-there")["code"] == 0
+
+
+def test_killing_many_at_once_is_quick(keeper: Keeper):
+    for number in range(20):
+        keeper.spawn(f"crowd-{number}", "sleep", "60")
+    for number in range(20):
+        keeper.started(f"crowd-{number}")
+
+    begin_s = time.monotonic()
+    for number in range(20):
+        keeper.send(op="signal", uid=f"crowd-{number}", signal=15)
+    for number in range(20):
+        keeper.ended(f"crowd-{number}")
+
+    assert time.monotonic() - begin_s < 2.0

@@ -1,0 +1,190 @@
+"""Settings: the file, the variables, the older names; what is unknown is refused by name."""
+
+import pytest
+
+from rota import config, paths
+from rota.core.errors import Rejected
+
+
+def parse(text="", **environment):
+    return config.parse(text, "rota.toml", environment)
+
+
+def test_without_a_file_everything_has_a_sensible_value():
+    settings = parse()
+
+    assert settings.server.address == ("127.0.0.1", 8082)
+    assert settings.server.inbox_size == 10_000
+    assert settings.scheduling.policy == "fifo"
+    assert settings.scheduling.interval_ms == 100
+
+
+def test_a_file_sets_values_and_variables_override_them():
+    text = """
+    [server]
+    listen = "0.0.0.0:9000"
+    retention_days = 7
+    [agent]
+    cpus = 4
+    memory = "64g"
+    labels = { rack = "a" }
+    """
+
+    settings = parse(text, ROTA_SERVER_RETENTION_DAYS="30", ROTA_AGENT_LABELS="rack=b, disk=ssd")
+
+    assert settings.server.address == ("0.0.0.0", 9000)
+    assert settings.server.retention_days == 30
+    assert settings.agent.cpu_milli == 4000
+    assert settings.agent.memory_mib == 65_536
+    assert settings.agent.labels == {"rack": "b", "disk": "ssd"}
+
+
+def test_the_older_names_are_understood_and_the_newer_ones_win():
+    older = {
+        "DATABASE_URL": "postgresql://x/y",
+        "SCHEDULING_POLICY": "fifo",
+        "CHECKPOINT_PATH": "/ckpt",
+        "INVENTORY_SERVICE_URL": "http://inv",
+        "QUOTA_PROVIDER": "local",
+        "HOST": "0.0.0.0",
+        "PORT": "9001",
+    }
+
+    settings = config.parse("", "", older)
+
+    assert settings.server.database == "postgresql://x/y"
+    assert settings.server.checkpoint_path == "/ckpt"
+    assert settings.server.inventory_url == "http://inv"
+    assert settings.server.address == ("0.0.0.0", 9001)
+    newer = config.parse("", "", {**older, "ROTA_SERVER_DATABASE": "sqlite://"})
+    assert newer.server.database == "sqlite://"
+
+
+@pytest.mark.parametrize(
+    ("environment", "address"),
+    [
+        ({"PORT": "9001"}, ("127.0.0.1", 9001)),
+        ({"HOST": "::1"}, ("::1", 8082)),
+        ({"HOST": "localhost"}, ("localhost", 8082)),
+        ({"HOST": "box.example", "PORT": "1"}, ("box.example", 1)),
+        ({"HOST": "x86_64-conda-linux-gnu"}, ("127.0.0.1", 8082)),
+    ],
+)
+def test_host_and_port_are_used_where_they_can_be_meant(environment, address):
+    assert config.parse("", "", environment).server.address == address
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[server]\nlisten_on = 'x'",
+            "rota.toml: unknown key server.listen_on; did you mean listen",
+        ),
+        ("[sever]\nlisten = 'x'", r"unknown section \[sever\]; did you mean server"),
+        ("server = 3", "server is a section"),
+        ("[server", "rota.toml: "),
+        ("[server]\nlisten = 'nowhere'", "rota.toml: server.listen: 'nowhere' is not valid"),
+        ("[server]\nlisten = 'x:99999'", "is not valid; expected HOST:PORT"),
+        (
+            "[server]\ninbox_size = 'many'",
+            "server.inbox_size: 'many' is not valid; expected a whole",
+        ),
+        ("[server]\ninbox_size = 0", "server.inbox_size: 0 is not valid; at least 1"),
+        ("[server]\nretention_days = -1", "at least 0"),
+        ("[server]\ndatabase = ['a']", "server.database: .* expected text"),
+        ("[agent]\nmemory = '4 apples'", "agent.memory: '4 apples' is not valid"),
+        ("[agent]\ncpus = -2", "agent.cpus: '-2' is not valid"),
+        ("[agent]\nlabels = { a = 1 }", "agent.labels: "),
+        ("[scheduling]\npolicy = 'fifi'", "'fifi' is not known; did you mean fifo"),
+        ("[scheduling]\ninterval_ms = 0", "at least 1"),
+        ("[scheduling]\nquota_provider = 'k9s'", "'k9s' is not known; known: local"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_naming_its_place(text, words):
+    with pytest.raises(Rejected, match=words) as caught:
+        parse(text)
+
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("ROTA_SERVER_LISTN", "x", "unknown variable ROTA_SERVER_LISTN; .* ROTA_SERVER_LISTEN"),
+        ("ROTA_SERVER_INBOX_SIZE", "ten", "ROTA_SERVER_INBOX_SIZE: 'ten' is not valid"),
+        ("ROTA_AGENT_LABELS", "rack", "expected rack=a,disk=ssd"),
+        ("SCHEDULING_POLICY", "lottery", "SCHEDULING_POLICY: 'lottery' is not known"),
+        ("QUOTA_PROVIDER", "bank", "QUOTA_PROVIDER: 'bank' is not known"),
+        ("PORT", "http", "HOST/PORT: '127.0.0.1:http' is not valid"),
+    ],
+)
+def test_a_bad_variable_is_refused_by_its_name(variable, value, words):
+    with pytest.raises(Rejected, match=words):
+        parse(**{variable: value})
+
+
+def test_variables_that_belong_to_something_else_do_not_matter():
+    parse(ROTA_URL="http://x", ROTA_TOKEN="t", ROTA_JOB_ID="7", ROTA_STATE_DIR="/s", ROTA_="x")
+
+
+def test_the_first_file_that_exists_counts(tmp_path):
+    state, personal = tmp_path / "state", tmp_path / "config" / "rota"
+    environment = {"ROTA_STATE_DIR": str(state), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    personal.mkdir(parents=True)
+    (personal / "rota.toml").write_text("[server]\ninbox_size = 5\n")
+
+    before = config.load(environment)
+    state.mkdir()
+    (state / "rota.toml").write_text("[server]\ninbox_size = 6\n")
+    after = config.load(environment)
+
+    assert before.server.inbox_size == 5
+    assert after.server.inbox_size == 6
+
+
+def test_a_named_file_must_exist_and_be_text(tmp_path):
+    with pytest.raises(Rejected, match="ROTA_CONFIG: there is no file"):
+        config.load({"ROTA_CONFIG": str(tmp_path / "absent.toml")})
+
+    (tmp_path / "odd.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(Rejected, match="is not UTF-8 text"):
+        config.load({"ROTA_CONFIG": str(tmp_path / "odd.toml")})
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"ROTA_STATE_DIR": "/s", "HOME": "/h"}, "/s"),
+        ({"XDG_STATE_HOME": "/x", "HOME": "/h"}, "/x/rota"),
+        ({"XDG_STATE_HOME": "relative", "HOME": "/h"}, "/h/.local/state/rota"),
+        ({"HOME": "/h"}, "/h/.local/state/rota"),
+    ],
+)
+def test_the_state_folder_follows_the_xdg_rule(environment, folder):
+    assert str(paths.state_dir(environment)) == folder
+
+
+def test_the_system_wide_socket_is_tried_last_unless_a_folder_was_named():
+    assert [str(path) for path in paths.sockets({"HOME": "/h"})] == [
+        "/h/.local/state/rota/rota.sock",
+        "/run/rota/rota.sock",
+    ]
+    assert [str(path) for path in paths.sockets({"ROTA_STATE_DIR": "/s"})] == ["/s/rota.sock"]
+
+
+def test_the_socket_is_looked_for_where_the_settings_put_the_state(tmp_path):
+    (tmp_path / "rota.toml").write_text("[server]\nstate_dir = '/data/rota'\n")
+
+    found = paths.sockets({"HOME": "/h", "ROTA_CONFIG": str(tmp_path / "rota.toml")})
+
+    assert str(found[0]) == "/data/rota/rota.sock"
+
+
+@pytest.mark.parametrize("text", ["[server", "server = 3", "[server]\nlisten = 'x'", "\x00"])
+def test_settings_that_cannot_be_read_do_not_stop_a_command(tmp_path, text):
+    (tmp_path / "rota.toml").write_text(text)
+
+    found = paths.sockets({"HOME": "/h", "ROTA_CONFIG": str(tmp_path / "rota.toml")})
+
+    assert len(found) == 2

@@ -1,0 +1,21 @@
+"""Profiles for Hypothesis: the same cases every time, or new ones (``explore``) at a desk."""
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "fixed",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=60,
+    stateful_step_count=40,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "explore",
+    parent=settings.get_profile("fixed"),
+    derandomize=False,
+    max_examples=2000,
+    print_blob=True,
+)
+settings.load_profile("fixed")

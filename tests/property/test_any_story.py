@@ -1,0 +1,306 @@
+"""Any story that can be told of a cluster keeps the promises: random commands, faults, restarts."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from rota.controller import commands as cmd
+from rota.controller.engine import FromLink
+from rota.controller.recover import recover
+from rota.core.apply import apply
+from rota.core.cluster import Cluster
+from rota.core.errors import Rejected
+from rota.core.job import Dependency, DependencyKind, RestartPolicy, Role
+from rota.core.node import Device, ForeignUse, NodeSpec
+from rota.core.resources import Request
+from rota.core.states import FINAL, JobState, QueueState
+from rota.core.tenant import Group, Queue
+from rota.rpc.messages import DeviceUse
+from rota.scheduling.passes import run_pass
+from rota.testing.compare import differences, missing_timers
+from rota.testing.scene import ALICE, OPERATOR, Scene
+
+CARD_MIB = 1000
+KINDS = st.sampled_from([kind.value for kind in DependencyKind])
+NODES = st.sampled_from(["big", "gpu"])
+seconds = st.sampled_from([0, 1, 5, 10, 40])
+
+resources = st.one_of(
+    st.fixed_dictionaries({"cpus": st.sampled_from([0.5, 1, 2, 3]), "mem": st.integers(0, 64)}),
+    st.fixed_dictionaries({"cpus": st.just(1), "gpus": st.integers(1, 2)}),
+    st.fixed_dictionaries(
+        {
+            "cpus": st.just(0.5),
+            "gpus": st.just(1),
+            "gpu_mem": st.integers(1, CARD_MIB),
+            "shared": st.just(True),
+        }
+    ),
+)
+wishes = st.fixed_dictionaries(
+    {},
+    optional={
+        "tasks": st.integers(2, 3),
+        "priority": st.integers(0, 75),
+        "time_limit_s": st.integers(1, 30),
+        "scheduling_timeout_s": st.integers(1, 30),
+        "retries": st.integers(1, 2),
+        "backoff_s": st.sampled_from([0.0, 1.0, 5.0]),
+        "restart": st.sampled_from(list(RestartPolicy)),
+        "hold": st.booleans(),
+        "any_dependency": st.booleans(),
+        "keep_waiting": st.booleans(),
+        "group": st.sampled_from(["g1", "g2"]),
+        "queue": st.sampled_from(["default", "side"]),
+    },
+)
+changes = st.fixed_dictionaries(
+    {},
+    optional={
+        "priority": st.integers(0, 75),
+        "time_limit_s": st.integers(0, 30),
+        "scheduling_timeout_s": st.integers(0, 30),
+        "queue": st.sampled_from(["default", "side"]),
+        "group": st.sampled_from(["", "g1"]),
+        "roles": st.builds(
+            lambda count, cpu: (Role(count=count, request=Request(cpu_milli=cpu)),),
+            st.integers(1, 3),
+            st.sampled_from([500, 1000, 2000]),
+        ),
+    },
+)
+
+
+class AnyStory(RuleBasedStateMachine):
+    """Random steps on a scene; after each of them every promise is checked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scene = Scene(nodes=0)
+        self.shadow = Cluster(self.scene.store.disk.cluster_id)
+        self.folded = 0
+        self.ends: dict[int, JobState] = {}
+        self.active: dict[Any, int] = {}
+        self.boots = 1
+
+    @initialize(jobs=st.lists(st.tuples(resources, wishes), min_size=2, max_size=6))
+    def set_the_stage(self, jobs: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+        cards = tuple(
+            Device(index=i, uuid=f"card{i}", memory_mib=CARD_MIB, numa=i // 2) for i in range(3)
+        )
+        self.scene.add_node(NodeSpec("big", 6000, 128, cpus=tuple(range(6))))
+        self.scene.add_node(NodeSpec("gpu", 3000, 64, cpus=tuple(range(3)), devices=cards))
+        self.scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="side", max_running=2)))
+        for needs, wishes in jobs:
+            self.try_to_submit(**needs, **wishes)
+
+    def ids(self) -> int:
+        return self.scene.cluster.next_id - 1
+
+    @rule(needs=resources, wishes=wishes)
+    def submit(self, needs: dict[str, Any], wishes: dict[str, Any]) -> None:
+        self.try_to_submit(**needs, **wishes)
+
+    @rule(array=st.sampled_from(["0-3", "0-5%2", "1,3,5%1"]), needs=resources, wishes=wishes)
+    def submit_an_array(self, array: str, needs: dict[str, Any], wishes: dict[str, Any]) -> None:
+        self.try_to_submit(array=array, **needs, **wishes)
+
+    @precondition(lambda self: self.ids())
+    @rule(wishes=wishes, data=st.data(), array=st.sampled_from(["", "0-3"]), wait_s=seconds)
+    def submit_a_dependent(
+        self, wishes: dict[str, Any], data: st.DataObject, array: str, wait_s: int
+    ) -> None:
+        numbers = st.integers(1, self.ids()).map(str)
+        after = data.draw(st.dictionaries(numbers, KINDS, min_size=1, max_size=2), "after")
+        if array and data.draw(st.booleans(), "element by element"):
+            arrays = self.scene.cluster.arrays
+            after = {p: f"{k} element" if int(p) in arrays else k for p, k in after.items()}
+        begin_s = self.scene.now_s + wait_s
+        self.try_to_submit(after=after, array=array, begin_s=begin_s, **wishes)
+
+    def try_to_submit(self, **wishes: Any) -> None:
+        with suppress(Rejected):
+            self.scene.submit(**wishes)
+
+    @precondition(lambda self: self.ids())
+    @rule(
+        kind=st.sampled_from([cmd.Cancel, cmd.Hold, cmd.Hold, cmd.Release, cmd.Requeue]),
+        data=st.data(),
+    )
+    def ask_about_some(self, kind: type[cmd.Select], data: st.DataObject) -> None:
+        ids = data.draw(st.lists(st.integers(1, self.ids()), min_size=1, max_size=3), "ids")
+        self.scene.ask(kind(actor=ALICE, ids=tuple(ids)))
+
+    @rule(kind=st.sampled_from([cmd.Hold, cmd.Release, cmd.Requeue]))
+    def ask_about_all(self, kind: type[cmd.Select]) -> None:
+        answer = self.scene.ask(kind(actor=OPERATOR, of_user="*"))
+
+        assert not [
+            refusal for refusal in answer.refused if "being cancelled" not in refusal.reason
+        ]
+
+    @precondition(lambda self: self.ids())
+    @rule(changes=changes, data=st.data())
+    def update(self, changes: dict[str, Any], data: st.DataObject) -> None:
+        number = st.integers(1, self.ids())
+        job = data.draw(number, "job")
+        dependency = st.builds(Dependency, st.sampled_from(list(DependencyKind)), number)
+        parents = data.draw(st.none() | st.lists(dependency, max_size=2).map(tuple), "parents")
+        cap = data.draw(st.none() | st.integers(0, 3), "cap")
+        if data.draw(st.booleans(), "another begin"):
+            changes = changes | {"begin_s": self.scene.now_s + 5}
+        command = cmd.Update(
+            actor=ALICE, job=job, changes=changes, dependencies=parents, array_cap=cap
+        )
+        with suppress(Rejected):
+            self.scene.ask(command)
+
+    @precondition(lambda self: self.scene.alive)
+    @rule(data=st.data(), code=st.sampled_from([0, 0, 1]), signal=st.sampled_from([0, 0, 9]))
+    def a_process_ends(self, data: st.DataObject, code: int, signal: int) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.scene.alive)), "attempt")
+        job, task = self.scene.cluster.live.get(uid, (0, 0))
+        if job:
+            self.scene.finish(job, code, signal=signal, task=task)
+
+    @rule(starts=st.booleans())
+    def agents_hesitate_or_start(self, starts: bool) -> None:
+        self.scene.starts = starts
+        if starts:
+            self.start_what_is_placed()
+
+    def start_what_is_placed(self) -> None:
+        cluster = self.scene.cluster
+        for job in sorted({job for job, _ in cluster.live.values()}):
+            if job in cluster.jobs:
+                self.scene.start(job)
+
+    @rule()
+    def what_should_stop_does(self) -> None:
+        for uid in sorted(self.scene.stopping):
+            job, task = self.scene.cluster.live.get(uid, (0, 0))
+            if job and uid in self.scene.alive:
+                self.scene.finish(job, signal=15, task=task)
+
+    @rule(seconds=seconds)
+    def time_passes(self, seconds: int) -> None:
+        self.scene.pass_time(seconds)
+
+    @rule()
+    def the_controller_restarts(self) -> None:
+        self.scene.restart()
+
+    @rule(node=NODES)
+    def a_cable_is_pulled_or_put_back(self, node: str) -> None:
+        if node in self.scene.online:
+            self.scene.disconnect(node)
+        else:
+            self.scene.connect(node)
+
+    @rule(node=NODES)
+    def a_machine_reboots(self, node: str) -> None:
+        self.boots += 1
+        if node in self.scene.online:
+            self.scene.disconnect(node)
+        self.scene.connect(node, boot_id=f"b{self.boots}")
+
+    @rule(node=NODES, drained=st.booleans())
+    def a_node_is_drained_or_resumed(self, node: str, drained: bool) -> None:
+        self.scene.ask(cmd.DrainNode(actor=OPERATOR, node=node, drained=drained))
+
+    @rule(state=st.sampled_from([QueueState.ACTIVE, QueueState.PAUSED]), cap=st.integers(0, 2))
+    def a_queue_changes(self, state: QueueState, cap: int) -> None:
+        queue = Queue(name="side", state=state, max_running=cap, priority=60)
+        self.scene.ask(cmd.SetQueue(actor=OPERATOR, queue=queue))
+
+    @precondition(lambda self: self.scene.cluster.groups)
+    @rule(cap=st.integers(0, 2), data=st.data())
+    def a_group_changes(self, cap: int, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.scene.cluster.groups)), "group")
+        group = Group(name, "alice", cap)
+        self.scene.ask(cmd.SetGroup(actor=ALICE, group=group))
+
+    @precondition(lambda self: "gpu" in self.scene.online)
+    @rule(used=st.lists(st.integers(0, 2), unique=True), memory=st.integers(0, CARD_MIB))
+    def strangers_use_cards(self, used: list[int], memory: int) -> None:
+        foreign = tuple(ForeignUse(device, 77, "eve", memory) for device in used)
+        self.say_about_cards(foreign)
+
+    def say_about_cards(self, foreign: tuple[ForeignUse, ...]) -> None:
+        link = self.scene._link_of["gpu"]
+        self.scene.tick(FromLink(link, DeviceUse(self.scene._session[link], foreign)))
+
+    @invariant()
+    def the_log_and_the_rows_tell_the_same(self) -> None:
+        scene = self.scene
+        for record in scene.store.events(after=self.folded, limit=100_000):
+            apply(self.shadow, record.event, record.at_s)
+            self.folded = record.seq
+        loaded = recover(scene.store.load())
+
+        assert differences(self.shadow, scene.cluster) == []
+        assert differences(loaded, scene.cluster) == []
+        assert missing_timers(scene.cluster, scene.now_s) == []
+        assert missing_timers(loaded, scene.now_s) == []
+
+    @invariant()
+    def nothing_that_could_start_waits(self) -> None:
+        assert run_pass(recover(self.scene.store.load())) == []
+
+    @invariant()
+    def an_end_is_for_good(self) -> None:
+        cluster = self.scene.cluster
+        for job, state in self.ends.items():
+            assert cluster.ended.get(job) is state
+        self.ends = {i: s for i in range(1, self.ids() + 1) if (s := cluster.ended.get(i))}
+
+    @invariant()
+    def no_cap_is_passed(self) -> None:
+        cluster = self.scene.cluster
+        caps = {("group", g.name): g.max_concurrent for g in cluster.groups.values()}
+        caps |= {("queue", q.name): q.max_running for q in cluster.queues.values()}
+        caps |= {("array", a.id): a.cap for a in cluster.arrays.values()}
+        now = {cap: len(ids) for cap, ids in cluster.active_in.items()}
+        for cap, count in now.items():
+            assert not caps.get(cap) or count <= max(caps[cap], self.active.get(cap, 0))
+        self.active = now
+
+    def teardown(self) -> None:
+        """Whatever happened: with everything open again, all work comes to an end."""
+        scene = self.scene
+        if not scene.cluster.nodes:
+            return
+        for node in ("big", "gpu"):
+            if node not in scene.online:
+                scene.connect(node)
+            scene.ask(cmd.DrainNode(actor=OPERATOR, node=node, drained=False))
+        scene.starts = True
+        self.start_what_is_placed()
+        self.say_about_cards(())
+        scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="side")))
+        scene.ask(cmd.Release(actor=OPERATOR, of_user="*"))
+        for _ in range(500):
+            if not scene.alive:
+                scene.pass_time(10)
+            for uid in sorted(scene.alive):
+                job, task = scene.cluster.live[uid]
+                scene.finish(job, task=task)
+            if not scene.alive and not scene.cluster.timers:
+                break
+        left = [*scene.cluster.jobs.values()]
+        left += [array for array in scene.cluster.arrays.values() if array.waiting]
+        assert [job for job in left if not job.spec.keep_waiting] == []
+        scene.ask(cmd.Cancel(actor=OPERATOR, of_user="*"))
+
+        assert not scene.cluster.live
+        assert all(node.headroom() == node.spec.total for node in scene.cluster.nodes.values())
+        assert sum(scene.cluster.count_states()[state] for state in FINAL) == sum(
+            scene.cluster.count_states().values()
+        )
+
+
+TestAnyStory = AnyStory.TestCase

@@ -1,0 +1,189 @@
+"""PostgreSQL: one controller leads, and a server that goes away is not the end."""
+
+import sys
+
+import psycopg
+import pytest
+
+from rota.core.errors import RotaError, Unavailable
+from rota.store import postgres
+from rota.store.api import Batch
+from rota.store.errors import Contradiction, OutcomeUnknown
+from rota.store.open import open_store
+from tests.store.builders import Log, job
+from tests.store.conftest import emptied
+
+
+@pytest.fixture
+def postgres_url(postgres_home):
+    return emptied(postgres_home)
+
+
+@pytest.fixture
+def store(postgres_url):
+    opened = open_store(postgres_url)
+    yield opened
+    opened.close()
+
+
+def ids(store) -> list[int]:
+    return [one.id for one in store.load().jobs]
+
+
+def cut_connections(url: str) -> None:
+    """What a restart of the server does to those who were connected."""
+    address = url.replace("+psycopg", "")
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = 'rota'"
+        )
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_every_usual_spelling_of_the_url_is_understood(postgres_url, scheme):
+    url = scheme + "://" + postgres_url.partition("://")[2]
+
+    store = open_store(url)
+    store.close()
+
+    assert store.name == "postgresql://" + postgres_url.partition("://")[2]
+
+
+def test_a_second_controller_is_told_that_another_one_leads(postgres_url, store, monkeypatch):
+    monkeypatch.setattr(postgres, "LOCK_WAIT_S", 0.05)
+
+    with pytest.raises(Unavailable, match="another controller leads"):
+        open_store(postgres_url)
+
+
+def test_the_next_controller_leads_once_the_first_has_gone(postgres_url):
+    first = open_store(postgres_url)
+    first.commit(Log().submitted(job(1)))
+    first.close()
+
+    second = open_store(postgres_url)
+
+    assert ids(second) == [1]
+    second.close()
+
+
+def test_a_commit_after_the_connection_was_cut_succeeds_on_a_new_one(postgres_url, store):
+    log = Log()
+    store.commit(log.submitted(job(1)))
+    cut_connections(postgres_url)
+
+    with pytest.raises(Unavailable, match="cannot use postgresql://"):
+        store.commit(log.submitted(job(2)))
+    store.commit(log.submitted(job(3)))
+
+    assert ids(store) == [1, 3]
+
+
+def test_a_read_after_the_connection_was_cut_succeeds(postgres_url, store):
+    store.commit(Log().submitted(job(1)))
+    assert ids(store) == [1]
+
+    cut_connections(postgres_url)
+
+    assert ids(store) == [1]
+
+
+class LosesTheAnswer(psycopg.RawCursor):
+    """Cuts the connection right after the server has committed."""
+
+    armed = False
+
+    def execute(self, query, *args, **options):
+        done = super().execute(query, *args, **options)
+        if query == b"COMMIT" and LosesTheAnswer.armed:
+            LosesTheAnswer.armed = False
+            self.connection._pipeline.sync()
+            self.connection.pgconn.finish()
+            raise psycopg.OperationalError("the connection is lost")
+        return done
+
+
+def test_a_commit_whose_answer_was_lost_is_found_and_counts(store):
+    log = Log()
+    store.commit(log.submitted(job(1)))
+    store.driver._writer.cursor_factory = LosesTheAnswer
+    LosesTheAnswer.armed = True
+
+    store.commit(log.submitted(job(2)))
+    store.commit(log.submitted(job(3)))
+
+    assert ids(store) == [1, 2, 3]
+
+
+def test_a_commit_whose_outcome_nobody_can_tell_says_so(store, monkeypatch):
+    log = Log()
+    store.commit(log.submitted(job(1)))
+    store.driver._writer.cursor_factory = LosesTheAnswer
+    LosesTheAnswer.armed = True
+    monkeypatch.setattr(postgres, "RECONNECT_S", 0.0)
+    monkeypatch.setattr(store.driver, "_conninfo", "postgresql://127.0.0.1:1/none")
+
+    with pytest.raises(OutcomeUnknown, match="went away during a commit"):
+        store.commit(log.submitted(job(2)))
+    # From here on nothing is sent at all, so nothing can be in doubt.
+    with pytest.raises(Unavailable, match="cannot use") as caught:
+        store.commit(log.submitted(job(3)))
+    assert not isinstance(caught.value, OutcomeUnknown)
+
+
+def test_a_batch_that_contradicts_the_record_is_rolled_back(store):
+    store.commit(Log().submitted(job(1)))
+
+    with pytest.raises(Contradiction):
+        store.commit(Log().submitted(job(2)))
+
+    assert ids(store) == [1]
+    assert store.driver._writer.info.transaction_status is psycopg.pq.TransactionStatus.IDLE
+
+
+def test_a_commit_is_durable_when_it_returns(store):
+    (row,) = store.driver._writer.execute("SHOW synchronous_commit").fetchall()
+
+    assert row == ("on",)
+
+
+def test_a_server_that_is_not_there_is_reported_in_one_line_without_the_password():
+    with pytest.raises(Unavailable) as caught:
+        open_store("postgresql://ann:secret@127.0.0.1:1/rota")
+
+    assert "\n" not in str(caught.value)
+    assert "postgresql://ann@127.0.0.1:1/rota" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_database_that_does_not_exist_is_reported_in_one_line(postgres_url):
+    url = postgres_url.rpartition("/")[0] + "/absent"
+
+    with pytest.raises(RotaError, match='"absent" does not exist') as caught:
+        open_store(url)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_without_psycopg_the_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "rota.store.postgres", raising=False)
+
+    with pytest.raises(Unavailable, match=r"pip install 'rota\[postgres\]'"):
+        open_store("postgresql://127.0.0.1/rota")
+
+
+def test_a_server_without_room_is_named_and_nothing_changes(store):
+    # The server itself reports it, as it would for a full disk.
+    refuse = (
+        "DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$",
+        (),
+    )
+
+    with pytest.raises(Unavailable, match="is full: nothing was changed"):
+        store.driver.write([("INSERT INTO meta VALUES ('a', 'b')", ()), refuse])
+    store.commit(Batch(jobs=[job(1)]))
+
+    assert ids(store) == [1]
+    assert store.driver.read("SELECT count(*) FROM meta WHERE key = 'a'") == [(0,)]
