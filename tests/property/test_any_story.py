@@ -9,17 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rota.controller import commands as cmd
-from rota.controller.engine import FromLink
 from rota.controller.recover import recover
 from rota.core.apply import apply
 from rota.core.cluster import Cluster
 from rota.core.errors import Rejected
-from rota.core.job import Dependency, DependencyKind, RestartPolicy, Role
+from rota.core.job import Array, Dependency, DependencyKind, Job, RestartPolicy, Role
 from rota.core.node import Device, ForeignUse, NodeSpec
 from rota.core.resources import Request
 from rota.core.states import FINAL, JobState, QueueState
 from rota.core.tenant import Group, Queue
-from rota.rpc.messages import DeviceUse
 from rota.scheduling.passes import run_pass
 from rota.testing.compare import differences, missing_timers
 from rota.testing.scene import ALICE, OPERATOR, Scene
@@ -228,11 +226,7 @@ class AnyStory(RuleBasedStateMachine):
     @rule(used=st.lists(st.integers(0, 2), unique=True), memory=st.integers(0, CARD_MIB))
     def strangers_use_cards(self, used: list[int], memory: int) -> None:
         foreign = tuple(ForeignUse(device, 77, "eve", memory) for device in used)
-        self.say_about_cards(foreign)
-
-    def say_about_cards(self, foreign: tuple[ForeignUse, ...]) -> None:
-        link = self.scene._link_of["gpu"]
-        self.scene.tick(FromLink(link, DeviceUse(self.scene._session[link], foreign)))
+        self.scene.see_strangers("gpu", *foreign)
 
     @invariant()
     def the_log_and_the_rows_tell_the_same(self) -> None:
@@ -280,27 +274,35 @@ class AnyStory(RuleBasedStateMachine):
             scene.ask(cmd.DrainNode(actor=OPERATOR, node=node, drained=False))
         scene.starts = True
         self.start_what_is_placed()
-        self.say_about_cards(())
+        scene.see_strangers("gpu")
         scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="side")))
         scene.ask(cmd.Release(actor=OPERATOR, of_user="*"))
-        for _ in range(500):
-            if not scene.alive:
-                scene.pass_time(10)
-            for uid in sorted(scene.alive):
-                job, task = scene.cluster.live[uid]
-                scene.finish(job, task=task)
-            if not scene.alive and not scene.cluster.timers:
-                break
-        left = [*scene.cluster.jobs.values()]
-        left += [array for array in scene.cluster.arrays.values() if array.waiting]
-        assert [job for job in left if not job.spec.keep_waiting] == []
-        scene.ask(cmd.Cancel(actor=OPERATOR, of_user="*"))
+        self.let_all_work_end()
+        while left := self.unfinished():
+            patient = tuple(job.id for job in left if job.spec.keep_waiting)
+            assert patient, "somebody waits, and for nobody who was asked to wait for ever"
+            scene.ask(cmd.Cancel(actor=OPERATOR, ids=patient))
+            self.let_all_work_end()
 
         assert not scene.cluster.live
         assert all(node.headroom() == node.spec.total for node in scene.cluster.nodes.values())
         assert sum(scene.cluster.count_states()[state] for state in FINAL) == sum(
             scene.cluster.count_states().values()
         )
+
+    def let_all_work_end(self) -> None:
+        scene = self.scene
+        while scene.alive or scene.cluster.timers:
+            if not scene.alive:
+                scene.pass_time(10)
+            for uid in sorted(scene.alive):
+                job, task = scene.cluster.live[uid]
+                scene.finish(job, task=task)
+
+    def unfinished(self) -> list[Job | Array]:
+        cluster = self.scene.cluster
+        arrays = [array for array in cluster.arrays.values() if array.waiting]
+        return [*cluster.jobs.values(), *arrays]
 
 
 TestAnyStory = AnyStory.TestCase

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -85,11 +86,13 @@ def unprivileged() -> Iterator[None]:
 
 
 @pytest.fixture
-def open_folder(tmp_path) -> Path:
+def open_folder() -> Iterator[Path]:
     """A folder that any user can reach; pytest's own are closed."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    with tempfile.TemporaryDirectory(prefix="rota-open-") as name:
+        folder = Path(name)
         folder.chmod(0o755)
-    return tmp_path
+        yield folder
+        folder.chmod(0o755)
 
 
 def test_a_folder_that_takes_no_files_is_refused_in_one_line(open_folder):

@@ -177,7 +177,7 @@ class Host:
         pause_s = REDIAL_S_MIN
         while True:
             try:
-                self._keeper = await keeper_link.connect(
+                link = await keeper_link.connect(
                     self._config.folder, self._on_keeper_all, self._on_keeper_events
                 )
             except (OSError, keeper_link.KeeperFailed) as error:
@@ -187,15 +187,17 @@ class Host:
                 continue
             pause_s = REDIAL_S_MIN
             try:
-                await self._keeper.closed
+                await link.closed
             finally:
-                self._keeper.close()
+                link.close()
                 self._keeper = None
             log.warning("the keeper is gone; starting another")
             self._agent.on_keeper_lost()
             await asyncio.sleep(pause_s)
 
-    def _on_keeper_all(self, listing: KeeperAll) -> None:
+    def _on_keeper_all(self, link: keeper_link.KeeperLink, listing: KeeperAll) -> None:
+        # Here, not when the connection was made: this may well be the earlier of the two.
+        self._keeper = link
         attempts = tuple(
             msgspec.structs.replace(known, note=known.note or self._out_of_memory(known.uid))
             if known.phase == "ended"

@@ -121,7 +121,8 @@ def _run(folder: str, options: dict[str, float], ready: int) -> None:
     os.close(ready)
     keeper.run()
     # The lock goes with the process: the socket must be gone before it.
-    os.unlink(f"{folder}/keeper.sock")
+    with suppress(OSError):
+        os.unlink(f"{folder}/keeper.sock")
 
 
 def _redirect(folder: str) -> None:
@@ -160,7 +161,8 @@ def _listen(folder: str) -> socket.socket:
 
 def _say(line: str) -> None:
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
-    os.write(2, f"{stamp} {line}\n".encode("utf-8", "replace"))
+    with suppress(OSError):
+        os.write(2, f"{stamp} {line}\n".encode("utf-8", "replace"))
 
 
 if __name__ == "__main__":

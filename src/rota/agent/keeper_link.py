@@ -32,7 +32,7 @@ class KeeperLink(asyncio.Protocol):
 
     def __init__(
         self,
-        on_all: Callable[[KeeperAll], None],
+        on_all: Callable[[KeeperLink, KeeperAll], None],
         on_events: Callable[[list[Started | Ended]], None],
     ) -> None:
         self._on_all = on_all
@@ -55,7 +55,7 @@ class KeeperLink(asyncio.Protocol):
         for line in lines:
             event = _decode(line)
             if isinstance(event, KeeperAll):
-                self._on_all(event)
+                self._on_all(self, event)
             else:
                 events.append(event)
         if events:
@@ -72,7 +72,7 @@ class KeeperLink(asyncio.Protocol):
 
 async def connect(
     folder: Path,
-    on_all: Callable[[KeeperAll], None],
+    on_all: Callable[[KeeperLink, KeeperAll], None],
     on_events: Callable[[list[Started | Ended]], None],
 ) -> KeeperLink:
     """Connect to the folder's keeper, starting one when there is none."""
@@ -85,7 +85,7 @@ async def connect(
 
 async def _connect(
     folder: Path,
-    on_all: Callable[[KeeperAll], None],
+    on_all: Callable[[KeeperLink, KeeperAll], None],
     on_events: Callable[[list[Started | Ended]], None],
 ) -> KeeperLink:
     # By way of a descriptor: the folder's own path may be longer than a socket's may be.

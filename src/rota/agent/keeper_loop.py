@@ -154,7 +154,17 @@ class Keeper:
             self.leaving = True
 
     def _accept(self) -> None:
-        client, _ = self._listener.accept()
+        try:
+            client, _ = self._listener.accept()
+        except OSError as error:
+            self._say(f"no connection: {error.strerror}")
+            time.sleep(0.1)  # too many open files: do not spin
+            return
+        # What the older agent still said counts, and shows in what the newer one is told.
+        while self._receive():
+            pass
+        while self._commands:
+            self._execute()
         self._drop_client()
         client.setblocking(False)
         self._client = client
@@ -177,17 +187,19 @@ class Keeper:
         # Commands already read count as given; their effect shows in the next full list.
         self._idle_since_s = time.monotonic()
 
-    def _receive(self) -> None:
-        assert self._client is not None
+    def _receive(self) -> bool:
+        """Take what the agent says; False when there is no more for now."""
+        if self._client is None:
+            return False
         try:
             chunk = self._client.recv(RECEIVE_BYTES)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             chunk = b""
         if not chunk:
             self._drop_client()
-            return
+            return False
         *lines, self._unread = (self._unread + chunk).split(b"\n")
         for line in lines:
             try:
@@ -197,34 +209,35 @@ class Keeper:
                 self._say(f"not a command: {line[:200]!r}")
             else:
                 self._commands.append(command)
+        return True
 
     def _execute(self) -> None:
         """A slice of the commands in their order; neighbours of one kind share their cost."""
-        starts: list[dict[str, Any]] = []
-        signals: list[dict[str, Any]] = []
+        batch: list[dict[str, Any]] = []
         for _ in range(min(SLICE, len(self._commands))):
             command = self._commands.popleft()
-            kind = command["op"]
-            if kind != "spawn" and starts:
-                self._start_all(starts)
-                starts = []
-            if kind != "signal" and signals:
-                self._signal_all(signals)
-                signals = []
+            if batch and batch[0]["op"] != command["op"]:
+                self._carry_out(batch)
+                batch = []
+            batch.append(command)
+        if batch:
+            self._carry_out(batch)
+
+    def _carry_out(self, batch: list[dict[str, Any]]) -> None:
+        kind = batch[0]["op"]
+        try:
             if kind == "spawn":
-                starts.append(command)
+                self._start_all(batch)
             elif kind == "signal":
-                signals.append(command)
+                self._signal_all(batch)
             elif kind == "forget":
-                self._forget(command.get("uids") or [])
+                self._forget([uid for command in batch for uid in command["uids"]])
             elif kind == "exit":
                 self._leave_unless_needed("told to")
             else:
                 self._say(f"unknown command: {kind!r}")
-        if starts:
-            self._start_all(starts)
-        if signals:
-            self._signal_all(signals)
+        except (KeyError, TypeError, ValueError) as error:
+            self._say(f"broken command {kind!r}: {type(error).__name__}: {error}")
 
     def _start_all(self, orders: list[dict[str, Any]]) -> None:
         """Intents on disk first, then the processes. A known attempt is never started again."""

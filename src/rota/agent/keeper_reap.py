@@ -74,6 +74,8 @@ class Reaper:
         self._lenient: dict[str, float] = {}
         self._mains: dict[int, str] = {}
         self._adopted: dict[int, Attempt] = {}
+        #: Attempts whose first process was started by an earlier keeper.
+        self._strange: set[str] = set()
         self._orphans: dict[int, Orphan] = {}
         self._sweep_due = False
 
@@ -86,6 +88,7 @@ class Reaper:
         waiting = [item for item in self._attempts.values() if item.phase in (INTENT, RUNNING)]
         found = self._search({item.uid for item in waiting if item.phase == INTENT})
         for attempt in waiting:
+            self._strange.add(attempt.uid)
             process = found.get(attempt.uid)
             if attempt.phase == RUNNING:
                 process = look(attempt.pid)
@@ -199,9 +202,8 @@ class Reaper:
             for uid in [uid for uid, until_s in self._lenient.items() if now_s >= until_s]:
                 self._lose_patience(self._attempts[uid])
         remains = self._sweep()
-        foreign = [self._attempts[uid] for uid in self.clearing if self._attempts[uid].pidfd >= 0]
-        if foreign or any(not self._attempts[uid].start for uid in self.clearing):
-            remains |= self._sweep_adopted()
+        if not self._strange.isdisjoint(self.clearing):
+            remains |= self._sweep_strange()
         now_s = time.monotonic()
         for uid in [
             uid for uid, until_s in self.clearing.items() if uid not in remains or now_s >= until_s
@@ -211,6 +213,7 @@ class Reaper:
     def _finish(self, attempt: Attempt) -> None:
         del self.clearing[attempt.uid]
         self._lenient.pop(attempt.uid, None)
+        self._strange.discard(attempt.uid)
         del self.alive[attempt.uid]
         if self._mains.get(attempt.pid) == attempt.uid:
             del self._mains[attempt.pid]
@@ -247,22 +250,23 @@ class Reaper:
         if process is None:
             return Orphan("", [])
         owner = self._mains.get(process.session) or attempt_uid(pid)
-        if owner in self._attempts:
+        if owner:
             return Orphan(owner, [])
         suspects = [item.uid for item in self.alive.values() if item.start <= process.start]
         return Orphan("", suspects)
 
-    def _sweep_adopted(self) -> set[str]:
-        """What adopted attempts leave behind does not come to us: search for it."""
+    def _sweep_strange(self) -> set[str]:
+        """What strange attempts leave behind does not come to us: search for it."""
         remains = set()
         table = snapshot()
-        ended = {self._attempts[uid].pid: uid for uid in self.clearing}
+        mains = self._true_mains(table)
         for process in table.values():
-            if process.zombie:
+            if process.zombie or process.pid == self._pid:
                 continue
-            uid = ended.get(process.session) or ended.get(process.group) or ""
-            uid = uid if uid in self.clearing else attempt_uid(process.pid)
-            if uid in self.clearing and process.pid != self._pid:
+            uid = mains.get(process.session) or attempt_uid(process.pid)
+            if uid not in self._strange or uid not in self.clearing:
+                continue
+            if process.start >= self._attempts[uid].start:
                 if uid not in self._lenient:
                     _kill(process.pid, signal.SIGKILL)
                 remains.add(uid)
@@ -280,10 +284,11 @@ class Reaper:
             stray = process.parent == self._pid or (self._adopted and process.parent == 1)
             if stray and process.pid not in self._mains and process.pid not in roots:
                 roots[process.pid] = attempt_uid(process.pid)
-        owned = group_by_owner(table, self._true_mains(table), roots)
+        mains = self._true_mains(table)
+        owned = group_by_owner(table, mains, roots)
         for attempt, number in targets:
             members = [pid for pid in owned.get(attempt.uid, ()) if pid != self._pid]
-            grouped = attempt.phase == RUNNING
+            group = attempt.pid if attempt.phase == RUNNING and attempt.pid in mains else 0
             if number == signal.SIGKILL:
                 attempt.asked = False
                 self._lose_patience(attempt)
@@ -291,10 +296,10 @@ class Reaper:
                     _kill_cgroup(attempt.cgroup)
             elif number in _REQUESTS:
                 attempt.asked = True
-            _send(attempt.pid if grouped else 0, members, table, number)
+            _send(group, members, table, number)
             if number in _REQUESTS:
                 # A stopped process would not hear it.
-                _send(attempt.pid if grouped else 0, members, table, signal.SIGCONT)
+                _send(group, members, table, signal.SIGCONT)
 
     def _true_mains(self, table: dict[int, Process]) -> dict[int, str]:
         """Without first processes that have gone and whose number somebody else has now."""
@@ -315,7 +320,10 @@ def _send(group: int, members: list[int], table: dict[int, Process], number: int
 
 
 def _kill(pid: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
+    """A process, or with a negative number a group. 0, 1 and -1 would mean far more than that."""
+    if abs(pid) <= 1:
+        return
+    with suppress(OSError):
         os.kill(pid, number)
 
 

@@ -72,7 +72,7 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
             gpu_memory_mb=asked.device_memory_mib,
             shared=asked.shared,
             disk_mb=asked.disk_mib,
-            device=asked.device if asked.device == "tpu" else "",
+            device="tpu" if asked.device == "tpu" else "",
         ),
         tasks=role.count,
         min_tasks=role.min_count,

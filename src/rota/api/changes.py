@@ -79,9 +79,7 @@ def _state(context: Context, item: Job | Array) -> str:
     return state or (item.state if isinstance(item, Job) else "")
 
 
-async def change_one(
-    context: Context, actor: Actor, item: Job | Array, command: Select
-) -> None:
+async def change_one(context: Context, actor: Actor, item: Job | Array, command: Select) -> None:
     """A command on one job: a refusal becomes the error that it is."""
     done: Changed = await context.host.ask(command)
     if not done.refused:

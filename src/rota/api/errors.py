@@ -6,7 +6,6 @@ import difflib
 import logging
 import re
 import secrets
-import types
 import typing
 from enum import Enum
 from http import HTTPStatus
@@ -234,7 +233,7 @@ def _words_of(kind: Any) -> str:  # noqa: ANN401 - a type
 
 def _part_of(kind: Any, base: type[T]) -> type[T] | None:  # noqa: ANN401 - a type
     """The subclass of ``base`` in ``X``, ``list[X]``, ``X | None`` or ``Annotated[X, …]``."""
-    if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
+    if typing.get_origin(kind) is None and isinstance(kind, type):
         return kind if issubclass(kind, base) else None
     found = (_part_of(part, base) for part in typing.get_args(kind))
     return next((part for part in found if part is not None), None)

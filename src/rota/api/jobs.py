@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from litestar import Response, get, post
@@ -21,9 +21,11 @@ from rota.api.views import AttemptView, JobView, Page, array_view, attempt_views
 from rota.core.errors import Rejected
 from rota.core.job import Array, Job
 from rota.core.states import FINAL, JobState
-from rota.core.tenant import Actor
 from rota.scheduling.explain import describe_end, explain
 from rota.store.api import JobFilter
+
+if TYPE_CHECKING:
+    from rota.core.tenant import Actor
 
 WAIT_MAX_S = 300.0
 #: Arrays have no end of their own to wait for: looked at again after this time at the latest.
@@ -181,9 +183,7 @@ async def attempts(request: Asking, job_id: params.JobPath) -> AttemptsView:
     summary="What happened to a job",
     opt={"right": "read", "errors": (404,)},
 )
-async def events(
-    request: Asking, job_id: params.JobPath, cursor: params.Cursor = ""
-) -> EventsView:
+async def events(request: Asking, job_id: params.JobPath, cursor: params.Cursor = "") -> EventsView:
     """The audit trail of one job or array, oldest first."""
     host, actor = context_of(request).host, actor_of(request)
     found = await find(host, job_id)

@@ -6,6 +6,7 @@ the row wins. So a job that moves from one to the other in between is listed onc
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import nlargest, nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.job import JobSpec
     from rota.core.tenant import Actor
+    from rota.store.api import Store
 
 #: Rows read at a time when a filter has to look into each of them.
 SIEVE_ROWS = 1000
@@ -80,9 +82,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 async def list_page(host: Host, query: Query, actor: Actor) -> Page:
     """One page, in the order of ids."""
     reasons = Reasons(host.cluster, host.clock.now_s())
-    found: dict[int, JobView] = {}
-    for item, view in islice(_without_rows(host.cluster, query, actor, reasons), query.limit + 1):
-        found[item] = view
+    rest = _without_rows(host.cluster, query, actor, reasons)
+    found: dict[int, JobView] = dict(islice(rest, query.limit + 1))
     for job in _touched(host.cluster, query, actor):
         found[job.id] = job_view(job, actor, reasons.of(job))
     rows, more = await _rows(host, query, actor)
@@ -204,6 +205,12 @@ async def _rows(host: Host, query: Query, actor: Actor) -> tuple[list[Job], bool
     return list(found.values()), more
 
 
+def _read_rows(
+    wanted: JobFilter, after: int, limit: int, newest_first: bool, store: Store
+) -> list[Job]:
+    return store.list_jobs(wanted, after=after, limit=limit, newest_first=newest_first)
+
+
 async def _sieve(
     host: Host, wanted: JobFilter, query: Query, actor: Actor
 ) -> tuple[list[Job], bool]:
@@ -212,11 +219,8 @@ async def _sieve(
     after, seen, found = query.after, 0, list[Job]()
     step = SIEVE_ROWS if query.label else limit
     while True:
-        rows: list[Job] = await host.read(
-            lambda store, after=after: store.list_jobs(
-                wanted, after=after, limit=step, newest_first=query.newest_first
-            )
-        )
+        read = partial(_read_rows, wanted, after, step, query.newest_first)
+        rows: list[Job] = await host.read(read)
         found += [job for job in rows if query.labelled(job.spec, actor)]
         seen += len(rows)
         if len(rows) < step or len(found) >= limit:

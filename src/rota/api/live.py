@@ -4,6 +4,7 @@ something."""
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from rota.controller.watch import Subscription
     from rota.core.events import Recorded
+    from rota.store.api import Store
 
 #: A comment is sent after this long without news, so that nobody takes the line for dead.
 SILENCE_S = 15.0
@@ -110,12 +112,13 @@ async def _frames(
         catch_up = True
 
 
+def _read_log(after: int, job: int, store: Store) -> list[Recorded]:
+    return store.events(after=after, job=job, limit=CATCH_UP_ROWS)
+
+
 async def _logged(context: Context, seq: int, job: int) -> AsyncIterator[Recorded]:
     while True:
-        after = seq
-        page: list[Recorded] = await context.host.read(
-            lambda store, after=after: store.events(after=after, job=job, limit=CATCH_UP_ROWS)
-        )
+        page: list[Recorded] = await context.host.read(partial(_read_log, seq, job))
         for record in page:
             seq = record.seq
             yield record

@@ -163,8 +163,10 @@ async def logs(
         bool, QueryParameter(name="follow", description="Go on until the job has ended")
     ] = False,
     offset: Annotated[
-        int, QueryParameter(description="From this byte on; negative: from the end",
-                            gt=-ID_MAX, lt=ID_MAX)
+        int,
+        QueryParameter(
+            description="From this byte on; negative: from the end", gt=-ID_MAX, lt=ID_MAX
+        ),
     ] = 0,
     task: Annotated[int, QueryParameter(description="Of this task", ge=0, lt=ID_MAX)] = 0,
     attempt: Annotated[
@@ -175,8 +177,11 @@ async def logs(
     context, actor = context_of(request), actor_of(request)
     job = await find(context.host, job_id)
     if not may_look_into(actor, job.spec.user):
-        raise Forbidden(f"job {job.id} belongs to {job.spec.user}; its logs are theirs",
-                        field="id", value=job.id)
+        raise Forbidden(
+            f"job {job.id} belongs to {job.spec.user}; its logs are theirs",
+            field="id",
+            value=job.id,
+        )
     if isinstance(job, Array):
         raise Rejected.bad("id", job.id, "an array has no logs; name an element, as in 5_3")
     if task >= job.spec.task_count:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from rota.core.errors import NotFound
 from rota.core.indices import IndexSet, position_of
-from rota.core.job import Array, Job
 
 if TYPE_CHECKING:
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
+    from rota.core.job import Array, Job
 
 #: Ids are smaller than this; a longer number is no id.
 ID_MAX = 2**53

@@ -18,8 +18,9 @@ def write_metrics(context: Context) -> str:
     nodes = Counter(
         "drained" if node.drained else str(node.state) for node in cluster.nodes.values()
     )
+    states = {str(state): count for state, count in cluster.count_states().items()}
     lines: list[str] = []
-    _add(lines, "rota_jobs", "gauge", "Jobs by state.", "state", cluster.count_states())
+    _add(lines, "rota_jobs", "gauge", "Jobs by state.", "state", states)
     _add(lines, "rota_nodes", "gauge", "Nodes by state.", "state", nodes)
     _add(lines, "rota_attempts_live", "gauge", "Attempts that hold room.", "", len(cluster.live))
     _add(lines, "rota_inbox_length", "gauge", "Requests before the next tick.", "", host.waiting)

@@ -14,11 +14,10 @@ from rota.api.requests import Body, DrainRequest
 from rota.api.views import when
 from rota.controller.commands import DrainNode, RemoveNode
 from rota.core.errors import NotFound
-from rota.core.node import Node
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.node import Device
+    from rota.core.node import Device, Node
 
 _drain = Body(DrainRequest, optional=True)
 
@@ -273,8 +272,9 @@ async def topology(request: Asking) -> TopologyView:
                     DomainView(
                         numa=number,
                         cpus=list(cpus),
-                        devices=[d.index for d in cluster.nodes[name].spec.devices
-                                 if d.numa == number],
+                        devices=[
+                            d.index for d in cluster.nodes[name].spec.devices if d.numa == number
+                        ],
                     )
                     for number, cpus in enumerate(cluster.nodes[name].spec.numa_cpus)
                 ],

@@ -29,7 +29,9 @@ class Pages:
         if path == "/readyz":
             return self._ready()
         if path == "/openapi.json":
-            return 200, _JSON, self._document()
+            return 200, _JSON, self._once("json")
+        if path == "/docs":
+            return 200, b"text/html; charset=utf-8", self._once("html")
         return None
 
     def _ready(self) -> Page:
@@ -37,7 +39,12 @@ class Pages:
             return 503, _JSON, b'{"status":"stopping"}'
         return 200, _JSON, b'{"status":"ready"}'
 
-    def _document(self) -> bytes:
-        if "json" not in self._made:
-            self._made["json"] = msgspec.json.encode(self._inner.openapi_schema.to_schema())
-        return self._made["json"]
+    def _once(self, form: str) -> bytes:
+        """Made when first asked for, and kept: the routes do not change."""
+        if form not in self._made:
+            from rota.api.document import make_document
+            from rota.api.reading import make_page
+
+            document = make_document(self._inner, self._context.settings.version)
+            self._made = {"json": msgspec.json.encode(document), "html": make_page(document)}
+        return self._made[form]

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rota.controller")
 
+#: Whoever connects while the state is being loaded waits here instead of being refused.
+BACKLOG = 2048
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What ``rota up`` asks of a controller process."""
@@ -137,7 +140,9 @@ def _unix_socket(path: str) -> socket.socket:
     mode = 0o666 if os.geteuid() == 0 else 0o600
     before = os.umask(0o777 & ~mode)
     try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         sock.bind(path)
+        sock.listen(BACKLOG)
     except OSError as error:
         raise CannotStart(f"cannot listen on {path}: {error.strerror or error}") from None
     finally:
@@ -158,6 +163,7 @@ def _tcp_socket(host: str, port: int) -> socket.socket:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:
         sock.bind(address)
+        sock.listen(BACKLOG)
     except OSError as error:
         why = error.strerror or str(error)
         raise CannotStart(

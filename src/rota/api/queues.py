@@ -210,9 +210,7 @@ async def list_reservations(request: Asking) -> ReservationsView:
     found = context_of(request).host.cluster.reservations
     return ReservationsView(
         [
-            ReservationView(
-                r.id, r.owner, when(r.start_s), when(r.end_s), r.node, list(r.devices)
-            )
+            ReservationView(r.id, r.owner, when(r.start_s), when(r.end_s), r.node, list(r.devices))
             for _, r in sorted(found.items())
         ]
     )

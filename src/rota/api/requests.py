@@ -22,21 +22,30 @@ Line = Annotated[str, Meta(max_length=4096)]
 JobRef = int | str
 
 
+def says(text: str) -> Meta:
+    """What a field means, for the documentation."""
+    return Meta(description=text)
+
+
 class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """Base of all bodies: a field that does not exist is refused, never ignored."""
 
 
-class Resources(Strict, frozen=True):
+class Resources(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     """What one task asks for."""
 
-    cpus: Annotated[float, Meta(ge=0.001, le=1_000_000)] = 1
-    memory_mb: Whole = 0
-    gpus: Annotated[int, Meta(ge=0, le=100_000)] = 0
-    gpu_type: Short = ""
-    gpu_memory_mb: Whole = 0
-    shared: bool = False
-    disk_mb: Whole = 0
-    device: Literal["", "gpu", "tpu"] = ""
+    cpus: Annotated[
+        float, Meta(ge=0.001, le=1_000_000), says("CPUs, as a whole or broken number")
+    ] = 1
+    memory_mb: Annotated[Whole, says("Memory in MiB; enforced. 0: no limit, nothing set aside")] = 0
+    gpus: Annotated[int, Meta(ge=0, le=100_000), says("How many GPUs (or other devices)")] = 0
+    gpu_type: Annotated[Short, says("Only this model, such as A100; empty or `auto`: any")] = ""
+    gpu_memory_mb: Annotated[Whole, says("Memory on each GPU in MiB; required with `shared`")] = 0
+    shared: Annotated[bool, says("May share its GPUs with other shared jobs")] = False
+    disk_mb: Annotated[Whole, says("Disk on the node in MiB")] = 0
+    device: Annotated[Literal["", "gpu", "tpu"], says("The kind of device; empty: gpu")] = ""
 
 
 class DependencyRequest(Strict):
@@ -57,45 +66,92 @@ class Parameters(Strict):
 class JobRequest(Strict):
     """What a caller may ask for. Exactly one of ``command`` and ``script``."""
 
-    name: str = ""
-    #: A list is run as it is, text is a line for ``/bin/sh``.
-    command: list[str] | str = ""
-    script: str = ""
-    script_args: list[str] = []
-    stdin: str = ""
-    project: Short = ""
-    queue: Short = "default"
-    priority: Annotated[int, Meta(ge=0, le=100)] | str = 50
-    resources: Resources = Resources()
-    tasks: Annotated[int, Meta(ge=1, le=100_000)] = 1
-    min_tasks: Annotated[int, Meta(ge=0, le=100_000)] = 0
-    nodes: Annotated[int, Meta(ge=0, le=100_000)] = 0
-    workdir: Line = "/"
-    env: dict[str, str] = {}
-    variables: dict[str, str] = {}
-    output: Line = ""
-    error: Line = ""
-    umask: Annotated[int, Meta(ge=0, le=0o777)] = 0o022
-    ulimits: dict[str, Annotated[int, Meta(ge=-1, le=2**63 - 1)]] = {}
-    time_limit_s: Seconds = 0
-    grace_s: Seconds = 30
-    scheduling_timeout_s: Seconds = 0
-    scheduling_timeout_seconds: Seconds = 0
-    begin_at: Seconds | str = 0
-    depends_on: Annotated[list[DependencyRequest], Meta(max_length=10_000)] = []
-    depends_any: bool = False
-    keep_waiting: bool = False
-    group: Short = ""
-    max_concurrent: Whole | None = None
-    array: Annotated[str, Meta(max_length=65_536)] = ""
-    parameters: Parameters | None = None
-    retries: Annotated[int, Meta(ge=0, le=1000)] = 0
-    restart: RestartPolicy = RestartPolicy.ON_FAILURE
-    retry_on: Annotated[list[int | str], Meta(max_length=300)] = []
-    backoff_s: Seconds = 1
-    labels: dict[str, str] = {}
-    hold: bool = False
-    preemptible: bool = False
+    name: Annotated[str, says("What people call it; empty: the name of its program")] = ""
+    command: Annotated[
+        list[str] | str, says("A list is run as it is; text is a line for `/bin/sh`")
+    ] = ""
+    script: Annotated[str, says("The text of a script with its `#!` line, stored as submitted")] = (
+        ""
+    )
+    script_args: Annotated[list[str], says("Arguments of the script")] = []
+    stdin: Annotated[str, says("Standard input, as text")] = ""
+    project: Annotated[Short, says("The project that it counts for")] = ""
+    queue: Annotated[Short, says("The queue that it waits in")] = "default"
+    priority: Annotated[
+        Annotated[int, Meta(ge=0, le=100)] | str,
+        says(
+            "0 to 100, or `low` (25), `normal` (50), `high` (75); higher goes first. "
+            "Above 75 is for operators"
+        ),
+    ] = 50
+    resources: Annotated[Resources, says("What each task asks for")] = Resources()
+    tasks: Annotated[
+        int,
+        Meta(ge=1, le=100_000),
+        says("Tasks that start together, each with these resources"),
+    ] = 1
+    min_tasks: Annotated[
+        int, Meta(ge=0, le=100_000), says("Start with as few as this; 0: all of them")
+    ] = 0
+    nodes: Annotated[int, Meta(ge=0, le=100_000), says("How many nodes; only 1 so far")] = 0
+    workdir: Annotated[Line, says("The folder that it runs in; an absolute path on the node")] = "/"
+    env: Annotated[dict[str, str], says("The captured environment")] = {}
+    variables: Annotated[dict[str, str], says("Single variables on top of `env`")] = {}
+    output: Annotated[
+        Line,
+        says(
+            "File for standard output; `%j` job, `%A` array, `%a` index, `%x` name, `%u` user, "
+            "`%t` task. Empty: kept by Rota"
+        ),
+    ] = ""
+    error: Annotated[Line, says("File for standard error, likewise")] = ""
+    umask: Annotated[int, Meta(ge=0, le=0o777), says("The file mode mask, as a number")] = 0o022
+    ulimits: Annotated[
+        dict[str, Annotated[int, Meta(ge=-1, le=2**63 - 1)]],
+        says("Limits such as `nofile`; -1: unlimited"),
+    ] = {}
+    time_limit_s: Annotated[Seconds, says("Longest run in seconds; 0: no limit")] = 0
+    grace_s: Annotated[Seconds, says("Time between TERM and KILL")] = 30
+    scheduling_timeout_s: Annotated[
+        Seconds,
+        says(
+            "Give up (state `unschedulable`) if it could not start in this time; 0: wait for ever"
+        ),
+    ] = 0
+    scheduling_timeout_seconds: Annotated[
+        Seconds, says("Another name of `scheduling_timeout_s`")
+    ] = 0
+    begin_at: Annotated[
+        Seconds | str, says("Not before: seconds since 1970, or 2026-11-15T18:00:00Z")
+    ] = 0
+    depends_on: Annotated[
+        list[DependencyRequest], Meta(max_length=10_000), says("Jobs to wait for")
+    ] = []
+    depends_any: Annotated[bool, says("One met dependency is enough")] = False
+    keep_waiting: Annotated[bool, says("Wait on although a dependency can no longer be met")] = (
+        False
+    )
+    group: Annotated[Short, says("A group of one's own, whose jobs share a cap")] = ""
+    max_concurrent: Annotated[
+        Whole | None, says("How many of the group, array or sweep may run at once; 0 lifts the cap")
+    ] = None
+    array: Annotated[
+        str,
+        Meta(max_length=65_536),
+        says("Indices such as `0-99`, `1,3,5-20:5` or `0-999%16` (at most 16 at once)"),
+    ] = ""
+    parameters: Annotated[Parameters | None, says("A sweep instead of an array")] = None
+    retries: Annotated[int, Meta(ge=0, le=1000), says("How often it is tried again")] = 0
+    restart: Annotated[RestartPolicy, says("When it is tried again")] = RestartPolicy.ON_FAILURE
+    retry_on: Annotated[
+        list[int | str],
+        Meta(max_length=300),
+        says("Only after these exit codes or causes; empty: any failure"),
+    ] = []
+    backoff_s: Annotated[Seconds, says("Wait before the first retry; doubles each time")] = 1
+    labels: Annotated[dict[str, str], says("Words to find it by")] = {}
+    hold: Annotated[bool, says("Held until it is released")] = False
+    preemptible: Annotated[bool, says("May give way to more urgent jobs")] = False
 
 
 class BatchRequest(Strict):

@@ -1,4 +1,4 @@
-"""uvicorn's protocols under our own life cycle: TCP and unix sockets, peer credentials, a clean end.
+"""uvicorn's protocols under our own life cycle: TCP, unix sockets, peer credentials, a clean end.
 
 uvicorn's own server wakes ten times a second and re-raises signals at the end; ours sleeps until
 it is told to stop, answers what is in flight and then returns.
@@ -89,9 +89,7 @@ class Server:
         loop = asyncio.get_running_loop()
         for sock in sockets:
             make = loop.create_unix_server if sock.family == socket.AF_UNIX else loop.create_server
-            self._servers.append(
-                await make(self._protocol, sock=sock, backlog=2048)  # type: ignore[operator]
-            )
+            self._servers.append(await make(self._protocol, sock=sock, backlog=2048))
 
     def _protocol(self) -> asyncio.Protocol:
         return HttpProtocol(config=self._config, server_state=self._state, app_state={})
@@ -102,12 +100,17 @@ class Server:
             server.close()
         self._closing.set()
         for connection in list(self._state.connections):
-            connection.shutdown()
+            try:
+                connection.shutdown()
+            except Exception as error:
+                # The other side is saying goodbye at this very moment.
+                log.debug("while closing a connection: %s", error)
+                connection.transport.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
                 while tasks := self._state.tasks:
                     await asyncio.wait(tasks)
-                while self._state.connections:
+                while self._state.connections:  # noqa: ASYNC110 - uvicorn has no event for it
                     await asyncio.sleep(0.005)
         for task in self._state.tasks:
             log.warning("a request was cut off: %s", task.get_name())

@@ -9,11 +9,10 @@ from msgspec import UNSET, UnsetType
 
 from rota.api.auth import sees_all
 from rota.controller.launch import fill_in, output_path
-from rota.core.job import Array, Job
 from rota.core.units import format_when
 
 if TYPE_CHECKING:
-    from rota.core.job import Attempt, JobSpec, Outcome
+    from rota.core.job import Array, Attempt, Job, JobSpec, Outcome
     from rota.core.node import Allocation
     from rota.core.resources import Request
     from rota.core.tenant import Actor
@@ -312,9 +311,7 @@ def collapsed_view(array: Array, actor: Actor, state: str, reason: str = "") -> 
     return view
 
 
-def indices_text(
-    array: Array, spans: list[list[int]], text_max: int = INDICES_TEXT_MAX
-) -> str:
+def indices_text(array: Array, spans: list[list[int]], text_max: int = INDICES_TEXT_MAX) -> str:
     """The indices at positions, as in ``3-99%4`` or ``1,5-20:5``; a ragged set is cut short."""
     parts: list[str] = []
     length = before = at = 0

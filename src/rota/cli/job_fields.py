@@ -118,7 +118,8 @@ def where_or_why(job: Job) -> str:
     if state == "completed":
         return ""
     if state in FINISHED:
-        return str(job.get("cause") or "")
+        # "exit: exit code 3" says it twice.
+        return str(job.get("cause") or "").removeprefix("exit: ").removeprefix("signal: ")
     return str(job.get("reason") or "")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rota.cli import exits
-from rota.client.errors import ClientError, Unreachable
+from rota.client.errors import ClientError, Refused, Unreachable
 from rota.core.errors import Rejected, RotaError, Unavailable
 
 if TYPE_CHECKING:
@@ -170,6 +170,8 @@ def one_line(error: Exception) -> str:
         named = f"{error.filename}: " if error.filename else ""
         return f"{named}{error.strerror}"
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    if isinstance(error, Refused) and error.code == "unauthenticated":
+        text += "; set ROTA_TOKEN ('rota token create' on the server's machine makes one)"
     return " ".join(text.split()) or type(error).__name__
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, BinaryIO
+import time
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 
 from rota.cli import exits, session
+from rota.cli.bell import DONE, SIGNAL, Bell
 from rota.cli.follow import POLL_S, Follower, exit_code_of, patiently, wait_for
 from rota.cli.options import CommandLine, words_argument
 from rota.cli.submit import build, dry_run, output_options, shell_option
 from rota.cli.submit_options import submit_options
 from rota.cli.work import read_text
-from rota.client.errors import ClientError
+from rota.client.errors import ClientError, Refused
 from rota.client.http import new_key
 
 if TYPE_CHECKING:
@@ -34,34 +35,88 @@ pressed again (at once when this is no terminal). Use --stdin /dev/null inside a
 
 #: Two connections each; beyond that the output of so many at once is no use anyway.
 TASKS_FOLLOWED = 16
+#: Grace, KILL and the way back should be over in this time.
+CANCEL_PATIENCE_S = 90.0
 
 
-class Interrupts:
-    """What Ctrl-C means: a question first, then a cancel, then out of here."""
+class Attendance:
+    """Waits for a job's end and hears what its owner wants meanwhile.
 
-    def __init__(self, client: Client, job_id: int) -> None:
+    Ctrl-C asks first, cancels when pressed again, and leaves when pressed once more.
+    """
+
+    def __init__(self, client: Client, bell: Bell, job_id: int) -> None:
         self.client = client
+        self.bell = bell
         self.job_id = job_id
-        self.cancelled = False
+        self.cancelled_s = 0.0
+        self.error: ClientError | None = None
 
-    def __call__(self) -> None:
-        """Called on each Ctrl-C (and TERM). Raises ``KeyboardInterrupt`` when it is time to go."""
-        self.client.close()
-        if self.cancelled:
-            session.warn(f"not waiting any longer; job {self.job_id} is being cancelled")
-            raise KeyboardInterrupt
+    def until_end(self) -> None:
+        threading.Thread(target=self._wait, name="rota-wait", daemon=True).start()
+        while True:
+            heard = self.bell.listen(self._left_s())
+            if DONE in heard:
+                if self.error is not None:
+                    raise self.error
+                return
+            if SIGNAL in heard:
+                self._interrupted()
+
+    def _wait(self) -> None:
+        """In a thread of its own: the main thread must stay free to hear."""
+        client = session.connect()
+        client.has_answered = True
+        pending = True
+        try:
+            while pending:
+                answer = patiently(
+                    client, lambda: wait_for(client, [self.job_id], POLL_S), quiet=False
+                )
+                pending = bool(answer["pending"])
+        except ClientError as error:
+            self.error = error
+        finally:
+            client.close()
+            self.bell.ring(DONE)
+
+    def _interrupted(self) -> None:
+        if self.cancelled_s:
+            self._leave()
         if self._wants_cancel():
-            self.cancelled = True
+            self.cancelled_s = time.monotonic()
             session.warn(f"cancelling job {self.job_id}")
+            self._cancel()
+
+    def _cancel(self) -> None:
+        try:
             self.client.delete(f"/jobs/{self.job_id}")
+        except Refused as error:
+            # It ended by itself in the meantime: that is told in a moment.
+            if error.status != 409:
+                raise
 
     def _wants_cancel(self) -> bool:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return True
         try:
-            return click.confirm(f"\ncancel job {self.job_id}?", default=False, err=True)
+            with self.bell.silent():
+                return click.confirm(f"\ncancel job {self.job_id}?", default=False, err=True)
         except (click.Abort, KeyboardInterrupt):
             return True
+
+    def _left_s(self) -> float:
+        """How long to wait on. A cancelled job ends soon, unless its node is out of reach."""
+        if not self.cancelled_s:
+            return 3600.0
+        left_s = self.cancelled_s + CANCEL_PATIENCE_S - time.monotonic()
+        if left_s <= 0:
+            self._leave()
+        return left_s
+
+    def _leave(self) -> NoReturn:
+        session.warn(f"not waiting any longer; job {self.job_id} is being cancelled")
+        raise click.Abort
 
 
 def passed_stdin() -> str | None:
@@ -72,7 +127,7 @@ def passed_stdin() -> str | None:
     return text or None
 
 
-def follow_to_end(client: Client, job_id: int, tasks: int = 1) -> dict[str, Any]:
+def follow_to_end(client: Client, bell: Bell, job_id: int, tasks: int = 1) -> dict[str, Any]:
     """Stream the output of every task until the job has ended; the job as it is then."""
     if tasks > TASKS_FOLLOWED:
         session.warn(f"showing the output of the first {TASKS_FOLLOWED} of {tasks} tasks")
@@ -81,16 +136,12 @@ def follow_to_end(client: Client, job_id: int, tasks: int = 1) -> dict[str, Any]
         for task in range(min(tasks, TASKS_FOLLOWED))
         for stream, out in (("stdout", sys.stdout.buffer), ("stderr", sys.stderr.buffer))
     ]
-    interrupts = Interrupts(client, job_id)
-    pending = True
-    while pending:
-        try:
-            answer = patiently(client, lambda: wait_for(client, [job_id], POLL_S), quiet=False)
-            pending = bool(answer["pending"])
-        except KeyboardInterrupt:
-            interrupts()
+    Attendance(client, bell, job_id).until_end()
     for thread in threads:
-        thread.join()
+        while thread.is_alive():
+            thread.join(0.1)
+            if SIGNAL in bell.listen(0):
+                raise click.Abort
     job: dict[str, Any] = patiently(client, lambda: client.get(f"/jobs/{job_id}"))
     return job
 
@@ -127,10 +178,6 @@ def _last_words(job: dict[str, Any]) -> None:
         session.warn(f"job {job['id']}: {job['state']}{': ' if cause else ''}{cause}")
 
 
-def _stop_like_interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
-
-
 @click.command(
     cls=CommandLine,
     help=_HELP,
@@ -152,11 +199,12 @@ def run(ctx: click.Context, /, **params: object) -> int:
     if params["dry_run"]:
         dry_run(body)
         return exits.OK
-    job_id = client.post("/jobs", body, key=new_key())["id"]
-    if sys.stderr.isatty() and not params["quiet"]:
-        click.echo(f"job {job_id} submitted", err=True)
-    signal.signal(signal.SIGTERM, _stop_like_interrupt)
-    job = follow_to_end(client, job_id, body.get("tasks", 1))
+    with Bell() as bell:
+        job_id = client.post("/jobs", body, key=new_key())["id"]
+        bell.impatient = False
+        if sys.stderr.isatty() and not params["quiet"]:
+            click.echo(f"job {job_id} submitted", err=True)
+        job = follow_to_end(client, bell, job_id, body.get("tasks", 1))
     if not params["quiet"]:
         _last_words(job)
     return exit_code_of(job)

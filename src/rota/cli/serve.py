@@ -191,7 +191,7 @@ def _supervise(place: Place, plan: Plan, agent_settings: Config | None, tell: in
 def _trouble(pipe: int) -> str:
     with contextlib.suppress(BlockingIOError):
         return os.read(pipe, 8192).decode(errors="replace").strip()
-    return ""
+    return "it ended while it was starting; its log in the state folder says why"
 
 
 def _is_ready(place: Place, with_agent: bool) -> bool:
@@ -220,10 +220,11 @@ def run_controller(plan: Plan, detached: bool = False, trouble: int = -1) -> int
     try:
         run(plan)
     except RotaError as error:
-        _complain(str(error))
         if trouble >= 0:
             with contextlib.suppress(OSError):
                 os.write(trouble, str(error).encode())
+        if detached or trouble < 0:
+            _complain(str(error))
         return 2
     return 0
 

@@ -154,9 +154,10 @@ def why(job: str, as_json: bool) -> None:
 
 
 def why_lines(answer: dict[str, Any]) -> list[str]:
-    """The reason first, then the details, then what would help."""
-    reason = answer.get("reason") or ""
-    lines = [f"{answer['id']} is {answer['state']}" + (f": {reason}" if reason else "")]
-    lines += [f"  {line}" for line in answer.get("lines") or ()]
+    """The reason first, then what it does not say yet, then what would help."""
+    state, reason = answer["state"], str(answer.get("reason") or "")
+    told = reason.removeprefix(f"{state}: ") if reason != state else ""
+    lines = [f"{answer['id']} is {state}" + (f": {told}" if told else "")]
+    lines += [f"  {line}" for line in answer.get("lines") or () if line != reason]
     lines += [f"  try: {line}" for line in answer.get("help") or ()]
     return [render.clean(line) for line in lines]

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-#: A process that lived this long is started again without a pause.
-STEADY_S = 5.0
+#: A process that lived this long is started again without a pause; one that was killed from outside
+#: is not to blame, so of it less is asked.
+STEADY_S, STEADY_KILLED_S = 5.0, 0.2
 PAUSE_S_MIN, PAUSE_S_MAX = 0.1, 5.0
 #: So many deaths soon after the start are taken for bad luck.
 EARLY_DEATHS = 3
@@ -66,15 +67,16 @@ class Ward:
     def alive(self) -> bool:
         return self._fd >= 0
 
-    def reap(self) -> int:
-        """It has ended: how, as far as we may know (-1: it was not our child)."""
+    def reap(self) -> int | None:
+        """It has ended: with which code, if it was our child."""
         os.close(self._fd)
         self._fd = -1
-        code = -1
+        code = None
         if self._ours:
             code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         lived_s = time.monotonic() - self.started_s
-        self._early = 0 if lived_s >= STEADY_S else self._early + 1
+        steady_s = STEADY_KILLED_S if code == -signal.SIGKILL else STEADY_S
+        self._early = 0 if lived_s >= steady_s else self._early + 1
         return code
 
     @property
@@ -136,9 +138,7 @@ class Supervisor:
         until_s = time.monotonic() + patience_s
         while not self._stopping and not is_ready() and time.monotonic() < until_s:
             for ward in self._ended(0.01):
-                code = ward.reap()
-                self._say(f"the {ward.name} ended with code {code} while it was starting")
-                return code or 1
+                return ward.reap() or 1
         return 0
 
     def watch(self) -> None:
@@ -170,16 +170,16 @@ class Supervisor:
 
     def _ended(self, wait_s: float | None) -> list[Ward]:
         """The wards that have ended; returns early when a signal came."""
-        alive = [ward for ward in self._wards if ward.alive]
+        alive = {ward.fileno(): ward for ward in self._wards if ward.alive}
         ready, _, _ = select.select([self._bell, *alive], [], [], wait_s)
         if self._bell in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._bell, 512)
-        return [ward for ward in ready if isinstance(ward, Ward)]
+        return [alive[fd] for fd in ready if fd in alive]
 
 
-def _how(code: int) -> str:
-    if code == -1:
+def _how(code: int | None) -> str:
+    if code is None:
         return "not our child"
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 

@@ -7,9 +7,8 @@
     assert scene.state("second") == "running"
 
 Every step runs real ticks of the real controller, checks the invariants after each of them and
-commits to a store, so a scene can also be restarted (``scene.restart()``). The pretended agents
-keep to the contract of real ones: what ends while nobody listens is told later, what is no longer
-wanted is ended, and what should have been there is reported missing.
+commits to a store, so a scene can also be restarted (``scene.restart()``). Jobs are named by
+their ids or by the names that they were submitted under.
 """
 
 from __future__ import annotations
@@ -28,27 +27,22 @@ from rota.core.node import Device, NodeSpec
 from rota.core.resources import Request
 from rota.core.states import JobState
 from rota.core.tenant import Access, Actor
-from rota.rpc.messages import (
-    PROTOCOL,
-    Desired,
-    Hello,
-    Launch,
-    Observed,
-    Seen,
-    Sighting,
-    Wanted,
-    Welcome,
-)
+from rota.scheduling.explain import explain
 from rota.store.memory import MemoryStore
+from rota.testing.agents import PretendedAgents
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
+    from rota.core.events import AnyEvent
+    from rota.rpc.messages import Launch
 
 ALICE = Actor("alice", Access.USER)
+BOB = Actor("bob", Access.USER)
+VIEWER = Actor("vera", Access.VIEWER)
 OPERATOR = Actor("olga", Access.OPERATOR)
 
 
-class Scene:
+class Scene(PretendedAgents):
     """One node called ``box`` unless more are added; jobs start at once when their turn comes."""
 
     def __init__(
@@ -63,49 +57,28 @@ class Scene:
         nodes: int = 1,
         starts: bool = True,
     ) -> None:
-        """With ``starts=False`` agents only start what ``scene.start(job)`` names."""
-        self.now_s = 1000.0
-        self.starts = starts
+        super().__init__(starts=starts)
         self.store = MemoryStore()
         self.names: dict[str, int] = {}
-        self.log: list[Any] = []
+        self.log: list[AnyEvent] = []
         self._uids = itertools.count(1)
-        self._numbers: dict[int, int] = {}
-        self._session: dict[int, int] = {}
-        self._link_of: dict[str, int] = {}
-        self._links = itertools.count(1)
-        self._specs: dict[str, NodeSpec] = {}
-        self._identity: dict[str, tuple[str, str]] = {}
-        #: Nodes whose agents are connected.
-        self.online: set[str] = set()
-        #: What the agents were told to start, and where what they did start lives.
-        self.launches: dict[str, Launch] = {}
-        self.alive: dict[str, str] = {}
-        self.stopping: set[str] = set()
-        self._untold: dict[str, tuple[str, Seen]] = {}
         self.controller = self._boot()
+        devices = tuple(
+            Device(
+                index=i,
+                uuid=f"fake-{i}",
+                model=gpu_model,
+                memory_mib=gpu_memory_mib,
+                numa=i * 2 // max(gpus, 1),
+                fake=True,
+            )
+            for i in range(gpus)
+        )
         for number in range(nodes):
             name = "box" if nodes == 1 else f"box{number + 1}"
-            devices = tuple(
-                Device(
-                    index=i,
-                    uuid=f"fake-{i}",
-                    model=gpu_model,
-                    memory_mib=gpu_memory_mib,
-                    numa=i * 2 // max(gpus, 1),
-                    fake=True,
-                )
-                for i in range(gpus)
-            )
+            pins = tuple(range(cpus))
             self.add_node(
-                NodeSpec(
-                    name,
-                    cpus * 1000,
-                    memory_mib,
-                    disk_mib,
-                    cpus=tuple(range(cpus)),
-                    devices=devices,
-                )
+                NodeSpec(name, cpus * 1000, memory_mib, disk_mib, cpus=pins, devices=devices)
             )
 
     def _boot(self) -> Controller:
@@ -121,27 +94,6 @@ class Scene:
     @property
     def cluster(self) -> Cluster:
         return self.controller.cluster
-
-    def add_node(self, spec: NodeSpec) -> None:
-        self._specs[spec.name] = spec
-        self.connect(spec.name)
-
-    def connect(self, node: str, *, incarnation: str = "", boot_id: str = "") -> Tick:
-        """The node's agent dials in, as the one that it was unless told otherwise."""
-        old_incarnation, old_boot = self._identity.get(node, ("i1", "b1"))
-        identity = (incarnation or old_incarnation, boot_id or old_boot)
-        if identity[1] != old_boot:
-            self.alive = {uid: where for uid, where in self.alive.items() if where != node}
-        self._identity[node] = identity
-        link = next(self._links)
-        self._link_of[node] = link
-        self._numbers[link] = 0
-        self.online.add(node)
-        return self.tick(FromLink(link, Hello(PROTOCOL, self._specs[node], *identity, "0")))
-
-    def disconnect(self, node: str) -> None:
-        self.online.discard(node)
-        self.tick(FromLink(self._link_of[node], None))
 
     def crash(self) -> None:
         """The controller dies; agents and what they run go on."""
@@ -160,70 +112,10 @@ class Scene:
         if tick.batch.events:
             self.store.commit(tick.batch)
         self.log.extend(record.event for record in tick.batch.events)
-        for link, message in tick.to_agents:
-            if isinstance(message, Welcome):
-                self._session[link] = message.session
-            elif isinstance(message, Desired):
-                self._obey(link, message)
-        for node, link in self._link_of.items():
-            if link in tick.hang_up:
-                self.online.discard(node)
+        self.heed(tick)
         if tick.again:
             self.tick()
         return tick
-
-    def _obey(self, link: int, message: Desired) -> None:
-        """A pretended agent brings what lives on its node in step with what should."""
-        node = next((name for name, number in self._link_of.items() if number == link), "")
-        if node not in self.online:
-            return
-        wanted = {order.uid for order in message.attempts}
-        gone = set(message.gone)
-        if message.full:
-            gone |= {uid for uid, where in self.alive.items() if where == node} - wanted
-            gone |= {uid for uid, (where, _) in self._untold.items() if where == node} - wanted
-        for uid in gone:
-            self.alive.pop(uid, None)
-            self.stopping.discard(uid)
-            self._untold.pop(uid, None)
-        seen = [self._follow(node, order, message.full) for order in message.attempts]
-        told = [sighting for sighting in seen if sighting is not None]
-        if told or message.full:
-            self.report(*told, node=node)
-
-    def _follow(self, node: str, order: Wanted, full: bool) -> Seen | None:
-        """Carry out one order; what there is to say about it."""
-        if order.launch is not None:
-            self.launches[order.uid] = order.launch
-        if order.uid in self._untold:
-            return self._untold.pop(order.uid)[1]
-        running = Seen(order.uid, Sighting.RUNNING, pid=1, started_s=self.now_s)
-        if order.uid in self.alive:
-            if order.stop is not None:
-                self.stopping.add(order.uid)
-            return running if full else None
-        if order.stop is not None:
-            return Seen(order.uid, Sighting.ENDED, ended_s=self.now_s)
-        if order.started:
-            return Seen(order.uid, Sighting.MISSING)
-        if not self.starts:
-            return None
-        self.alive[order.uid] = node
-        return running
-
-    def start(self, job: int | str) -> None:
-        """The agents start whatever of the job was placed."""
-        for attempt in self.job(job).live_attempts:
-            node = attempt.allocation.node
-            if attempt.uid not in self.alive and node in self.online:
-                self.alive[attempt.uid] = node
-                seen = Seen(attempt.uid, Sighting.RUNNING, pid=1, started_s=self.now_s)
-                self.report(seen, node=node)
-
-    def report(self, *seen: Seen, node: str) -> Tick:
-        link = self._link_of[node]
-        self._numbers[link] += 1
-        return self.tick(FromLink(link, Observed(self._session[link], self._numbers[link], seen)))
 
     def ask(self, command: cmd.Command) -> Any:  # noqa: ANN401 - each command has its own answer
         """The answer, or the refusal raised."""
@@ -255,21 +147,13 @@ class Scene:
     ) -> cmd.Submission:
         """``after={"parent": "after-ok"}`` names parents by their names; an ``after-ok element``
         ties equal indices of two arrays. Other wishes are resources or fields of the spec."""
-        parents = tuple(
-            Dependency(
-                DependencyKind(kind.removesuffix(" element")),
-                self.names.get(parent, 0) or int(parent),
-                element=kind.endswith(" element"),
-            )
-            for parent, kind in (after or {}).items()
-        )
         runs, cap = parse_indices(array) if array else ((), 0)
         role = Role(count=wishes.pop("tasks", 1), request=_request(wishes))
-        spec: dict[str, Any] = {"user": "alice", "dependencies": parents, "roles": (role,)}
+        spec: dict[str, Any] = {"user": "alice", "roles": (role,)}
         if "script" not in wishes:
             spec["command"] = ("true",)
         return cmd.Submission(
-            spec=JobSpec(name=name, **(spec | wishes)),
+            spec=JobSpec(name=name, dependencies=self._parents(after or {}), **(spec | wishes)),
             held=hold,
             runs=runs,
             cap=cap,
@@ -277,6 +161,60 @@ class Scene:
             group_cap=group_cap,
             blobs=blobs or {},
         )
+
+    def _parents(self, after: dict[str, str]) -> tuple[Dependency, ...]:
+        return tuple(
+            Dependency(
+                DependencyKind(kind.removesuffix(" element")),
+                self.names.get(parent, 0) or int(parent),
+                element=kind.endswith(" element"),
+            )
+            for parent, kind in after.items()
+        )
+
+    def cancel(self, *jobs: int | str, actor: Actor = ALICE) -> cmd.Changed:
+        return self._select(cmd.Cancel, jobs, actor)
+
+    def hold(self, *jobs: int | str, actor: Actor = ALICE) -> cmd.Changed:
+        return self._select(cmd.Hold, jobs, actor)
+
+    def release(self, *jobs: int | str, actor: Actor = ALICE) -> cmd.Changed:
+        return self._select(cmd.Release, jobs, actor)
+
+    def requeue(self, *jobs: int | str, hold: bool = False, actor: Actor = ALICE) -> cmd.Changed:
+        return self._select(cmd.Requeue, jobs, actor, hold=hold)
+
+    def _select(
+        self, kind: type[cmd.Select], jobs: tuple[int | str, ...], actor: Actor, **more: Any
+    ) -> cmd.Changed:
+        ids = tuple(self._id(job) for job in jobs)
+        answer: cmd.Changed = self.ask(kind(actor=actor, ids=ids, **more))
+        return answer
+
+    def update(
+        self,
+        job: int | str,
+        *,
+        after: dict[str, str] | None = None,
+        cap: int | None = None,
+        actor: Actor = ALICE,
+        **changes: Any,
+    ) -> None:
+        """Change fields of the spec, the parents (``after``) or the cap of an array."""
+        parents = None if after is None else self._parents(after)
+        self.ask(
+            cmd.Update(
+                actor=actor,
+                job=self._id(job),
+                changes=changes,
+                dependencies=parents,
+                array_cap=cap,
+            )
+        )
+
+    def start(self, job: int | str) -> None:
+        """The agents start whatever of the job was placed."""
+        self.start_placed(self.job(job).live_attempts)
 
     def finish(
         self,
@@ -291,23 +229,8 @@ class Scene:
         record = self.cluster.jobs[self._id(job)]
         members = record.tasks if task is None else [record.tasks[task]]
         for attempt in [member.attempts[-1] for member in members if member.attempts]:
-            if attempt.uid not in self.alive:
-                continue
-            node = self.alive.pop(attempt.uid)
-            self.stopping.discard(attempt.uid)
-            seen = Seen(
-                attempt.uid,
-                Sighting.ENDED,
-                started_s=self.now_s,
-                ended_s=self.now_s,
-                exit_code=None if signal else code,
-                signal=signal,
-                **more,
-            )
-            if node in self.online:
-                self.report(seen, node=node)
-            else:
-                self._untold[attempt.uid] = (node, seen)
+            if attempt.uid in self.alive:
+                self.end(attempt.uid, code, signal, **more)
 
     def pass_time(self, seconds: float) -> None:
         self.now_s += seconds
@@ -316,6 +239,9 @@ class Scene:
     def state(self, job: int | str) -> str:
         state = self.cluster.state_of(self._id(job))
         return str(state) if state is not None else "unknown"
+
+    def states(self, *jobs: int | str) -> list[str]:
+        return [self.state(job) for job in jobs]
 
     def is_running(self, job: int | str) -> bool:
         return self.state(job) == JobState.RUNNING
@@ -327,10 +253,18 @@ class Scene:
         assert found is not None, f"no job {job}"
         return found
 
+    def launch(self, job: int | str, task: int = 0) -> Launch:
+        """What the agent was told about the latest attempt of a task."""
+        return self.launches[self.job(job).tasks[task].attempts[-1].uid]
+
     def cause(self, job: int | str) -> str:
         outcome = self.job(job).outcome
         assert outcome is not None
         return f"{outcome.cause}: {outcome.detail}"
+
+    def why(self, job: int | str) -> str:
+        """The one-line reason why a job waits."""
+        return explain(self.cluster, self._id(job), self.now_s).reason
 
     def _id(self, job: int | str) -> int:
         return self.names[job] if isinstance(job, str) else job

@@ -1,0 +1,95 @@
+"""Examples for the documentation: bodies by their type, answers by their route."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.api import requests as body
+
+_JOB = {
+    "name": "train",
+    "command": ["python", "train.py", "--lr", "0.001"],
+    "workdir": "/home/ada/project",
+    "resources": {"cpus": 4, "memory_mb": 16384, "gpus": 1},
+    "time_limit_s": 7200,
+    "labels": {"model": "small"},
+}
+
+#: Type of the body -> an example of it.
+BODIES: dict[type, Any] = {
+    body.JobRequest: _JOB,
+    body.BatchRequest: {"jobs": [_JOB, {"command": "echo done", "array": "0-99%4"}]},
+    body.JobPatch: {"priority": "high", "time_limit_s": 14400},
+    body.SelectRequest: {"ids": [12, "15_3"]},
+    body.QueueRequest: {"priority": 60, "max_running": 20, "state": "active"},
+    body.GroupRequest: {"max_concurrent": 4},
+    body.ProjectRequest: {"parent": "research", "shares": 2},
+    body.DrainRequest: {"note": "new memory on Tuesday"},
+    body.TokenRequest: {"user": "ada", "access": "user", "note": "laptop", "expires_s": 2592000},
+    body.TriggerRequest: {},
+}
+#: Bodies that may be left out.
+OPTIONAL = frozenset({body.DrainRequest, body.TriggerRequest})
+
+#: Answers with 200 instead of 201 when an Idempotency-Key repeats.
+REPEATS = frozenset({("post", "/api/v1/jobs"), ("post", "/api/v1/jobs:batch")})
+
+_UID = "8188d2dbb4160476cb7066fe9d8005c4"
+
+#: (method, path below /api/v1) -> an example of the answer.
+ANSWERS: dict[tuple[str, str], Any] = {
+    ("post", "/jobs"): {"id": 12, "uid": _UID, "state": "queued"},
+    ("post", "/jobs:batch"): {"ids": [12, 13]},
+    ("delete", "/jobs/{job_id}"): {"id": 12, "state": "running"},
+    ("post", "/jobs:cancel"): {"changed": [12], "refused": []},
+    ("post", "/jobs:hold"): {
+        "changed": [],
+        "refused": [{"id": 12, "reason": "job 12 is running; only a waiting job can be held"}],
+    },
+    ("get", "/jobs/wait"): {
+        "done": [{"id": 12, "state": "completed", "exit_code": 0}],
+        "pending": [13],
+    },
+    ("get", "/jobs/{job_id}/why"): {
+        "id": 12,
+        "state": "queued",
+        "reason": "not enough free cpus",
+        "lines": ["node a: needs 4 CPUs, 1 of 8 free"],
+        "help": ["ask for fewer cpus"],
+    },
+    ("get", "/status"): {
+        "controller": {
+            "pid": 4711,
+            "url": "http://127.0.0.1:8082",
+            "version": "0.1.0",
+            "uptime_s": 3600.0,
+        },
+        "agent": {"pid": 4712, "node": "box"},
+        "jobs": {"queued": 3, "running": 1, "completed": 96},
+        "database": "/home/ada/.local/state/rota/rota.db",
+        "nodes": 1,
+        "user": "ada",
+        "access": "admin",
+    },
+    ("get", "/queue"): {
+        "states": {"queued": 3, "running": 1},
+        "queued": 3,
+        "running": 1,
+        "bands": {"high": 0, "normal": 3, "low": 0},
+    },
+    ("get", "/jobs/scheduler/info"): {
+        "policy": "fifo",
+        "quota_provider": "local",
+        "active_queues": 1,
+        "pending_jobs": 3,
+        "running_jobs": 1,
+    },
+    ("post", "/jobs/scheduler/trigger"): {"scheduled_count": 1, "remaining_pending": 2},
+    ("post", "/tokens"): {
+        "id": "9f2c01ab",
+        "token": "rota_9f2c01ab_...",
+        "user": "ada",
+        "access": "user",
+        "expires_at": None,
+    },
+}

@@ -1,0 +1,108 @@
+"""Control groups on a temporary folder that stands in for a delegated one."""
+
+from pathlib import Path
+
+import pytest
+
+from rota.agent.cgroups import Cgroups, CgroupsUnusable, size_text
+from tests.agent.support import keeper
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    return tmp_path
+
+
+def test_the_controllers_are_handed_down(root: Path):
+    Cgroups(root)
+
+    assert (root / "cgroup.subtree_control").read_text() == "+cpu +memory"
+
+
+def test_a_group_carries_its_limits(root: Path):
+    group = Path(Cgroups(root).make("u1", memory_mib=512, cpu_milli=1500))
+
+    assert group == root / "attempt-u1"
+    assert (group / "memory.max").read_text() == str(512 << 20)
+    assert (group / "memory.oom.group").read_text() == "1"
+    assert (group / "cpu.max").read_text() == "150000 100000"
+
+
+def test_without_limits_none_are_written(root: Path):
+    group = Path(Cgroups(root).make("u1"))
+
+    assert list(group.iterdir()) == []
+
+
+def test_a_kill_by_the_kernel_is_told_in_words(root: Path):
+    groups = Cgroups(root)
+    group = Path(groups.make("u1", memory_mib=4096))
+
+    (group / "memory.events").write_text("low 0\nhigh 0\nmax 12\noom 1\noom_kill 0\n")
+    before = groups.out_of_memory("u1")
+    (group / "memory.events").write_text("low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\n")
+    after = groups.out_of_memory("u1")
+
+    assert before == ""
+    assert after == "out of memory: used all of 4G"
+    assert groups.out_of_memory("unknown") == ""
+
+
+def test_the_peak_is_rounded_up(root: Path):
+    groups = Cgroups(root)
+    group = Path(groups.make("u1"))
+    (group / "memory.peak").write_text(str((7 << 20) + 1))
+
+    assert groups.peak_mib("u1") == 8
+    assert groups.peak_mib("unknown") == 0
+
+
+def test_an_empty_group_is_removed_and_a_missing_one_is_no_trouble(root: Path):
+    groups = Cgroups(root)
+    groups.make("u1")
+
+    groups.remove("u1")
+    groups.remove("u1")
+
+    assert not (root / "attempt-u1").exists()
+
+
+def test_a_folder_that_is_no_cgroup_is_refused(tmp_path: Path):
+    with pytest.raises(CgroupsUnusable, match="No such file"):
+        Cgroups(tmp_path / "nowhere")
+
+
+def test_a_root_without_the_memory_controller_is_refused(tmp_path: Path):
+    (tmp_path / "cgroup.controllers").write_text("hugetlb\n")
+
+    with pytest.raises(CgroupsUnusable, match="no memory controller"):
+        Cgroups(tmp_path)
+
+
+def test_a_job_joins_its_group_before_it_runs_and_the_group_is_killed_after_it(root: Path):
+    with keeper() as own:
+        group = root / "group"
+        group.mkdir()
+        (group / "cgroup.procs").write_text("")
+
+        own.shell("member", "echo hello", cgroup=str(group))
+
+        assert own.ended("member")["code"] == 0
+        assert own.text("member") == "hello\n"
+        assert (group / "cgroup.procs").read_text() == "0"
+        assert (group / "cgroup.kill").read_text() == "1"
+
+
+def test_a_group_that_cannot_be_joined_is_named(root: Path):
+    with keeper() as own:
+        own.spawn("outsider", "true", cgroup=str(root / "none"))
+
+        assert own.ended("outsider")["error"] == (f"cgroup {root}/none: no such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("mib", "text"), [(512, "512M"), (1023.6, "1024M"), (4096, "4G"), (5222, "5.1G")]
+)
+def test_sizes_read_well(mib: float, text: str):
+    assert size_text(mib) == text

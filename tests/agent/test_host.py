@@ -1,0 +1,238 @@
+"""The live agent as a process, between a real keeper and a real WebSocket."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from pathlib import Path
+
+import pytest
+
+from rota.core.node import ForeignUse
+from rota.core.states import Cause
+from rota.rpc.messages import PROTOCOL
+from tests.agent.controllers import Scene, order, scene, shell
+from tests.agent.support import is_running, wait_until
+
+
+def story(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run an asynchronous test in a scene of its own."""
+
+    @wraps(test)
+    def run(**fixtures: object) -> None:
+        async def tell() -> None:
+            async with scene() as here:
+                await test(here, **fixtures)
+
+        asyncio.run(tell())
+
+    # pytest must not take the scene for a fixture.
+    run.__signature__ = _without_scene(test)  # type: ignore[attr-defined]
+    return run
+
+
+def _without_scene(test: Callable[..., object]) -> object:
+    import inspect
+
+    signature = inspect.signature(test)
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+@story
+async def test_a_job_runs_and_its_output_can_be_read(here: Scene):
+    await here.start_agent("--name", "n1", "--label", "zone=a")
+
+    await here.controller.want(shell("u1", "echo one; echo two; echo oops >&2; exit 3"))
+
+    ended = await here.controller.ended("u1")
+    assert (ended.exit_code, ended.cause, ended.signal) == (3, None, 0)
+    assert (await here.controller.log("u1")).body == b"one\ntwo\n"
+    assert (await here.controller.log("u1", lines=1)).body == b"two\n"
+    assert (await here.controller.log("u1", "stderr")).body == b"oops\n"
+    hello = here.controller.hellos[0]
+    assert (hello.protocol, hello.node.name, hello.node.labels) == (PROTOCOL, "n1", {"zone": "a"})
+
+
+@story
+async def test_scripts_get_their_arguments_and_input(here: Scene):
+    await here.start_agent()
+
+    await here.controller.want(
+        order("bash", "a b", "c", script=b'#!/bin/bash\necho "$1-$2-$#"; cat', stdin=b"typed"),
+        order("plain", "x", script=b'echo "plain $1"'),
+    )
+
+    await here.controller.ended("bash")
+    await here.controller.ended("plain")
+    assert (await here.controller.log("bash")).body == b"a b-c-2\ntyped"
+    assert (await here.controller.log("plain")).body == b"plain x\n"
+    await here.controller.let_go("bash", "plain")
+    wait_until(lambda: not list((here.state / "agent" / "scripts").iterdir()))
+
+
+@story
+async def test_a_chosen_output_path_is_written_and_read(here: Scene, tmp_path: Path):
+    await here.start_agent()
+
+    await here.controller.want(
+        order("u1", "echo", "hi", stdout="out.txt", workdir=str(tmp_path))
+    )  # fmt: skip
+
+    await here.controller.ended("u1")
+    part = await here.controller.log("u1", path=str(tmp_path / "out.txt"), user="root")
+    assert part.body == b"hi\n"
+
+
+@story
+async def test_jobs_and_exit_codes_survive_the_death_of_the_agent(here: Scene, tmp_path: Path):
+    await here.start_agent()
+    await here.controller.want(
+        shell("u1", f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; exit 6")
+    )
+    pid = (await here.controller.running("u1")).pid
+
+    await here.kill_agent()
+    (tmp_path / "go").touch()
+    wait_until(lambda: not is_running(pid))
+    await here.start_agent()
+
+    assert (await here.controller.ended("u1")).exit_code == 6
+    first, second = here.controller.hellos
+    assert first.incarnation == second.incarnation
+
+
+@story
+async def test_a_killed_keeper_is_replaced_and_its_jobs_adopted(here: Scene):
+    await here.start_agent()
+    await here.controller.want(order("u1", "sleep", "60"))
+    pid = (await here.controller.running("u1")).pid
+    before = here.keeper_pid
+
+    os.kill(before, signal.SIGKILL)
+    await here.controller.want(order("u2", "true"))
+
+    assert (await here.controller.ended("u2")).exit_code == 0
+    assert here.keeper_pid != before
+    assert is_running(pid)
+    await here.controller.stop("u1", Cause.CANCELLED)
+    ended = await here.controller.ended("u1")
+    assert ended.cause is Cause.NODE_LOST
+    assert not is_running(pid)
+
+
+@story
+async def test_an_agent_told_to_leave_leaves_its_jobs_alone(here: Scene):
+    await here.start_agent()
+    await here.controller.want(order("u1", "sleep", "60"))
+    pid = (await here.controller.running("u1")).pid
+
+    code = await here.kill_agent(signal.SIGTERM)
+
+    assert code == 0
+    assert is_running(pid)
+    assert is_running(here.keeper_pid)
+    assert not (here.state / "agent" / "agent.json").exists()
+
+
+@story
+async def test_a_second_agent_is_refused_in_one_line(here: Scene):
+    await here.start_agent()
+    assert here.agent is not None
+
+    second = await here.run_agent()
+    _, message = await second.communicate()
+
+    assert second.returncode == 1
+    expected = f"another agent (pid {here.agent.pid}) already runs on {here.state}/agent"
+    assert message.decode() == f"rota agent: {expected}\n"
+
+
+@story
+async def test_a_cut_connection_is_dialled_again(here: Scene):
+    await here.start_agent()
+    await here.controller.want(order("u1", "sleep", "60"))
+    await here.controller.running("u1")
+    here.controller.sightings.clear()
+
+    await here.controller.hang_up()
+
+    await here.controller.running("u1")
+    assert here.controller.session == 2
+
+
+@story
+async def test_a_job_above_its_memory_is_killed_and_told_why(here: Scene):
+    await here.start_agent()
+    hungry = "x = bytearray(120 << 20); x[::4096] = b'x' * len(x[::4096]); input()"
+
+    await here.controller.want(
+        shell("u1", f'python3 -c "{hungry}" < /dev/zero & wait', memory_mib=64),
+        shell("u2", "sleep 60", memory_mib=64),
+    )
+
+    ended = await here.controller.ended("u1")
+    assert ended.cause is Cause.OUT_OF_MEMORY
+    assert ended.detail.startswith("out of memory: used 1")
+    assert ended.detail.endswith("M of 64M")
+    assert "u2" in here.controller.sightings
+    assert is_running((await here.controller.running("u2")).pid)
+
+
+@story
+async def test_a_job_that_ignores_the_request_is_killed_after_its_grace(here: Scene):
+    await here.start_agent()
+    await here.controller.want(
+        shell("u1", "trap '' TERM; echo ready; while :; do sleep 0.05; done", grace_s=0.2)
+    )
+    await here.controller.running("u1")
+    log = here.state / "agent" / "logs" / "u1.out"
+    wait_until(lambda: log.exists() and log.read_text())
+
+    await here.controller.stop("u1", Cause.CANCELLED)
+
+    assert (await here.controller.ended("u1")).signal == signal.SIGKILL
+
+
+@story
+async def test_use_of_devices_by_others_is_told(here: Scene, tmp_path: Path):
+    file = tmp_path / "gpus.json"
+    use = {"pid": 1, "user": "eve", "memory_mib": 100}
+    file.write_text(json.dumps([{"model": "A100"}, {"model": "A100", "foreign": [use]}]))
+
+    await here.start_agent("--gpus-file", str(file))
+
+    await here.controller.until(lambda: here.controller.foreign and here.controller.foreign.foreign)
+    assert here.controller.foreign is not None
+    assert here.controller.foreign.foreign == (ForeignUse(1, 1, "eve", 100),)
+    assert [device.model for device in here.controller.hellos[0].node.devices] == ["A100", "A100"]
+
+
+@story
+async def test_a_uid_that_is_no_file_name_fails_to_start(here: Scene):
+    await here.start_agent()
+
+    await here.controller.want(order("../u1", "true"))
+
+    ended = await here.controller.ended("../u1")
+    assert ended.cause is Cause.START_FAILED
+    assert "letters, digits" in ended.detail
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--gpus-file", "/no/file"], "rota agent: /no/file: No such file or directory\n"),
+        (["--cgroup-root", "/no/cgroup"],
+         "rota agent: cgroup root /no/cgroup: No such file or directory\n"),
+    ],
+)  # fmt: skip
+@story
+async def test_what_cannot_be_used_is_told_in_one_line(
+    here: Scene, options: list[str], complaint: str
+):
+    agent = await here.run_agent(*options)
+    _, message = await agent.communicate()
+
+    assert (agent.returncode, message.decode()) == (1, complaint)

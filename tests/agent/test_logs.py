@@ -1,0 +1,126 @@
+"""Reading logs: parts, tails, and files that users may have turned into something else."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rota.agent.logs import PART_BYTES_MAX, read_log
+from rota.rpc.messages import LogPart, ReadLog
+
+TEXT = b"one\ntwo\nthree\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "u1.out").write_bytes(TEXT)
+    return tmp_path
+
+
+def ask(folder: Path, offset: int = 0, limit: int = 1000, **fields: object) -> LogPart:
+    request = {"request": 9, "uid": "u1", "stream": "stdout"} | fields
+    return read_log(folder, ReadLog(offset=offset, limit=limit, **request))
+
+
+def test_a_part_is_read_from_its_offset_up_to_its_limit(folder: Path):
+    part = ask(folder, offset=4, limit=3)
+
+    assert part == LogPart(9, 4, b"two", len(TEXT))
+
+
+def test_a_negative_offset_counts_from_the_end(folder: Path):
+    assert ask(folder, offset=-6).body == b"three\n"
+    assert ask(folder, offset=-600).body == TEXT
+
+
+def test_an_offset_at_or_behind_the_end_gives_nothing_and_the_size(folder: Path):
+    assert ask(folder, offset=len(TEXT)) == LogPart(9, len(TEXT), b"", len(TEXT))
+    assert ask(folder, offset=99) == LogPart(9, 99, b"", len(TEXT))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "expected"),
+    [
+        (TEXT, 1, b"three\n"),
+        (TEXT, 2, b"two\nthree\n"),
+        (TEXT, 3, TEXT),
+        (TEXT, 50, TEXT),
+        (b"a\nb", 1, b"b"),
+        (b"a\n\n\n", 2, b"\n\n"),
+        (b"no end", 1, b"no end"),
+        (b"", 5, b""),
+        (b"x" * 200_000 + b"\nlast\n", 1, b"last\n"),
+        (b"first\n" + b"y" * 150_000 + b"\nlast\n", 2, b"y" * 150_000 + b"\nlast\n"),
+    ],
+)
+def test_the_last_lines_are_found(folder: Path, text: bytes, lines: int, expected: bytes):
+    (folder / "logs" / "u1.out").write_bytes(text)
+
+    part = ask(folder, limit=PART_BYTES_MAX, lines=lines)
+
+    assert part.body == expected
+    assert part.offset == len(text) - len(expected)
+
+
+def test_a_log_that_does_not_exist_yet_is_empty(folder: Path):
+    assert ask(folder, uid="u2") == LogPart(9, 0, b"", 0)
+    assert ask(folder, stream="stderr") == LogPart(9, 0, b"", 0)
+
+
+def test_a_chosen_path_is_read_and_missed_by_name(folder: Path):
+    (folder / "mine.txt").write_bytes(b"mine")
+
+    assert ask(folder, path=str(folder / "mine.txt"), user="root").body == b"mine"
+    missing = ask(folder, path=str(folder / "gone.txt"), user="root")
+    assert missing.error == f"{folder}/gone.txt: no such file"
+
+
+def test_no_answer_is_larger_than_the_limit_of_a_part(folder: Path):
+    (folder / "logs" / "u1.out").write_bytes(b"z" * (PART_BYTES_MAX + 10))
+
+    assert len(ask(folder, limit=10 * PART_BYTES_MAX).body) == PART_BYTES_MAX
+
+
+def test_an_unknown_stream_is_refused(folder: Path):
+    assert ask(folder, stream="stdwar").error == "stream 'stdwar': stdout or stderr"
+
+
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_does_not_hold_us(folder: Path):
+    os.mkfifo(folder / "pipe")
+
+    assert ask(folder, path=str(folder / "pipe"), user="root").error.endswith("not a regular file")
+
+
+@pytest.mark.root
+class TestRightsOfTheUser:
+    """A root agent reads a path that a user chose as that user would."""
+
+    def test_a_link_to_a_file_of_root_is_refused(self, open_folder: Path):
+        secret = open_folder / "secret"
+        secret.write_text("password")
+        secret.chmod(0o600)
+        (open_folder / "output").symlink_to(secret)
+
+        part = ask(open_folder, path=str(open_folder / "output"), user="nobody")
+
+        assert part.body == b""
+        assert part.error == f"{open_folder}/output: permission denied"
+        assert (os.geteuid(), os.getegid()) == (0, 0)
+
+    def test_a_file_of_the_user_is_read(self, open_folder: Path):
+        (open_folder / "output").write_text("fine")
+
+        assert ask(open_folder, path=str(open_folder / "output"), user="nobody").body == b"fine"
+
+    def test_a_path_without_a_user_is_refused(self, open_folder: Path):
+        (open_folder / "output").write_text("fine")
+
+        part = ask(open_folder, path=str(open_folder / "output"))
+
+        assert "whose file" in part.error
+
+    def test_an_unknown_user_is_named(self, open_folder: Path):
+        part = ask(open_folder, path=str(open_folder / "output"), user="no-such-user")
+
+        assert part.error.endswith("user no-such-user: no such user on this node")

@@ -1,0 +1,1 @@
+"""The API, against a real server on real sockets."""

@@ -1,0 +1,174 @@
+"""Whatever is sent, the answer is a problem document that names what to change."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.running import Caller, Running
+
+GOOD: dict[str, Any] = {"command": "true"}
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "hint"),
+    [
+        ({}, "command", "required"),
+        ({"command": ""}, "command", "required"),
+        ({"command": "  "}, "command", "empty"),
+        ({"command": [""]}, "command[0]", "name of a program"),
+        ({"command": ["a", "b\0c"]}, "command[1]", "NUL"),
+        ({"command": "a\0b"}, "command", "NUL"),
+        ({"command": [1]}, "command[0]", "text"),
+        ({"command": {"a": 1}}, "command", "text or a list"),
+        ({"command": ["x" * 131_072]}, "command[0]", "submit a script"),
+        ({"command": "x" * 2_097_153}, "command", "at most 2097152"),
+        ({"command": "true", "script": "#!/bin/sh"}, "script", "not both"),
+        ({"command": "true", "script_args": ["a"]}, "script_args", "script only"),
+        ({"script": "x" * 8_388_609}, "script", "at most 8388608"),
+        (GOOD | {"nam": "x"}, "nam", "did you mean name"),
+        (GOOD | {"resources": {"cpu": 1}}, "resources.cpu", "did you mean cpus"),
+        (GOOD | {"resources": None}, "resources", "an object"),
+        (GOOD | {"resources": {"cpus": 0}}, "resources.cpus", ">= 0.001"),
+        (GOOD | {"resources": {"cpus": "many"}}, "resources.cpus", "a number"),
+        (GOOD | {"resources": {"memory_mb": -1}}, "resources.memory_mb", ">= 0"),
+        (GOOD | {"resources": {"gpus": 1.5}}, "resources.gpus", "whole number"),
+        (GOOD | {"resources": {"device": "npu"}}, "resources.device", "gpu, tpu"),
+        (GOOD | {"resources": {"shared": True}}, "resources.gpu_memory_mb", "how much memory"),
+        (GOOD | {"name": "x" * 201}, "name", "1 to 200 printable"),
+        (GOOD | {"name": "a\nb"}, "name", "printable"),
+        (GOOD | {"priority": 101}, "priority", "<= 100"),
+        (GOOD | {"priority": "urgent"}, "priority", "low (25), normal (50), high (75)"),
+        (GOOD | {"queue": "nowhere"}, "queue", "known queues: default"),
+        (GOOD | {"tasks": 0}, "tasks", ">= 1"),
+        (GOOD | {"tasks": 2, "min_tasks": 3}, "min_tasks", "at most tasks"),
+        (GOOD | {"nodes": 2}, "nodes", "not supported"),
+        (GOOD | {"workdir": "here"}, "workdir", "absolute path"),
+        (GOOD | {"env": {"A=B": "1"}}, "env", "without ="),
+        (GOOD | {"env": {"A": "1\0"}}, "env.A", "NUL"),
+        (GOOD | {"env": {"A": 1}}, "env", "text"),
+        (GOOD | {"env": {str(n): "x" * 100_000 for n in range(25)}}, "env", "at most 2097152"),
+        (GOOD | {"variables": {"": "1"}}, "variables", "a name"),
+        (GOOD | {"umask": 512}, "umask", "<= 511"),
+        (GOOD | {"ulimits": {"nofiles": 1}}, "ulimits", "known limits"),
+        (GOOD | {"time_limit_s": -1}, "time_limit_s", ">= 0"),
+        (GOOD | {"begin_at": "soon"}, "begin_at", "seconds since 1970"),
+        (GOOD | {"array": "5-1"}, "array", "must rise"),
+        (GOOD | {"array": "0-99999999"}, "array", "at most"),
+        (GOOD | {"array": "0-1", "parameters": {"names": ["a"], "rows": [["1"]]}}, "array", "both"),
+        (
+            GOOD | {"parameters": {"names": ["a"], "rows": [["1", "2"]]}},
+            "parameters.rows[0]",
+            "expected 1 values",
+        ),
+        (
+            GOOD | {"parameters": {"names": ["a", "a"], "rows": [["1", "2"]]}},
+            "parameters.names",
+            "only once",
+        ),
+        (GOOD | {"depends_on": [{"kind": "after-ok", "job": 99}]}, "depends_on", "no job with"),
+        (GOOD | {"depends_on": [{"kind": "when", "job": 1}]}, "depends_on[0].kind", "after-ok"),
+        (GOOD | {"depends_on": [{"kind": "after-ok"}]}, "depends_on[0].job", "required"),
+        (GOOD | {"restart": "maybe"}, "restart", "never, on-failure, always"),
+        (GOOD | {"retry_on": ["999"]}, "retry_on", "exit code"),
+        (GOOD | {"labels": {"a": "x" * 300}}, "labels", "256"),
+        (GOOD | {"labels": {str(n): "" for n in range(65)}}, "labels", "at most 64"),
+        (GOOD | {"max_concurrent": 2}, "max_concurrent", "group or array"),
+        ([GOOD], "body", "an object"),
+    ],
+)
+def test_a_bad_field_is_named_with_what_is_allowed(
+    shared_caller: Caller, body: Any, field: str, hint: str
+) -> None:
+    answer = shared_caller.post("/jobs", body)
+
+    problem = answer.json
+    assert answer.status in (400, 404), problem
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert problem["field"] == field
+    assert hint in problem["detail"]
+    assert problem["status"] == answer.status
+    assert "\n" not in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        (b"", "empty"),
+        (b"{", "truncated"),
+        (b'{"command": "true",}', "line 1 column"),
+        (b'{\n"command": tru}', "line 2 column"),
+        (b'{"command": "\xff"}', "UTF-8"),
+        (b"\x00\x01", "line 1 column 1"),
+    ],
+)
+def test_a_body_that_is_not_json_is_told_where_it_breaks(
+    shared_caller: Caller, body: bytes, hint: str
+) -> None:
+    answer = shared_caller.post("/jobs", body)
+
+    assert answer.status == 400
+    assert answer.json["code"] == "malformed"
+    assert hint in answer.json["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/jobs?limit=0", "limit"),
+        ("/jobs?limit=1001", "limit"),
+        ("/jobs?limit=x", "limit"),
+        ("/jobs?state=asleep", "state"),
+        ("/jobs?stat=queued", "stat"),
+        ("/jobs?order=name", "order"),
+        ("/jobs?cursor=x", "cursor"),
+        ("/jobs?array=-1", "array"),
+        ("/jobs/wait", "ids"),
+        ("/jobs/wait?ids=", "ids"),
+        ("/jobs/wait?ids=1&timeout_s=-1", "timeout_s"),
+        ("/events?after=-1", "after"),
+    ],
+)
+def test_a_bad_parameter_is_named(shared_caller: Caller, path: str, field: str) -> None:
+    answer = shared_caller.get(path)
+
+    assert answer.status == 400
+    assert answer.json["field"] == field
+
+
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "//", "/jobs/999", "/jobs/5_3", "/jobs/abc", "/jobs/1/nowhere", "/schema"]
+)
+def test_what_does_not_exist_is_a_problem_document(shared_caller: Caller, path: str) -> None:
+    answer = shared_caller.call("GET", f"/api/v1{path}")
+
+    assert answer.status == 404
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.json["code"] == "not_found"
+
+
+def test_a_wrong_method_names_the_right_ones(shared_caller: Caller) -> None:
+    answer = shared_caller.delete("/jobs")
+
+    assert answer.status == 405
+    assert answer.json["code"] == "method_not_allowed"
+    assert "GET" in answer.headers["Allow"]
+
+
+def test_a_bug_is_an_id_here_and_a_traceback_in_the_log(
+    server: Running, caller: Caller, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.store.broken = True
+
+    answer = caller.get("/jobs/12")
+
+    assert answer.status == 500
+    assert "quack" not in answer.body.decode()
+    name = answer.json["detail"].split(":")[0].rpartition(" ")[2]
+    assert name in caplog.text
+    assert "quack" in caplog.text
+
+
+def test_a_body_of_a_small_route_has_a_small_limit(shared_caller: Caller) -> None:
+    answer = shared_caller.post("/jobs:cancel", b" " * (1024 * 1024 + 1))
+
+    assert answer.status == 413
