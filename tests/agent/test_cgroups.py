@@ -52,10 +52,10 @@ def test_a_kill_by_the_kernel_is_told_in_words(root: Path):
 def test_the_peak_is_rounded_up(root: Path):
     groups = Cgroups(root)
     group = Path(groups.make("u1"))
-    (group / "memory.peak").write_text(str((7 << 20) + 1))
+    (group / "memory.peak").write_text(str((7 << 10) + 1))
 
-    assert groups.peak_mib("u1") == 8
-    assert groups.peak_mib("unknown") == 0
+    assert groups.peak_kib("u1") == 8
+    assert groups.peak_kib("unknown") == 0
 
 
 def test_an_empty_group_is_removed_and_a_missing_one_is_no_trouble(root: Path):

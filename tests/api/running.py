@@ -188,7 +188,7 @@ class Running:
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self.store = store = TroubledStore(self.disk)
-        writer = Writer(store)
+        writer = Writer(store, always_in_thread=True)
         self.host = Host(store, writer, inbox_size=self.inbox_size)
         unix = socket.socket(socket.AF_UNIX)
         unix.bind(self.socket_path)

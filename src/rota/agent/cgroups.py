@@ -59,10 +59,10 @@ class Cgroups:
                 return f"out of memory: used all of {size_text(limit // MIB)}"
         return ""
 
-    def peak_mib(self, uid: str) -> int:
+    def peak_kib(self, uid: str) -> int:
         """The most memory that it held, 0 where the kernel does not say."""
         with suppress(OSError, ValueError):
-            return -(-int((self._group(uid) / "memory.peak").read_text()) // MIB)
+            return -(-int((self._group(uid) / "memory.peak").read_text()) // 1024)
         return 0
 
     def remove(self, uid: str) -> None:

@@ -18,7 +18,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -30,8 +30,8 @@ from rota.agent.discover import Overrides, discover
 from rota.agent.gpus import BadGpuFile, foreign_use
 from rota.agent.launch import Launcher, LaunchFailed
 from rota.agent.logs import read_log
-from rota.agent.memory import find_overuse
-from rota.agent.ports import Ended, Forget, KeeperAll, Redial, Signal, Spawn, Started
+from rota.agent.memory import MemoryWatch
+from rota.agent.ports import Ended, Forget, KeeperAll, Known, Redial, Signal, Spawn, Started
 from rota.agent.processes import boot_id, group_by_owner, snapshot
 from rota.rpc.messages import (
     PROTOCOL,
@@ -52,12 +52,15 @@ if TYPE_CHECKING:
     from rota.core.node import ForeignUse
 
 REDIAL_S_MIN, REDIAL_S_MAX = 0.05, 2.0
+#: A controller on this machine is started again at once, and asking after it costs next to nothing.
+REDIAL_S_MAX_LOCAL = 0.2
 #: After a refusal: somebody has to do something first.
 REFUSED_S = 10.0
 MEMORY_POLL_S = 0.5
 DEVICE_POLL_S = 5.0
 
 log = logging.getLogger("rota.agent")
+EndT = TypeVar("EndT", Ended, Known)
 
 
 class AgentConfig(msgspec.Struct, frozen=True):
@@ -88,6 +91,7 @@ class Host:
         self._spec = discover(config.state_dir, config.overrides)
         self._incarnation = _incarnation(config.folder)
         self._launcher = Launcher(config.folder, cgroups)
+        self._memory = MemoryWatch()
         self._keeper: keeper_link.KeeperLink | None = None
         self._controller: wire.ControllerLink | None = None
         self._refused = ""
@@ -199,30 +203,32 @@ class Host:
         # Here, not when the connection was made: this may well be the earlier of the two.
         self._keeper = link
         attempts = tuple(
-            msgspec.structs.replace(known, note=known.note or self._out_of_memory(known.uid))
-            if known.phase == "ended"
-            else known
-            for known in listing.attempts
+            self._complete(known) if known.phase == "ended" else known for known in listing.attempts
         )
         listing = msgspec.structs.replace(listing, attempts=attempts)
         self._carry_out(self._agent.on_keeper_all(listing, self._now_s()))
 
     def _on_keeper_events(self, events: list[Started | Ended]) -> None:
-        if self._cgroups is not None:
-            events = [
-                msgspec.structs.replace(event, note=event.note or self._out_of_memory(event.uid))
-                if isinstance(event, Ended)
-                else event
-                for event in events
-            ]
-        self._carry_out(self._agent.on_keeper_events(events, self._now_s()))
+        complete = [
+            event if isinstance(event, Started) else self._complete(event) for event in events
+        ]
+        self._carry_out(self._agent.on_keeper_events(complete, self._now_s()))
 
-    def _out_of_memory(self, uid: str) -> str:
-        return self._cgroups.out_of_memory(uid) if self._cgroups is not None else ""
+    def _complete(self, end: EndT) -> EndT:
+        """Add to an end what only we know: the peak that we saw, a kill by the kernel."""
+        if self._cgroups is not None:
+            note = end.note or self._cgroups.out_of_memory(end.uid)
+            peak_kib = self._cgroups.peak_kib(end.uid)
+        else:
+            note, peak_kib = end.note, self._memory.take_peak_kib(end.uid)
+        if note == end.note and peak_kib <= end.maxrss_kb:
+            return end
+        return msgspec.structs.replace(end, note=note, maxrss_kb=max(peak_kib, end.maxrss_kb))
 
     async def _hold_controller(self) -> None:
         """Dial, say hello, listen; again after a growing pause when that ends."""
         pause_s = REDIAL_S_MIN
+        pause_s_max = REDIAL_S_MAX_LOCAL if self._config.url.startswith("unix:") else REDIAL_S_MAX
         said = ""
         while True:
             self._refused, self._welcomed = "", False
@@ -246,7 +252,7 @@ class Host:
                 log.warning("not connected to the controller: %s", reason)
                 said = reason
             await asyncio.sleep(REFUSED_S if self._refused else pause_s)
-            pause_s = min(2 * pause_s, REDIAL_S_MAX)
+            pause_s = min(2 * pause_s, pause_s_max)
 
     def _hello(self) -> Hello:
         return Hello(PROTOCOL, self._spec, self._incarnation, boot_id(), __version__, os.getpid())
@@ -273,7 +279,7 @@ class Host:
         while True:
             await asyncio.sleep(MEMORY_POLL_S)
             if self._cgroups is None:
-                for uid, detail in find_overuse(self._agent.alive()):
+                for uid, detail in self._memory.look(self._agent.alive()):
                     log.warning("attempt %s: %s", uid, detail)
                     self._carry_out(self._agent.on_oom(uid, detail, self._now_s()))
             now_s = time.monotonic()

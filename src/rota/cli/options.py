@@ -71,6 +71,17 @@ def words_before_dashes(ctx: click.Context) -> int | None:
     return mark
 
 
+def job_and_command(ctx: click.Context) -> tuple[str, list[str]]:
+    """The one job in front of ``--`` and the command behind it, which may be absent."""
+    from rota.cli.types import JobRef
+
+    words: tuple[str, ...] = ctx.params["words"]
+    before = words_before_dashes(ctx)
+    if (len(words) if before is None else before) != 1:
+        raise click.UsageError(f"expected one job: {ctx.command_path} JOB [options] [-- COMMAND…]")
+    return JobRef().convert(words[0], None, ctx), list(words[1:])
+
+
 def words_argument(metavar: str) -> click.Argument:
     """The words behind the options, untouched."""
     return click.Argument(["words"], nargs=-1, type=click.UNPROCESSED, metavar=metavar)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli import request, session, surroundings, types
+from rota.cli import request, session, surroundings
 from rota.cli.options import (
     CommandLine,
     SectionOption,
     explicit,
+    job_and_command,
     words_argument,
-    words_before_dashes,
 )
 from rota.cli.submit import output_options
 from rota.cli.submit_options import submit_options
@@ -116,15 +116,12 @@ def _redo_dependents(client: Client, job_id: int, new_id: int) -> list[dict[str,
 )
 @click.pass_context
 def redo(ctx: click.Context, /, with_dependents: bool, **params: Any) -> None:
-    words = ctx.params["words"]
-    before = words_before_dashes(ctx)
-    if (len(words) if before is None else before) != 1:
-        raise click.UsageError("expected one job: rota redo JOB [options] [-- COMMAND…]")
+    job, command = job_and_command(ctx)
     client = session.connect()
-    job_id = session.job_id(client, types.JobRef().convert(words[0], None, ctx))
+    job_id = session.job_id(client, job)
     given = explicit(ctx, _NAMES)
     stored = client.get(f"/jobs/{job_id}/request")
-    body = again(stored, given, list(words[1:]), lambda text: session.job_name(client, text))
+    body = again(stored, given, command, lambda text: session.job_name(client, text))
     _surround(body, given)
     if params["dry_run"]:
         click.echo(json.dumps(body, indent=2, ensure_ascii=False))

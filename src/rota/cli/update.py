@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from rota.cli import request, session, surroundings, types
+from rota.cli import request, session, surroundings
 from rota.cli.options import (
     CommandLine,
     SectionOption,
     explicit,
+    job_and_command,
     words_argument,
-    words_before_dashes,
 )
 from rota.cli.submit_options import submit_options
 
@@ -63,18 +63,15 @@ _NAMES = tuple(str(option.name) for option in _options())
 )
 @click.pass_context
 def update(ctx: click.Context, /, no_dependencies: bool, as_json: bool, **_: Any) -> None:
-    words = ctx.params["words"]
-    before = words_before_dashes(ctx)
-    if (len(words) if before is None else before) != 1:
-        raise click.UsageError("expected one job: rota update JOB [options] [-- COMMAND…]")
+    job, command = job_and_command(ctx)
     client = session.connect()
-    place = session.job_path(client, types.JobRef().convert(words[0], None, ctx))
+    place = session.job_path(client, job)
     given = explicit(ctx, _NAMES)
     body = request.option_fields(given, lambda text: session.job_name(client, text))
     if no_dependencies:
         body["depends_on"] = []
-    if words[1:]:
-        body["command"] = list(words[1:])
+    if command:
+        body["command"] = command
     if given.get("workdir"):
         body["workdir"] = surroundings.workdir(given["workdir"])
     if given.get("env"):
@@ -82,4 +79,4 @@ def update(ctx: click.Context, /, no_dependencies: bool, as_json: bool, **_: Any
     if not body:
         raise click.UsageError("nothing to change: give at least one option")
     answer = client.patch(place, body)
-    click.echo(json.dumps(answer, indent=2) if as_json else f"updated {words[0]}")
+    click.echo(json.dumps(answer, indent=2) if as_json else f"updated {job}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from math import gcd
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,7 +33,8 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
 def parse_indices(text: str) -> tuple[tuple[Run, ...], int]:
     """Read ``0-99``, ``1,3,5-20:5`` or ``0-999%16``; give the runs and the cap (0: none)."""
     body, percent, cap_text = text.strip().partition("%")
-    if percent and (not cap_text.isdecimal() or int(cap_text) < 1):
+    good_cap = cap_text.isascii() and cap_text.isdecimal() and len(cap_text) < 12
+    if percent and (not good_cap or int(cap_text) < 1):
         raise Rejected.bad("array", text, "the cap after % must be a whole number above 0")
     runs = tuple(
         sorted((_parse_run(part, text) for part in body.split(",")), key=lambda run: run.first)
@@ -56,17 +57,36 @@ def _parse_run(part: str, text: str) -> Run:
     return Run(first, last - (last - first) % step, step)
 
 
+#: So many runs may lie across each other; each further one is compared with all of them.
+MAX_INTERLEAVED = 100
+
+
 def _refuse_overlap(runs: tuple[Run, ...], text: str) -> None:
-    for before, after in itertools.pairwise(runs):
-        if after.first > before.last:
-            continue
-        small, large = sorted((before, after), key=len)
-        if any(index in large for index in _walk(small)):
+    """Runs come by their first index; one stays open until the next begins behind its last."""
+    open_runs: list[Run] = []
+    for run in runs:
+        open_runs = [before for before in open_runs if before.last >= run.first]
+        if len(open_runs) >= MAX_INTERLEAVED:
+            raise Rejected.bad("array", text, f"at most {MAX_INTERLEAVED} ranges may interleave")
+        if any(_share(before, run) for before in open_runs):
             raise Rejected.bad("array", text, "an index may stand only once")
+        open_runs.append(run)
 
 
-def _walk(run: Run) -> range:
-    return range(run.first, run.last + 1, run.step)
+def _share(a: Run, b: Run) -> bool:
+    """Whether two runs have an index in common, by arithmetic: they may be millions long."""
+    common = gcd(a.step, b.step)
+    if (b.first - a.first) % common:
+        return False
+    step = b.step // common
+    # The smallest index of ``a``'s progression, from ``a.first`` up, that is in ``b``'s as well.
+    turns = (b.first - a.first) // common * pow(a.step // common, -1, step) % step
+    meet = a.first + turns * a.step
+    every = a.step * step
+    low = max(a.first, b.first)
+    if meet < low:
+        meet += -(-(low - meet) // every) * every
+    return meet <= min(a.last, b.last)
 
 
 class IndexSet:

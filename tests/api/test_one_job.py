@@ -1,0 +1,146 @@
+"""One job or array: how it is found, what it shows, why it waits."""
+
+from tests.api.running import Caller, PretendedAgent, Running
+
+FIELDS = (
+    "id uid name user project queue state reason priority resources tasks submitted_at eligible_at "
+    "started_at ended_at exit_code cause nodes allocations attempts array_id array_index "
+    "depends_on time_limit_s command workdir labels"
+).split()
+RESOURCES = "cpus memory_mb gpus gpu_type gpu_memory_mb shared disk_mb".split()
+
+
+def test_a_job_has_every_field_of_the_contract(caller: Caller) -> None:
+    caller.submit(["sleep", "1"], time_limit_s=90.5, labels={"a": "b"}, workdir="/tmp")
+
+    job = caller.job(1)
+
+    assert set(FIELDS) <= set(job)
+    assert set(RESOURCES) <= set(job["resources"])
+    assert job["command"] == ["sleep", "1"]
+    assert job["time_limit_s"] == 91
+    assert job["submitted_at"].endswith("Z")
+    assert job["exit_code"] is job["started_at"] is job["array_id"] is None
+
+
+def test_a_running_job_names_its_node_and_what_it_holds(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.submit(resources={"cpus": 1.5, "memory_mb": 100})
+    agent.report_start(agent.launched(1))
+
+    job = caller.until(1, "running")
+
+    assert job["nodes"] == ["box"]
+    assert job["allocations"][0]["cpus"] == 1.5
+    assert job["allocations"][0]["memory_mb"] == 100
+    assert job["attempts"][0]["number"] == 1
+    assert job["attempts"][0]["pid"] == 1234
+    assert job["started_at"]
+
+
+def test_an_ended_job_is_found_by_id_and_uid(caller: Caller, agent: PretendedAgent) -> None:
+    uid = caller.post("/jobs", {"command": "true"}).json["uid"]
+    agent.report_end(agent.launched(1))
+
+    job = caller.until(1, "completed")
+
+    assert job["exit_code"] == 0
+    assert caller.job(uid) == job
+    assert caller.get("/jobs/1/attempts").json["items"][0]["exit_code"] == 0
+
+
+def test_an_element_is_found_by_index_and_uid_before_anything_touched_it(caller: Caller) -> None:
+    uid = caller.post("/jobs", {"command": "true", "array": "10-20:5"}).json["uid"]
+
+    element = caller.job("1_15")
+
+    assert (element["id"], element["array_index"]) == (3, 15)
+    assert caller.job(f"{uid}.15")["id"] == 3
+    assert caller.get("/jobs/1_11").status == 404
+
+
+def test_an_array_is_one_item_with_counts(caller: Caller, agent: PretendedAgent) -> None:
+    caller.submit(array="0-9%2")
+    agent.report_end(agent.launched(2))
+    caller.until(2, "completed")
+
+    array = caller.job(1)
+
+    assert array["count"] == 10
+    assert array["states"]["completed"] == 1
+    assert sum(array["states"].values()) == 10
+    assert array["state"] == "queued"
+
+
+def test_a_waiting_job_says_why(caller: Caller, agent: PretendedAgent) -> None:
+    caller.submit(resources={"cpus": 4})
+    agent.launched(1)
+    caller.submit(resources={"cpus": 2})
+
+    why = caller.get("/jobs/2/why").json
+
+    assert why["state"] == "queued"
+    assert why["reason"] == caller.job(2)["reason"] == "not enough free cpus"
+    assert why["lines"]
+
+
+def test_an_ended_job_says_how(caller: Caller, agent: PretendedAgent) -> None:
+    caller.submit()
+    agent.report_end(agent.launched(1), code=7)
+    caller.until(1, "failed")
+
+    why = caller.get("/jobs/1/why").json
+
+    assert why["state"] == "failed"
+    assert "exit code 7" in why["reason"]
+
+
+def test_the_trail_of_a_job_names_who_did_what(server: Running, agent: PretendedAgent) -> None:
+    ada = server.as_user("ada")
+    ada.submit()
+    agent.report_end(agent.launched(1))
+    ada.until(1, "completed")
+
+    events = ada.get("/jobs/1/events").json["items"]
+
+    assert [event["kind"] for event in events] == [
+        "job-submitted",
+        "attempt-placed",
+        "attempt-ended",
+        "job-settled",
+    ]
+    assert events[0]["actor"] == "ada"
+    assert events[2]["actor"] == "agent"
+
+
+def test_the_request_of_a_job_can_be_submitted_again(caller: Caller) -> None:
+    body = {
+        "name": "n",
+        "script": "#!/bin/sh\ntrue\n",
+        "env": {"A": "1"},
+        "resources": {"cpus": 2, "memory_mb": 5},
+        "array": "0-9%3",
+        "labels": {"a": "b"},
+        "depends_on": [],
+        "retries": 2,
+    }
+    caller.post("/jobs", body)
+
+    made = caller.get("/jobs/1/request").json
+
+    again = caller.post("/jobs", made)
+    assert again.status == 201
+    assert made["script"] == body["script"]
+    assert made["env"] == {"A": "1"}
+    assert made["array"] == "0-9%3"
+    assert caller.get(f"/jobs/{again.json['id']}/request").json == made
+
+
+def test_the_request_of_an_element_has_its_values_in_place(caller: Caller) -> None:
+    caller.submit(["f", "{x}"], parameters={"names": ["x"], "rows": [["1"], ["2"]]})
+
+    made = caller.get("/jobs/1_1/request").json
+
+    assert made["command"] == ["f", "2"]
+    assert "parameters" not in made
