@@ -97,7 +97,7 @@ class Keeper:
             "op": "spawn",
             "uid": uid,
             "argv": list(argv),
-            "env": {"PATH": os.environ["PATH"]},
+            "env": [f"PATH={os.environ['PATH']}"],
             "cwd": str(self.folder),
             "stdin": None,
             "stdout": self.output(uid),

@@ -44,7 +44,7 @@ def test_a_process_has_its_own_session_its_folder_and_its_environment(
         "context",
         "pwd; echo \"$FLAVOUR\"; echo $ROTA_ATTEMPT_UID; cut -d ' ' -f 1,5,6 /proc/$$/stat",
         cwd=str(tmp_path),
-        env={"FLAVOUR": "vanilla = good\tüñ", "PATH": os.environ["PATH"]},
+        env=["FLAVOUR=vanilla = good\tüñ", f"PATH={os.environ['PATH']}"],
     )
 
     keeper.ended("context")
@@ -131,6 +131,16 @@ def test_an_unknown_limit_is_named(keeper: Keeper):
     keeper.spawn("odd-limit", "true", ulimits={"patience": 1})
 
     assert keeper.ended("odd-limit")["error"] == "ulimit patience: no such limit on this node"
+
+
+@pytest.mark.root
+def test_a_job_has_the_ordinary_priority_whatever_the_keeper_has(keeper: Keeper):
+    keeper.spawn("ordinary", "nice")
+    keeper.spawn("careful-ordinary", "nice", ulimits={"nofile": 64})
+
+    for uid in ("ordinary", "careful-ordinary"):
+        keeper.ended(uid)
+        assert keeper.text(uid) == "0\n"
 
 
 @TWO_CPUS

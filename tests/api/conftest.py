@@ -18,17 +18,19 @@ def socket_folder() -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session")
+def session_server() -> Iterator[Running]:
+    """One server per test process; ``server`` gives each test a fresh state behind it."""
+    with tempfile.TemporaryDirectory(prefix="rota-") as name:
+        Path(name).chmod(0o755)
+        with running(Path(name)) as started:
+            yield started
+
+
 @pytest.fixture
-def server(socket_folder: Path) -> Iterator[Running]:
-    with running(socket_folder) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def shared_caller() -> Iterator[Caller]:
-    """A caller of a server that all tests of a module share: for tests that leave no trace."""
-    with tempfile.TemporaryDirectory(prefix="rota-") as name, running(Path(name)) as started:
-        yield started.local()
+def server(session_server: Running) -> Running:
+    session_server.renew()
+    return session_server
 
 
 @pytest.fixture

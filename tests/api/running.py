@@ -17,10 +17,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, unix_connect
 
 from rota.api.app import Settings, make_app
+from rota.api.context import Context
 from rota.api.server import Server
 from rota.controller.loop import Host
 from rota.core.job import Job
-from rota.core.node import NodeSpec
+from rota.core.node import Device, NodeSpec
 from rota.rpc.messages import (
     PROTOCOL,
     Desired,
@@ -155,27 +156,38 @@ class Running:
     def __init__(self, folder: Path, own_uid: int, inbox_size: int = 10_000) -> None:
         self.socket_path = str(folder / "rota.sock")
         self.port = 0
-        self.disk = MemoryDisk(faulty=True)
+        self.disk: MemoryDisk
         self.host: Host
         self.store: TroubledStore
         self.own_uid = own_uid
         self.inbox_size = inbox_size
         self.loop: asyncio.AbstractEventLoop
+        self.context: Context
         self._stop: asyncio.Event
+        self._writer: Writer
+        self._ticking: asyncio.Task[None]
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._callers: list[Caller] = []
+        self._streams: list[http.client.HTTPResponse] = []
 
     def start(self) -> None:
         self._thread.start()
         assert self._started.wait(WAIT_S)
 
     def stop(self) -> None:
-        for caller in self._callers:
-            caller.connection.close()
+        self._close_connections()
         self.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(WAIT_S)
         assert not self._thread.is_alive()
+
+    def _close_connections(self) -> None:
+        for caller in self._callers:
+            caller.connection.close()
+        for response in self._streams:
+            response.close()
+        self._callers.clear()
+        self._streams.clear()
 
     def begin_stop(self) -> None:
         self.loop.call_soon_threadsafe(self._stop.set)
@@ -184,27 +196,45 @@ class Running:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._serve())
 
+    def renew(self) -> None:
+        """An empty state behind the same sockets: building the app takes longer than most tests."""
+        self._close_connections()
+        asyncio.run_coroutine_threadsafe(self._renew(), self.loop).result(WAIT_S)
+
+    async def _renew(self) -> None:
+        await self._end()
+        await self._begin()
+        self.context.attach(self.host)
+
+    async def _begin(self) -> None:
+        self.disk = MemoryDisk(faulty=True)
+        self.store = TroubledStore(self.disk)
+        self._writer = Writer(self.store, always_in_thread=True)
+        self.host = Host(self.store, self._writer, inbox_size=self.inbox_size)
+        self._ticking = asyncio.create_task(self.host.run())
+
+    async def _end(self) -> None:
+        self.host.stop()
+        await self._ticking
+        await self._writer.close()
+
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        self.store = store = TroubledStore(self.disk)
-        writer = Writer(store, always_in_thread=True)
-        self.host = Host(store, writer, inbox_size=self.inbox_size)
+        await self._begin()
         unix = socket.socket(socket.AF_UNIX)
         unix.bind(self.socket_path)
         os.chmod(self.socket_path, 0o666)
         tcp = socket.create_server(("127.0.0.1", 0))
         self.port = tcp.getsockname()[1]
         app = make_app(self.host, Settings(version="test", own_uid=self.own_uid))
+        self.context = app.context
         server = Server(app, app.context.closing)
-        ticking = asyncio.create_task(self.host.run())
         await server.start([unix, tcp])
         self._started.set()
         await self._stop.wait()
         await server.stop()
-        self.host.stop()
-        await ticking
-        await writer.close()
+        await self._end()
 
     def local(self, token: str = "") -> Caller:
         """Over the unix socket: the kernel says who we are."""
@@ -217,6 +247,14 @@ class Running:
         self._callers.append(Caller(connection, token))
         return self._callers[-1]
 
+    def stream(self, path: str, token: str = "") -> http.client.HTTPResponse:
+        """An answer to read bit by bit, on a connection of its own."""
+        connection = self.local(token).connection
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        connection.request("GET", _full(path), headers=headers)
+        self._streams.append(connection.getresponse())
+        return self._streams[-1]
+
     def as_user(self, user: str, access: str = "user") -> Caller:
         """With a fresh token of somebody."""
         made = self.local().post("/tokens", {"user": user, "access": access})
@@ -225,7 +263,9 @@ class Running:
 
 
 @contextmanager
-def running(folder: Path, own_uid: int | None = None, inbox_size: int = 10_000) -> Iterator[Running]:
+def running(
+    folder: Path, own_uid: int | None = None, inbox_size: int = 10_000
+) -> Iterator[Running]:
     server = Running(folder, os.geteuid() if own_uid is None else own_uid, inbox_size)
     server.start()
     try:
@@ -237,7 +277,7 @@ def running(folder: Path, own_uid: int | None = None, inbox_size: int = 10_000) 
 class PretendedAgent:
     """Speaks an agent's part over a real WebSocket: starts nothing, reports what it is told to."""
 
-    def __init__(self, socket_path: str, cpus: int = 4, name: str = "box", token: str = "") -> None:
+    def __init__(self, socket_path: str, cpus: int = 4, name: str = "box", gpus: int = 0) -> None:
         self.logs: dict[tuple[str, str], bytes] = {}
         self.wanted: dict[str, Wanted] = {}
         self.log_requests: list[ReadLog] = []
@@ -247,7 +287,15 @@ class PretendedAgent:
         self.refused = ""
         self._open = ExitStack()
         self.socket = self._open.enter_context(connect(socket_path))
-        spec = NodeSpec(name=name, cpu_milli=1000 * cpus, memory_mib=8192, disk_mib=1000)
+        spec = NodeSpec(
+            name=name,
+            cpu_milli=1000 * cpus,
+            memory_mib=8192,
+            disk_mib=1000,
+            devices=tuple(
+                Device(n, f"GPU-{n}", model="A100", memory_mib=1000) for n in range(gpus)
+            ),
+        )
         self.socket.send(encode(Hello(PROTOCOL, spec, f"inc-{name}", "boot", "test", os.getpid())))
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()

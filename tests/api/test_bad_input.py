@@ -77,9 +77,9 @@ GOOD: dict[str, Any] = {"command": "true"}
     ],
 )
 def test_a_bad_field_is_named_with_what_is_allowed(
-    shared_caller: Caller, body: Any, field: str, hint: str
+    caller: Caller, body: Any, field: str, hint: str
 ) -> None:
-    answer = shared_caller.post("/jobs", body)
+    answer = caller.post("/jobs", body)
 
     problem = answer.json
     assert answer.status in (400, 404), problem
@@ -102,9 +102,9 @@ def test_a_bad_field_is_named_with_what_is_allowed(
     ],
 )
 def test_a_body_that_is_not_json_is_told_where_it_breaks(
-    shared_caller: Caller, body: bytes, hint: str
+    caller: Caller, body: bytes, hint: str
 ) -> None:
-    answer = shared_caller.post("/jobs", body)
+    answer = caller.post("/jobs", body)
 
     assert answer.status == 400
     assert answer.json["code"] == "malformed"
@@ -128,8 +128,8 @@ def test_a_body_that_is_not_json_is_told_where_it_breaks(
         ("/events?after=-1", "after"),
     ],
 )
-def test_a_bad_parameter_is_named(shared_caller: Caller, path: str, field: str) -> None:
-    answer = shared_caller.get(path)
+def test_a_bad_parameter_is_named(caller: Caller, path: str, field: str) -> None:
+    answer = caller.get(path)
 
     assert answer.status == 400
     assert answer.json["field"] == field
@@ -138,16 +138,16 @@ def test_a_bad_parameter_is_named(shared_caller: Caller, path: str, field: str) 
 @pytest.mark.parametrize(
     "path", ["/nowhere", "//", "/jobs/999", "/jobs/5_3", "/jobs/abc", "/jobs/1/nowhere", "/schema"]
 )
-def test_what_does_not_exist_is_a_problem_document(shared_caller: Caller, path: str) -> None:
-    answer = shared_caller.call("GET", f"/api/v1{path}")
+def test_what_does_not_exist_is_a_problem_document(caller: Caller, path: str) -> None:
+    answer = caller.call("GET", f"/api/v1{path}")
 
     assert answer.status == 404
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert answer.json["code"] == "not_found"
 
 
-def test_a_wrong_method_names_the_right_ones(shared_caller: Caller) -> None:
-    answer = shared_caller.delete("/jobs")
+def test_a_wrong_method_names_the_right_ones(caller: Caller) -> None:
+    answer = caller.delete("/jobs")
 
     assert answer.status == 405
     assert answer.json["code"] == "method_not_allowed"
@@ -168,7 +168,7 @@ def test_a_bug_is_an_id_here_and_a_traceback_in_the_log(
     assert "quack" in caplog.text
 
 
-def test_a_body_of_a_small_route_has_a_small_limit(shared_caller: Caller) -> None:
-    answer = shared_caller.post("/jobs:cancel", b" " * (1024 * 1024 + 1))
+def test_a_body_of_a_small_route_has_a_small_limit(caller: Caller) -> None:
+    answer = caller.post("/jobs:cancel", b" " * (1024 * 1024 + 1))
 
     assert answer.status == 413

@@ -175,9 +175,7 @@ def test_a_full_inbox_is_told_as_busy_and_takes_nothing(socket_folder: Path) -> 
         caller = server.local()
         caller.get("/status")
         server.store.may_commit.clear()
-        waiting = [
-            pool.submit(server.local().post, "/jobs", {"command": "true"}) for _ in range(3)
-        ]
+        waiting = [pool.submit(server.local().post, "/jobs", {"command": "true"}) for _ in range(3)]
         _until(lambda: server.host.waiting == 2)
 
         answer = caller.post("/jobs", {"command": "true"})

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import http.client
 import json
 import os
+import pwd
 import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rota.cli.supervise import PidLock
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 #: Long enough for a loaded machine; every wait ends as soon as its condition holds.
 DEADLINE_S = 60.0
+FINAL = ("completed", "failed", "cancelled", "timeout", "node_failed", "unschedulable")
 
 
 def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
@@ -32,17 +38,35 @@ def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_
         time.sleep(0.01)
 
 
-class UnixConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
+@contextmanager
+def acting_as(user: str) -> Iterator[None]:
+    """With the effective rights of another user; the kernel tells a socket's peer at connect."""
+    entry = pwd.getpwnam(user)
+    os.setegid(entry.pw_gid)
+    os.seteuid(entry.pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
 
-    def __init__(self, path: Path, timeout: float = DEADLINE_S) -> None:
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket, as another user if one is named."""
+
+    def __init__(self, path: Path, timeout: float = DEADLINE_S, user: str = "") -> None:
         super().__init__("localhost", timeout=timeout)
         self.path = path
+        self.user = user
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self.path))
+        if not self.user:
+            self.sock.connect(str(self.path))
+            return
+        with acting_as(self.user):
+            self.sock.connect(str(self.path))
 
 
 class Box:
@@ -52,6 +76,8 @@ class Box:
         self.state = root / "state"
         self.work = root / "work"
         self.work.mkdir(parents=True)
+        #: Whose jobs these are; empty: of whoever runs the tests.
+        self.user = ""
         self.env = {
             **os.environ,
             "ROTA_STATE_DIR": str(self.state),
@@ -68,6 +94,13 @@ class Box:
                 )
             )
             self.env["ROTA_FAKE_GPUS"] = str(fake)
+
+    def at(self, work: Path, user: str = "") -> Box:
+        """The same box, seen from another folder, by another user if one is named."""
+        other = copy.copy(self)
+        other.work = work
+        other.user = user
+        return other
 
     def rota(
         self,
@@ -99,8 +132,46 @@ class Box:
     def down(self, *args: str) -> None:
         self.rota("down", *args, check=False)
 
-    def submit(self, *args: str) -> int:
-        return int(self.rota("submit", *args).stdout.split()[-1])
+    def submit(self, *args: str, **options: Any) -> int:
+        return int(self.rota("submit", *args, **options).stdout.split()[-1])
+
+    def job(self, command: list[str] | str | None = None, **fields: Any) -> int:
+        """Submit over REST, which is quicker than a process of its own; the id."""
+        body = {"workdir": str(self.work), **fields}
+        if command is not None:
+            body["command"] = command
+        status, answer = self.api("POST", "/jobs", body)
+        assert status == 201, answer
+        return int(answer["id"])
+
+    def ended(self, job: int | str) -> dict[str, Any]:
+        """The record of a job once it has ended."""
+        return self.reach(job, *FINAL)
+
+    def ran(self, command: list[str] | str | None = None, **fields: Any) -> dict[str, Any]:
+        """Submit over REST and wait for the end."""
+        return self.ended(self.job(command, **fields))
+
+    def output(self, job: int | str, stream: str = "stdout") -> str:
+        """What the job printed."""
+        status, text = self.api("GET", f"/jobs/{job}/logs?stream={stream}")
+        assert status == 200, text
+        return str(text)
+
+    def why(self, job: int | str) -> str:
+        """The one-line reason and the lines that go with it."""
+        _, answer = self.api("GET", f"/jobs/{job}/why")
+        return "\n".join([answer["reason"], *answer["lines"], *answer["help"]])
+
+    def refusal(self, *args: str, exit_code: int = 2, **options: Any) -> str:
+        """The one line on stderr with which a command is refused."""
+        done = self.rota(*args, check=False, **options)
+        assert done.returncode == exit_code, done
+        assert "Traceback" not in done.stdout + done.stderr
+        lines = done.stderr.splitlines()
+        assert len(lines) == 1, done.stderr
+        assert lines[0].startswith("rota: ")
+        return lines[0]
 
     def status(self) -> dict[str, Any]:
         return dict(json.loads(self.rota("status", "--json").stdout))
@@ -138,7 +209,7 @@ class Box:
     def _call(
         self, method: str, path: str, body: Any, headers: Mapping[str, str]
     ) -> tuple[int, Any]:
-        connection = UnixConnection(self.state / "rota.sock")
+        connection = UnixConnection(self.state / "rota.sock", user=self.user)
         try:
             payload = None if body is None else json.dumps(body)
             connection.request(
@@ -152,17 +223,33 @@ class Box:
             connection.close()
 
     def pid(self, part: str) -> int:
-        """The process id of ``controller`` or ``agent``, from its file in the state folder."""
-        name = "controller.json" if part == "controller" else "agent/agent.json"
-        return int(json.loads((self.state / name).read_text())["pid"])
+        """The process id of ``supervisor``, ``controller``, ``agent`` or ``keeper``; 0: none.
+
+        The lock tells whether it lives. A number in a file alone may by now be anybody's.
+        """
+        folder = self.state / "agent" if part in ("agent", "keeper") else self.state
+        if not PidLock(folder / f"{part}.lock").holder():
+            return 0
+        if folder == self.state:
+            return PidLock(folder / f"{part}.lock").holder()
+        return int(json.loads((folder / f"{part}.json").read_text())["pid"])
 
     def kill(self, *parts: str) -> None:
         """``kill -9``, no warning."""
-        for part in parts:
+        handles = [os.pidfd_open(self._living(part)) for part in parts]
+        for handle in handles:
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            os.close(handle)
+
+    def _living(self, part: str) -> int:
+        def pid() -> int:
             try:
-                os.kill(self.pid(part), signal.SIGKILL)
-            except (ProcessLookupError, FileNotFoundError, ValueError):
-                continue
+                found = self.pid(part)
+                return found if found > 0 and os.path.exists(f"/proc/{found}") else 0
+            except (OSError, ValueError):
+                return 0
+
+        return int(until(pid, f"a living {part}"))
 
     def read(self, name: str) -> str:
         path = self.work / name

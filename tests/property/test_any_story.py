@@ -12,6 +12,7 @@ from rota.controller import commands as cmd
 from rota.controller.recover import recover
 from rota.core.apply import apply
 from rota.core.cluster import Cluster
+from rota.core.compare import differences, missing_timers
 from rota.core.errors import Rejected
 from rota.core.job import Array, Dependency, DependencyKind, Job, RestartPolicy, Role
 from rota.core.node import Device, ForeignUse, NodeSpec
@@ -19,7 +20,6 @@ from rota.core.resources import Request
 from rota.core.states import FINAL, JobState, QueueState
 from rota.core.tenant import Group, Queue
 from rota.scheduling.passes import run_pass
-from rota.testing.compare import differences, missing_timers
 from rota.testing.scene import ALICE, OPERATOR, Scene
 
 CARD_MIB = 1000

@@ -1,5 +1,13 @@
 """The keeper's loop: commands of the agent in, processes started and reaped, events out.
 
+    spawn   uid argv env cwd stdin stdout stderr umask user cpus ulimits cgroup keep
+    signal  uid signal [note]       to every process of the attempt
+    forget  uids                    drops ended attempts
+    exit                            leave, unless something is alive
+
+``env`` lists NAME=value, as a program gets it (a dictionary costs three times as much to read);
+``keep`` is given back in the full list. Events are described in ``rota.agent.ports``.
+
 One iteration takes what is readable, reaps what has ended, starts a few attempts, writes the
 journal and only then tells the agent. Nothing happens while nothing happens: the loop sleeps in
 ``epoll`` without a timeout. The keeper runs this file without the package around it.

@@ -290,22 +290,20 @@ def _words(error: OSError) -> str:
     return (error.strerror or "failed").lower()
 
 
-def _candidates(command: str, environment: dict[str, str]) -> tuple[bytes, ...]:
+def _candidates(command: str, environment: list[str]) -> tuple[bytes, ...]:
     """Where a shell would look for the command."""
     name = os.fsencode(command)
     if b"/" in name:
         return (name,)
-    folders = environment.get("PATH") or _DEFAULT_PATH
-    return tuple(os.fsencode(folder or ".") + b"/" + name for folder in folders.split(":"))
+    listed = next((entry[5:] for entry in environment if entry.startswith("PATH=")), "")
+    folders = (listed or _DEFAULT_PATH).split(":")
+    return tuple(os.fsencode(folder or ".") + b"/" + name for folder in folders)
 
 
 def _environment(order: dict[str, Any]) -> list[bytes]:
-    environment = {**order["env"], UID_VARIABLE: order["uid"]}
-    return [
-        f"{name}={value}".encode("utf-8", "surrogateescape")
-        for name, value in environment.items()
-        if name and "=" not in name
-    ]
+    environment = [entry.encode() for entry in order["env"]]
+    environment.append(f"{UID_VARIABLE}={order['uid']}".encode())
+    return environment
 
 
 def _execute(candidates: tuple[bytes, ...], argv: list[bytes], environment: list[bytes]) -> int:

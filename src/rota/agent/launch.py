@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.agent.ports import Forget, Keep, Signal, Spawn
+from rota.agent.processes import UID_VARIABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +71,7 @@ class Launcher:
                 "op": "spawn",
                 "uid": uid,
                 "argv": argv,
-                "env": launch.environment,
+                "env": _environment(launch.environment),
                 "cwd": launch.workdir,
                 "stdin": stdin,
                 "stdout": self.output_path(uid, "out", launch.stdout, launch.workdir),
@@ -126,3 +127,12 @@ class Launcher:
                         os.unlink(path)
             if self._cgroups is not None:
                 self._cgroups.remove(uid)
+
+
+def _environment(variables: dict[str, str]) -> list[str]:
+    """As a program gets it, without names that no program could read. The keeper adds the uid."""
+    return [
+        f"{name}={value}"
+        for name, value in variables.items()
+        if name and "=" not in name and name != UID_VARIABLE
+    ]

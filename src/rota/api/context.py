@@ -44,11 +44,15 @@ class Context:
     """Shared by all routes of one app."""
 
     def __init__(self, host: Host, settings: Settings) -> None:
-        self.host = host
         self.settings = settings
+        self.attach(host)
         #: Set when the server stops: streams and long polls end by themselves.
         self.closing = asyncio.Event()
         self.identities = Identities(settings.own_uid)
+
+    def attach(self, host: Host) -> None:
+        """Serve this host from now on."""
+        self.host = host
         self.desk = Desk(host.knows_blob, host.clock.now_s, partial(resolve_now, host))
 
     async def until_closing(self, work: Coroutine[Any, Any, None]) -> None:

@@ -27,7 +27,7 @@ PART_BYTES = 256 * 1024
 LOOK_S_MIN, LOOK_S_MAX = 0.02, 0.25
 #: How long a follower waits for a node that is not connected once the attempt has ended.
 ABSENT_S = 30.0
-TEXT = "text/plain; charset=utf-8"
+TEXT = "text/plain"
 
 
 class Reader:

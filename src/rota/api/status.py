@@ -148,7 +148,7 @@ async def trigger(request: Asking) -> TriggerView:
 async def metrics(request: Asking) -> Response[str]:
     """The text format of Prometheus."""
     text = write_metrics(context_of(request))
-    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(text, media_type="text/plain; version=0.0.4")
 
 
 ROUTES = [status, queue, scheduler, trigger]

@@ -238,8 +238,7 @@ def _new_spec(cluster: Cluster, old: JobSpec, command: Update, item: int) -> Job
         refuse_queue(cluster, spec)
     if spec.group != old.group:
         refuse_group(cluster, spec)
-    if spec.roles != old.roles:
-        refuse_nameless_share(spec)
-        if not spec.scheduling_timeout_s:
-            refuse_impossible(cluster, spec)
+    refuse_nameless_share(spec)
+    if not spec.scheduling_timeout_s and (spec.roles != old.roles or old.scheduling_timeout_s):
+        refuse_impossible(cluster, spec)
     return spec

@@ -15,6 +15,7 @@ from rota.scheduling.passes import caps_on, requests_of
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
+    from rota.core.node import Node
     from rota.core.resources import Request
 
 
@@ -107,28 +108,46 @@ def _room(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation:
             ["no node has registered yet"],
             ["start an agent: rota up, or rota doctor to see what is wrong"],
         )
-    requests = list(dict.fromkeys(requests_of(job.spec.roles)))
-    lines, shorts = [], []
-    for node in sorted(cluster.nodes.values(), key=lambda n: n.name):
-        if not node.takes_work:
-            state = "drained" if node.drained else str(node.state)
-            note = f" ({node.note})" if node.note else ""
-            lines.append(f"node {node.name} is {state}{note}")
-            continue
-        room = Room.now(node)
-        short = next((s for r in requests if (s := room.shortage(r))), "")
-        if short:
-            shorts.append(short)
-            lines.append(f"node {node.name}: {_shortage(room, requests[0], short)}")
-        elif job.spec.task_count > 1:
-            lines.append(f"node {node.name} has room for some of its {job.spec.task_count} tasks")
-        else:
-            lines.append(f"node {node.name} has room: it starts with the next pass")
-    reason = f"not enough free {shorts[0]}" if shorts else lines[0]
+    views = [_view(node, job) for node in sorted(cluster.nodes.values(), key=lambda n: n.name)]
+    # A node that could never take the job says nothing about why it waits, if there is another.
+    decisive = min(views, key=lambda view: (not view.possible, not view.takes_work))
+    lines = [view.line for view in views]
     ahead = _ahead(cluster, job)
     if ahead:
         lines.append(f"{ahead} waiting jobs are ahead of it")
-    return Explanation(reason, lines, _advice(cluster, shorts, now_s))
+    return Explanation(decisive.reason, lines, _advice(cluster, decisive, now_s))
+
+
+class _View(msgspec.Struct):
+    """What one node has to say about a job that waits for room."""
+
+    takes_work: bool
+    #: Whether it could take the job (or some of its tasks) if nothing else were there.
+    possible: bool
+    reason: str
+    line: str
+    short: str = ""
+
+
+def _view(node: Node, job: Job | Array) -> _View:
+    requests = tuple(dict.fromkeys(requests_of(job.spec.roles)))
+    possible = not any(Room.empty(node).shortage(request) for request in requests)
+    if not node.takes_work:
+        state = "drained" if node.drained else str(node.state)
+        line = f"node {node.name} is {state}" + (f" ({node.note})" if node.note else "")
+        return _View(False, possible, line, line)
+    room = Room.now(node)
+    for request in requests:
+        if short := room.shortage(request):
+            line = f"node {node.name}: {_shortage(room, request, short)}"
+            return _View(True, possible, f"not enough free {short}", line, short)
+    if job.spec.task_count > 1:
+        line = f"node {node.name} has room for some of its {job.spec.task_count} tasks"
+        return _View(
+            True, True, f"no room for all of its {job.spec.task_count} tasks", line, "tasks"
+        )
+    line = f"node {node.name} has room: it starts with the next pass"
+    return _View(True, True, line, line)
 
 
 def _shortage(room: Room, request: Request, short: str) -> str:
@@ -161,12 +180,15 @@ def _ahead(cluster: Cluster, job: Job | Array) -> int:
     )
 
 
-def _advice(cluster: Cluster, shorts: list[str], now_s: float) -> list[str]:
-    if not shorts:
+def _advice(cluster: Cluster, decisive: _View, now_s: float) -> list[str]:
+    if not decisive.takes_work:
         return ["bring a node back: rota nodes, rota doctor"]
+    if not decisive.short:
+        return []
     running = [cluster.jobs[i] for i in cluster.by_state[JobState.RUNNING]]
     ends = [j.started_s + j.spec.time_limit_s for j in running if j.spec.time_limit_s]
-    aid = [f"ask for fewer {shorts[0]}" if shorts[0] != "memory" else "ask for less memory"]
+    less = "less" if decisive.short in ("memory", "disk", "gpu memory") else "fewer"
+    aid = [f"ask for {less} {decisive.short}"]
     if ends:
         left = format_duration(max(0, int(min(ends) - now_s)) + 1)
         aid.append(f"wait: the first running job with a limit ends within {left}")

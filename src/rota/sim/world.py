@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rota.controller.engine import Asked, Controller, FromLink
 from rota.controller.recover import recover
+from rota.core.compare import differences, fold
 from rota.core.errors import RotaError, Unavailable
 from rota.core.invariants import check
 from rota.rpc.messages import AgentMessage, decode_from_agent, encode
@@ -100,6 +101,7 @@ class World:
             raise Broken(f"A: not quiet after {self.timeline.now_s:.0f} s of virtual time")
         self.judge.store = self.store
         self.judge.final()
+        self._compare_rows_and_log()
         for record in self.store.all_events():
             self._digest.update(encode(record))
 
@@ -129,8 +131,17 @@ class World:
             read_blob=self.store.blob,
         )
         check(self.controller.cluster)
+        self._compare_rows_and_log()
         self.tell(f"{self.timeline.now_s:.3f} controller starts")
         self.wake()
+
+    def _compare_rows_and_log(self) -> None:
+        """The rows and the log are two records of one truth."""
+        loaded, folded = recover(self.store.load()), fold(self.store.all_events())
+        folded.cluster_id = loaded.cluster_id
+        wrong = differences(loaded, folded)
+        if wrong:
+            raise Broken(f"A: the rows and the log differ: {wrong[0]}")
 
     def _die(self, why: str) -> None:
         """The controller is gone, with every answer that it had not given."""

@@ -1,0 +1,97 @@
+"""The agents' WebSocket: who may connect, and what garbage does."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection
+from websockets.sync.client import connect as connect_network
+
+from rota.core.node import NodeSpec
+from rota.rpc.messages import PROTOCOL, Hello, Observed, decode_to_agent, encode
+from tests.api.running import Caller, PretendedAgent, Running, connect
+
+
+def hello(name: str = "n", protocol: int = PROTOCOL, incarnation: str = "i") -> bytes:
+    spec = NodeSpec(name=name, cpu_milli=1000, memory_mib=100)
+    return encode(Hello(protocol, spec, incarnation, "boot", "test"))
+
+
+def test_an_agent_registers_and_leaves(server: Running, caller: Caller) -> None:
+    agent = PretendedAgent(server.socket_path, cpus=3)
+
+    node = caller.get("/nodes/box").json
+    assert (node["state"], node["total"]["cpus"]) == ("up", 3)
+    assert caller.get("/status").json["agent"] == {"pid": os.getpid(), "node": "box"}
+
+    agent.close()
+    while (node := caller.get("/nodes/box").json)["state"] == "up":
+        pass
+    assert node["note"] == "its agent is not connected"
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [b"\xff\xff garbage"],
+        [b""],
+        ["text instead of bytes"],
+        [os.urandom(5000)],
+        [hello(), b"\x81\xa4type\xa5hello"],
+        [hello(), b"\x93\x01\x02\x03"],
+        [encode(Observed(1, 1, ()))],
+        [hello(), encode(Observed(12345, 99, ()))],
+        [hello(protocol=99)],
+        [b"\xdc\xff\xff" * 1000],
+    ],
+)
+def test_garbage_ends_the_connection_and_nothing_else(
+    server: Running, caller: Caller, frames: list[bytes | str]
+) -> None:
+    with connect(server.socket_path) as socket:
+        for frame in frames:
+            socket.send(frame)
+        with pytest.raises(ConnectionClosed):
+            _listen(socket)
+
+    assert caller.submit() == 1
+    assert PretendedAgent(server.socket_path).close() is None
+
+
+def _listen(socket: ClientConnection) -> None:
+    while True:
+        socket.recv(timeout=5)
+
+
+def test_a_name_in_use_is_refused_with_a_reason(
+    server: Running, make_agent: Callable[..., PretendedAgent]
+) -> None:
+    make_agent(name="box")
+
+    with connect(server.socket_path) as socket:
+        socket.send(hello("box", incarnation="another"))
+        refusal = decode_to_agent(socket.recv(timeout=5))
+
+    assert "in use by another agent" in getattr(refusal, "reason", "")
+
+
+def test_over_the_network_an_agent_needs_the_token_of_an_admin(server: Running) -> None:
+    url = f"ws://127.0.0.1:{server.port}/api/v1/agent"
+    tokens = {
+        access: server.local().post("/tokens", {"user": "a", "access": access}).json["token"]
+        for access in ("admin", "user")
+    }
+
+    for headers in ({}, {"Authorization": f"Bearer {tokens['user']}"}):
+        with pytest.raises(InvalidStatus), connect_network(url, additional_headers=headers):
+            pass
+    headers = {"Authorization": f"Bearer {tokens['admin']}"}
+    with connect_network(url, additional_headers=headers) as socket:
+        socket.send(hello())
+        assert decode_to_agent(socket.recv(timeout=5))
+
+
+def test_only_one_path_is_an_agents(server: Running) -> None:
+    with pytest.raises(InvalidStatus), connect(server.socket_path, "/api/v1/jobs"):
+        pass

@@ -1,0 +1,117 @@
+"""The OpenAPI document: valid, complete, true to what the server does."""
+
+import re
+import time
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import checks
+
+from rota.api.app import ROUTES
+from tests.api.running import Caller, Running
+
+
+@pytest.fixture
+def document(caller: Caller) -> dict:
+    return caller.get("/openapi.json").json
+
+
+def test_the_document_is_openapi_31_and_knows_every_route(document: dict) -> None:
+    operations = {
+        operation["operationId"]
+        for operations in document["paths"].values()
+        for operation in operations.values()
+    }
+
+    assert document["openapi"].startswith("3.1")
+    assert {route.handler_name.rpartition(".")[2] for route in ROUTES} <= operations
+    assert "/api/v1/jobs:batch" in document["paths"]
+    assert "/api/v1/nodes/{name}:drain" in document["paths"]
+
+
+def test_every_operation_has_a_summary_errors_and_every_body_an_example(document: dict) -> None:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert operation["summary"], (method, path)
+            if path.startswith("/api/"):
+                assert {"400", "401", "403"} <= set(operation["responses"]), (method, path)
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            assert body is None or "example" in body, (method, path)
+
+
+def test_every_reference_leads_somewhere(document: dict, caller: Caller) -> None:
+    names = set(document["components"]["schemas"])
+    text = caller.get("/openapi.json").body.decode()
+
+    used = set(re.findall(r'"#/components/schemas/([^"]+)"', text))
+
+    assert used <= names
+
+
+def test_examples_of_bodies_are_taken(document: dict, caller: Caller) -> None:
+    examples = {
+        path: operations["post"]["requestBody"]["content"]["application/json"]["example"]
+        for path, operations in document["paths"].items()
+        if path in ("/api/v1/jobs", "/api/v1/jobs:batch", "/api/v1/tokens")
+    }
+
+    statuses = [caller.post(path, body).status for path, body in examples.items()]
+
+    assert statuses == [201, 201, 201]
+
+
+def test_the_page_for_people_needs_nothing_from_elsewhere(caller: Caller) -> None:
+    answer = caller.get("/docs")
+
+    text = answer.body.decode()
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "<script" not in text
+    assert not re.search(r"(src|href)=['\"]?(https?:)?//", text)
+    assert "/api/v1/jobs:batch" in text
+    assert "id=not_found" in text
+
+
+#: Streams that end only with their job, and waits: they have tests of their own.
+_ENDLESS = r"/(events|wait|logs)$"
+
+
+@pytest.fixture
+def api_schema(session_server: Running) -> object:
+    session_server.renew()
+    caller = session_server.local()
+    caller.submit(name="x")
+    caller.submit(array="0-3")
+    url = f"http://127.0.0.1:{session_server.port}/openapi.json"
+    schema = schemathesis.openapi.from_url(url)
+    token = caller.post("/tokens", {"user": "fuzz", "access": "admin"}).json["token"]
+    schema.config.update(headers={"Authorization": f"Bearer {token}"})
+    return schema.exclude(path_regex=_ENDLESS)
+
+
+fuzzed = schemathesis.pytest.from_fixture("api_schema")
+
+
+@fuzzed.parametrize()
+@settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_whatever_is_sent_the_answer_is_as_documented(case: schemathesis.Case) -> None:
+    begun_s = time.monotonic()
+
+    response = case.call()
+
+    case.validate_response(
+        response,
+        checks=[
+            checks.not_a_server_error,
+            checks.response_schema_conformance,
+            checks.content_type_conformance,
+            checks.status_code_conformance,
+        ],
+    )
+    assert time.monotonic() - begun_s < 5
