@@ -35,7 +35,7 @@ DEADLINE_S = 15.0
 
 def order(uid: str, *argv: str, **fields: Any) -> Wanted:
     """An attempt that should be started."""
-    environment = {"PATH": os.environ["PATH"], "HOME": "/"} | fields.pop("environment", {})
+    environment = {"PATH": os.environ["PATH"], "HOME": "/"}
     settings = {"user": "", "workdir": "/tmp", "grace_s": 5.0} | fields
     return Wanted(uid, Launch(uid, 1, argv=argv, environment=environment, **settings))
 

@@ -61,6 +61,8 @@ class Keeper:
         self.all: list[dict[str, Any]] = []
         self._socket: socket.socket | None = None
         self._unread = b""
+        #: In the environment of every job, to find those that outlive the keeper.
+        self._mark = f"ROTA_TEST_FOLDER={path}"
         (path / "logs").mkdir(exist_ok=True)
 
     def start(self) -> "Keeper":
@@ -97,7 +99,7 @@ class Keeper:
             "op": "spawn",
             "uid": uid,
             "argv": list(argv),
-            "env": [f"PATH={os.environ['PATH']}"],
+            "env": [f"PATH={os.environ['PATH']}", self._mark],
             "cwd": str(self.folder),
             "stdin": None,
             "stdout": self.output(uid),
@@ -152,7 +154,7 @@ class Keeper:
         pid = self.pid
         for process in processes.snapshot().values():
             environ = processes.read(f"/proc/{process.pid}/environ")
-            if process.parent == pid or f"PWD={self.folder}\0".encode() in environ:
+            if process.parent == pid or self._mark.encode() in environ:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):

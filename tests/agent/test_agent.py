@@ -4,7 +4,7 @@ from signal import SIGKILL, SIGTERM
 
 import pytest
 
-from rota.agent.agent import KILL_AGAIN_S, Agent
+from rota.agent.agent import KILL_AGAIN_S, START_TOLD_S, Agent
 from rota.agent.ports import (
     Ended,
     Forget,
@@ -75,7 +75,9 @@ class Node:
         return self.agent.on_desired(message, self.now_s)
 
     def hears(self, *events: Started | Ended) -> list[Instruction]:
-        return self.agent.on_keeper_events(events, self.now_s)
+        """News of the keeper, and the moment after which a start is reported."""
+        out = self.agent.on_keeper_events(events, self.now_s)
+        return out + self.agent.on_timer(self.now_s + START_TOLD_S)
 
     def wait(self, seconds: float) -> list[Instruction]:
         self.now_s += seconds
@@ -130,6 +132,18 @@ def test_a_start_and_an_end_that_arrive_together_are_one_report():
     told = node.hears(started("a"), ended("a", 0))
 
     assert [item.sighting for item in seen(told)] == [Sighting.ENDED]
+
+
+def test_a_start_that_is_over_in_a_moment_is_not_reported_by_itself():
+    node = Node()
+    node.change(new("a"))
+
+    at_once = node.agent.on_keeper_events((started("a"),), node.now_s)
+    over = node.agent.on_keeper_events((ended("a"),), node.now_s)
+
+    assert at_once == []
+    assert [item.sighting for item in seen(over)] == [Sighting.ENDED]
+    assert node.agent.next_timer_s() is None
 
 
 def test_an_attempt_is_not_started_twice():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.journeys.box import Box, until
+from tests.journeys.box import Box
 from tests.support.machine import REPOSITORY
 
 if TYPE_CHECKING:
@@ -114,5 +113,12 @@ def test_events_tell_the_story_of_a_job_with_who_and_when(home: Box) -> None:
 
     _, events = home.api("GET", f"/jobs/{job}/events")
 
-    print(json.dumps(events, indent=1))
-    assert 0
+    story = [(event["kind"], event["actor"]) for event in events["items"]]
+    assert story == [
+        ("job-submitted", home.status()["user"]),
+        ("attempt-placed", "rota"),
+        *([("attempt-started", "agent")] if len(story) == 5 else []),
+        ("attempt-ended", "agent"),
+        ("job-settled", "agent"),
+    ]
+    assert all(event["at"].endswith("Z") for event in events["items"])

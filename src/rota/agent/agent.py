@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from rota.agent.ports import KeeperAll, Known, Started
     from rota.rpc.messages import Desired, Launch, Wanted, Welcome
 
+#: A start is reported this much later, unless there is something else to say before: a job that is
+#: over by then costs the controller one message and one commit less.
+START_TOLD_S = 0.01
 #: A KILL is repeated this often until the keeper reports the end.
 KILL_AGAIN_S = 10.0
 
@@ -67,6 +70,9 @@ class Agent:
     def __init__(self) -> None:
         self._charges: dict[str, Charge] = {}
         self._stopping: dict[str, Charge] = {}
+        #: Starts that the controller has not heard of, and when it shall.
+        self._untold: dict[str, Charge] = {}
+        self._tell_at_s: float | None = None
         self._keeper_ready = False
         self._session = 0
         self._connected = False
@@ -154,7 +160,7 @@ class Agent:
         if desired.full:
             self._synced = True
             self._report(self._charges.values(), out, full=True)
-        else:
+        elif fresh:
             self._report(fresh, out)
         return out
 
@@ -248,7 +254,8 @@ class Agent:
                 self._settle(charge, Stage.MISSING, Seen(charge.uid, Sighting.MISSING))
                 changed.append(charge)
         self._drop_unwanted(changed, out)
-        self._report(changed, out)
+        if changed:
+            self._report(changed, out)
         deferred, self._deferred = self._deferred, []
         for desired in deferred:
             out += self._decide(desired, now_s)
@@ -289,11 +296,14 @@ class Agent:
                 continue
             if isinstance(event, Ended):
                 self._settle(charge, Stage.ENDED, sighting_of(event))
+                changed[charge.uid] = charge
             elif charge.stage is Stage.SPAWNING:
                 self._run(charge, event.pid, event.started_s, now_s, out)
-            changed[charge.uid] = charge
+                self._untold[charge.uid] = charge
+                self._tell_at_s = self._tell_at_s or now_s + START_TOLD_S
         self._drop_unwanted(changed.values(), out)
-        self._report(changed.values(), out)
+        if changed:
+            self._report(changed.values(), out)
         return out
 
     def _run(
@@ -334,18 +344,16 @@ class Agent:
         return out
 
     def next_timer_s(self) -> float | None:
-        """When ``on_timer`` is due; None while no grace period runs."""
-        return min(
-            (
-                charge.kill_at_s
-                for charge in self._stopping.values()
-                if charge.kill_at_s is not None
-            ),
-            default=None,
-        )
+        """When ``on_timer`` is due; None while no grace period runs and nothing is untold."""
+        due = [c.kill_at_s for c in self._stopping.values() if c.kill_at_s is not None]
+        if self._tell_at_s is not None:
+            due.append(self._tell_at_s)
+        return min(due, default=None)
 
     def on_timer(self, now_s: float) -> list[Instruction]:
         out: list[Instruction] = []
+        if self._tell_at_s is not None and self._tell_at_s <= now_s:
+            self._report((), out)
         for charge in self._stopping.values():
             if charge.kill_at_s is not None and charge.kill_at_s <= now_s:
                 charge.kill_at_s = now_s + KILL_AGAIN_S
@@ -355,11 +363,19 @@ class Agent:
     def _report(
         self, charges: Iterable[Charge], out: list[Instruction], *, full: bool = False
     ) -> None:
-        """Tell the controller, once it and we agree on a starting point."""
+        """Tell the controller, once it and we agree on a starting point; untold starts go along."""
+        untold, self._untold, self._tell_at_s = self._untold, {}, None
         if not self._synced:
-            return
+            return  # The full set that begins a session tells everything.
+        told = {charge.uid: charge for charge in charges}
+        if not full:
+            told = untold | told
         seen = tuple(
-            [item.seen for item in charges if item.seen is not None and (full or item.wanted)]
+            [
+                item.seen
+                for item in told.values()
+                if item.seen is not None and (full or item.wanted)
+            ]
         )
         if not seen and not full:
             return

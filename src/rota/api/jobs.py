@@ -96,7 +96,7 @@ async def batch(request: Asking, key: IdempotencyKey = "") -> Response[BatchView
     return Response(answer.body, status_code=answer.status, media_type="application/json")  # type: ignore[arg-type]
 
 
-@get("/jobs", summary="List jobs", opt={"right": "read"})
+@get("/jobs", summary="List jobs", opt={"right": "read", "errors": (404,)})
 async def list_jobs(
     request: Asking,
     states: params.States = "",
@@ -234,17 +234,16 @@ async def wait(
     ended = {item: state for item in wanted if (state := await _end_of(context, item))}
     until_s = time.monotonic() + min(timeout_s, WAIT_MAX_S)
     pending = [item for item in wanted if item not in ended]
-    while pending and not context.closing.is_set():
-        left_s = until_s - time.monotonic()
-        if left_s <= 0:
-            break
-        await _next_end(context, pending, left_s)
-        for item in pending:
-            state = context.host.cluster.state_of(item)
-            if state in FINAL:
-                ended[item] = state
-        pending = [item for item in pending if item not in ended]
-    return WaitView(await _done(context, ended), pending)
+    # All must end, so waiting for one after the other is enough, and each is looked at once.
+    for item in pending:
+        while context.host.cluster.state_of(item) not in FINAL:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or context.closing.is_set():
+                break
+            await _next_end(context, item, left_s)
+    states = {item: context.host.cluster.state_of(item) for item in pending}
+    ended |= {item: state for item, state in states.items() if state in FINAL}
+    return WaitView(await _done(context, ended), [item for item in pending if item not in ended])
 
 
 async def _end_of(context: Context, item: int) -> JobState | None:
@@ -258,14 +257,13 @@ async def _end_of(context: Context, item: int) -> JobState | None:
     return state if state in FINAL else None
 
 
-async def _next_end(context: Context, pending: list[int], left_s: float) -> None:
-    """Until one of them may have ended: woken by the commit that ends it."""
+async def _next_end(context: Context, item: int, left_s: float) -> None:
+    """Until it may have ended: woken by the commit that ends it."""
     cluster = context.host.cluster
-    watched = list(pending)
-    for item in pending:
-        if item in cluster.arrays:
-            left_s = min(left_s, ARRAY_LOOK_S)
-            watched += list(cluster.unfinished_elements.get(item, ()))[:WATCHED_MAX]
+    watched = [item]
+    if item in cluster.arrays:
+        left_s = min(left_s, ARRAY_LOOK_S)
+        watched += list(cluster.unfinished_elements.get(item, ()))[:WATCHED_MAX]
     await context.until_closing(context.host.watch.settled(watched, left_s))
 
 

@@ -31,8 +31,9 @@ def parse_element(text: str) -> tuple[int, int] | None:
 
 
 def missing(ref: int | str) -> NotFound:
-    shown = str(ref)[:80]
-    return NotFound(f"there is no job {shown}", field="id", value=ref)
+    text = str(ref)[:80]
+    shown = text if text.isprintable() else repr(text)
+    return NotFound(f"there is no job {shown}", field="id", value=text)
 
 
 def in_memory(cluster: Cluster, job_id: int) -> Job | Array | None:

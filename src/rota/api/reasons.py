@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.job import Array, Job
 from rota.core.states import ACTIVE, FINAL
-from rota.scheduling.explain import explain
+from rota.scheduling.explain import reason_of
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
@@ -37,8 +37,8 @@ class Reasons:
             return "held"
         lane: Lane | None = self._cluster.lanes.where.get(item_id)
         if lane is None:
-            return explain(self._cluster, item_id, self._now_s).reason
+            return reason_of(self._cluster, item_id, self._now_s)
         key = id(lane)
         if key not in self._of_lane:
-            self._of_lane[key] = explain(self._cluster, item_id, self._now_s).reason
+            self._of_lane[key] = reason_of(self._cluster, item_id, self._now_s)
         return self._of_lane[key]

@@ -363,12 +363,15 @@ def _dismiss_keeper(place: Place) -> None:
     """The agent's keeper leaves when no job is left for it; else it stays with its jobs."""
     if place.agent_pid():
         return
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock:
+    with contextlib.suppress(OSError, ValueError), socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(2.0)
         sock.connect(str(place.agent_folder / "keeper.sock"))
-        sock.sendall(b'{"op":"exit"}\n')
-        while sock.recv(65536):
-            pass
+        with sock.makefile("rwb") as lines:
+            known = json.loads(lines.readline())["attempts"]
+            if not any(attempt["phase"] == "running" for attempt in known):
+                lines.write(b'{"op":"exit"}\n')
+                lines.flush()
+                lines.read()
 
 
 def _read_json(path: Path) -> dict[str, Any]:

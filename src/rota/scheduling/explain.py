@@ -11,7 +11,7 @@ from rota.core.job import Array, Job
 from rota.core.states import ACTIVE, FINAL, Cause, JobState, QueueState
 from rota.core.units import format_duration, format_mib
 from rota.scheduling.fit import Room
-from rota.scheduling.passes import caps_on, requests_of
+from rota.scheduling.passes import caps_on, rank_of, requests_of
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
@@ -29,6 +29,19 @@ class Explanation(msgspec.Struct):
 
 def explain(cluster: Cluster, job_id: int, now_s: float) -> Explanation:
     """Explain an unfinished job or array; a finished one is the caller's to describe."""
+    story = _story(cluster, job_id, now_s)
+    ahead = _ahead(cluster, job_id)
+    if ahead:
+        story.lines.append(f"{ahead} waiting jobs are ahead of it")
+    return story
+
+
+def reason_of(cluster: Cluster, job_id: int, now_s: float) -> str:
+    """The one-line form, for lists: it does not look at the other waiting jobs."""
+    return _story(cluster, job_id, now_s).reason
+
+
+def _story(cluster: Cluster, job_id: int, now_s: float) -> Explanation:
     job: Job | Array | None = cluster.jobs.get(job_id)
     if job is None:
         job = cluster.array_of(job_id) or cluster.arrays.get(job_id)
@@ -114,7 +127,7 @@ def _room(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation:
     lines = [view.line for view in views]
     ahead = _ahead(cluster, job)
     if ahead:
-        lines.append(f"{ahead} waiting jobs are ahead of it")
+        lines.append(f"{ahead} waiting job{'s are' if ahead > 1 else ' is'} ahead of it")
     return Explanation(decisive.reason, lines, _advice(cluster, decisive, now_s))
 
 
@@ -140,7 +153,10 @@ def _view(node: Node, job: Job | Array) -> _View:
     for request in requests:
         if short := room.shortage(request):
             line = f"node {node.name}: {_shortage(room, request, short)}"
-            return _View(True, possible, f"not enough free {short}", line, short)
+            reason = f"not enough free {short}"
+            if short.endswith(" type"):
+                reason = f"no {request.device} of type {request.device_type}"
+            return _View(True, possible, reason, line, short)
     if job.spec.task_count > 1:
         line = f"node {node.name} has room for some of its {job.spec.task_count} tasks"
         return _View(
@@ -170,14 +186,20 @@ def _shortage(room: Room, request: Request, short: str) -> str:
     return text + (f"; {foreign} in use by processes outside Rota" if foreign else "")
 
 
-def _ahead(cluster: Cluster, job: Job | Array) -> int:
-    place = (-job.spec.priority, job.id)
-    return sum(
-        1
-        for lane in cluster.lanes.lanes.values()
-        for other in lane.members.values()
-        if other < place
-    )
+def _ahead(cluster: Cluster, job_id: int) -> int:
+    """How many ready jobs come first: by queue, priority and age; elements counted one by one."""
+    job: Job | Array | None = cluster.jobs.get(job_id) or cluster.array_of(job_id)
+    if job is None or job.id not in cluster.lanes.where:
+        return 0
+    place = (rank_of(cluster, job.spec.queue), -job.spec.priority, job.id)
+    count = 0
+    for lane in cluster.lanes.lanes.values():
+        rank = rank_of(cluster, lane.key.queue)
+        for item, other in lane.members.items():
+            if (rank, *other) < place:
+                array = cluster.arrays.get(item)
+                count += 1 if array is None else len(array.pending())
+    return count
 
 
 def _advice(cluster: Cluster, decisive: _View, now_s: float) -> list[str]:
@@ -187,7 +209,8 @@ def _advice(cluster: Cluster, decisive: _View, now_s: float) -> list[str]:
         return []
     running = [cluster.jobs[i] for i in cluster.by_state[JobState.RUNNING]]
     ends = [j.started_s + j.spec.time_limit_s for j in running if j.spec.time_limit_s]
-    less = "less" if decisive.short in ("memory", "disk", "gpu memory") else "fewer"
+    unit = decisive.short.rpartition(" ")[2]
+    less = {"memory": "less", "disk": "less", "type": "another"}.get(unit, "fewer")
     aid = [f"ask for {less} {decisive.short}"]
     if ends:
         left = format_duration(max(0, int(min(ends) - now_s)) + 1)

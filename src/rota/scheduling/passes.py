@@ -69,9 +69,7 @@ class _Head:
 
     def __init__(self, cluster: Cluster, lane: Lane) -> None:
         self.lane = lane
-        self.rank = (
-            -cluster.queues[lane.key.queue].priority if (lane.key.queue in cluster.queues) else 0
-        )
+        self.rank = rank_of(cluster, lane.key.queue)
         self.requests = requests_of(lane.key.roles)
         self.cpu_milli = min(request.cpu_milli for request in self.requests)
         self._candidates = _walk(cluster, lane)
@@ -117,6 +115,12 @@ def _walk(cluster: Cluster, lane: Lane) -> Iterator[tuple[int, int, int]]:
 def _untouched(array: Array, priority: int) -> Iterator[tuple[int, int, int]]:
     for position in array.pending().walk():
         yield priority, array.element_id(position), array.id
+
+
+def rank_of(cluster: Cluster, queue: str) -> int:
+    """Where a queue stands among queues: the lower, the earlier."""
+    known = cluster.queues.get(queue)
+    return -known.priority if known is not None else 0
 
 
 def requests_of(roles: tuple[Role, ...]) -> tuple[Request, ...]:

@@ -1,0 +1,176 @@
+"""Which nodes take work, and how room comes back: derived from what lives there, never counted."""
+
+import pytest
+
+from rota.controller import commands as cmd
+from rota.core.errors import Conflict, Forbidden, NotFound
+from rota.core.node import NodeSpec
+from rota.core.resources import Amount
+from rota.core.states import NodeState
+from rota.rpc.messages import Seen, Sighting
+from rota.testing.scene import ALICE, OPERATOR, Scene
+
+
+def node_of(scene: Scene, job: str) -> str:
+    return scene.job(job).tasks[0].attempts[-1].allocation.node
+
+
+def drain(scene: Scene, node: str, *, drained: bool = True, note: str = "") -> None:
+    scene.ask(cmd.DrainNode(actor=OPERATOR, node=node, drained=drained, note=note))
+
+
+def test_work_goes_to_the_first_node_that_fits_in_order_of_names():
+    scene = Scene(nodes=0)
+    for name, cpus in (("c", 8), ("a", 1), ("b", 8)):
+        scene.add_node(NodeSpec(name, cpus * 1000, 1000))
+
+    scene.submit("two", cpus=2)
+
+    assert node_of(scene, "two") == "b"
+
+
+def test_a_node_that_is_not_connected_is_no_candidate():
+    scene = Scene(nodes=2, cpus=4)
+    scene.disconnect("box1")
+
+    scene.submit("job")
+
+    assert node_of(scene, "job") == "box2"
+
+
+def test_a_job_waits_while_every_node_is_away_and_starts_when_one_comes_back():
+    scene = Scene()
+    scene.disconnect("box")
+    scene.submit("job")
+    before = scene.state("job")
+
+    scene.connect("box")
+
+    assert before == "queued"
+    assert scene.is_running("job")
+
+
+def test_a_drained_node_takes_nothing_new_and_finishes_what_it_has():
+    scene = Scene(cpus=4)
+    scene.submit("old")
+
+    drain(scene, "box", note="new fans")
+    scene.submit("new")
+    scene.finish("old")
+
+    assert scene.states("old", "new") == ["completed", "queued"]
+
+
+def test_a_resumed_node_takes_what_waited():
+    scene = Scene()
+    drain(scene, "box")
+    scene.submit("job")
+
+    drain(scene, "box", drained=False)
+
+    assert scene.is_running("job")
+
+
+def test_a_drained_node_stays_drained_when_its_agent_dials_again():
+    scene = Scene()
+    drain(scene, "box")
+
+    scene.disconnect("box")
+    scene.connect("box")
+    scene.submit("job")
+
+    assert scene.state("job") == "queued"
+
+
+def test_headroom_is_the_total_minus_what_runs_there():
+    scene = Scene(cpus=4, memory_mib=1000, disk_mib=500)
+
+    scene.submit("a", cpus=1.5, mem=300, disk=100)
+    scene.submit("b", cpus=1, mem=100)
+
+    assert scene.cluster.nodes["box"].headroom() == Amount(1500, 600, 400)
+
+
+def test_the_end_of_a_job_frees_its_room_without_any_release():
+    scene = Scene(cpus=4)
+    scene.submit("runs", cpus=4)
+    scene.submit("waits", cpus=4)
+
+    scene.finish("runs")
+
+    assert scene.is_running("waits")
+    assert list(scene.cluster.nodes["box"].live) == [scene.job("waits").tasks[0].attempts[0].uid]
+
+
+def test_the_sum_tolerates_an_attempt_whose_job_is_gone():
+    scene = Scene(cpus=4)
+    scene.submit("runs", cpus=3)
+    scene.finish("runs")
+
+    scene.report(Seen("no-such-attempt.0.1", Sighting.ENDED), node="box")
+
+    assert scene.cluster.nodes["box"].headroom() == scene.cluster.nodes["box"].spec.total
+
+
+def test_a_job_on_a_node_that_went_away_keeps_its_room_and_its_state():
+    scene = Scene(cpus=4)
+    scene.submit("runs", cpus=3)
+
+    scene.disconnect("box")
+    scene.pass_time(3600)
+
+    assert scene.is_running("runs")
+    assert scene.cluster.nodes["box"].state is NodeState.DOWN
+    assert scene.cluster.nodes["box"].headroom().cpu_milli == 1000
+
+
+def test_a_job_that_ends_while_its_node_is_away_is_settled_when_it_is_back():
+    scene = Scene()
+    scene.submit("runs")
+    scene.disconnect("box")
+    scene.finish("runs", code=3)
+    before = scene.state("runs")
+
+    scene.connect("box")
+
+    assert before == "running"
+    assert scene.cause("runs") == "exit: exit code 3"
+
+
+def test_a_node_that_comes_back_larger_takes_what_waited():
+    scene = Scene(cpus=1)
+    scene.submit("runs", cpus=1)
+    scene.submit("waits", cpus=1)
+    scene.disconnect("box")
+
+    scene.add_node(NodeSpec("box", 2000, 16384, cpus=(0, 1)))
+
+    assert scene.states("runs", "waits") == ["running", "running"]
+
+
+def test_a_node_with_live_work_is_not_removed():
+    scene = Scene()
+    scene.submit("runs")
+    scene.disconnect("box")
+
+    with pytest.raises(Conflict, match="live work"):
+        scene.ask(cmd.RemoveNode(actor=OPERATOR, node="box"))
+
+
+def test_a_node_that_is_away_and_empty_can_be_removed():
+    scene = Scene(nodes=2)
+    scene.disconnect("box2")
+
+    scene.ask(cmd.RemoveNode(actor=OPERATOR, node="box2"))
+    scene.crash()
+
+    assert list(scene.cluster.nodes) == ["box1"]
+
+
+def test_only_operators_drain_and_unknown_nodes_are_named():
+    scene = Scene()
+
+    with pytest.raises(Forbidden, match="operator"):
+        scene.ask(cmd.DrainNode(actor=ALICE, node="box", drained=True))
+    with pytest.raises(NotFound, match="there is no node moon"):
+        drain(scene, "moon")

@@ -1,0 +1,162 @@
+"""Which of the waiting jobs starts first: order, skipping, priorities, queues."""
+
+import pytest
+
+from rota.controller import commands as cmd
+from rota.core.events import AttemptPlaced
+from rota.core.tenant import Queue
+from rota.testing.scene import OPERATOR, Scene
+
+
+def started(scene: Scene) -> list[int]:
+    """The jobs in the order in which they were given room."""
+    return [event.job for event in scene.log if isinstance(event, AttemptPlaced)]
+
+
+def test_jobs_of_one_size_start_in_the_order_of_their_submission():
+    scene = Scene(cpus=1)
+    jobs = [scene.submit() for _ in range(5)]
+
+    for job in jobs:
+        scene.finish(job)
+
+    assert started(scene) == jobs
+
+
+def test_a_job_that_does_not_fit_lets_smaller_ones_behind_it_start():
+    scene = Scene(cpus=4)
+    scene.submit("runs", cpus=3)
+
+    scene.submit("too big for now", cpus=2)
+    scene.submit("small", cpus=1)
+
+    assert scene.states("too big for now", "small") == ["queued", "running"]
+
+
+def test_a_skipped_job_keeps_its_place_before_later_ones_of_its_size():
+    scene = Scene(cpus=4)
+    scene.submit("runs", cpus=3)
+    scene.submit("skipped", cpus=2)
+    scene.submit("small", cpus=1)
+    scene.submit("as big, but later", cpus=2)
+
+    scene.finish("small")
+    scene.finish("runs", code=0)
+
+    assert started(scene) == [
+        scene.names[n] for n in ("runs", "small", "skipped", "as big, but later")
+    ]
+
+
+def test_after_the_room_is_given_back_the_skipped_job_comes_before_a_smaller_later_one():
+    scene = Scene(cpus=2)
+    scene.submit("runs", cpus=2)
+    scene.submit("big", cpus=2)
+    scene.submit("small", cpus=1)
+
+    scene.finish("runs")
+
+    assert scene.states("big", "small") == ["running", "queued"]
+
+
+def test_jobs_placed_earlier_in_a_pass_reduce_the_room_of_later_ones():
+    scene = Scene(cpus=4)
+    batch = tuple(scene.submission(cpus=3) for _ in range(2))
+
+    answer = scene.ask(cmd.Submit(actor=OPERATOR, submissions=batch))
+
+    assert scene.states(*answer.ids) == ["running", "queued"]
+    assert scene.cluster.nodes["box"].headroom().cpu_milli == 1000
+
+
+def test_a_higher_priority_starts_before_earlier_jobs():
+    scene = Scene(cpus=1)
+    scene.submit("runs")
+    scene.submit("low", priority=25)
+    scene.submit("normal", priority=50)
+    scene.submit("high", priority=75)
+
+    for name in ("runs", "high", "normal"):
+        scene.finish(name)
+
+    assert started(scene) == [scene.names[n] for n in ("runs", "high", "normal", "low")]
+
+
+def test_a_job_of_high_priority_and_another_shape_still_comes_first():
+    scene = Scene(cpus=4)
+    scene.submit("runs", cpus=4)
+    scene.submit("earlier", cpus=1)
+    scene.submit("high", cpus=4, priority=75)
+
+    scene.finish("runs")
+
+    assert scene.states("high", "earlier") == ["running", "queued"]
+
+
+def test_a_queue_of_higher_priority_goes_before_any_priority_in_a_lower_one():
+    scene = Scene(cpus=1)
+    scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="express", priority=90)))
+    scene.submit("runs")
+    scene.submit("high", priority=75)
+    scene.submit("express", queue="express", priority=0)
+
+    scene.finish("runs")
+
+    assert scene.states("express", "high") == ["running", "queued"]
+
+
+def test_a_changed_priority_moves_a_waiting_job():
+    scene = Scene(cpus=1)
+    scene.submit("runs")
+    scene.submit("first")
+    scene.submit("second")
+
+    scene.update("second", priority=60)
+    scene.finish("runs")
+
+    assert scene.states("first", "second") == ["queued", "running"]
+
+
+def test_a_job_that_shrinks_by_an_update_starts_at_once():
+    scene = Scene(cpus=4)
+    scene.submit("runs", cpus=3)
+    scene.submit("big", cpus=2)
+
+    scene.update("big", roles=scene.submission(cpus=1).spec.roles)
+
+    assert scene.is_running("big")
+
+
+def test_four_jobs_of_two_cpus_run_two_at_a_time_on_four_cpus():
+    scene = Scene(cpus=4)
+    jobs = [scene.submit(cpus=2) for _ in range(4)]
+    first_pair = scene.states(*jobs)
+
+    scene.pass_time(2)
+    for job in jobs[:2]:
+        scene.finish(job)
+
+    assert first_pair == ["running", "running", "queued", "queued"]
+    assert scene.states(*jobs) == ["completed", "completed", "running", "running"]
+
+
+def test_more_starts_than_one_tick_may_decide_go_on_in_the_next_one():
+    scene = Scene(cpus=600)
+
+    array = scene.submit("many", array="0-499")
+
+    assert len(scene.cluster.live) == 500
+    assert started(scene) == [array + 1 + n for n in range(500)]
+
+
+@pytest.mark.parametrize("waiting", [10, 1000])
+def test_a_pass_does_not_look_at_jobs_that_wait_as_before(waiting: int):
+    scene = Scene(cpus=2)
+    scene.submit("runs", cpus=2)
+    for _ in range(waiting):
+        scene.submit(cpus=2)
+
+    scene.tick()
+
+    assert not scene.cluster.lanes.fresh
+    assert len(scene.cluster.lanes.lanes) == 1
