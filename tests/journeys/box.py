@@ -144,6 +144,13 @@ class Box:
         assert status == 201, answer
         return int(answer["id"])
 
+    def job_again(self, command: list[str], key: str) -> int:
+        """Submit with a key that makes it safe to repeat, through a controller's restart too."""
+        body = {"workdir": str(self.work), "command": command}
+        status, answer = self.api("POST", "/jobs", body, {"Idempotency-Key": key})
+        assert status in (200, 201), answer
+        return int(answer["id"])
+
     def ended(self, job: int | str) -> dict[str, Any]:
         """The record of a job once it has ended."""
         return self.reach(job, *FINAL)

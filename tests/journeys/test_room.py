@@ -22,13 +22,13 @@ def test_exclusive_jobs_get_different_gpus_and_see_only_their_own(home: Box) -> 
 
     seen = [home.output(job).strip().split(",") for job in jobs[:2]]
     listed = json.loads(home.rota("gpus", "--json").stdout)
-    third = home.show(jobs[2])
+    third, reason = home.show(jobs[2]), home.why(jobs[2])
     (home.work / "go").touch()
 
     assert sorted(seen[0] + seen[1]) == ["0", "1", "2", "3"]
     assert all(len(gpu["jobs"]) == 1 for gpu in listed)
     assert (third["state"], third["reason"]) == ("queued", "not enough free gpus")
-    assert "needs 2 x gpu, 0 of 4 free" in home.why(jobs[2]) or True
+    assert "needs 2 x gpu, 0 of 4 free" in reason
     assert home.ended(jobs[2])["state"] == "completed"
 
 

@@ -9,10 +9,12 @@ from rota.scheduling.fit import is_variant
 from rota.testing.scene import Scene
 
 
-def cards(count: int, *, memory_mib: int = 1000, kind: str = "gpu", **more) -> tuple[Device, ...]:
+def cards(
+    count: int, *, memory_mib: int = 1000, kind: str = "gpu", first: int = 0
+) -> tuple[Device, ...]:
     return tuple(
-        Device(index=i, uuid=f"{kind}{i}", kind=kind, memory_mib=memory_mib, **more)
-        for i in range(count)
+        Device(index=i, uuid=f"{kind}{i}", kind=kind, memory_mib=memory_mib)
+        for i in range(first, first + count)
     )
 
 
@@ -33,7 +35,7 @@ def scene_with(*devices: Device, cpus: int = 8) -> Scene:
     ],
 )
 def test_a_job_waits_for_the_dimension_that_is_short(dimension, hog, next_one):
-    scene = scene_with(*cards(2), *cards(2, kind="tpu"), cpus=4)
+    scene = scene_with(*cards(2), *cards(2, kind="tpu", first=2), cpus=4)
     scene.submit("hog", **({"cpus": 1} | hog))
 
     scene.submit("waits", **({"cpus": 1} | next_one))
@@ -75,7 +77,7 @@ def test_a_gpu_job_starts_only_on_the_node_that_has_gpus():
 def test_a_tpu_is_no_gpu():
     scene = scene_with(*cards(4, kind="tpu"))
 
-    with pytest.raises(Rejected, match="resources.gpus"):
+    with pytest.raises(Rejected, match=r"resources\.gpus"):
         scene.submit("train", gpus=1)
 
 
@@ -205,7 +207,7 @@ def test_a_card_of_unknown_size_is_given_whole():
 def test_a_card_of_unknown_size_is_not_shared():
     scene = scene_with(*cards(1, memory_mib=0))
 
-    with pytest.raises(Rejected, match="resources.gpu_memory"):
+    with pytest.raises(Rejected, match=r"resources\.gpu_memory"):
         scene.submit("shares", gpus=1, gpu_mem=1, shared=True)
 
 

@@ -46,7 +46,7 @@ from rota.rpc.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from rota.agent.ports import Instruction
     from rota.core.node import ForeignUse
@@ -232,6 +232,7 @@ class Host:
         said = ""
         while True:
             self._refused, self._welcomed = "", False
+            dialled_s = time.monotonic()
             try:
                 link = await wire.dial(self._config.url, self._config.token, self._on_message)
                 self._controller = link
@@ -245,7 +246,8 @@ class Host:
                     self._controller.close()
                     self._controller = None
                 self._agent.on_disconnected()
-            if self._welcomed:
+            # A controller that takes us in and drops us at once must not be dialled in a spin.
+            if self._welcomed and time.monotonic() - dialled_s > REDIAL_S_MAX:
                 pause_s, said = REDIAL_S_MIN, ""
             reason = self._refused or reason
             if reason != said:
@@ -309,8 +311,8 @@ class Host:
         return {pid for members in owned.values() for pid in members}
 
 
-def run_agent(config: AgentConfig) -> int:
-    """Run until told to stop; gives the exit status of the process."""
+def run_agent(config: AgentConfig, say: Callable[[str], object] | None = None) -> int:
+    """Run until told to stop; gives the exit status. ``say`` hears why it cannot (else stderr)."""
     try:
         config.folder.mkdir(parents=True, exist_ok=True)
         lock = _lock(config.folder)
@@ -318,7 +320,10 @@ def run_agent(config: AgentConfig) -> int:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(config, cgroups))
     except (CannotRun, CgroupsUnusable, BadGpuFile) as error:
-        sys.stderr.write(f"rota agent: {error}\n")
+        if say is None:
+            sys.stderr.write(f"rota agent: {error}\n")
+        else:
+            say(str(error))
         return 1
     os.close(lock)
     return 0

@@ -148,6 +148,8 @@ def ulimits(given: dict[str, int]) -> dict[str, int]:
 
 def retry_on(given: list[int | str]) -> tuple[str, ...]:
     """Exit codes and causes, as text."""
+    if not given:
+        return ()
     causes = [str(cause) for cause in Cause]
     wanted = tuple(str(entry) for entry in given)
     for entry in wanted:

@@ -44,11 +44,43 @@ def peer_of(transport: asyncio.BaseTransport) -> tuple[str, int] | None:
     return f"{LOCAL}{uid}", pid
 
 
+class Gathering:
+    """A transport that makes one write of all writes of a turn of the event loop.
+
+    The head and the body of an answer are written one after the other; each system call, and
+    each time that the reader is woken, costs more than everything else about a small answer.
+    """
+
+    __slots__ = ("_loop", "_parts", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._parts: list[bytes] = []
+
+    def write(self, part: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self.flush)
+        self._parts.append(part)
+
+    def flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts and not self._transport.is_closing():
+            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport has
+        return getattr(self._transport, name)
+
+
 class HttpProtocol(HttpToolsProtocol):
     """HTTP, with the peer's uid in the place of an address on a unix socket."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(Gathering(transport))  # type: ignore[arg-type]
         self.client = peer_of(transport) or self.client
 
 

@@ -24,6 +24,8 @@ from rota.client.http import Client
 from rota.core.errors import Rejected, RotaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.api.process import Plan
     from rota.cli.service_options import AgentOptions, DownOptions, UpOptions
     from rota.config import Config
@@ -163,13 +165,14 @@ def _supervise(place: Place, plan: Plan, agent_settings: Config | None, tell: in
     detached = tell is not None
     trouble, whisper = os.pipe()
     os.set_blocking(trouble, False)
+    os.set_blocking(whisper, False)
     start = partial(run_controller, plan, detached, whisper)
     wards = [Ward("controller", start, place.controller.holder, keep=whisper)]
     if agent_settings is not None:
         from rota.agent import host as _warm  # noqa: F401 - children are forked with it loaded
 
-        start = partial(_run_agent, place.folder, agent_settings, detached)
-        wards.append(Ward("agent", start, place.agent_pid))
+        start = partial(_run_agent, place.folder, agent_settings, detached, whisper)
+        wards.append(Ward("agent", start, place.agent_pid, keep=whisper))
     supervisor = Supervisor(wards, _complain)
     code = supervisor.start(partial(_is_ready, place, len(wards) > 1), READY_S)
     words = _ready_line(place) if not code else _trouble(trouble)
@@ -220,22 +223,35 @@ def run_controller(plan: Plan, detached: bool = False, trouble: int = -1) -> int
     try:
         run(plan)
     except RotaError as error:
-        if trouble >= 0:
-            with contextlib.suppress(OSError):
-                os.write(trouble, str(error).encode())
-        if detached or trouble < 0:
-            _complain(str(error))
+        _tell(trouble, detached, str(error))
         return 2
     return 0
 
 
-def _run_agent(folder: Path, settings: Config, detached: bool) -> int:
+def _tell(trouble: int, detached: bool, line: str) -> None:
+    """To the supervisor, which passes it on if it is still starting us; else to stderr."""
+    if trouble >= 0:
+        with contextlib.suppress(OSError):
+            os.write(trouble, line.encode())
+    if detached or trouble < 0:
+        _complain(line)
+
+
+def _run_agent(folder: Path, settings: Config, detached: bool, trouble: int) -> int:
     """Be the agent of this machine, for the controller on it."""
     _set_up_logging(folder / "agent.log", detached)
-    return _agent_process(folder, f"unix://{folder / paths.SOCKET_NAME}", "", settings, "")
+    url = f"unix://{folder / paths.SOCKET_NAME}"
+    return _agent_process(folder, url, "", settings, "", partial(_tell, trouble, detached))
 
 
-def _agent_process(folder: Path, url: str, token: str, settings: Config, name: str) -> int:
+def _agent_process(
+    folder: Path,
+    url: str,
+    token: str,
+    settings: Config,
+    name: str,
+    say: Callable[[str], object] | None = None,
+) -> int:
     from rota.agent.discover import Overrides, memory_total_mib
     from rota.agent.host import AgentConfig, run_agent
 
@@ -250,7 +266,7 @@ def _agent_process(folder: Path, url: str, token: str, settings: Config, name: s
         gpus_file=_fake_gpus(folder, asked.fake_gpus),
         labels=asked.labels,
     )
-    return run_agent(AgentConfig(folder, url, token, overrides))
+    return run_agent(AgentConfig(folder, url, token, overrides), say)
 
 
 def _fake_gpus(folder: Path, asked: str) -> str:

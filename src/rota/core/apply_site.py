@@ -20,14 +20,22 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
     if node is None:
         node = cluster.nodes[name] = Node(event.spec, event.incarnation, event.boot_id, live={})
     node.spec, node.incarnation, node.boot_id = event.spec, event.incarnation, event.boot_id
-    node.state, node.note, node.seen_s = NodeState.UP, "", at_s
+    node.state, node.seen_s = NodeState.UP, at_s
+    _note(node, "")
     _node_changed(cluster, name)
 
 
 def _node_silent(cluster: Cluster, event: ev.NodeSilent, at_s: float) -> None:
     node = cluster.nodes[event.node]
-    node.state, node.note, node.seen_s = NodeState.DOWN, event.note, at_s
+    node.state, node.seen_s = NodeState.DOWN, at_s
+    _note(node, event.note)
     _node_changed(cluster, event.node)
+
+
+def _note(node: Node, note: str) -> None:
+    """Why somebody drained a node stays on record, whatever happens to its connection."""
+    if not node.drained:
+        node.note = note
 
 
 def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:

@@ -32,7 +32,8 @@ def explain(cluster: Cluster, job_id: int, now_s: float) -> Explanation:
     story = _story(cluster, job_id, now_s)
     ahead = _ahead(cluster, job_id)
     if ahead:
-        story.lines.append(f"{ahead} waiting jobs are ahead of it")
+        who = "1 waiting job is" if ahead == 1 else f"{ahead} waiting jobs are"
+        story.lines.append(f"{who} ahead of it")
     return story
 
 
@@ -125,9 +126,6 @@ def _room(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation:
     # A node that could never take the job says nothing about why it waits, if there is another.
     decisive = min(views, key=lambda view: (not view.possible, not view.takes_work))
     lines = [view.line for view in views]
-    ahead = _ahead(cluster, job)
-    if ahead:
-        lines.append(f"{ahead} waiting job{'s are' if ahead > 1 else ' is'} ahead of it")
     return Explanation(decisive.reason, lines, _advice(cluster, decisive, now_s))
 
 

@@ -1,0 +1,179 @@
+"""Nothing is lost when parts are stopped or killed, and everything is accounted for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.journeys.box import Box, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done"
+
+
+def test_down_leaves_jobs_running_and_up_adopts_them(box: Box) -> None:
+    runs = box.job(f"echo up; {UNTIL_GO}; echo done; exit 6")
+    ends = box.job("while [ ! -e end ]; do sleep 0.02; done; exit 7")
+    until(lambda: box.output(runs) == "up\n", "the job to run")
+    box.reach(ends, "running")
+
+    said = box.rota("down").stdout
+    (box.work / "end").touch()
+    time.sleep(0.3)  # one job ends while nobody is there to see it
+    box.up()
+
+    assert "2 running jobs go on" in said
+    while_down = box.ended(ends)
+    assert (while_down["state"], while_down["exit_code"]) == ("failed", 7)
+    assert box.state_of(runs) == "running"
+    (box.work / "go").touch()
+    assert box.ended(runs)["exit_code"] == 6
+    assert box.output(runs) == "up\ndone\n"
+
+
+def test_a_time_limit_that_passes_while_rota_is_down_is_kept_when_it_is_back(box: Box) -> None:
+    job = box.job(["sleep", "300"], time_limit_s=1, grace_s=1)
+    box.reach(job, "running")
+    box.rota("down")
+    time.sleep(1.2)  # the limit passes
+
+    box.up()
+
+    assert box.ended(job)["state"] == "timeout"
+
+
+def test_kill_9_half_a_second_after_a_hundred_submissions_keeps_all_and_reuses_no_id(
+    new_box: Callable[..., Box],
+) -> None:
+    box = new_box(cpus=2)
+    box.up()
+    ids = [box.job("sleep 0.02; exit $((ROTA_JOB_ID % 3))") for _ in range(100)]
+
+    time.sleep(0.5)  # the story's own half second
+    box.kill("supervisor", "controller", "agent")
+    until(lambda: not box.pid("controller"), "the controller to be dead")
+    box.up()
+    later = box.job(["true"])
+
+    assert len(set(ids)) == 100
+    assert later > max(ids)
+    assert {job: box.ended(job)["exit_code"] for job in ids} == {job: job % 3 for job in ids}
+
+
+def test_an_agent_killed_with_jobs_running_knows_every_exit_code(box: Box) -> None:
+    jobs = [box.job(f"{UNTIL_GO}; exit {code}") for code in (0, 3, 4)]
+    for job in jobs:
+        box.reach(job, "running")
+    before = box.pid("agent")
+
+    box.kill("agent")
+    (box.work / "go").touch()
+
+    ends = [box.ended(job) for job in jobs]
+    assert [end["exit_code"] for end in ends] == [0, 3, 4]
+    assert [len(end["attempts"]) for end in ends] == [1, 1, 1]
+    assert until(lambda: box.pid("agent"), "another agent") != before
+
+
+def test_a_keeper_killed_with_a_job_running_accounts_for_it(box: Box) -> None:
+    job = box.job(f"echo $$ > pid; {UNTIL_GO}; echo finished > end")
+    until(lambda: box.read("pid"), "the job to run")
+
+    box.kill("keeper")
+    until(lambda: box.pid("keeper"), "another keeper")
+    (box.work / "go").touch()
+
+    ended = box.ended(job)
+    assert box.read("end") == "finished\n", "the job itself was not touched"
+    assert ended["state"] != "completed", "a code that nobody saw is not called success"
+    assert "keeper" in ended["cause"]
+    assert box.ran(["true"])["state"] == "completed", "and Rota goes on"
+
+
+def test_a_job_killed_from_outside_is_recorded_with_its_signal(box: Box) -> None:
+    job = box.job("echo $$ > pid; sleep 300")
+    pid = int(until(lambda: box.read("pid"), "the job to run"))
+
+    os.kill(pid, signal.SIGKILL)
+
+    ended = box.ended(job)
+    assert (ended["state"], ended["signal"], ended["cause_code"]) == ("failed", 9, "signal")
+
+
+def test_a_supervisor_killed_leaves_rota_serving_and_the_next_one_adopts_it(box: Box) -> None:
+    controller = box.pid("controller")
+    job = box.job(UNTIL_GO)
+
+    box.kill("supervisor")
+    until(lambda: not box.pid("supervisor"), "the supervisor to be dead")
+    served = box.api("GET", "/status")[0]
+    box.up()
+    (box.work / "go").touch()
+
+    assert served == 200
+    assert box.pid("controller") == controller
+    assert box.ended(job)["state"] == "completed"
+
+
+def test_down_with_stop_jobs_ends_everything(box: Box) -> None:
+    job = box.job("echo $$ > pid; sleep 300")
+    waiting = box.job(["true"], hold=True)
+    pid = int(until(lambda: box.read("pid"), "the job to run"))
+    keeper = box.pid("keeper")
+
+    box.rota("down", "--stop-jobs")
+
+    for gone in (pid, keeper):
+        until(lambda gone=gone: not os.path.exists(f"/proc/{gone}"), "the process to be gone")
+    box.up()
+    assert [box.state_of(each) for each in (job, waiting)] == ["cancelled", "cancelled"]
+
+
+def test_settings_made_before_a_crash_hold_after_it(box: Box) -> None:
+    box.rota("node", "drain", "box", "--reason", "later")
+    box.job(["true"], group="team", max_concurrent=3)
+    token = box.api("POST", "/tokens", {"access": "viewer", "note": "kept"})[1]
+
+    box.kill("controller")
+
+    until(lambda: box.api("GET", "/nodes/box")[1]["state"] != "down", "the agent to be back")
+    _, node = box.api("GET", "/nodes/box")
+    _, group = box.api("GET", "/groups/team")
+    _, tokens = box.api("GET", "/tokens")
+    assert (node["drained"], node["note"]) == (True, "later")
+    assert group["max_concurrent"] == 3
+    assert [entry["id"] for entry in tokens["items"]] == [token["id"]]
+
+
+@pytest.mark.timeout(180)
+def test_the_whole_story_on_postgresql_with_the_controller_killed_in_it(
+    new_box: Callable[..., Box], postgres_url: str
+) -> None:
+    box = new_box()
+    box.up("--database", postgres_url)
+    array = box.submit("--array", "0-9%3", "--shell", "echo $ROTA_ARRAY_INDEX >> ran; exit 0")
+    long = box.job(f"{UNTIL_GO}; exit 5")
+    child = box.job(["true"], depends_on=[{"kind": "after-any", "job": long}])
+    box.reach(long, "running")
+
+    box.kill("controller")
+    later = box.job_again(["true"], "after the crash")
+    (box.work / "go").touch()
+
+    assert box.ended(long)["exit_code"] == 5
+    assert box.ended(child)["state"] == "completed"
+    assert box.ended(later)["state"] == "completed"
+    assert later > child
+    assert box.rota("wait", str(array)).returncode == 0
+    assert sorted(map(int, box.read("ran").split())) == list(range(10)), "each ran once"
+    assert not (box.state / "rota.db").exists()
+    assert "postgresql" in box.status()["database"]
+    assert (urlsplit(postgres_url).password or "\0") not in box.rota("status", "--json").stdout
+    box.rota("down", "--stop-jobs")
