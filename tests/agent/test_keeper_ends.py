@@ -166,3 +166,32 @@ def test_killing_many_at_once_is_quick(keeper: Keeper):
         keeper.ended(f"crowd-{number}")
 
     assert time.monotonic() - begin_s < 2.0
+
+
+#: Its first process hears the request and dies; a child of it does not want to.
+DEAF_CHILD = "sh -c 'trap \"\" TERM; echo $$ > {file}; while :; do sleep 0.01; done' & wait"
+
+
+def test_what_outlives_a_request_to_end_has_the_grace_and_no_more(keeper: Keeper, tmp_path: Path):
+    keeper.shell("deaf", DEAF_CHILD.format(file=tmp_path / "pid"), keep={"grace_s": 0.3})
+    main, child = keeper.started("deaf")["pid"], pid_in(tmp_path / "pid")
+
+    keeper.send(op="signal", uid="deaf", signal=signal.SIGTERM)
+    wait_until(lambda: not is_running(main))
+    outlived = is_running(child)
+
+    assert keeper.ended("deaf")["signal"] == signal.SIGTERM
+    assert outlived
+    assert not is_running(child)
+
+
+def test_a_kill_ends_the_grace_of_what_is_left(keeper: Keeper, tmp_path: Path):
+    keeper.shell("deafer", DEAF_CHILD.format(file=tmp_path / "pid"), keep={"grace_s": 60.0})
+    main, child = keeper.started("deafer")["pid"], pid_in(tmp_path / "pid")
+    keeper.send(op="signal", uid="deafer", signal=signal.SIGTERM)
+    wait_until(lambda: not is_running(main))
+
+    keeper.send(op="signal", uid="deafer", signal=signal.SIGKILL)
+
+    assert keeper.ended("deafer")["signal"] == signal.SIGTERM
+    assert not is_running(child)

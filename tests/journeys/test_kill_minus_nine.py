@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.journeys.box import Box, until
+from tests.journeys.box import FINAL, Box, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROUNDS = int(os.environ.get("ROTA_KILL_ROUNDS", "100"))
 JOBS = 100
-FINAL = ("completed", "failed", "cancelled", "timeout", "node_failed", "unschedulable")
 
 #: Appends a line per run, so that a second run shows, and ends with a code that the id foretells.
 PAYLOAD = "echo $ROTA_JOB_ID >> ran; exit $((ROTA_JOB_ID % 5))"

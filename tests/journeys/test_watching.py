@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -160,3 +161,38 @@ def test_killing_a_follower_does_not_touch_the_job(home: Box) -> None:
     _, page = home.api("GET", "/jobs?order=-id&limit=1")
     assert home.ended(page["items"][0]["id"])["state"] == "completed"
     until(lambda: home.status()["jobs"].get("running", 0) == 0, "nothing to run any more")
+
+
+def test_an_interrupted_run_cancels_its_job(home: Box) -> None:
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "rota.cli.main", "run", "--", "sh", "-c", "echo up; sleep 300"],
+        cwd=home.work,
+        env=home.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "up\n"
+
+    follower.send_signal(signal.SIGINT)
+    _, said = follower.communicate(timeout=60)
+
+    _, page = home.api("GET", "/jobs?order=-id&limit=1")
+    assert page["items"][0]["state"] == "cancelled"
+    assert follower.returncode != 0
+    assert "Traceback" not in said
+
+
+def test_jobs_cancelled_as_soon_as_they_are_submitted_leave_the_box_empty(home: Box) -> None:
+    jobs = []
+    for _ in range(20):
+        jobs.append(home.job(["sleep", "300"], resources={"cpus": 1, "gpus": 1}))
+        home.api("DELETE", f"/jobs/{jobs[-1]}")
+
+    assert {home.ended(job)["state"] for job in jobs} == {"cancelled"}
+    _, node = home.api("GET", "/nodes/box")
+    assert (node["used"]["cpus"], node["used"]["gpus"]) == (0, 0)
+    after = home.ran("echo $CUDA_VISIBLE_DEVICES", resources={"cpus": 4, "gpus": 4})
+    assert home.output(after["id"]) == "0,1,2,3\n"

@@ -13,55 +13,24 @@ While the controller is away everything goes on as before: jobs run, grace perio
 
 from __future__ import annotations
 
-import math
-from enum import Enum, auto
 from signal import SIGKILL, SIGTERM
 from typing import TYPE_CHECKING
 
+from rota.agent.charge import Charge, Stage, sighting_of
 from rota.agent.ports import Ended, Forget, Instruction, Keep, Redial, Signal, Spawn
-from rota.core.states import Cause
 from rota.rpc.messages import Observed, Seen, Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.agent.ports import KeeperAll, Known, Started
-    from rota.rpc.messages import Desired, Launch, Wanted, Welcome
+    from rota.rpc.messages import Desired, Wanted, Welcome
 
 #: A start is reported this much later, unless there is something else to say before: a job that is
 #: over by then costs the controller one message and one commit less.
 START_TOLD_S = 0.01
 #: A KILL is repeated this often until the keeper reports the end.
 KILL_AGAIN_S = 10.0
-
-
-class Stage(Enum):
-    """Where an attempt is, as far as this node can tell."""
-
-    SPAWNING = auto()
-    RUNNING = auto()
-    ENDED = auto()
-    MISSING = auto()
-
-
-class Charge:
-    """One attempt in the agent's care."""
-
-    __slots__ = ("keep", "kill_at_s", "launch", "pid", "seen", "stage", "stopping", "uid", "wanted")
-
-    def __init__(self, uid: str, stage: Stage, keep: Keep) -> None:
-        self.uid = uid
-        self.stage = stage
-        self.keep = keep
-        #: Until the controller says otherwise in a full set, everything is wanted.
-        self.wanted = True
-        self.stopping = False
-        self.kill_at_s: float | None = None
-        #: Kept until its process exists: a keeper that died may have to be told again.
-        self.launch: Launch | None = None
-        self.pid = 0
-        #: What to report; None while it is being started.
-        self.seen: Seen | None = None
 
 
 class Agent:
@@ -371,36 +340,9 @@ class Agent:
         if not full:
             told = untold | told
         seen = tuple(
-            [
-                item.seen
-                for item in told.values()
-                if item.seen is not None and (full or item.wanted)
-            ]
+            [item.seen for item in told.values() if item.seen is not None and (full or item.wanted)]
         )
         if not seen and not full:
             return
         self._sent += 1
         out.append(Observed(self._session, self._sent, seen, full))
-
-
-def sighting_of(event: Ended) -> Seen:
-    """An end in the controller's words, with its cause where the exit status does not say it."""
-    cause, detail = None, event.error
-    if event.note and event.code != 0:
-        cause, detail = Cause.OUT_OF_MEMORY, event.note
-    elif event.lost:
-        cause = Cause.NODE_LOST
-    elif event.error:
-        cause = Cause.EXIT if event.code is not None else Cause.START_FAILED
-    return Seen(
-        uid=event.uid,
-        sighting=Sighting.ENDED,
-        started_s=event.started_s,
-        ended_s=event.ended_s,
-        exit_code=event.code,
-        signal=event.signal,
-        cause=cause,
-        detail=detail,
-        peak_memory_mib=math.ceil(event.maxrss_kb / 1024),
-        cpu_s=event.cpu_s,
-    )

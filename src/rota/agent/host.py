@@ -151,15 +151,14 @@ class Host:
                     now_s = self._now_s()
                     assert isinstance(instruction, Spawn)
                     failed.append(Ended(instruction.uid, 0.0, now_s, error=str(error)))
-            elif isinstance(instruction, Observed):
-                if self._controller is not None:
-                    self._controller.send(instruction)
-            elif isinstance(instruction, Redial):
-                log.warning("dialling again: %s", instruction.reason)
-                if self._controller is not None:
-                    self._controller.close(instruction.reason)
         if lines and self._keeper is not None:
             self._keeper.send(lines)
+        for instruction in instructions:
+            if self._controller is not None and isinstance(instruction, Observed):
+                self._controller.send(instruction)
+            elif self._controller is not None and isinstance(instruction, Redial):
+                log.warning("dialling again: %s", instruction.reason)
+                self._controller.close(instruction.reason)
         if failed:
             self._carry_out(self._agent.on_keeper_events(failed, self._now_s()))
         self._set_timer()

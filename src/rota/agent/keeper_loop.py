@@ -118,7 +118,6 @@ class Keeper:
             self._reaper.clear_up()
             self._execute()
             if not ready:
-                self._urgent = True
                 self._leave_if_idle()
 
     def _take_ready(self, fd: int, mask: int) -> None:

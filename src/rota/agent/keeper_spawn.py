@@ -67,8 +67,7 @@ class Spawner:
     """Starts processes for the keeper, and remembers what is costly to find out."""
 
     def __init__(self, folder: str) -> None:
-        #: Files below this folder are the agent's own: users cannot plant links there.
-        self._own = folder + "/"
+        self._folder = folder
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._euid = os.geteuid()
         self._accounts: dict[str, Account] = {}
@@ -173,18 +172,28 @@ class Spawner:
             if order.get("stdin"):
                 stdin = _open(order["stdin"], "input", os.O_RDONLY | os.O_CLOEXEC, False)
                 opened.append(stdin)
-            stdout = self._open_output(order["stdout"], "output")
+            own = self._own_paths(order)
+            stdout = _open(order["stdout"], "output", _APPEND, order["stdout"] not in own)
             opened.append(stdout)
             if order["stderr"] == order["stdout"]:
                 return stdin, stdout, stdout
-            stderr = self._open_output(order["stderr"], "error output")
+            stderr = _open(order["stderr"], "error output", _APPEND, order["stderr"] not in own)
             opened.append(stderr)
             return stdin, stdout, stderr
         finally:
             os.umask(before)
 
-    def _open_output(self, path: str, what: str) -> int:
-        return _open(path, what, _APPEND, not path.startswith(self._own))
+    def _own_paths(self, order: dict[str, Any]) -> tuple[str, ...]:
+        """The agent's own files for this very attempt, in folders where users cannot plant links.
+
+        Any other path is the user's word, even one that points into our folder.
+        """
+        uid = order["uid"]
+        return (
+            f"{self._folder}/logs/{uid}.out",
+            f"{self._folder}/logs/{uid}.err",
+            f"{self._folder}/scripts/{uid}.in",
+        )
 
     def _start_careful(
         self, order: dict[str, Any], argv: list[str], account: Account | None
@@ -220,16 +229,17 @@ class Spawner:
 
     def _open_own(self, order: dict[str, Any], account: Account | None) -> dict[str, int]:
         """The agent's own files, opened with our rights and given to the user."""
+        ours = self._own_paths(order)
         own: dict[str, int] = {}
         before = os.umask(order["umask"])
         try:
             for path in {order["stdout"], order["stderr"]}:
-                if path.startswith(self._own):
+                if path in ours:
                     own[path] = _open(path, "output", _APPEND | os.O_NOFOLLOW, False)
                     if account is not None:
                         os.fchown(own[path], account.uid, account.gid)
             path = order.get("stdin")
-            if path and path.startswith(self._own):
+            if path in ours:
                 own[path] = _open(path, "input", os.O_RDONLY | os.O_CLOEXEC, False)
         except SpawnFailed:
             for fd in own.values():

@@ -45,7 +45,6 @@ class ControllerLink(asyncio.Protocol):
     def __init__(
         self, uri: str, token: str, on_message: Callable[[ControllerMessage], None]
     ) -> None:
-        # The only exception of a fragmented message is a text in the log: ours are never split.
         self._protocol = ClientProtocol(parse_uri(uri), max_size=MESSAGE_BYTES_MAX)
         self._token = token
         self._on_message = on_message
@@ -55,6 +54,8 @@ class ControllerLink(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         loop = asyncio.get_running_loop()
         self.opened: asyncio.Future[None] = loop.create_future()
+        # Whoever waited may have given up by then: that is no news for the log.
+        self.opened.add_done_callback(lambda future: future.cancelled() or future.exception())
         #: Set once the connection is gone, whoever closed it.
         self.closed: asyncio.Future[str] = loop.create_future()
 
@@ -180,7 +181,11 @@ async def dial(
                     parts.port or (443 if secure else 80),
                     ssl=ssl.create_default_context() if secure else None,
                 )
-            await link.opened
+            try:
+                await link.opened
+            except BaseException:
+                link.close()
+                raise
     except TimeoutError:
         raise Unreachable(f"{url}: no answer within {OPEN_TIMEOUT_S:g} s") from None
     except OSError as error:

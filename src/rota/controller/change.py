@@ -129,8 +129,7 @@ def _refuse_stranger(actor: Actor, owner: str, item: int) -> None:
 
 def _change_array(scribe: Scribe, command: Select, array: Array) -> list[int]:
     touched = sorted(scribe.cluster.unfinished_elements.get(array.id, ()))
-    if not touched and not array.waiting:
-        raise Conflict(f"array {array.id} has ended already", field="id", value=array.id)
+    _refuse_ended(scribe.cluster, array)
     if array.waiting:
         if isinstance(command, Cancel):
             detail = f"by {command.actor.user}"
@@ -146,6 +145,11 @@ def _change_array(scribe: Scribe, command: Select, array: Array) -> list[int]:
         if job is not None and _concerns(command, job):
             changed.extend(_change_one(scribe, command, job_id))
     return changed
+
+
+def _refuse_ended(cluster: Cluster, array: Array) -> None:
+    if not array.waiting and not cluster.unfinished_elements.get(array.id):
+        raise Conflict(f"array {array.id} has ended already", field="id", value=array.id)
 
 
 def _concerns(command: Select, job: Job) -> bool:
@@ -208,6 +212,7 @@ def update(scribe: Scribe, command: Update) -> Changed:
     array = cluster.arrays.get(command.job)
     if array is not None:
         _refuse_stranger(command.actor, array.spec.user, array.id)
+        _refuse_ended(cluster, array)
         spec = _new_spec(cluster, array.spec, command, array.id)
         scribe.emit(ev.ArrayChanged(array=array.id, spec=spec, cap=command.array_cap))
         lifecycle.consider(scribe, array.id)
