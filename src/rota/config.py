@@ -37,8 +37,6 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     listen: str = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
     #: SQLAlchemy URL; empty: SQLite in the state folder.
     database: str = ""
-    #: Empty: ROTA_STATE_DIR, else the XDG state folder.
-    state_dir: str = ""
     #: Commands that may wait for the next tick; beyond that callers get 429.
     inbox_size: int = 10_000
     #: Finished jobs older than this are removed; 0 keeps them for ever.
@@ -63,8 +61,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     cpus: str = ""
     #: Memory to hand out (``64g``); empty: all but ``reserve_memory``.
     memory: str = ""
-    #: Memory that stays with the system.
-    reserve_memory: str = "512m"
+    #: Memory that stays with the system; empty: a twentieth, from 512 MiB to 4 GiB.
+    reserve_memory: str = ""
     labels: dict[str, str] = {}
     #: Devices that exist only in a demo or test: a number, or a file that describes them.
     fake_gpus: str = ""

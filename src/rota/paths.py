@@ -38,31 +38,7 @@ def sockets(environment: Mapping[str, str]) -> list[Path]:
     own = state_dir(environment) / SOCKET_NAME
     if environment.get("ROTA_STATE_DIR"):
         return [own]
-    named = _state_dir_of_settings(environment)
-    return [
-        *([Path(named).absolute() / SOCKET_NAME] if named else []),
-        own,
-        SYSTEM_STATE_DIR / SOCKET_NAME,
-    ]
-
-
-def _state_dir_of_settings(environment: Mapping[str, str]) -> str:
-    """``server.state_dir`` of the settings, without all the rest of them: commands start fast.
-
-    A file that cannot be read is the server's to complain about.
-    """
-    if given := environment.get("ROTA_SERVER_STATE_DIR"):
-        return given
-    for path in config_files(environment):
-        if path.is_file():
-            import tomllib
-
-            try:
-                settings = tomllib.loads(path.read_text(encoding="utf-8"))
-                return str(settings["server"]["state_dir"])
-            except (OSError, ValueError, LookupError, TypeError):
-                return ""
-    return ""
+    return [own, SYSTEM_STATE_DIR / SOCKET_NAME]
 
 
 def _xdg(environment: Mapping[str, str], variable: str, below_home: str) -> Path:

@@ -171,20 +171,3 @@ def test_the_system_wide_socket_is_tried_last_unless_a_folder_was_named():
         "/run/rota/rota.sock",
     ]
     assert [str(path) for path in paths.sockets({"ROTA_STATE_DIR": "/s"})] == ["/s/rota.sock"]
-
-
-def test_the_socket_is_looked_for_where_the_settings_put_the_state(tmp_path):
-    (tmp_path / "rota.toml").write_text("[server]\nstate_dir = '/data/rota'\n")
-
-    found = paths.sockets({"HOME": "/h", "ROTA_CONFIG": str(tmp_path / "rota.toml")})
-
-    assert str(found[0]) == "/data/rota/rota.sock"
-
-
-@pytest.mark.parametrize("text", ["[server", "server = 3", "[server]\nlisten = 'x'", "\x00"])
-def test_settings_that_cannot_be_read_do_not_stop_a_command(tmp_path, text):
-    (tmp_path / "rota.toml").write_text(text)
-
-    found = paths.sockets({"HOME": "/h", "ROTA_CONFIG": str(tmp_path / "rota.toml")})
-
-    assert len(found) == 2

@@ -256,7 +256,17 @@ class Host:
             pause_s = min(2 * pause_s, pause_s_max)
 
     def _hello(self) -> Hello:
-        return Hello(PROTOCOL, self._spec, self._incarnation, boot_id(), __version__, os.getpid())
+        """Who we are; the devices are looked at first, so that none in use is handed out."""
+        self._look_at_devices()
+        return Hello(
+            PROTOCOL,
+            self._spec,
+            self._incarnation,
+            boot_id(),
+            __version__,
+            os.getpid(),
+            self._foreign,
+        )
 
     def _on_message(self, message: ControllerMessage) -> None:
         if isinstance(message, Desired):
@@ -268,7 +278,6 @@ class Host:
             log.info("connected, session %d of cluster %s", message.session, message.cluster)
             self._welcomed = True
             self._carry_out(self._agent.on_welcome(message))
-            self._tell_foreign()
         elif isinstance(message, Refused):
             self._refused = message.reason
             if self._controller is not None:
@@ -289,6 +298,8 @@ class Host:
                 self._look_at_devices()
 
     def _look_at_devices(self) -> None:
+        if not self._spec.devices:
+            return
         try:
             foreign = foreign_use(
                 self._spec.devices, self._own_pids, self._config.overrides.gpus_file

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota import config, paths
+from rota.cli.stop_jobs import let_jobs_start, stop_jobs
 from rota.cli.supervise import PidLock, Supervisor, Ward
 from rota.client.errors import ClientError
 from rota.client.http import Client
@@ -50,6 +51,9 @@ class Place:
     def socket(self) -> str:
         return str(self.folder / paths.SOCKET_NAME)
 
+    def client(self) -> Client:
+        return Client([f"unix://{self.socket}"])
+
     def agent_pid(self) -> int:
         """The pid of the agent that runs here; 0 when none does."""
         if not PidLock(self.agent_folder / "agent.lock").holder():
@@ -60,7 +64,7 @@ class Place:
         """What the controller says; empty when it does not answer."""
         if not os.path.exists(self.socket):
             return {}
-        client = Client([f"unix://{self.socket}"])
+        client = self.client()
         try:
             answer = client.call("GET", "/status", timeout_s=5.0)
         except ClientError:
@@ -87,8 +91,7 @@ def _prepare(state_dir: str) -> tuple[Place, Config]:
     if state_dir:
         os.environ["ROTA_STATE_DIR"] = str(Path(state_dir).absolute())
     settings = config.load(os.environ)
-    given = settings.server.state_dir if not state_dir else ""
-    folder = Path(given).absolute() if given else paths.state_dir(os.environ)
+    folder = paths.state_dir(os.environ)
     try:
         folder.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
         os.close(os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600))
@@ -205,6 +208,8 @@ def _is_ready(place: Place, with_agent: bool) -> bool:
 
 
 def _ready_line(place: Place) -> str:
+    with contextlib.suppress(ClientError):
+        let_jobs_start(place.client())
     status = place.status()
     node = (status.get("agent") or {}).get("node")
     url = (status.get("controller") or {}).get("url")
@@ -257,7 +262,7 @@ def _agent_process(
 
     asked = settings.agent
     memory_mib = asked.memory_mib or None
-    if memory_mib is None and asked.reserve_memory != config.Agent().reserve_memory:
+    if memory_mib is None and asked.reserve_memory:
         memory_mib = max(0, memory_total_mib() - asked.reserve_memory_mib)
     overrides = Overrides(
         name=name or asked.name,
@@ -310,8 +315,7 @@ def down(options: DownOptions) -> int:
     """Stop what runs here: supervisor, agent, controller. Jobs go on unless told otherwise."""
     if options.state_dir:
         os.environ["ROTA_STATE_DIR"] = str(Path(options.state_dir).absolute())
-    settings = config.load(os.environ)
-    folder = Path(settings.server.state_dir or paths.state_dir(os.environ)).absolute()
+    folder = paths.state_dir(os.environ)
     place = Place(folder)
     pids = {
         "supervisor": place.supervisor.holder(),
@@ -322,7 +326,7 @@ def down(options: DownOptions) -> int:
         print(f"rota is not running (state in {folder})")
         return 0
     until_s = time.monotonic() + options.timeout_s
-    if options.stop_jobs and not _stop_jobs(place, until_s):
+    if options.stop_jobs and not stop_jobs(place.client(), until_s):
         _complain(f"some jobs have not ended within {options.timeout_s:g} s; rota is left running")
         return 1
     active = _active(place.status())
@@ -359,20 +363,6 @@ def _stop(place: Place, pids: dict[str, int], until_s: float) -> list[str]:
         if not left or time.monotonic() > until_s:
             return left
         time.sleep(0.02)
-
-
-def _stop_jobs(place: Place, until_s: float) -> bool:
-    """Cancel everything and wait for its end."""
-    client = Client([f"unix://{place.socket}"])
-    try:
-        client.post("/jobs:cancel", {"all": True})
-        while _active(client.get("/status")):
-            if time.monotonic() > until_s:
-                return False
-            time.sleep(0.05)
-    finally:
-        client.close()
-    return True
 
 
 def _dismiss_keeper(place: Place) -> None:

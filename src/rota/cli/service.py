@@ -58,7 +58,11 @@ def _check_listen(listen: str) -> None:
 
 @click.command()
 @_STATE_DIR
-@click.option("--stop-jobs", is_flag=True, help="Cancel what runs here too, and wait for its end.")
+@click.option(
+    "--stop-jobs",
+    is_flag=True,
+    help="Cancel what runs, too, and wait for its end; what waits is kept.",
+)
 @click.option(
     "--timeout", type=types.SHORT_DURATION, default="30", help="Wait this long.  [default: 30]"
 )

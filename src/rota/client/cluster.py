@@ -126,7 +126,7 @@ class ClusterContext:
             "name": name or getattr(function, "__name__", "call"),
             "command": calls.command(folder),
             "workdir": os.getcwd(),
-            "env": dict(os.environ),
+            "env": {name: value for name, value in os.environ.items() if name != "ROTA_TOKEN"},
             "resources": _resources(resources or {}),
             "scheduling_timeout_s": scheduling_timeout_seconds,
             **options,

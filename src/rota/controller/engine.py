@@ -182,6 +182,8 @@ class Controller:
                     spec=hello.node, incarnation=hello.incarnation, boot_id=hello.boot_id
                 )
             )
+        if self.cluster.nodes[session.node].foreign != hello.foreign:
+            scribe.emit(ev.DevicesSeen(node=session.node, foreign=hello.foreign))
         tick.to_agents.append((link, Welcome(session.id, self.cluster.cluster_id)))
         self._greeted.append(session)
 

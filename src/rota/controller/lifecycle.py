@@ -125,6 +125,7 @@ def stop_attempts(scribe: Scribe, job: Job, cause: Cause, detail: str) -> None:
     for task in job.tasks:
         attempt = task.current
         if attempt is not None and attempt.live and attempt.stop_cause is None:
+            scribe.stops.add(attempt.uid)
             scribe.emit(
                 ev.AttemptStopAsked(
                     job=job.id, task=task.index, uid=attempt.uid, cause=cause, detail=detail

@@ -50,7 +50,7 @@ def _ended(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) ->
     started_s = attempt.started_s
     if not started_s and seen.started_s:
         started_s = _sane(seen.started_s, attempt.placed_s, scribe.now_s)
-    cause, detail = _cause(attempt, seen)
+    cause, detail = _cause(scribe, attempt, seen)
     scribe.emit(
         ev.AttemptEnded(
             job=job.id,
@@ -69,9 +69,14 @@ def _ended(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) ->
     lifecycle.after_attempt_end(scribe, job, attempt)
 
 
-def _cause(attempt: Attempt, seen: Seen) -> tuple[Cause, str]:
-    """The first cause: what we asked for, else what the agent knows, else the exit status."""
-    if attempt.stop_cause is not None:
+def _cause(scribe: Scribe, attempt: Attempt, seen: Seen) -> tuple[Cause, str]:
+    """The first cause: what we asked for, else what the agent knows, else the exit status.
+
+    Two tasks of a gang may fail at once. The stop that the first failure caused in this very tick
+    was not sent yet, so the second one has a cause of its own.
+    """
+    both = attempt.stop_cause is Cause.PEER_FAILED and attempt.uid in scribe.stops
+    if attempt.stop_cause is not None and not both:
         return attempt.stop_cause, attempt.detail
     if seen.sighting is Sighting.MISSING:
         return Cause.NODE_LOST, seen.detail or "the agent lost track of it"

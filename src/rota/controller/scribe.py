@@ -21,6 +21,8 @@ class Scribe:
         self.next_seq = next_seq
         self.actor = "rota"
         self.recorded: list[Recorded] = []
+        #: Attempts that were asked to stop in this tick: no agent has heard of it yet.
+        self.stops: set[str] = set()
 
     def emit(self, event: ev.AnyEvent) -> None:
         apply(self.cluster, event, self.now_s)

@@ -286,7 +286,7 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
     attempt.cause = event.cause
     attempt.exit_code = event.exit_code
     attempt.signal = event.signal
-    attempt.detail = event.detail or attempt.detail
+    attempt.detail = event.detail
     attempt.peak_memory_mib = event.peak_memory_mib
     attempt.cpu_s = event.cpu_s
     cluster.live.pop(event.uid, None)

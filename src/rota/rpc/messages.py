@@ -95,6 +95,8 @@ class Hello(FromAgent, frozen=True, tag="hello"):
     boot_id: str
     version: str
     pid: int = 0
+    #: Who else uses the devices: known before the first job can be placed on one.
+    foreign: tuple[ForeignUse, ...] = ()
 
 
 class Observed(FromAgent, frozen=True, tag="observed"):
