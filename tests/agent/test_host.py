@@ -204,9 +204,7 @@ async def test_use_of_devices_by_others_is_told(here: Scene, tmp_path: Path):
 
     await here.start_agent("--gpus-file", str(file))
 
-    await here.controller.until(lambda: here.controller.foreign and here.controller.foreign.foreign)
-    assert here.controller.foreign is not None
-    assert here.controller.foreign.foreign == (ForeignUse(1, 1, "eve", 100),)
+    assert here.controller.hellos[0].foreign == (ForeignUse(1, 1, "eve", 100),)
     assert [device.model for device in here.controller.hellos[0].node.devices] == ["A100", "A100"]
 
 

@@ -83,6 +83,20 @@ def test_output_goes_to_its_files_and_is_appended(keeper: Keeper):
     assert keeper.text("append", "err") == "err\n"
 
 
+def test_a_log_that_nobody_wrote_to_is_used_again_and_no_other(keeper: Keeper):
+    keeper.shell("silent", "true")
+    keeper.ended("silent")
+    keeper.shell("loud", "echo loud; echo louder >&2")
+    keeper.ended("loud")
+    keeper.shell("later", "echo later")
+    keeper.ended("later")
+
+    assert not Path(keeper.output("silent")).exists()
+    assert keeper.text("loud") == "loud\n"
+    assert keeper.text("loud", "err") == "louder\n"
+    assert keeper.text("later") == "later\n"
+
+
 def test_both_outputs_may_go_to_one_file(keeper: Keeper):
     both = keeper.output("both")
 

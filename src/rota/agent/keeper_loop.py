@@ -330,6 +330,7 @@ class Keeper:
     def _report_end(self, attempt: Attempt) -> None:
         assert attempt.ended is not None
         attempt.phase = ENDED
+        self._spawner.spares.give_back(attempt.uid)
         self._tell(line_of(attempt.ended), urgent=True)
 
     def _tell(self, line: bytes, *, urgent: bool) -> None:

@@ -22,8 +22,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from rota.agent.keeper_spares import Spares
     from rota.agent.processes import UID_VARIABLE
 else:
+    from keeper_spares import Spares
     from processes import UID_VARIABLE
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
@@ -68,6 +70,7 @@ class Spawner:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
+        self.spares = Spares()
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._euid = os.geteuid()
         self._accounts: dict[str, Account] = {}
@@ -172,16 +175,23 @@ class Spawner:
             if order.get("stdin"):
                 stdin = _open(order["stdin"], "input", os.O_RDONLY | os.O_CLOEXEC, False)
                 opened.append(stdin)
-            own = self._own_paths(order)
-            stdout = _open(order["stdout"], "output", _APPEND, order["stdout"] not in own)
+            stdout = self._open_output(order, "stdout", "output")
             opened.append(stdout)
             if order["stderr"] == order["stdout"]:
                 return stdin, stdout, stdout
-            stderr = _open(order["stderr"], "error output", _APPEND, order["stderr"] not in own)
+            stderr = self._open_output(order, "stderr", "error output")
             opened.append(stderr)
             return stdin, stdout, stderr
         finally:
             os.umask(before)
+
+    def _open_output(self, order: dict[str, Any], stream: str, what: str) -> int:
+        path, umask = order[stream], order["umask"]
+        if path not in self._own_paths(order):
+            return _open(path, what, _APPEND, True)
+        self.spares.lend(order["uid"], umask, path)
+        fd = self.spares.open(path, umask)
+        return fd if fd >= 0 else _open(path, what, _APPEND, False)
 
     def _own_paths(self, order: dict[str, Any]) -> tuple[str, ...]:
         """The agent's own files for this very attempt, in folders where users cannot plant links.

@@ -1,4 +1,4 @@
-"""``rota down --stop-jobs``: end what runs, keep what waits, and let it start at the next ``up``."""
+"""``rota down --stop-jobs``: end what runs; what waits starts after the next ``rota up``."""
 
 from __future__ import annotations
 

@@ -48,6 +48,7 @@ class PretendedAgents:
         self._links = itertools.count(1)
         self._specs: dict[str, NodeSpec] = {}
         self._identity: dict[str, tuple[str, str]] = {}
+        self._foreign: dict[str, tuple[ForeignUse, ...]] = {}
         self._untold: dict[str, tuple[str, Seen]] = {}
 
     def tick(self, *inbox: FromLink | Asked) -> Tick:
@@ -64,7 +65,9 @@ class PretendedAgents:
         if identity[1] != old_boot:
             self.alive = {uid: where for uid, where in self.alive.items() if where != node}
         self._identity[node] = identity
-        return self.dial(node, Hello(PROTOCOL, self._specs[node], *identity, "0"))
+        foreign = self._foreign.get(node, ())
+        hello = Hello(PROTOCOL, self._specs[node], *identity, version="0", foreign=foreign)
+        return self.dial(node, hello)
 
     def dial(self, node: str, hello: Hello) -> Tick:
         """Open a connection for a node with these first words."""
@@ -115,8 +118,10 @@ class PretendedAgents:
         return self.tick(FromLink(self.link_of[node], message))
 
     def see_strangers(self, node: str, *foreign: ForeignUse) -> None:
-        """The agent finds processes outside Rota on the node's devices."""
-        self.say(node, DeviceUse(self.session_of[self.link_of[node]], foreign))
+        """The agent finds processes outside Rota on the node's devices, and says so when it can."""
+        self._foreign[node] = foreign
+        if node in self.online:
+            self.say(node, DeviceUse(self.session_of[self.link_of[node]], foreign))
 
     def heed(self, tick: Tick) -> None:
         """What the controller told the agents in a tick."""
