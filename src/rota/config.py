@@ -39,7 +39,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     database: str = ""
     #: Commands that may wait for the next tick; beyond that callers get 429.
     inbox_size: int = 10_000
-    #: Finished jobs older than this are removed; 0 keeps them for ever.
+    #: Finished jobs and their logs older than this are removed; 0 keeps them for ever.
     retention_days: int = 0
     #: Folder of checkpoints; empty: below the system's temporary folder.
     checkpoint_path: str = ""
@@ -64,6 +64,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     #: Memory that stays with the system; empty: a twentieth, from 512 MiB to 4 GiB.
     reserve_memory: str = ""
     labels: dict[str, str] = {}
+    #: A cgroup v2 folder for the jobs; empty: one of our own where we may, ``off``: none.
+    cgroup_root: str = ""
     #: Devices that exist only in a demo or test: a number, or a file that describes them.
     fake_gpus: str = ""
 
@@ -84,9 +86,8 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     """[scheduling]: the rules of a pass."""
 
     policy: str = "fifo"
-    #: Shortest time between two passes when much is going on.
+    #: Understood from older setups; passes run when something happened, not at intervals.
     interval_ms: int = 100
-    default_queue: str = "default"
     quota_provider: str = "local"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.logs import PART_BYTES_MAX, read_log
+from rota.agent.logs import PART_BYTES_MAX, drop_old_logs, read_log
 from rota.rpc.messages import LogPart, ReadLog
 
 TEXT = b"one\ntwo\nthree\n"
@@ -124,3 +124,17 @@ class TestRightsOfTheUser:
         part = ask(open_folder, path=str(open_folder / "output"), user="no-such-user")
 
         assert part.error.endswith("user no-such-user: no such user on this node")
+
+
+def test_old_logs_go_but_not_those_of_living_attempts(tmp_path: Path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in ("old.out", "alive.out", "new.out"):
+        (logs / name).write_text("x")
+    for name in ("old.out", "alive.out"):
+        os.utime(logs / name, (1000, 1000))
+
+    went = drop_old_logs(tmp_path, 2000.0, frozenset({"alive"}))
+
+    assert went == 1
+    assert sorted(path.name for path in logs.iterdir()) == ["alive.out", "new.out"]

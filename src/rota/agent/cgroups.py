@@ -13,10 +13,32 @@ MIB = 1 << 20
 #: The length of the kernel's accounting period for CPU time.
 PERIOD_US = 100_000
 CONTROLLERS = ("cpu", "memory")
+TOP = Path("/sys/fs/cgroup")
 
 
 class CgroupsUnusable(Exception):
     """The folder cannot be used; the text says why."""
+
+
+def open_cgroups(root: str, name: str) -> Cgroups | None:
+    """The groups below ``root``; without one a folder of our own, if the kernel lets us.
+
+    Only the top group may hold processes and hand out controllers as well, so our own folder
+    is made there, which takes root. ``off`` turns groups off.
+    """
+    if root == "off":
+        return None
+    if root:
+        return Cgroups(root)
+    own = TOP / f"rota-{name}"
+    try:
+        available = (TOP / "cgroup.controllers").read_text().split()
+        wanted = [f"+{controller}" for controller in CONTROLLERS if controller in available]
+        (TOP / "cgroup.subtree_control").write_text(" ".join(wanted))
+        own.mkdir(exist_ok=True)
+        return Cgroups(own)
+    except (OSError, CgroupsUnusable):
+        return None
 
 
 class Cgroups:

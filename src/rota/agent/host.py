@@ -25,11 +25,11 @@ import msgspec
 from rota import __version__
 from rota.agent import keeper_link, wire
 from rota.agent.agent import Agent
-from rota.agent.cgroups import Cgroups, CgroupsUnusable
+from rota.agent.cgroups import Cgroups, CgroupsUnusable, open_cgroups
 from rota.agent.discover import Overrides, discover
 from rota.agent.gpus import BadGpuFile, foreign_use
 from rota.agent.launch import Launcher, LaunchFailed
-from rota.agent.logs import read_log
+from rota.agent.logs import drop_old_logs, read_log
 from rota.agent.memory import MemoryWatch
 from rota.agent.ports import Ended, Forget, KeeperAll, Known, Redial, Signal, Spawn, Started
 from rota.agent.processes import boot_id, group_by_owner, snapshot
@@ -58,6 +58,7 @@ REDIAL_S_MAX_LOCAL = 0.2
 REFUSED_S = 10.0
 MEMORY_POLL_S = 0.5
 DEVICE_POLL_S = 5.0
+LOGS_LOOK_S, DAY_S = 3600.0, 86_400.0
 
 log = logging.getLogger("rota.agent")
 EndT = TypeVar("EndT", Ended, Known)
@@ -71,6 +72,8 @@ class AgentConfig(msgspec.Struct, frozen=True):
     token: str = ""
     overrides: Overrides = Overrides()
     cgroup_root: str = ""
+    #: Logs of ended attempts are kept for so many days; 0: for ever.
+    log_days: int = 0
 
     @property
     def folder(self) -> Path:
@@ -285,7 +288,7 @@ class Host:
 
     async def _watch(self) -> None:
         """Memory twice a second while somebody has a limit, devices every few seconds."""
-        devices_due_s = 0.0
+        devices_due_s = logs_due_s = 0.0
         while True:
             await asyncio.sleep(MEMORY_POLL_S)
             if self._cgroups is None:
@@ -296,6 +299,14 @@ class Host:
             if self._spec.devices and now_s >= devices_due_s:
                 devices_due_s = now_s + DEVICE_POLL_S
                 self._look_at_devices()
+            if self._config.log_days and now_s >= logs_due_s:
+                logs_due_s = now_s + LOGS_LOOK_S
+                self._drop_old_logs()
+
+    def _drop_old_logs(self) -> None:
+        before_s = time.time() - self._config.log_days * DAY_S
+        alive = frozenset(uid for uid, _, _ in self._agent.alive())
+        drop_old_logs(self._config.folder, before_s, alive)
 
     def _look_at_devices(self) -> None:
         if not self._spec.devices:
@@ -326,7 +337,7 @@ def run_agent(config: AgentConfig, say: Callable[[str], object] | None = None) -
     try:
         config.folder.mkdir(parents=True, exist_ok=True)
         lock = _lock(config.folder)
-        cgroups = Cgroups(config.cgroup_root) if config.cgroup_root else None
+        cgroups = open_cgroups(config.cgroup_root, _incarnation(config.folder))
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(config, cgroups))
     except (CannotRun, CgroupsUnusable, BadGpuFile) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from rota.rpc.messages import LogPart
@@ -105,3 +105,16 @@ def start_of_last_lines(fd: int, size: int, lines: int) -> int:
                 return begin + at + 1
         end = begin
     return 0
+
+
+def drop_old_logs(folder: Path, before_s: float, alive: frozenset[str]) -> int:
+    """Remove logs that nobody has written to since, but those of living attempts. How many."""
+    went = 0
+    with suppress(FileNotFoundError), os.scandir(folder / "logs") as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                uid = entry.name.rpartition(".")[0]
+                if uid not in alive and entry.stat(follow_symlinks=False).st_mtime < before_s:
+                    os.unlink(entry.path)
+                    went += 1
+    return went

@@ -105,6 +105,10 @@ def variable_name(field: str, text: str) -> None:
 
 def variables(field: str, given: dict[str, str], total_max: int = ENVIRONMENT_MAX) -> None:
     """Environment variables that the kernel would take."""
+    keys, values = "".join(given), "".join(given.values())
+    plain_keys = "" not in given and "=" not in keys and "\0" not in keys
+    if plain_keys and "\0" not in values and len(keys) + len(values) < ARGUMENT_MAX // 4:
+        return  # Almost every environment: looked at as a whole, which is ten times faster.
     total = 0
     for key, value in given.items():
         if not key or "=" in key or "\0" in key:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from rota.api import agents, errors
-from rota.api.auth import LOCAL, Unauthenticated, identify, require
+from rota.api.auth import Unauthenticated, identify, require
 from rota.api.context import ACTOR
 from rota.api.errors import TooLarge
 from rota.api.submit import Answer, submit_batch, submit_one
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
     App = Callable[[Scope, Receive, Send], Awaitable[None]]
     Page = tuple[int, bytes, bytes]
+    Busy = tuple[Callable[[Context, Actor, bytes, str], Awaitable[Answer]], int]
 
 API = "/api/v1"
 BODY_MAX = 1024 * 1024
@@ -35,7 +34,7 @@ SUBMIT_MAX = 32 * 1024 * 1024
 BATCH_MAX = 128 * 1024 * 1024
 
 #: Path -> who answers it, and the most that its body may weigh.
-_BUSY: dict[str, tuple[Callable[[Context, Actor, bytes, str], Awaitable[Answer]], int]] = {
+_BUSY: dict[str, Busy] = {
     f"{API}/jobs": (submit_one, SUBMIT_MAX),
     f"{API}/jobs:batch": (submit_batch, BATCH_MAX),
 }
@@ -79,12 +78,19 @@ class Front:
             _refuse_large(scope, BODY_MAX)
             await self._inner(scope, receive, send)
             return
+        try:
+            answer = await self._submit(busy, actor, scope, receive)
+        except Exception as error:
+            await _send_problem(send, error)
+        else:
+            await _send(send, answer.status, answer.body, b"application/json")
+
+    async def _submit(self, busy: Busy, actor: Actor, scope: Scope, receive: Receive) -> Answer:
         require(actor, "submit")
         work, most = busy
         _refuse_large(scope, most)
         body = await read_body(receive, most)
-        answer = await work(self.context, actor, body, _header(scope, b"idempotency-key"))
-        await _send(send, answer.status, answer.body, b"application/json")
+        return await work(self.context, actor, body, _header(scope, b"idempotency-key"))
 
     def _actor(self, scope: Scope) -> Actor | None:
         shown = None
@@ -99,12 +105,6 @@ class Front:
             shown,
             host.clock.now_s(),
         )
-
-
-def is_local(scope: Scope) -> bool:
-    """Whether the caller came over a unix socket."""
-    client = scope["client"]
-    return client is not None and client[0].startswith(LOCAL)
 
 
 def _split_verb(scope: Scope, path: str) -> None:
@@ -180,6 +180,3 @@ async def _send_problem(send: Send, error: Exception) -> None:
     problem, headers = errors.problem_of(error)
     body = errors.encode_problem(problem)
     await _send(send, problem.status, body, errors.MEDIA_TYPE.encode(), headers)
-
-
-encode = msgspec.json.Encoder().encode

@@ -26,6 +26,7 @@ from rota.api.app import make_app
 from rota.api.context import Settings
 from rota.api.server import Server
 from rota.controller.loop import Host
+from rota.controller.retention import forget_old_jobs
 from rota.core.errors import RotaError, Unavailable
 from rota.paths import SOCKET_NAME
 from rota.store.open import open_store
@@ -38,6 +39,7 @@ log = logging.getLogger("rota.controller")
 
 #: Whoever connects while the state is being loaded waits here instead of being refused.
 BACKLOG = 2048
+LOCK_TRIES = 5
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +52,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     inbox_size: int = 10_000
     #: Further unix sockets to listen on.
     sockets: tuple[str, ...] = ()
+    #: Finished jobs are kept for so many days; 0: for ever.
+    retention_days: int = 0
     policy: str = "fifo"
     quota_provider: str = "local"
 
@@ -67,15 +71,24 @@ class Lock:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise CannotStart(f"cannot write in {folder}: {error.strerror}") from None
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not self._taken():
             pid = os.pread(self._fd, 32, 0).decode(errors="replace").strip() or "unknown"
             raise CannotStart(
                 f"another controller (pid {pid}) already uses {folder}; stop it with 'rota down'"
-            ) from None
+            )
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+
+    def _taken(self) -> bool:
+        """Tried a few times: somebody who only looks whether it is held holds it for a moment."""
+        for _ in range(LOCK_TRIES):
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                time.sleep(0.02)
+            else:
+                return True
+        return False
 
 
 def run(plan: Plan) -> None:
@@ -84,15 +97,20 @@ def run(plan: Plan) -> None:
 
     import uvloop
 
+    # Environments of users are in what we write: it is nobody else's to read.
+    os.umask(0o077)
     folder = Path(plan.state_dir)
     lock = Lock(folder)
-    unix = [_unix_socket(path) for path in (str(folder / SOCKET_NAME), *plan.sockets)]
-    tcp = _tcp_socket(plan.host, plan.port or _port_before(folder))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(plan, folder, [*unix, tcp]))
-    for path in (str(folder / SOCKET_NAME), *plan.sockets, str(folder / "controller.json")):
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+    paths = (str(folder / SOCKET_NAME), *plan.sockets)
+    try:
+        tcp = _tcp_socket(plan.host, plan.port or _port_before(folder))
+        unix = [_unix_socket(path) for path in paths]
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(plan, folder, [*unix, tcp]))
+    finally:
+        for path in (*paths, str(folder / "controller.json")):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
     del lock
 
 
@@ -119,11 +137,18 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         loop.add_signal_handler(number, stop.set)
     ticking = asyncio.create_task(host.run())
     ticking.add_done_callback(lambda _: stop.set())
+    forgetting = (
+        asyncio.create_task(forget_old_jobs(host, plan.retention_days))
+        if plan.retention_days
+        else None
+    )
     await server.start(sockets)
     _write_record(folder, url, settings)
     log.info("rota %s at %s, state in %s", __version__, url, folder)
     await stop.wait()
     log.info("stopping")
+    if forgetting is not None:
+        forgetting.cancel()
     await server.stop()
     host.stop()
     await ticking
@@ -140,7 +165,7 @@ def _unix_socket(path: str) -> socket.socket:
     mode = 0o666 if os.geteuid() == 0 else 0o600
     before = os.umask(0o777 & ~mode)
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _make_folder(os.path.dirname(path))
         sock.bind(path)
         sock.listen(BACKLOG)
     except OSError as error:
@@ -148,6 +173,13 @@ def _unix_socket(path: str) -> socket.socket:
     finally:
         os.umask(before)
     return sock
+
+
+def _make_folder(path: str) -> None:
+    """Everybody may pass through the folder of a socket that everybody may use."""
+    if not os.path.isdir(path):
+        os.mkdir(path)
+        os.chmod(path, 0o755)
 
 
 def _tcp_socket(host: str, port: int) -> socket.socket:

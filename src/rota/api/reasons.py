@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.job import Array, Job
-from rota.core.states import ACTIVE, FINAL
+from rota.core.states import ACTIVE
 from rota.scheduling.explain import reason_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Reasons:
             if item.id not in self._of_array:
                 self._of_array[item.id] = self._explain(item.id, item)
             return self._of_array[item.id]
-        if item.outcome is not None or item.state in ACTIVE or item.state in FINAL:
+        if item.outcome is not None or item.state in ACTIVE:
             return ""
         return self._explain(item.id, item)
 

@@ -258,6 +258,8 @@ class Body:
             return self._decoder.decode(body)
         except msgspec.DecodeError as error:
             raise from_decoding(error, body, self.kind) from None
+        except RecursionError:
+            raise Malformed("the body is not JSON that anybody means: nested too deeply") from None
         except UnicodeDecodeError:
             raise Malformed("the body is not JSON: it is not valid UTF-8") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -143,6 +144,7 @@ def may_look_into(actor: Actor, owner: str) -> bool:
     return actor.user == owner or sees_all(actor)
 
 
+@lru_cache(4096)
 def resources_view(request: Request) -> ResourcesView:
     return ResourcesView(
         cpus=request.cpu_milli / 1000,

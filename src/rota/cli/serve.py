@@ -93,7 +93,7 @@ def _prepare(state_dir: str) -> tuple[Place, Config]:
     settings = config.load(os.environ)
     folder = paths.state_dir(os.environ)
     try:
-        folder.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
         os.close(os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise Rejected(f"cannot write in {folder}: {error.strerror}") from None
@@ -121,6 +121,7 @@ def _plan(place: Place, settings: Config, options: UpOptions) -> Plan:
         port=port,
         database=options.database or settings.server.database,
         inbox_size=settings.server.inbox_size,
+        retention_days=settings.server.retention_days,
         sockets=(str(paths.SYSTEM_STATE_DIR / paths.SOCKET_NAME),) if default else (),
         policy=settings.scheduling.policy,
         quota_provider=settings.scheduling.quota_provider,
@@ -271,7 +272,10 @@ def _agent_process(
         gpus_file=_fake_gpus(folder, asked.fake_gpus),
         labels=asked.labels,
     )
-    return run_agent(AgentConfig(folder, url, token, overrides), say)
+    plan = AgentConfig(
+        folder, url, token, overrides, asked.cgroup_root, settings.server.retention_days
+    )
+    return run_agent(plan, say)
 
 
 def _fake_gpus(folder: Path, asked: str) -> str:

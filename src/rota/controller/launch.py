@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rota.core.job import Attempt, Job
 
 _environment: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(dict[str, str])
+_SLOT = re.compile(r"\{([^{}]*)\}")
 encode_environment = msgspec.msgpack.Encoder(order="sorted").encode
 
 
@@ -64,9 +66,10 @@ def fill_in(text: str, job: Job) -> str:
     """Put the values of a sweep in the place of ``{name}``; other braces stay as they are."""
     if "{" not in text or not (job.parameters or job.array_id):
         return text
-    for name, value in job.parameters.items():
-        text = text.replace("{" + name + "}", value)
-    return text.replace("{index}", str(job.array_index)) if job.array_id else text
+    values = {"index": str(job.array_index)} if job.array_id else {}
+    values |= job.parameters
+    # In one go, so that a value which looks like a slot stays as it is.
+    return _SLOT.sub(lambda slot: values.get(slot[1], slot[0]), text)
 
 
 def output_path(pattern: str, job: Job, task: int) -> str:
@@ -82,7 +85,7 @@ def output_path(pattern: str, job: Job, task: int) -> str:
         "t": str(task),
         "%": "%",
     }
-    path = _replace_marks(fill_in(pattern, job), values)
+    path = fill_in(_replace_marks(pattern, values), job)
     return path if path.startswith("/") else f"{job.spec.workdir.rstrip('/')}/{path}"
 
 

@@ -227,6 +227,10 @@ class Host:
         """Whether a blob is on disk for certain, so that a submit need not store it again."""
         return digest in self._blobs
 
+    async def write(self, work: Callable[[Store], Answer]) -> Answer:
+        """Change what the state does not hold, where commits are done, between ticks."""
+        return await self._writer.run(lambda: work(self.store))
+
     async def read(self, question: Callable[[Store], Answer]) -> Answer:
         """Ask the store something without holding up the loop."""
         return await asyncio.to_thread(question, self.store)

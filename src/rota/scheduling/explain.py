@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -83,7 +84,7 @@ def _of_waiting(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation
 
 def _conditions(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation | None:
     if job.not_before_s > now_s and not job.eligible_s:
-        wait = format_duration(int(job.not_before_s - now_s) + 1)
+        wait = format_duration(ceil(job.not_before_s - now_s))
         retried = isinstance(job, Job) and job.retries_used
         why = "next try" if retried else "begin time"
         return Explanation(f"{why} in {wait}", [f"it waits for its {why}, in {wait}"], [])
@@ -211,7 +212,7 @@ def _advice(cluster: Cluster, decisive: _View, now_s: float) -> list[str]:
     less = {"memory": "less", "disk": "less", "type": "another"}.get(unit, "fewer")
     aid = [f"ask for {less} {decisive.short}"]
     if ends:
-        left = format_duration(max(0, int(min(ends) - now_s)) + 1)
+        left = format_duration(max(1, ceil(min(ends) - now_s)))
         aid.append(f"wait: the first running job with a limit ends within {left}")
     return aid
 
