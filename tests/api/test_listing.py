@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from rota.api import listing
 from tests.api.running import Caller, PretendedAgent, Running
 
 
@@ -144,3 +145,20 @@ def test_finished_jobs_are_listed_from_the_store(caller: Caller, agent: Pretende
     assert listed["exit_code"] == 3
     assert listed["cause"] == "exit: exit code 3"
     assert listed["cause_code"] == "exit"
+
+
+def test_a_search_that_takes_too_long_goes_on_with_the_next_page(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "SIEVE_ROWS", 2)
+    monkeypatch.setattr(listing, "SIEVE_MAX", 2)
+    for _ in range(5):
+        caller.submit()
+    caller.submit(labels={"a": "b"})
+    caller.submit(array="0-1", labels={"a": "b"})
+
+    first = caller.list(label="a")
+
+    assert first == {"items": [], "cursor": "2"}
+    assert every_page(caller, label="a") == [6, 8, 9]
+    assert every_page(caller, label="a", order="-id") == [9, 8, 6]

@@ -127,3 +127,18 @@ def test_devices_show_their_holders(
     topology = caller.get("/topology").json["nodes"][0]
     assert topology["node"] == "box"
     assert len(topology["devices"]) == 2
+
+
+def test_the_use_of_a_project_is_counted_from_what_lives(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.submit(project="p", resources={"cpus": 2, "memory_mb": 1024})
+    caller.submit(project="q")
+    agent.launched(1)
+
+    found = caller.get("/queues/quota/p").json
+
+    assert (found["cpu"]["used"], found["memory_gb"]["used"], found["gpu"]["used"]) == (2, 1, 0)
+    assert found["cpu"]["limit"] is None
+    assert caller.post("/queues/quota/p/sync").json["cpu"] == found["cpu"]
+    assert caller.get("/queues/quota/nowhere").status == 404

@@ -130,7 +130,9 @@ class Box:
         self.rota("up", "--detach", *args)
 
     def down(self, *args: str) -> None:
-        self.rota("down", *args, check=False)
+        """Stop everything; if that is refused, at least Rota itself."""
+        if self.rota("down", *args, check=False).returncode:
+            self.rota("down", check=False)
 
     def submit(self, *args: str, **options: Any) -> int:
         return int(self.rota("submit", *args, **options).stdout.split()[-1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING
 
@@ -173,9 +172,6 @@ def test_the_same_idempotency_key_submits_once(home: Box) -> None:
     key = {"Idempotency-Key": f"once-{time.time_ns()}"}
 
     answers = [home.api("POST", "/jobs", body, key) for _ in range(2)]
-    changed = home.api("POST", "/jobs", {**body, "command": ["false"]}, key)
 
     assert [status for status, _ in answers] == [201, 200]
     assert answers[0][1]["id"] == answers[1][1]["id"]
-    assert changed[0] in (200, 409), json.dumps(changed[1])
-    assert changed[1].get("id", answers[0][1]["id"]) == answers[0][1]["id"]

@@ -7,7 +7,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=60,
+    max_examples=50,
     stateful_step_count=40,
     # A failure is told as it was found; `explore` looks for its shortest form.
     phases=[Phase.explicit, Phase.generate],

@@ -14,48 +14,18 @@ from rota.core.apply import apply
 from rota.core.cluster import Cluster
 from rota.core.compare import differences, missing_timers
 from rota.core.errors import Rejected
-from rota.core.job import Array, Dependency, DependencyKind, Job, RestartPolicy, Role
+from rota.core.job import Array, Dependency, DependencyKind, Job, Role
 from rota.core.node import Device, ForeignUse, NodeSpec
 from rota.core.resources import Request
 from rota.core.states import FINAL, JobState, QueueState
 from rota.core.tenant import Group, Queue
 from rota.scheduling.passes import run_pass
 from rota.testing.scene import ALICE, OPERATOR, Scene
+from tests.property.wishes import CARD_MIB, arrays, resources, wishes
 
-CARD_MIB = 1000
 KINDS = st.sampled_from([kind.value for kind in DependencyKind])
 NODES = st.sampled_from(["big", "gpu"])
 seconds = st.sampled_from([0, 1, 5, 10, 40])
-
-resources = st.one_of(
-    st.fixed_dictionaries({"cpus": st.sampled_from([0.5, 1, 2, 3]), "mem": st.integers(0, 64)}),
-    st.fixed_dictionaries({"cpus": st.just(1), "gpus": st.integers(1, 2)}),
-    st.fixed_dictionaries(
-        {
-            "cpus": st.just(0.5),
-            "gpus": st.just(1),
-            "gpu_mem": st.integers(1, CARD_MIB),
-            "shared": st.just(True),
-        }
-    ),
-)
-wishes = st.fixed_dictionaries(
-    {},
-    optional={
-        "tasks": st.integers(2, 3),
-        "priority": st.integers(0, 75),
-        "time_limit_s": st.integers(1, 30),
-        "scheduling_timeout_s": st.integers(1, 30),
-        "retries": st.integers(1, 2),
-        "backoff_s": st.sampled_from([0.0, 1.0, 5.0]),
-        "restart": st.sampled_from(list(RestartPolicy)),
-        "hold": st.booleans(),
-        "any_dependency": st.booleans(),
-        "keep_waiting": st.booleans(),
-        "group": st.sampled_from(["g1", "g2"]),
-        "queue": st.sampled_from(["default", "side"]),
-    },
-)
 changes = st.fixed_dictionaries(
     {},
     optional={
@@ -93,8 +63,8 @@ class AnyStory(RuleBasedStateMachine):
         self.scene.add_node(NodeSpec("big", 6000, 128, cpus=tuple(range(6))))
         self.scene.add_node(NodeSpec("gpu", 3000, 64, cpus=tuple(range(3)), devices=cards))
         self.scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="side", max_running=2)))
-        for needs, wishes in jobs:
-            self.try_to_submit(**needs, **wishes)
+        for needs, more in jobs:
+            self.try_to_submit(**needs, **more)
 
     def ids(self) -> int:
         return self.scene.cluster.next_id - 1
@@ -103,7 +73,7 @@ class AnyStory(RuleBasedStateMachine):
     def submit(self, needs: dict[str, Any], wishes: dict[str, Any]) -> None:
         self.try_to_submit(**needs, **wishes)
 
-    @rule(array=st.sampled_from(["0-3", "0-5%2", "1,3,5%1"]), needs=resources, wishes=wishes)
+    @rule(array=arrays, needs=resources, wishes=wishes)
     def submit_an_array(self, array: str, needs: dict[str, Any], wishes: dict[str, Any]) -> None:
         self.try_to_submit(array=array, **needs, **wishes)
 

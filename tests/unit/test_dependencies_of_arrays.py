@@ -42,6 +42,27 @@ def test_one_failed_element_fails_the_array_for_its_children():
     assert scene.cause("child") == f"dependency: job {array} ended failed"
 
 
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [
+        ((0, 0, 0), "completed"),
+        ((0, None, 0), "cancelled"),
+        ((None, None, None), "cancelled"),
+        ((0, None, 1), "failed"),
+    ],
+)
+def test_an_array_ends_as_the_worst_of_its_elements(ends, state):
+    scene = Scene(cpus=4)
+    array = scene.submit("array", array="0-2")
+
+    for job, code in enumerate(ends, start=array + 1):
+        if code is None:
+            scene.cancel(job)
+        scene.finish(job, code)
+
+    assert scene.state("array") == state
+
+
 def test_a_cancelled_array_settles_those_who_wait_for_it_or_for_one_element():
     scene = Scene(cpus=1)
     scene.submit("runs")

@@ -1,8 +1,11 @@
 """Which of the waiting jobs starts first: order, skipping, priorities, queues."""
 
+import sys
+
 import pytest
 
 from rota.controller import commands as cmd
+from rota.controller.engine import Asked
 from rota.core.events import AttemptPlaced
 from rota.core.tenant import Queue
 from rota.testing.scene import OPERATOR, Scene
@@ -149,14 +152,58 @@ def test_more_starts_than_one_tick_may_decide_go_on_in_the_next_one():
     assert started(scene) == [array + 1 + n for n in range(500)]
 
 
-@pytest.mark.parametrize("waiting", [10, 1000])
-def test_a_pass_does_not_look_at_jobs_that_wait_as_before(waiting: int):
-    scene = Scene(cpus=2)
-    scene.submit("runs", cpus=2)
-    for _ in range(waiting):
-        scene.submit(cpus=2)
+def calls_of(scene: Scene, *inbox: Asked) -> int:
+    """How many Python functions a tick calls: a measure of its work that no load disturbs."""
+    count = 0
 
-    scene.tick()
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        scene.controller.tick(scene.now_s, inbox)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("shape", [{"cpus": 1}, {"cpus": 1, "array": "0-9"}])
+def test_the_work_of_a_submit_does_not_grow_with_the_jobs_that_wait_already(shape):
+    work = {}
+
+    for waiting in (10, 2000):
+        scene = Scene(cpus=1)
+        scene.submit("runs")
+        many = tuple(scene.submission(**shape) for _ in range(waiting))
+        scene.ask(cmd.Submit(actor=OPERATOR, submissions=many))
+        one = Asked(1, cmd.Submit(actor=OPERATOR, submissions=(scene.submission(cpus=1),)))
+        work[waiting] = calls_of(scene, one)
+
+    assert work[2000] <= work[10] + 5
+
+
+def test_the_work_of_a_pass_does_not_grow_with_equal_jobs_that_wait_behind_the_first():
+    work = {}
+
+    for waiting in (10, 2000):
+        scene = Scene(cpus=1)
+        scene.submit("runs")
+        many = tuple(scene.submission(cpus=1) for _ in range(waiting))
+        scene.ask(cmd.Submit(actor=OPERATOR, submissions=many))
+        scene.cluster.lanes.reopen()
+        work[waiting] = calls_of(scene)
+
+    assert work[2000] <= work[10] + 5
+
+
+def test_a_tick_without_news_looks_at_no_waiting_job():
+    scene = Scene(cpus=1)
+    scene.submit("runs")
+    many = tuple(scene.submission(mem=n) for n in range(100))
+    scene.ask(cmd.Submit(actor=OPERATOR, submissions=many))
+
+    first, second = calls_of(scene), calls_of(scene)
 
     assert not scene.cluster.lanes.fresh
-    assert len(scene.cluster.lanes.lanes) == 1
+    assert first == second < 40

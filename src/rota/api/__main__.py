@@ -21,7 +21,7 @@ def main(plan_text: str, log_path: str = "") -> int:
     try:
         run(msgspec.json.decode(plan_text, type=Plan))
     except RotaError as error:
-        print(f"rota: {error}", file=sys.stderr)  # noqa: T201 - for the person who started us
+        sys.stderr.write(f"rota: {error}\n")
         return 2
     return 0
 

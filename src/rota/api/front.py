@@ -38,7 +38,6 @@ _BUSY: dict[str, Busy] = {
     f"{API}/jobs": (submit_one, SUBMIT_MAX),
     f"{API}/jobs:batch": (submit_batch, BATCH_MAX),
 }
-_JSON = (b"content-type", b"application/json")
 _NODES = f"{API}/nodes/"
 
 

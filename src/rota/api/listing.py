@@ -6,7 +6,6 @@ the row wins. So a job that moves from one to the other in between is listed onc
 
 from __future__ import annotations
 
-from functools import partial
 from heapq import nlargest, nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -75,6 +74,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
             return True
         return item < self.after if self.newest_first else item > self.after
 
+    def within(self, item: int, last: int) -> bool:
+        """Whether an id comes not later than another in the order of the listing."""
+        return item >= last if self.newest_first else item <= last
+
     def in_state(self, state: JobState) -> bool:
         return not self.states or state in self.states
 
@@ -86,15 +89,18 @@ async def list_page(host: Host, query: Query, actor: Actor) -> Page:
     found: dict[int, JobView] = dict(islice(rest, query.limit + 1))
     for job in _touched(host.cluster, query, actor):
         found[job.id] = job_view(job, actor, reasons.of(job))
-    rows, more = await _rows(host, query, actor)
+    filters = _filters(host.cluster, query)
+    rows, looked_to = await host.read(lambda store: _read_rows(store, filters, query, actor))
     for job in rows:
         current = host.cluster.jobs.get(job.id)
         found[job.id] = job_view(job, actor, reasons.of(current) if current is not None else "")
     ordered = sorted(found, reverse=query.newest_first)
+    if looked_to:
+        # Not everything was looked at: what lies beyond that point waits for the next page.
+        ordered = [item for item in ordered if query.within(item, looked_to)]
     page = ordered[: query.limit]
-    more = more or len(ordered) > query.limit
-    cursor = str(page[-1]) if page and more else None
-    return Page([found[item] for item in page], cursor)
+    last = page[-1] if len(ordered) > query.limit else looked_to
+    return Page([found[item] for item in page], str(last) if last else None)
 
 
 def _without_rows(
@@ -178,8 +184,8 @@ def _matches(job: Job, query: Query, actor: Actor) -> bool:
     return query.in_state(job.state) and query.wants(spec) and query.labelled(spec, actor)
 
 
-async def _rows(host: Host, query: Query, actor: Actor) -> tuple[list[Job], bool]:
-    """Rows that match, and whether some were not looked at."""
+def _filters(cluster: Cluster, query: Query) -> list[JobFilter]:
+    """What to ask the store: one question, and one more for each array among the ids."""
     wanted = JobFilter(
         states=tuple(state for state in JobState if state in query.states),
         user=query.user,
@@ -189,42 +195,38 @@ async def _rows(host: Host, query: Query, actor: Actor) -> tuple[list[Job], bool
         array=query.array,
         ids=query.ids,
     )
-    filters = [wanted]
-    if query.ids and not query.array:
-        filters += [
-            msgspec.structs.replace(wanted, ids=(), array=item)
-            for item in query.ids
-            if item in host.cluster.arrays or host.cluster.state_of(item) is None
-        ]
-    found: dict[int, Job] = {}
-    more = False
-    for one in filters:
-        rows, left = await _sieve(host, one, query, actor)
-        found |= {job.id: job for job in rows}
-        more = more or left
-    return list(found.values()), more
+    if not query.ids or query.array:
+        return [wanted]
+    families = [
+        item for item in query.ids if item in cluster.arrays or cluster.state_of(item) is None
+    ]
+    return [wanted, *(msgspec.structs.replace(wanted, ids=(), array=item) for item in families)]
 
 
 def _read_rows(
-    wanted: JobFilter, after: int, limit: int, newest_first: bool, store: Store
-) -> list[Job]:
-    return store.list_jobs(wanted, after=after, limit=limit, newest_first=newest_first)
+    store: Store, filters: list[JobFilter], query: Query, actor: Actor
+) -> tuple[list[Job], int]:
+    """Rows that match, and the id up to which was looked if that was not to the end."""
+    found: dict[int, Job] = {}
+    looked_to = 0
+    for one in filters:
+        rows, stopped_at = _sieve(store, one, query, actor)
+        found |= {job.id: job for job in rows}
+        looked_to = stopped_at or looked_to
+    return list(found.values()), looked_to
 
 
-async def _sieve(
-    host: Host, wanted: JobFilter, query: Query, actor: Actor
-) -> tuple[list[Job], bool]:
-    """Rows of one filter; a label is looked for in each row."""
+def _sieve(store: Store, wanted: JobFilter, query: Query, actor: Actor) -> tuple[list[Job], int]:
+    """Rows of one filter; a label is looked for in each row, up to a bound."""
     limit = query.limit + 1
     after, seen, found = query.after, 0, list[Job]()
     step = SIEVE_ROWS if query.label else limit
     while True:
-        read = partial(_read_rows, wanted, after, step, query.newest_first)
-        rows: list[Job] = await host.read(read)
+        rows = store.list_jobs(wanted, after=after, limit=step, newest_first=query.newest_first)
         found += [job for job in rows if query.labelled(job.spec, actor)]
         seen += len(rows)
         if len(rows) < step or len(found) >= limit:
-            return found[:limit], len(found) >= limit
-        if seen >= SIEVE_MAX:
-            return found, True
+            return found[:limit], 0
         after = rows[-1].id
+        if seen >= SIEVE_MAX:
+            return found, after

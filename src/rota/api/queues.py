@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import delete, get, put
+from litestar import delete, get, post, put
 from litestar.params import QueryParameter
 
 from rota.api import checks, params
@@ -70,6 +70,25 @@ class ReservationView(msgspec.Struct):
 
 class ReservationsView(msgspec.Struct):
     items: list[ReservationView]
+
+
+class UseView(msgspec.Struct):
+    """One resource; ``limit``, ``available`` and ``percent`` are null where there is no quota."""
+
+    limit: float | None
+    used: float
+    available: float | None
+    percent: float | None
+
+
+class QuotaView(msgspec.Struct):
+    project_id: str
+    provider: str
+    enforce_quota: bool
+    synced_at: str | None
+    cpu: UseView
+    memory_gb: UseView
+    gpu: UseView
 
 
 def _queue_view(queue: Queue, tally: QueueTally) -> QueueView:
@@ -216,7 +235,56 @@ async def list_reservations(request: Asking) -> ReservationsView:
     )
 
 
+@get(
+    "/queues/quota/{project_id:str}",
+    summary="What a project uses, against its quota",
+    opt={"right": "read", "errors": (404,)},
+)
+async def show_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
+    """Counted from live attempts at this moment; a limit of null means that there is none."""
+    return _quota(request, project_id)
+
+
+@post(
+    "/queues/quota/{project_id:str}/sync",
+    summary="Bring a project's use up to date",
+    opt={"right": "read", "errors": (404,)},
+    status_code=200,
+)
+async def sync_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
+    """The local provider counts live attempts, so it is never out of date."""
+    return _quota(request, project_id)
+
+
+def _quota(request: Asking, project: str) -> QuotaView:
+    context = context_of(request)
+    cluster = context.host.cluster
+    cpu_milli = memory_mib = gpus = 0
+    for job_id, task in cluster.live.values():
+        job = cluster.jobs[job_id]
+        if job.spec.project == project:
+            held = job.tasks[task].attempts[-1].allocation
+            cpu_milli += held.cpu_milli
+            memory_mib += held.memory_mib
+            gpus += len(held.devices)
+    specs = [job.spec for job in cluster.jobs.values()]
+    specs += [array.spec for array in cluster.arrays.values()]
+    if project not in cluster.projects and all(spec.project != project for spec in specs):
+        raise NotFound(f"there is no project {project}", field="project_id", value=project)
+    return QuotaView(
+        project_id=project,
+        provider=context.settings.quota_provider,
+        enforce_quota=False,
+        synced_at=when(context.host.clock.now_s()),
+        cpu=UseView(None, cpu_milli / 1000, None, None),
+        memory_gb=UseView(None, memory_mib / 1024, None, None),
+        gpu=UseView(None, float(gpus), None, None),
+    )
+
+
 ROUTES = [
+    show_quota,
+    sync_quota,
     list_queues,
     show_queue,
     set_queue,

@@ -58,6 +58,16 @@ class Ledger:
 
 FINAL_ORDER = tuple(state for state in _STATES if state in FINAL)
 
+#: How an array ended, by the ends of its elements: the first of these that occurs.
+WORST_FIRST = (
+    JobState.FAILED,
+    JobState.TIMEOUT,
+    JobState.NODE_FAILED,
+    JobState.UNSCHEDULABLE,
+    JobState.CANCELLED,
+    JobState.COMPLETED,
+)
+
 
 class Dirty:
     """What changed since the last commit, by kind and key, in order of first change."""
@@ -155,10 +165,7 @@ class Cluster:
             started = all(self.jobs[element].started_s for element in unfinished)
             return JobState.RUNNING if started else JobState.QUEUED
         ends = self.ended.states_in(array.id + 1, array.id + array.count)
-        for state in (JobState.COMPLETED, JobState.CANCELLED):
-            if ends == {state}:
-                return state
-        return JobState.FAILED
+        return next((state for state in WORST_FIRST if state in ends), None)
 
     def count_states(self) -> dict[JobState, int]:
         """How many jobs are in each state, elements of arrays counted one by one."""

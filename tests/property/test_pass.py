@@ -1,0 +1,138 @@
+"""A pass over lanes decides what a plain walk over all waiting jobs would decide."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rota.controller import commands as cmd
+from rota.controller.recover import recover
+from rota.core import lanes
+from rota.core.cluster import Cluster
+from rota.core.errors import Rejected
+from rota.core.job import JobSpec
+from rota.core.node import Device, NodeSpec
+from rota.core.states import JobState, QueueState
+from rota.core.tenant import Queue
+from rota.scheduling.fit import Room, place
+from rota.scheduling.passes import Start, requests_of, run_pass
+from rota.testing.scene import OPERATOR, Scene
+from tests.property.wishes import CARD_MIB, arrays, resources, wishes
+
+submissions = st.lists(
+    st.tuples(resources, wishes, st.one_of(st.just(""), arrays)), min_size=1, max_size=12
+)
+
+
+def plain_pass(cluster: Cluster) -> list[Start]:
+    """Every ready job by itself, in order: no lanes, no memory of earlier passes."""
+    nodes = sorted(cluster.nodes.values(), key=lambda node: node.name)
+    rooms = [Room.now(node) for node in nodes if node.takes_work]
+    used = {cap: len(ids) for cap, ids in cluster.active_in.items()}
+    starts = []
+    for _, _, job, array, spec in sorted(ready(cluster), key=lambda one: one[:3]):
+        limits = caps(cluster, spec, array or family(cluster, job))
+        if any(used.get(cap, 0) >= limit for cap, limit in limits.items()):
+            continue
+        if cluster.queues[spec.queue].state is QueueState.PAUSED:
+            continue
+        allocations = place(requests_of(spec.roles), rooms)
+        if not isinstance(allocations, str):
+            starts.append(Start(job, tuple(allocations), array))
+            for cap in limits:
+                used[cap] = used.get(cap, 0) + 1
+    return starts
+
+
+def ready(cluster: Cluster) -> list[tuple[int, int, int, int, JobSpec]]:
+    jobs = [job for job in cluster.jobs.values() if job.state is JobState.QUEUED]
+    found = [(job.spec, job.id, 0) for job in jobs if job.eligible_s]
+    for array in cluster.arrays.values():
+        if array.eligible_s and not array.held:
+            ids = [array.element_id(p) for p in array.pending().walk()]
+            found += [(array.spec, job, array.id) for job in ids]
+    return [
+        (-cluster.queues[spec.queue].priority, -spec.priority, job, array, spec)
+        for spec, job, array in found
+    ]
+
+
+def family(cluster: Cluster, job: int) -> int:
+    return cluster.jobs[job].array_id
+
+
+def caps(cluster: Cluster, spec: JobSpec, array: int) -> dict[Any, int]:
+    limits = {("queue", spec.queue): cluster.queues[spec.queue].max_running}
+    if spec.group:
+        limits["group", spec.group] = cluster.groups[spec.group].max_concurrent
+    if array:
+        limits["array", array] = cluster.arrays[array].cap
+    return {cap: limit for cap, limit in limits.items() if limit}
+
+
+@settings(max_examples=150)
+@given(
+    early=submissions,
+    late=submissions,
+    side=st.builds(
+        Queue,
+        name=st.just("side"),
+        priority=st.sampled_from([40, 50, 60]),
+        max_running=st.integers(0, 3),
+        state=st.sampled_from([QueueState.ACTIVE, QueueState.ACTIVE, QueueState.PAUSED]),
+    ),
+    touched=st.lists(st.integers(1, 40), max_size=6),
+)
+def test_a_pass_starts_what_a_walk_over_every_waiting_job_would_start(early, late, side, touched):
+    scene = Scene(nodes=0)
+    cards = tuple(
+        Device(index=i, uuid=f"card{i}", memory_mib=CARD_MIB, numa=i // 2) for i in range(3)
+    )
+    scene.add_node(NodeSpec("big", 6000, 128, cpus=tuple(range(6))))
+    scene.add_node(NodeSpec("gpu", 3000, 64, cpus=tuple(range(3)), devices=cards))
+    scene.ask(cmd.SetQueue(actor=OPERATOR, queue=side))
+    submit_all(scene, early)
+    for node in ("big", "gpu"):
+        scene.ask(cmd.DrainNode(actor=OPERATOR, node=node, drained=True))
+    submit_all(scene, late)
+    scene.hold(*touched)
+    scene.release(*touched)
+    for uid in sorted(scene.alive)[::2]:
+        job, task = scene.cluster.live[uid]
+        scene.finish(job, task=task)
+
+    cluster = recover(scene.store.load())
+    for node in cluster.nodes.values():
+        node.drained = False
+
+    assert run_pass(cluster, limit=1000) == plain_pass(cluster)
+
+
+def submit_all(scene: Scene, asked: list[tuple[dict[str, Any], dict[str, Any], str]]) -> None:
+    for needs, more, array in asked:
+        with suppress(Rejected):
+            scene.submit(array=array, **needs, **more)
+
+
+places = st.tuples(st.integers(-3, 0), st.integers(1, 12))
+
+
+@given(steps=st.lists(st.tuples(st.booleans(), places), max_size=80), slack=st.integers(0, 6))
+def test_a_lane_is_walked_in_order_whatever_was_added_and_removed(steps, slack):
+    lane = lanes.Lane(lanes.LaneKey((), "default", "", 0))
+    members: dict[int, tuple[int, int]] = {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes, "SLACK", slack)
+        for adds, place_ in steps:
+            if adds:
+                lane.add(place_)
+                members[place_[1]] = place_
+            else:
+                lane.remove(place_[1])
+                members.pop(place_[1], None)
+
+            assert list(lane.walk()) == sorted(members.values())
+            assert len(lane) == len(members)
