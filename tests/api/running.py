@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,8 @@ class Running:
 
     def stop(self) -> None:
         self._close_connections()
-        self.loop.call_soon_threadsafe(self._stop.set)
+        with suppress(RuntimeError):  # It may have been told before, and be gone by now.
+            self.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(WAIT_S)
         assert not self._thread.is_alive()
 

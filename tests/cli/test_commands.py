@@ -31,9 +31,9 @@ def test_submit_prints_the_id_and_sends_command_folder_and_environment(fake, rot
 def test_options_behind_the_command_belong_to_the_command(fake, rota):
     fake.routes["POST /jobs"] = {"id": 1}
 
-    rota("submit", "--", "prog", "--cpus", "2", "--", "-h")
+    rota("submit", "--", "printf", "--cpus", "2", "--", "-h")
 
-    assert fake.asked[0].body["command"] == ["prog", "--cpus", "2", "--", "-h"]
+    assert fake.asked[0].body["command"] == ["printf", "--cpus", "2", "--", "-h"]
     assert "resources" not in fake.asked[0].body
 
 
@@ -66,7 +66,7 @@ def test_a_script_comes_from_standard_input(fake, rota):
 
 def test_a_dry_run_prints_exactly_what_would_be_sent_and_sends_nothing(fake, rota):
     fake.routes["POST /jobs"] = {"id": 1}
-    words = ("--gpus", "1", "--param", "lr=1,2", "--", "train", "{lr}")
+    words = ("--gpus", "1", "--param", "lr=1,2", "--", "echo", "{lr}")
 
     dry = rota("submit", "--dry-run", *words)
     rota("submit", *words)

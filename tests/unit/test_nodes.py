@@ -6,7 +6,7 @@ from rota.controller import commands as cmd
 from rota.core.errors import Conflict, Forbidden, NotFound
 from rota.core.node import NodeSpec
 from rota.core.resources import Amount
-from rota.core.states import NodeState
+from rota.core.states import Cause, NodeState
 from rota.rpc.messages import Seen, Sighting
 from rota.testing.scene import ALICE, OPERATOR, Scene
 
@@ -89,6 +89,36 @@ def test_headroom_is_the_total_minus_what_runs_there():
     scene.submit("b", cpus=1, mem=100)
 
     assert scene.cluster.nodes["box"].headroom() == Amount(1500, 600, 400)
+
+
+def test_a_start_is_recorded_with_its_node_and_time_and_leaves_the_queue():
+    scene = Scene(nodes=2, cpus=4, starts=False)
+    job = scene.submit("job")
+    placed = scene.state("job")
+    scene.pass_time(3)
+
+    scene.start("job")
+
+    attempt = scene.job("job").tasks[0].attempts[0]
+    assert placed == "scheduled"
+    assert (attempt.allocation.node, attempt.placed_s, attempt.started_s) == ("box1", 1000, 1003)
+    assert list(scene.cluster.nodes["box1"].live) == [attempt.uid]
+    assert job not in scene.cluster.lanes.where
+
+
+def test_a_start_that_fails_gives_back_everything_and_settles_the_job():
+    scene = Scene(cpus=4, gpus=1, starts=False)
+    scene.submit("job", cpus=4, gpus=1)
+    uid = scene.job("job").live_attempts[0].uid
+
+    failure = Seen(uid, Sighting.ENDED, cause=Cause.START_FAILED, detail="no such file: /x")
+    scene.report(failure, node="box")
+
+    assert scene.cause("job") == "start_failed: no such file: /x"
+    assert scene.job("job").started_s == 0.0
+    assert scene.cluster.nodes["box"].live == {}
+    scene.submit("next", cpus=4, gpus=1)
+    assert scene.state("next") == "scheduled"
 
 
 def test_the_end_of_a_job_frees_its_room_without_any_release():

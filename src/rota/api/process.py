@@ -117,7 +117,9 @@ def run(plan: Plan) -> None:
 async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None:
     store = open_store(plan.database or str(folder / "rota.db"))
     writer = Writer(store)
-    host = Host(store, writer, inbox_size=plan.inbox_size)
+    socket_url = f"unix://{folder / SOCKET_NAME}"
+    variables = {"ROTA_URL": socket_url}
+    host = Host(store, writer, inbox_size=plan.inbox_size, variables=variables)
     # What was loaded stays: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()

@@ -156,7 +156,7 @@ def _detach(place: Place, plan: Plan, agent_settings: Config | None) -> int:
 def _silence(log: Path) -> None:
     """Let go of the terminal; what is printed from here on goes to the log."""
     null = os.open(os.devnull, os.O_RDONLY)
-    out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(null, 0)
     os.dup2(out, 1)
     os.dup2(out, 2)

@@ -126,5 +126,7 @@ def submit(ctx: click.Context, /, **params: object) -> None:
     if params["dry_run"]:
         dry_run(body)
         return
+    if client.is_local:
+        surroundings.refuse_absent(body, os.environ)
     answer = client.post("/jobs", body, key=new_key())
     click.echo(json.dumps(answer) if params["as_json"] else answer["id"])

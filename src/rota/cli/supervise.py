@@ -56,7 +56,7 @@ class Ward:
         self.started_s = time.monotonic()
         try:
             self._fd = os.pidfd_open(self.pid)
-        except ProcessLookupError:
+        except OSError:
             # An adopted one died this very moment; ours cannot, as nobody has reaped it.
             self.pid = 0
 
@@ -145,6 +145,9 @@ class Supervisor:
         """Start again what dies, until told to stop."""
         while not self._stopping:
             wait_s = None
+            for ward in self._wards:
+                if not ward.alive:
+                    self._due.setdefault(ward, time.monotonic())
             if self._due:
                 wait_s = max(0.0, min(self._due.values()) - time.monotonic())
             for ward in self._ended(wait_s):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 from rota.client.errors import ClientError
@@ -141,3 +142,25 @@ def basics(given: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str
     if chosen:
         body["variables"] = chosen
     return body
+
+
+def refuse_absent(body: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """A folder or a program that is not there is a slip of the pen: say so before it is a job.
+
+    A job that waits for others may find them made by then, and is not asked.
+    """
+    if body.get("depends_on"):
+        return
+    folder = body["workdir"]
+    if not os.path.isdir(folder):
+        raise ClientError(f"--workdir: {folder!r} is not there; expected an existing folder")
+    command = body.get("command")
+    name = command[0] if isinstance(command, list) else ""
+    path = (body.get("variables") or {}).get("PATH") or environment.get("PATH")
+    if name and "{" not in name and shutil.which(_beside(folder, name), path=path) is None:
+        raise ClientError(f"command: {name!r} was not found; expected a program in PATH or a path")
+
+
+def _beside(folder: str, name: str) -> str:
+    """A path is relative to the folder of the job, not to ours."""
+    return os.path.join(folder, name) if "/" in name else name

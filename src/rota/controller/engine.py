@@ -38,7 +38,7 @@ from rota.scheduling.passes import run_pass
 from rota.store.api import Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from rota.core.cluster import Cluster, Dirty
 
@@ -83,6 +83,7 @@ class Controller:
         new_uid: Callable[[], str],
         new_session: Callable[[], int],
         read_blob: Callable[[str], bytes | None],
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.cluster = cluster
         self.next_seq = next_seq
@@ -92,6 +93,8 @@ class Controller:
         self._new_uid = new_uid
         self._new_session = new_session
         self._read_blob = read_blob
+        #: What every job finds in its environment, such as where Rota is.
+        self._variables = dict(variables or {})
 
     def tick(self, now_s: float, inbox: Iterable[FromLink | Asked]) -> Tick:
         """One turn: drain, timers, schedule, and hand back what must be committed."""
@@ -194,10 +197,12 @@ class Controller:
 
     def _wanted(self, uid: str) -> Wanted:
         job_id, task = self.cluster.live[uid]
-        return wanted(self.cluster, self.cluster.jobs[job_id], task, self._blob)
+        return wanted(self.cluster, self.cluster.jobs[job_id], task, self._blob, self._variables)
 
     def _blob(self, digest: str) -> bytes:
         """A blob of this very tick is not in the store yet."""
+        if not digest:
+            return b""
         body = self.cluster.dirty.blobs.get(digest)
         return body if body is not None else self._read_blob(digest) or b""
 

@@ -18,11 +18,21 @@ if TYPE_CHECKING:
 
 _environment: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(dict[str, str])
 _SLOT = re.compile(r"\{([^{}]*)\}")
+_NOTHING = msgspec.msgpack.encode({})
 encode_environment = msgspec.msgpack.Encoder(order="sorted").encode
 
 
-def wanted(cluster: Cluster, job: Job, task: int, read_blob: Callable[[str], bytes]) -> Wanted:
-    """The order for one live attempt. Without a launch when it must not be started (again)."""
+def wanted(
+    cluster: Cluster,
+    job: Job,
+    task: int,
+    read_blob: Callable[[str], bytes],
+    everywhere: Mapping[str, str],
+) -> Wanted:
+    """The order for one live attempt. Without a launch when it must not be started (again).
+
+    ``everywhere`` are variables that all jobs find.
+    """
     attempt = job.tasks[task].attempts[-1]
     node = cluster.nodes[attempt.allocation.node]
     started = (
@@ -31,16 +41,19 @@ def wanted(cluster: Cluster, job: Job, task: int, read_blob: Callable[[str], byt
     )
     if started or attempt.stop_cause is not None:
         return Wanted(uid=attempt.uid, started=started, stop=attempt.stop_cause)
-    return Wanted(uid=attempt.uid, launch=_launch(cluster, job, task, attempt, read_blob))
+    environment = _environment.decode(read_blob(job.spec.environment) or _NOTHING)
+    environment |= {**everywhere, **job.spec.variables, **_variables(cluster, job, task, attempt)}
+    return Wanted(uid=attempt.uid, launch=_launch(job, task, attempt, environment, read_blob))
 
 
 def _launch(
-    cluster: Cluster, job: Job, task: int, attempt: Attempt, read_blob: Callable[[str], bytes]
+    job: Job,
+    task: int,
+    attempt: Attempt,
+    environment: dict[str, str],
+    read_blob: Callable[[str], bytes],
 ) -> Launch:
     spec, held = job.spec, attempt.allocation
-    environment = _environment.decode(read_blob(spec.environment)) if spec.environment else {}
-    environment |= spec.variables
-    environment |= _variables(cluster, job, task, attempt)
     argv = spec.script_args if spec.script else spec.command
     return Launch(
         uid=attempt.uid,

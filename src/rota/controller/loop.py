@@ -22,14 +22,14 @@ from rota.controller.watch import Watch
 from rota.core.errors import Busy, RotaError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rota.controller.commands import Command
     from rota.controller.sessions import Sessions
     from rota.core.cluster import Cluster
     from rota.rpc.messages import AgentMessage
     from rota.store.api import Store
-    from rota.store.writer import Writer
+    from rota.store.writer import Commits
 
 Answer = TypeVar("Answer")
 
@@ -54,13 +54,21 @@ class Clock:
 class Host:
     """Runs a Controller in an asyncio loop over a store."""
 
-    def __init__(self, store: Store, writer: Writer, *, inbox_size: int = 10_000) -> None:
+    def __init__(
+        self,
+        store: Store,
+        writer: Commits,
+        *,
+        inbox_size: int = 10_000,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.store = store
         self.clock = Clock()
         self.watch = Watch()
         self.links = Links(self.put)
         self.started_s = self.clock.now_s()
         self.inbox_size = inbox_size
+        self._variables = variables
         #: For metrics: how many ticks there were, and how long their commits took together.
         self.ticks = 0
         self.commit_s = 0.0
@@ -98,6 +106,7 @@ class Host:
             new_uid=lambda: secrets.token_hex(16),
             new_session=lambda: secrets.randbits(52) + 1,
             read_blob=self._blob,
+            variables=self._variables,
         )
 
     async def ask(self, command: Command) -> Any:  # noqa: ANN401 - each has its own answer
