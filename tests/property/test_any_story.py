@@ -6,7 +6,14 @@ from contextlib import suppress
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from rota.controller import commands as cmd
 from rota.controller.recover import recover
@@ -275,4 +282,5 @@ class AnyStory(RuleBasedStateMachine):
         return [*cluster.jobs.values(), *arrays]
 
 
-TestAnyStory = AnyStory.TestCase
+def test_any_story_keeps_every_promise_and_comes_to_an_end():
+    run_state_machine_as_test(AnyStory)

@@ -5,7 +5,7 @@ import pytest
 from rota.core.errors import Rejected
 from rota.core.node import Device, ForeignUse, NodeSpec
 from rota.core.resources import Request
-from rota.scheduling.fit import is_variant
+from rota.scheduling.fit import Room, is_variant
 from rota.testing.scene import Scene
 
 
@@ -155,6 +155,17 @@ def test_shared_jobs_gather_on_one_card_and_leave_the_other_whole():
     assert scene.job("alone").tasks[0].attempts[0].allocation.devices == (1,)
 
 
+def test_a_shared_job_joins_the_fullest_card_that_has_room_for_it():
+    scene = scene_with(*cards(2))
+    scene.submit("first", gpus=1, gpu_mem=400, shared=True)
+    scene.submit("second", gpus=1, gpu_mem=700, shared=True)
+    scene.finish("first")
+
+    scene.submit("small", gpus=1, gpu_mem=100, shared=True)
+
+    assert scene.job("small").tasks[0].attempts[0].allocation.devices == (1,)
+
+
 def test_an_exclusive_job_never_joins_a_shared_card():
     scene = scene_with(*cards(1))
     scene.submit("shares", gpus=1, gpu_mem=100, shared=True)
@@ -209,6 +220,13 @@ def test_a_card_of_unknown_size_is_not_shared():
 
     with pytest.raises(Rejected, match=r"resources\.gpu_memory"):
         scene.submit("shares", gpus=1, gpu_mem=1, shared=True)
+
+
+def test_a_card_of_unknown_size_is_offered_to_no_sharer_whatever_it_names():
+    scene = scene_with(*cards(1, memory_mib=0))
+    request = Request(device="gpu", device_count=1, shared=True)
+
+    assert Room.now(scene.cluster.nodes["box"]).shortage(request) == "gpus"
 
 
 def test_a_card_that_a_stranger_uses_is_not_given_whole():
@@ -303,10 +321,3 @@ def test_a_node_without_cpu_numbers_counts_cpus_and_pins_none():
 
     assert scene.states("a", "b") == ["running", "queued"]
     assert scene.job("a").tasks[0].attempts[0].allocation.cpus == ()
-
-
-def test_equal_requests_are_one_shape():
-    assert Request(cpu_milli=2000, device="gpu", device_count=1) == Request(
-        cpu_milli=2000, device="gpu", device_count=1
-    )
-    assert len({Request(cpu_milli=2000), Request(cpu_milli=2000), Request(cpu_milli=2001)}) == 2

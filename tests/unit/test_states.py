@@ -10,6 +10,7 @@ from rota.core.events import (
     AttemptEnded,
     AttemptPlaced,
     AttemptStarted,
+    AttemptStopAsked,
     ElementExpanded,
     JobHeld,
     JobRequeued,
@@ -144,6 +145,15 @@ def test_an_event_that_contradicts_the_facts_is_refused_as_our_bug(event):
 
     with pytest.raises(IllegalMove):
         apply(cluster, event, 6.0)
+
+
+def test_the_first_cause_of_a_stop_stays():
+    cluster = running_cluster()
+
+    for cause in (Cause.TIME_LIMIT, Cause.CANCELLED):
+        apply(cluster, AttemptStopAsked(job=1, task=0, uid="u.0.1", cause=cause), 6.0)
+
+    assert cluster.jobs[1].live_attempts[0].stop_cause is Cause.TIME_LIMIT
 
 
 def test_an_attempt_ends_once():
