@@ -51,10 +51,10 @@ class Gathering:
     each time that the reader is woken, costs more than everything else about a small answer.
     """
 
-    __slots__ = ("_loop", "_parts", "_transport")
+    __slots__ = ("_loop", "_parts", "plain")
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
+        self.plain = transport
         self._loop = asyncio.get_running_loop()
         self._parts: list[bytes] = []
 
@@ -65,15 +65,15 @@ class Gathering:
 
     def flush(self) -> None:
         parts, self._parts = self._parts, []
-        if parts and not self._transport.is_closing():
-            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+        if parts and not self.plain.is_closing():
+            self.plain.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def close(self) -> None:
         self.flush()
-        self._transport.close()
+        self.plain.close()
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport has
-        return getattr(self._transport, name)
+        return getattr(self.plain, name)
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -88,8 +88,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     """The same for the agents' WebSocket."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self.client = peer_of(transport) or self.client
+        # An order is one frame: to gather would only make it wait.
+        plain = getattr(transport, "plain", transport)
+        super().connection_made(plain)
+        self.client = peer_of(plain) or self.client
 
 
 class Server:

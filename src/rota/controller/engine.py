@@ -21,7 +21,7 @@ from rota.controller.sessions import Session, Sessions
 from rota.controller.submit import submit
 from rota.controller.timers import fire_due
 from rota.core import events as ev
-from rota.core.errors import Rejected, RotaError
+from rota.core.errors import Rejected, Unavailable
 from rota.core.states import NodeState
 from rota.rpc.messages import (
     AgentMessage,
@@ -130,7 +130,7 @@ class Controller:
         scribe.actor = command.actor.user
         try:
             return self._perform(scribe, command)
-        except RotaError as error:
+        except (Rejected, Unavailable) as error:
             return error
 
     def _perform(self, scribe: Scribe, command: cmd.Command) -> object:
