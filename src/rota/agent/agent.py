@@ -56,6 +56,11 @@ class Agent:
         """The controller's number for this connection; 0 while there is none."""
         return self._session if self._connected else 0
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in our care."""
+        return not self._charges
+
     def alive(self) -> list[tuple[str, int, int]]:
         """Every running attempt as (uid, pid, memory limit in MiB or 0), oldest first."""
         return [

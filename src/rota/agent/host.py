@@ -1,18 +1,15 @@
 """The live agent: carries the state machine's instructions out, on an asyncio loop.
 
-Three loops run side by side: one holds the connection to the keeper (and starts it), one dials
-the controller, one watches memory and devices. Between them a message takes a single callback.
+Loops run side by side: one holds the connection to the keeper (and starts it), one dials the
+controller, others watch memory, devices and logs. A message takes a single callback between them.
 A SIGTERM ends the agent; the keeper and all jobs live on.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import json
 import logging
 import os
-import secrets
 import signal
 import sys
 import time
@@ -23,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from rota import __version__
-from rota.agent import keeper_link, wire
+from rota.agent import folder, keeper_link, wire
 from rota.agent.agent import Agent
 from rota.agent.cgroups import Cgroups, CgroupsUnusable, open_cgroups
 from rota.agent.discover import Overrides, discover
@@ -80,10 +77,6 @@ class AgentConfig(msgspec.Struct, frozen=True):
         return self.state_dir / "agent"
 
 
-class CannotRun(Exception):
-    """The agent cannot start; the text says why in one line."""
-
-
 class Host:
     """One running agent."""
 
@@ -92,7 +85,7 @@ class Host:
         self._cgroups = cgroups
         self._agent = Agent()
         self._spec = discover(config.state_dir, config.overrides)
-        self._incarnation = _incarnation(config.folder)
+        self._incarnation = folder.incarnation_of(config.folder)
         self._launcher = Launcher(config.folder, cgroups)
         self._memory = MemoryWatch()
         self._keeper: keeper_link.KeeperLink | None = None
@@ -104,6 +97,7 @@ class Host:
         # Wall time that never jumps: a grace period must not end because the clock was set.
         self._clock_offset_s = time.time() - time.monotonic()
         self._stop = asyncio.Event()
+        self._busy = asyncio.Event()
 
     def _now_s(self) -> float:
         return self._clock_offset_s + time.monotonic()
@@ -112,7 +106,7 @@ class Host:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        _write_json(
+        folder.write_json(
             self._config.folder / "agent.json",
             {
                 "pid": os.getpid(),
@@ -120,10 +114,14 @@ class Host:
                 "started_s": time.time(),
             },
         )
-        tasks = [
-            asyncio.create_task(self._guard(work))
-            for work in (self._hold_keeper(), self._hold_controller(), self._watch())
-        ]
+        duties = [self._hold_keeper(), self._hold_controller()]
+        if self._cgroups is None:
+            duties.append(self._watch_memory())
+        if self._spec.devices:
+            duties.append(self._watch_devices())
+        if self._config.log_days:
+            duties.append(self._watch_logs())
+        tasks = [asyncio.create_task(self._guard(work)) for work in duties]
         await self._stop.wait()
         for task in tasks:
             task.cancel()
@@ -146,6 +144,8 @@ class Host:
         """Do what the state machine says: the keeper first, then the controller."""
         lines: list[bytes] = []
         failed: list[Started | Ended] = []
+        if not self._agent.idle:
+            self._busy.set()
         for instruction in instructions:
             if isinstance(instruction, Spawn | Signal | Forget):
                 try:
@@ -286,22 +286,26 @@ class Host:
             if self._controller is not None:
                 self._controller.close("refused")
 
-    async def _watch(self) -> None:
-        """Memory twice a second while somebody has a limit, devices every few seconds."""
-        devices_due_s = logs_due_s = 0.0
+    async def _watch_memory(self) -> None:
+        """Twice a second while there are jobs; without any it sleeps."""
         while True:
+            if self._agent.idle:
+                self._busy.clear()
+                await self._busy.wait()
             await asyncio.sleep(MEMORY_POLL_S)
-            if self._cgroups is None:
-                for uid, detail in self._memory.look(self._agent.alive()):
-                    log.warning("attempt %s: %s", uid, detail)
-                    self._carry_out(self._agent.on_oom(uid, detail, self._now_s()))
-            now_s = time.monotonic()
-            if self._spec.devices and now_s >= devices_due_s:
-                devices_due_s = now_s + DEVICE_POLL_S
-                self._look_at_devices()
-            if self._config.log_days and now_s >= logs_due_s:
-                logs_due_s = now_s + LOGS_LOOK_S
-                self._drop_old_logs()
+            for uid, detail in self._memory.look(self._agent.alive()):
+                log.warning("attempt %s: %s", uid, detail)
+                self._carry_out(self._agent.on_oom(uid, detail, self._now_s()))
+
+    async def _watch_devices(self) -> None:
+        while True:
+            await asyncio.sleep(DEVICE_POLL_S)
+            self._look_at_devices()
+
+    async def _watch_logs(self) -> None:
+        while True:
+            self._drop_old_logs()
+            await asyncio.sleep(LOGS_LOOK_S)
 
     def _drop_old_logs(self) -> None:
         before_s = time.time() - self._config.log_days * DAY_S
@@ -336,11 +340,11 @@ def run_agent(config: AgentConfig, say: Callable[[str], object] | None = None) -
     """Run until told to stop; gives the exit status. ``say`` hears why it cannot (else stderr)."""
     try:
         config.folder.mkdir(parents=True, exist_ok=True)
-        lock = _lock(config.folder)
-        cgroups = open_cgroups(config.cgroup_root, _incarnation(config.folder))
+        lock = folder.lock(config.folder)
+        cgroups = open_cgroups(config.cgroup_root, folder.incarnation_of(config.folder))
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(config, cgroups))
-    except (CannotRun, CgroupsUnusable, BadGpuFile) as error:
+    except (folder.CannotRun, CgroupsUnusable, BadGpuFile) as error:
         if say is None:
             sys.stderr.write(f"rota agent: {error}\n")
         else:
@@ -360,39 +364,3 @@ def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.Loop
-
-
-def _lock(folder: Path) -> int:
-    """One agent per folder, as long as the descriptor is open."""
-    lock = os.open(folder / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        holder = ""
-        with suppress(OSError, ValueError, KeyError):
-            holder = f" (pid {json.loads((folder / 'agent.json').read_text())['pid']})"
-        raise CannotRun(f"another agent{holder} already runs on {folder}") from None
-    return lock
-
-
-def _incarnation(folder: Path) -> str:
-    """The random name of this installation: a wiped folder is another node."""
-    file = folder / "incarnation"
-    with suppress(FileNotFoundError):
-        text = file.read_text().strip()
-        if text:
-            return text
-    text = secrets.token_hex(8)
-    _write(file, text + "\n")
-    return text
-
-
-def _write_json(file: Path, body: dict[str, object]) -> None:
-    _write(file, json.dumps(body) + "\n")
-
-
-def _write(file: Path, text: str) -> None:
-    fresh = file.with_name(file.name + ".new")
-    fresh.write_text(text)
-    fresh.rename(file)

@@ -1,0 +1,53 @@
+"""The agent's own folder: who works in it, and which installation it is."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class CannotRun(Exception):
+    """The agent cannot start; the text says why in one line."""
+
+
+def lock(folder: Path) -> int:
+    """One agent per folder, as long as the descriptor is open."""
+    held = os.open(folder / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        holder = ""
+        with suppress(OSError, ValueError, KeyError):
+            holder = f" (pid {json.loads((folder / 'agent.json').read_text())['pid']})"
+        raise CannotRun(f"another agent{holder} already runs on {folder}") from None
+    return held
+
+
+def incarnation_of(folder: Path) -> str:
+    """The random name of this installation: a wiped folder is another node."""
+    file = folder / "incarnation"
+    with suppress(FileNotFoundError):
+        text = file.read_text().strip()
+        if text:
+            return text
+    text = secrets.token_hex(8)
+    _write(file, text + "\n")
+    return text
+
+
+def write_json(file: Path, body: dict[str, object]) -> None:
+    _write(file, json.dumps(body) + "\n")
+
+
+def _write(file: Path, text: str) -> None:
+    fresh = file.with_name(file.name + ".new")
+    fresh.write_text(text)
+    fresh.rename(file)
