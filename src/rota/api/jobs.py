@@ -241,6 +241,7 @@ async def wait(
             if left_s <= 0 or context.closing.is_set():
                 break
             await _next_end(context, item, left_s)
+    await context.host.on_disk()
     states = {item: context.host.cluster.state_of(item) for item in pending}
     ended |= {item: state for item, state in states.items() if state in FINAL}
     return WaitView(await _done(context, ended), [item for item in pending if item not in ended])

@@ -79,6 +79,8 @@ class Host:
         self._tickets = itertools.count(1)
         self._callers: dict[int, asyncio.Future[Any]] = {}
         self._wake = asyncio.Event()
+        self._on_disk = asyncio.Event()
+        self._on_disk.set()
         self._alarm: asyncio.TimerHandle | None = None
         self._stopping = False
         self._controller = self._load_controller()
@@ -130,6 +132,10 @@ class Host:
             raise answer
         return answer
 
+    async def on_disk(self) -> None:
+        """Wait until what ``cluster`` shows right now is committed."""
+        await self._on_disk.wait()
+
     def put(self, link: int, message: AgentMessage | None) -> None:
         """What an agent said; never refused, because an agent cannot say it to anybody else."""
         self._inbox.append((0, FromLink(link, message)))
@@ -152,6 +158,13 @@ class Host:
         self._wake.set()
 
     async def _turn(self, items: list[FromLink | Asked]) -> None:
+        self._on_disk.clear()
+        try:
+            await self._tick(items)
+        finally:
+            self._on_disk.set()
+
+    async def _tick(self, items: list[FromLink | Asked]) -> None:
         try:
             self.ticks += 1
             tick = self._controller.tick(self.clock.now_s(), items)

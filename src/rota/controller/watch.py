@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rota.core import events as ev
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Coroutine, Iterable, Sequence
 
     from rota.core.events import Recorded
 
@@ -63,12 +63,19 @@ class Watch:
         for waiter in self._waiters.get(item, ()):
             waiter.set()
 
-    async def settled(self, ids: Iterable[int], timeout_s: float) -> None:
-        """Return when one of the jobs was settled, or after the timeout. May wake for nothing."""
+    def settled(self, ids: Iterable[int], timeout_s: float) -> Coroutine[None, None, None]:
+        """To await: ends when one of the jobs was settled, or after the timeout.
+
+        It counts from this call on, not from the first await: what is settled in between is not
+        missed. It may end for nothing.
+        """
         ids = list(ids)
         bell = asyncio.Event()
         for item in ids:
             self._waiters.setdefault(item, set()).add(bell)
+        return self._await_bell(bell, ids, timeout_s)
+
+    async def _await_bell(self, bell: asyncio.Event, ids: list[int], timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s):
                 await bell.wait()

@@ -1,0 +1,25 @@
+"""Who waits for news hears all of it."""
+
+import asyncio
+
+from rota.controller.watch import Watch
+from rota.core.events import JobSettled, Recorded
+from rota.core.job import Outcome
+from rota.core.states import Cause, JobState
+
+
+def settled(job: int) -> Recorded:
+    outcome = Outcome(JobState.COMPLETED, Cause.EXIT, exit_code=0)
+    return Recorded(1, 1.0, "agent", JobSettled(job=job, outcome=outcome))
+
+
+def test_an_end_between_the_call_and_the_await_is_not_missed():
+    async def story() -> float:
+        watch = Watch()
+        waiting = asyncio.ensure_future(watch.settled([7], timeout_s=30))
+        watch.publish([settled(7)])
+        begun_s = asyncio.get_running_loop().time()
+        await waiting
+        return asyncio.get_running_loop().time() - begun_s
+
+    assert asyncio.run(story()) < 5
