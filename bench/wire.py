@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TIMEOUT_S = 120.0
+IDLE_S = 30.0
 
 
 class Refused(Exception):
@@ -24,10 +26,16 @@ class Wire:
     """One kept connection. Answers must carry their length, as those of Rota's API do."""
 
     def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
+        self._path = path
+        self._timeout_s = timeout_s
+        self._connect()
+
+    def _connect(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(timeout_s)
-        self._socket.connect(str(path))
+        self._socket.settimeout(self._timeout_s)
+        self._socket.connect(str(self._path))
         self._rest = b""
+        self._used_s = time.monotonic()
 
     def close(self) -> None:
         self._socket.close()
@@ -40,6 +48,11 @@ class Wire:
 
     def send(self, message: bytes) -> Any:  # noqa: ANN401 - JSON
         """A ready-made request, so that a timed loop does not pay for making it."""
+        now_s = time.monotonic()
+        if now_s - self._used_s > IDLE_S:
+            self.close()  # The server closes what is idle for long.
+            self._connect()
+        self._used_s = now_s
         self._socket.sendall(message)
         status, body = self._answer()
         if not 200 <= status < 300:
