@@ -67,10 +67,23 @@ def job_block(job: dict[str, Any], now_s: float) -> list[str]:
             ("begins", job_fields.local_time(job.get("begin_at"))),
             ("started", job_fields.local_time(job.get("started_at"))),
             ("ended", job_fields.local_time(job.get("ended_at"))),
-            ("waited", job_fields.clock(job_fields.wait_time_s(job, now_s))),
+            ("elements", _elements(job)),
+            ("waited", "" if job.get("count") else _waited(job, now_s)),
             ("ran", _ran(job, now_s)),
         ]
     )
+
+
+def _elements(job: dict[str, Any]) -> str:
+    """Of an array: how many, and how many of them are where."""
+    if not job.get("count"):
+        return ""
+    states = ", ".join(f"{count} {state}" for state, count in job["states"].items() if count)
+    return f"{job['count']} ({states})"
+
+
+def _waited(job: dict[str, Any], now_s: float) -> str:
+    return job_fields.clock(job_fields.wait_time_s(job, now_s))
 
 
 def _ran(job: dict[str, Any], now_s: float) -> str:
