@@ -125,7 +125,11 @@ def test_a_bad_variable_is_refused_by_its_name(variable, value, words):
 
 
 def test_variables_that_belong_to_something_else_do_not_matter():
-    parse(ROTA_URL="http://x", ROTA_TOKEN="t", ROTA_JOB_ID="7", ROTA_STATE_DIR="/s", ROTA_="x")
+    strange = parse(
+        ROTA_URL="http://x", ROTA_TOKEN="t", ROTA_JOB_ID="7", ROTA_STATE_DIR="/s", ROTA_="x"
+    )
+
+    assert strange == parse()
 
 
 def test_the_first_file_that_exists_counts(tmp_path):

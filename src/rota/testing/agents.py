@@ -7,6 +7,7 @@ have been there is reported missing.
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from rota.controller.engine import Asked, FromLink, Tick
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from rota.core.node import ForeignUse, NodeSpec
 
 
-class PretendedAgents:
+class PretendedAgents(ABC):
     """The agents of a scene, one per node. Whoever inherits runs the ticks."""
 
     def __init__(self, *, starts: bool = True) -> None:
@@ -51,8 +52,9 @@ class PretendedAgents:
         self._foreign: dict[str, tuple[ForeignUse, ...]] = {}
         self._untold: dict[str, tuple[str, Seen]] = {}
 
+    @abstractmethod
     def tick(self, *inbox: FromLink | Asked) -> Tick:
-        raise NotImplementedError
+        """Hand this to the controller, and obey what it says."""
 
     def add_node(self, spec: NodeSpec) -> None:
         self._specs[spec.name] = spec
