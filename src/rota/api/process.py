@@ -119,7 +119,13 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     writer = Writer(store)
     socket_url = f"unix://{folder / SOCKET_NAME}"
     variables = {"ROTA_URL": socket_url}
-    host = Host(store, writer, inbox_size=plan.inbox_size, variables=variables)
+    host = Host(
+        store,
+        writer,
+        inbox_size=plan.inbox_size,
+        variables=variables,
+        checked=os.environ.get("ROTA_CHECK") == "1",
+    )
     # What was loaded stays: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()

@@ -20,6 +20,7 @@ from rota.controller.links import Links
 from rota.controller.recover import recover
 from rota.controller.watch import Watch
 from rota.core.errors import Busy, RotaError, Unavailable
+from rota.core.invariants import check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,6 +62,7 @@ class Host:
         *,
         inbox_size: int = 10_000,
         variables: Mapping[str, str] | None = None,
+        checked: bool = False,
     ) -> None:
         self.store = store
         self.clock = Clock()
@@ -69,6 +71,8 @@ class Host:
         self.started_s = self.clock.now_s()
         self.inbox_size = inbox_size
         self._variables = variables
+        #: Hold every tick against the invariants before it is committed.
+        self._checked = checked
         #: For metrics: how many ticks there were, and how long their commits took together.
         self.ticks = 0
         self.commit_s = 0.0
@@ -168,6 +172,8 @@ class Host:
         try:
             self.ticks += 1
             tick = self._controller.tick(self.clock.now_s(), items)
+            if self._checked:
+                check(self.cluster)
             if tick.batch.events:
                 begun_s = time.monotonic()
                 await self._writer.commit(tick.batch)
