@@ -65,15 +65,6 @@ class Context:
             closing.cancel()
             task.cancel()
 
-    async def pause(self, wait_s: float) -> bool:
-        """Sleep; False when the server is closing, at once."""
-        try:
-            async with asyncio.timeout(wait_s):
-                await self.closing.wait()
-        except TimeoutError:
-            return True
-        return False
-
 
 def context_of(request: Asking) -> Context:
     context: Context = request.app.state["context"]

@@ -23,7 +23,7 @@ class Broken(AssertionError):
 class Process:
     """One real process of the world."""
 
-    __slots__ = ("allocation", "ended", "exit_code", "job", "killed", "node", "task", "uid")
+    __slots__ = ("allocation", "ended", "exit_code", "job", "node", "task", "uid")
 
     def __init__(self, uid: str, job: int, task: int, allocation: Allocation) -> None:
         self.uid = uid
@@ -32,7 +32,6 @@ class Process:
         self.node = allocation.node
         self.allocation = allocation
         self.ended = False
-        self.killed = False
         self.exit_code: int | None = None
 
 

@@ -89,7 +89,6 @@ class VirtualKeeper:
             return
         process = self.node.judge.processes[uid]
         process.ended = True
-        process.killed = bool(signal)
         code = None if signal or lost else process.exit_code
         self.journal[uid] = Known(
             uid,

@@ -72,7 +72,6 @@ class World:
         self._ticking = False
         self._numbers = 0
         self._digest = hashlib.sha256()
-        self._recorded = 0
         self.script = Script(self)
         self.nodes = [
             VirtualNode(spec, seed, self.timeline, self.judge, self._from_node)
