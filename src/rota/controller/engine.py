@@ -284,4 +284,7 @@ def _batch(cluster: Cluster, dirty: Dirty, recorded: list[ev.Recorded]) -> Batch
         projects={name: cluster.projects.get(name) for name in dirty.projects},
         reservations={key: cluster.reservations.get(key) for key in dirty.reservations},
         tokens={key: cluster.tokens.get(key) for key in dirty.tokens},
+        users={name: cluster.users.get(name) for name in dirty.users},
+        usage={key: cluster.usage.get(key) for key in dirty.usage},
+        settings=dict.fromkeys(dirty.settings, cluster.policy),
     )

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.apply_jobs import add_array, add_job
+from rota.core.apply_site import set_reservation_timers
 from rota.core.cluster import Cluster
+from rota.core.holdings import let_in_all
+from rota.core.policy import DEFAULT
 
 if TYPE_CHECKING:
     from rota.store.api import Snapshot
@@ -16,12 +19,15 @@ def recover(snapshot: Snapshot) -> Cluster:
     cluster = Cluster(snapshot.cluster_id)
     cluster.next_id = snapshot.next_id
     for node in snapshot.nodes:
-        node.live = {}
+        node.live, node.withheld = {}, {}
         cluster.nodes[node.name] = node
     cluster.queues |= {queue.name: queue for queue in snapshot.queues}
     cluster.groups = {group.name: group for group in snapshot.groups}
     cluster.projects = {project.name: project for project in snapshot.projects}
     cluster.reservations = {r.id: r for r in snapshot.reservations}
+    cluster.users = {user.name: user for user in snapshot.users}
+    cluster.usage = {usage.key: usage for usage in snapshot.usage}
+    cluster.policy = next(iter(snapshot.settings), DEFAULT)
     cluster.tokens = {token.id: token for token in snapshot.tokens}
     cluster.keys = {(user, key): first for user, key, first in snapshot.keys}
     for job_id, state in snapshot.outcomes:
@@ -36,4 +42,7 @@ def recover(snapshot: Snapshot) -> Cluster:
     for job in sorted(snapshot.jobs, key=lambda j: j.id):
         if job.outcome is None:
             add_job(cluster, job)
+    let_in_all(cluster)
+    for reservation in cluster.reservations.values():
+        set_reservation_timers(cluster, reservation)
     return cluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.apply_attempts import ATTEMPT_RULES
 from rota.core.apply_jobs import JOB_RULES
 from rota.core.apply_site import SITE_RULES
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from rota.core.events import AnyEvent
 
 #: Each rule takes its own kind of event; the key says which.
-_RULES = {**JOB_RULES, **SITE_RULES}
+_RULES = {**JOB_RULES, **ATTEMPT_RULES, **SITE_RULES}
 
 
 def apply(cluster: Cluster, event: AnyEvent, at_s: float) -> None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rota.core import events as ev
 from rota.core.dependencies import parent_id
 from rota.core.errors import IllegalMove
+from rota.core.holdings import hold
 from rota.core.indices import IndexSet
-from rota.core.job import Array, Attempt, Job, Task
-from rota.core.states import JobState, Phase, check_move
+from rota.core.job import Array, Job
+from rota.core.states import JobState, check_move
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rota.core.job import JobSpec
 
 
-def _changed(cluster: Cluster, job: Job, before: JobState) -> None:
+def job_changed(cluster: Cluster, job: Job, before: JobState) -> None:
     after = job.state
     if before is not after:
         check_move(job.id, before, after)
@@ -30,18 +31,11 @@ def _changed(cluster: Cluster, job: Job, before: JobState) -> None:
     cluster.dirty.jobs[job.id] = job
 
 
-def _job(cluster: Cluster, job_id: int) -> tuple[Job, JobState]:
+def find_job(cluster: Cluster, job_id: int) -> tuple[Job, JobState]:
     job = cluster.jobs.get(job_id)
     if job is None:
         raise IllegalMove(f"job {job_id} is not an unfinished job")
     return job, job.state
-
-
-def _attempt(job: Job, task: int, uid: str) -> Attempt:
-    attempt = job.tasks[task].current if job.tasks else None
-    if attempt is None or attempt.uid != uid or not attempt.live:
-        raise IllegalMove(f"attempt {uid} is not the live attempt of job {job.id}")
-    return attempt
 
 
 def _blob_stored(cluster: Cluster, event: ev.BlobStored, at_s: float) -> None:
@@ -72,14 +66,11 @@ def add_job(cluster: Cluster, job: Job) -> None:
     for task in job.tasks:
         attempt = task.current
         if attempt is not None and attempt.live:
-            cluster.live[attempt.uid] = (job.id, task.index)
-            node = cluster.nodes.get(attempt.allocation.node)
-            if node is not None:
-                node.live[attempt.uid] = attempt.allocation
+            hold(cluster, job, task.index, attempt)
     if job.array_id:
         cluster.unfinished_elements.setdefault(job.array_id, {})[job.id] = None
     _link_parents(cluster, job.id, job)
-    _set_timers(cluster, job.id, job)
+    set_timers(cluster, job.id, job)
     cluster.index_job(job, None)
 
 
@@ -100,7 +91,7 @@ def _unlink_parents(cluster: Cluster, item: int, job: Job | Array) -> None:
                 del cluster.children[parent]
 
 
-def _set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
+def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
     if job.not_before_s and not job.eligible_s:
         cluster.push_timer(job.not_before_s, "begin", item)
     if job.spec.scheduling_timeout_s and job.eligible_s:
@@ -138,7 +129,7 @@ def add_array(cluster: Cluster, array: Array) -> None:
     cluster.array_ids.append(array.id)
     if array.waiting:
         _link_parents(cluster, array.id, array)
-        _set_timers(cluster, array.id, array)
+        set_timers(cluster, array.id, array)
     cluster.index_array(array)
 
 
@@ -183,7 +174,7 @@ def _array_changed(cluster: Cluster, event: ev.ArrayChanged, at_s: float) -> Non
     if event.eligible:
         array.not_before_s, array.parents_met = 0.0, True
     _link_parents(cluster, array.id, array)
-    _set_timers(cluster, array.id, array)
+    set_timers(cluster, array.id, array)
     cluster.lanes.remove(array.id)
     for job_id in cluster.unfinished_elements.get(array.id, {}):
         cluster.index_job(cluster.jobs[job_id], cluster.jobs[job_id].state)
@@ -192,34 +183,34 @@ def _array_changed(cluster: Cluster, event: ev.ArrayChanged, at_s: float) -> Non
 
 
 def _job_eligible(cluster: Cluster, event: ev.JobEligible, at_s: float) -> None:
-    job, before = _job(cluster, event.job)
+    job, before = find_job(cluster, event.job)
     job.eligible_s, job.not_before_s, job.parents_met = at_s, 0.0, True
     _unlink_parents(cluster, job.id, job)
-    _set_timers(cluster, job.id, job)
-    _changed(cluster, job, before)
+    set_timers(cluster, job.id, job)
+    job_changed(cluster, job, before)
 
 
 def _job_held(cluster: Cluster, event: ev.JobHeld, at_s: float) -> None:
-    job, before = _job(cluster, event.job)
+    job, before = find_job(cluster, event.job)
     job.held, job.eligible_s = True, 0.0
     _link_parents(cluster, job.id, job)
-    _changed(cluster, job, before)
+    job_changed(cluster, job, before)
 
 
 def _job_released(cluster: Cluster, event: ev.JobReleased, at_s: float) -> None:
-    job, before = _job(cluster, event.job)
+    job, before = find_job(cluster, event.job)
     job.held = False
-    _changed(cluster, job, before)
+    job_changed(cluster, job, before)
 
 
 def _job_updated(cluster: Cluster, event: ev.JobUpdated, at_s: float) -> None:
-    job, before = _job(cluster, event.job)
+    job, before = find_job(cluster, event.job)
     _unlink_parents(cluster, job.id, job)
     cluster.lanes.remove(job.id)
     _replace_spec(job, event.spec)
     _link_parents(cluster, job.id, job)
-    _set_timers(cluster, job.id, job)
-    _changed(cluster, job, before)
+    set_timers(cluster, job.id, job)
+    job_changed(cluster, job, before)
 
 
 def _replace_spec(item: Job | Array, spec: JobSpec) -> None:
@@ -232,79 +223,10 @@ def _replace_spec(item: Job | Array, spec: JobSpec) -> None:
     item.spec = spec
 
 
-def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> None:
-    job, before = _job(cluster, event.job)
-    number = job.next_number
-    _add_missing_tasks(job)
-    job.tasks[event.task].attempts.append(
-        Attempt(
-            uid=event.uid,
-            number=number,
-            allocation=event.allocation,
-            incarnation=event.incarnation,
-            placed_s=at_s,
-        )
-    )
-    job.preempted = False
-    cluster.live[event.uid] = (job.id, event.task)
-    cluster.nodes[event.allocation.node].live[event.uid] = event.allocation
-    _changed(cluster, job, before)
-
-
-def _add_missing_tasks(job: Job) -> None:
-    """A task for each member that the spec asks for now; those of an older spec stay as history."""
-    roles = [number for number, role in enumerate(job.spec.roles) for _ in range(role.count)]
-    for index in range(len(job.tasks), len(roles)):
-        job.tasks.append(Task(index=index, role=roles[index]))
-
-
-def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) -> None:
-    job, before = _job(cluster, event.job)
-    attempt = _attempt(job, event.task, event.uid)
-    attempt.phase = Phase.RUNNING
-    attempt.pid = event.pid
-    attempt.started_s = event.started_s
-    _set_timers(cluster, job.id, job)
-    _changed(cluster, job, before)
-
-
-def _attempt_stop_asked(cluster: Cluster, event: ev.AttemptStopAsked, at_s: float) -> None:
-    job, before = _job(cluster, event.job)
-    attempt = _attempt(job, event.task, event.uid)
-    if attempt.stop_cause is None:
-        attempt.stop_cause, attempt.stop_s, attempt.detail = event.cause, at_s, event.detail
-    _changed(cluster, job, before)
-
-
-def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> None:
-    """The end of its last attempt is not yet the end of a job: the next event of the tick says."""
-    job, before = _job(cluster, event.job)
-    attempt = _attempt(job, event.task, event.uid)
-    attempt.phase = Phase.ENDED
-    attempt.started_s = attempt.started_s or event.started_s
-    attempt.ended_s = event.ended_s
-    attempt.cause = event.cause
-    attempt.exit_code = event.exit_code
-    attempt.signal = event.signal
-    attempt.detail = event.detail
-    attempt.peak_memory_mib = event.peak_memory_mib
-    attempt.cpu_s = event.cpu_s
-    cluster.live.pop(event.uid, None)
-    node = cluster.nodes.get(attempt.allocation.node)
-    if node is not None:
-        node.live.pop(event.uid, None)
-    cluster.lanes.reopen()
-    cluster.dirty.jobs[job.id] = job
-    if job.live_attempts:
-        # Its peers go on, and its start may have been news.
-        _set_timers(cluster, job.id, job)
-        _changed(cluster, job, before)
-
-
 def _stop_planned(cluster: Cluster, event: ev.StopPlanned, at_s: float) -> None:
-    job, before = _job(cluster, event.job)
+    job, before = find_job(cluster, event.job)
     job.after_stop = event.then
-    _changed(cluster, job, before)
+    job_changed(cluster, job, before)
 
 
 def _back_in_queue(job: Job, not_before_s: float) -> None:
@@ -318,8 +240,8 @@ def _job_retried(cluster: Cluster, event: ev.JobRetried, at_s: float) -> None:
     job.retries_used += 1
     _back_in_queue(job, event.not_before_s)
     _link_parents(cluster, job.id, job)
-    _set_timers(cluster, job.id, job)
-    _changed(cluster, job, before)
+    set_timers(cluster, job.id, job)
+    job_changed(cluster, job, before)
 
 
 def _job_requeued(cluster: Cluster, event: ev.JobRequeued, at_s: float) -> None:
@@ -329,7 +251,23 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued, at_s: float) -> None:
     job.held = event.held
     _back_in_queue(job, 0.0)
     _link_parents(cluster, job.id, job)
-    _changed(cluster, job, before)
+    job_changed(cluster, job, before)
+
+
+def _job_preempted(cluster: Cluster, event: ev.JobPreempted, at_s: float) -> None:
+    job, before = _job_whose_attempts_ended(cluster, event.job)
+    job.preempted = True
+    job.preemptions += 1
+    job.after_stop = ""
+    job.eligible_s = at_s
+    set_timers(cluster, job.id, job)
+    job_changed(cluster, job, before)
+
+
+def _checkpoint_reported(cluster: Cluster, event: ev.CheckpointReported, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    job.checkpoint_s = max(job.checkpoint_s, event.saved_s)
+    job_changed(cluster, job, before)
 
 
 def _job_settled(cluster: Cluster, event: ev.JobSettled, at_s: float) -> None:
@@ -339,12 +277,12 @@ def _job_settled(cluster: Cluster, event: ev.JobSettled, at_s: float) -> None:
     job.outcome = event.outcome
     job.ended_s = at_s
     _unlink_parents(cluster, job.id, job)
-    _changed(cluster, job, before)
+    job_changed(cluster, job, before)
 
 
 def _job_whose_attempts_ended(cluster: Cluster, job_id: int) -> tuple[Job, JobState]:
     """The state before the attempts of this tick ended: the index still knows it."""
-    job, before = _job(cluster, job_id)
+    job, before = find_job(cluster, job_id)
     for state in (JobState.RUNNING, JobState.SCHEDULED):
         if job_id in cluster.by_state[state]:
             return job, state
@@ -362,12 +300,10 @@ JOB_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.JobHeld: _job_held,
     ev.JobReleased: _job_released,
     ev.JobUpdated: _job_updated,
-    ev.AttemptPlaced: _attempt_placed,
-    ev.AttemptStarted: _attempt_started,
-    ev.AttemptStopAsked: _attempt_stop_asked,
-    ev.AttemptEnded: _attempt_ended,
     ev.StopPlanned: _stop_planned,
     ev.JobRetried: _job_retried,
     ev.JobRequeued: _job_requeued,
+    ev.JobPreempted: _job_preempted,
+    ev.CheckpointReported: _checkpoint_reported,
     ev.JobSettled: _job_settled,
 }

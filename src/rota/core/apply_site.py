@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.cluster import Cluster
+    from rota.core.tenant import Reservation
 
 
 def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) -> None:
     name = event.spec.name
     node = cluster.nodes.get(name)
     if node is None:
-        node = cluster.nodes[name] = Node(event.spec, event.incarnation, event.boot_id, live={})
+        node = cluster.nodes[name] = Node(
+            event.spec, event.incarnation, event.boot_id, live={}, withheld={}
+        )
     node.spec, node.incarnation, node.boot_id = event.spec, event.incarnation, event.boot_id
     node.state, node.seen_s = NodeState.UP, at_s
     _note(node, "")
@@ -51,17 +54,18 @@ def _devices_seen(cluster: Cluster, event: ev.DevicesSeen, at_s: float) -> None:
 
 def _node_removed(cluster: Cluster, event: ev.NodeRemoved, at_s: float) -> None:
     del cluster.nodes[event.node]
+    cluster.touch(event.node)
     cluster.dirty.nodes[event.node] = None
 
 
 def _node_changed(cluster: Cluster, name: str) -> None:
-    cluster.lanes.reopen()
+    cluster.touch(name)
     cluster.dirty.nodes[name] = None
 
 
 def _queue_set(cluster: Cluster, event: ev.QueueSet, at_s: float) -> None:
     cluster.queues[event.queue.name] = event.queue
-    cluster.lanes.reopen()
+    cluster.rules_changed()
     cluster.dirty.queues[event.queue.name] = None
 
 
@@ -72,25 +76,69 @@ def _queue_removed(cluster: Cluster, event: ev.QueueRemoved, at_s: float) -> Non
 
 def _group_set(cluster: Cluster, event: ev.GroupSet, at_s: float) -> None:
     cluster.groups[event.group.name] = event.group
-    cluster.lanes.reopen()
+    cluster.rules_changed()
     cluster.dirty.groups[event.group.name] = None
 
 
 def _project_set(cluster: Cluster, event: ev.ProjectSet, at_s: float) -> None:
     cluster.projects[event.project.name] = event.project
+    cluster.rules_changed()
     cluster.dirty.projects[event.project.name] = None
+
+
+def _project_removed(cluster: Cluster, event: ev.ProjectRemoved, at_s: float) -> None:
+    del cluster.projects[event.project]
+    cluster.rules_changed()
+    cluster.dirty.projects[event.project] = None
+
+
+def _user_set(cluster: Cluster, event: ev.UserSet, at_s: float) -> None:
+    cluster.users[event.user.name] = event.user
+    cluster.rules_changed()
+    cluster.dirty.users[event.user.name] = None
+
+
+def _user_removed(cluster: Cluster, event: ev.UserRemoved, at_s: float) -> None:
+    del cluster.users[event.user]
+    cluster.rules_changed()
+    cluster.dirty.users[event.user] = None
+
+
+def _policy_set(cluster: Cluster, event: ev.PolicySet, at_s: float) -> None:
+    cluster.policy = event.policy
+    cluster.rules_changed()
+    for name in cluster.nodes:
+        cluster.touch(name)
+    cluster.dirty.settings["policy"] = None
+
+
+def _rule_dropped(cluster: Cluster, event: ev.RuleDropped, at_s: float) -> None:
+    """On record for people; a later pass tries the plug-in again."""
+
+
+def _node_marked(cluster: Cluster, event: ev.NodeMarked, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.labels, node.taints = dict(event.labels), event.taints
+    _node_changed(cluster, event.node)
 
 
 def _reservation_set(cluster: Cluster, event: ev.ReservationSet, at_s: float) -> None:
     cluster.reservations[event.reservation.id] = event.reservation
     cluster.next_id = max(cluster.next_id, event.reservation.id + 1)
-    cluster.lanes.reopen()
+    set_reservation_timers(cluster, event.reservation)
+    cluster.rules_changed()
     cluster.dirty.reservations[event.reservation.id] = None
+
+
+def set_reservation_timers(cluster: Cluster, reservation: Reservation) -> None:
+    """Passes look again when it begins and when it is over."""
+    cluster.push_timer(reservation.start_s, "reservation", reservation.id)
+    cluster.push_timer(reservation.end_s, "reservation", reservation.id)
 
 
 def _reservation_removed(cluster: Cluster, event: ev.ReservationRemoved, at_s: float) -> None:
     del cluster.reservations[event.reservation]
-    cluster.lanes.reopen()
+    cluster.rules_changed()
     cluster.dirty.reservations[event.reservation] = None
 
 
@@ -109,11 +157,17 @@ SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.NodeSilent: _node_silent,
     ev.NodeDrained: _node_drained,
     ev.DevicesSeen: _devices_seen,
+    ev.NodeMarked: _node_marked,
     ev.NodeRemoved: _node_removed,
     ev.QueueSet: _queue_set,
     ev.QueueRemoved: _queue_removed,
     ev.GroupSet: _group_set,
     ev.ProjectSet: _project_set,
+    ev.ProjectRemoved: _project_removed,
+    ev.UserSet: _user_set,
+    ev.UserRemoved: _user_removed,
+    ev.PolicySet: _policy_set,
+    ev.RuleDropped: _rule_dropped,
     ev.ReservationSet: _reservation_set,
     ev.ReservationRemoved: _reservation_removed,
     ev.TokenMade: _token_made,

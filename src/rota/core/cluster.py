@@ -10,13 +10,17 @@ from bisect import bisect_left
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core.lanes import Lanes, lane_key
+from rota.core.holdings import Holdings
+from rota.core.lanes import Lanes
+from rota.core.policy import DEFAULT, Policy
 from rota.core.states import ACTIVE, FINAL, JobState
-from rota.core.tenant import Group, Project, Queue, Reservation, Token
+from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
 
 if TYPE_CHECKING:
-    from rota.core.job import Array, Job
+    from rota.core.job import Array, Job, JobSpec
+    from rota.core.lanes import Counter
     from rota.core.node import Node
+    from rota.core.usage import Usage
 
 _STATES = tuple(JobState)
 _CODE = {state: code for code, state in enumerate(_STATES, start=1)}
@@ -82,6 +86,29 @@ class Dirty:
         self.projects: dict[str, None] = {}
         self.reservations: dict[int, None] = {}
         self.tokens: dict[str, None] = {}
+        self.users: dict[str, None] = {}
+        self.usage: dict[str, None] = {}
+        #: ``policy`` when the rules changed.
+        self.settings: dict[str, None] = {}
+
+
+def counters_of(spec: JobSpec, array_id: int) -> tuple[Counter, ...]:
+    """What is counted for a job that holds room: by queue, group, array, user, project, type."""
+    user, project, queue = spec.user, spec.project, spec.queue
+    counters: list[Counter] = [
+        ("queue", queue),
+        ("user", user),
+        ("project", project),
+        ("queue user", f"{queue}\n{user}"),
+        ("queue project", f"{queue}\n{project}"),
+    ]
+    if spec.group:
+        counters.append(("group", spec.group))
+    if array_id:
+        counters.append(("array", array_id))
+    if spec.type:
+        counters += [("user type", f"{user}\n{spec.type}"), ("type", f"{project}\n{spec.type}")]
+    return tuple(counters)
 
 
 class Timer(NamedTuple):
@@ -108,13 +135,24 @@ class Cluster:
         self.projects: dict[str, Project] = {}
         self.reservations: dict[int, Reservation] = {}
         self.tokens: dict[str, Token] = {}
+        self.users: dict[str, User] = {}
+        #: By ``usage_key``.
+        self.usage: dict[str, Usage] = {}
+        self.policy: Policy = DEFAULT
         #: (user, Idempotency-Key) -> the id that the first submit got.
         self.keys: dict[tuple[str, str], int] = {}
         # Derived, in step with the facts above.
         self.lanes = Lanes()
+        self.holdings = Holdings()
+        #: Nodes whose room changed since a pass last looked.
+        self.touched: dict[str, None] = {}
+        #: Grows when the rules change: policy, queues, reservations, shares, quotas.
+        self.rules_version = 0
         self.live: dict[str, tuple[int, int]] = {}
+        #: Live attempts that others wait for to leave a room, and those others.
+        self.waited_for: dict[str, dict[str, None]] = {}
         self.children: dict[int, dict[int, None]] = {}
-        self.active_in: dict[tuple[str, str | int], dict[int, None]] = {}
+        self.active_in: dict[Counter, dict[int, None]] = {}
         self.by_state: dict[JobState, dict[int, None]] = {
             state: {} for state in _STATES if state not in FINAL
         }
@@ -211,35 +249,40 @@ class Cluster:
         if after in (JobState.QUEUED, JobState.PREEMPTED) and job.eligible_s:
             array = self.arrays.get(job.array_id)
             capped = job.array_id if array is not None and array.cap else 0
-            self.lanes.add(lane_key(job.spec, capped), (-job.spec.priority, job.id))
+            self.lanes.add(self.lanes.key_of(job.spec, capped), (-job.spec.priority, job.id))
         else:
             self.lanes.remove(job.id)
 
     def index_array(self, array: Array) -> None:
         """An array with untouched elements is one member of a lane."""
         if array.waiting and array.eligible_s and not array.held:
-            key = lane_key(array.spec, array.id if array.cap else 0)
+            key = self.lanes.key_of(array.spec, array.id if array.cap else 0)
             self.lanes.add(key, (-array.spec.priority, array.id))
         else:
             self.lanes.remove(array.id)
 
-    def caps_of(self, job: Job) -> tuple[tuple[str, str | int], ...]:
+    def caps_of(self, job: Job) -> tuple[Counter, ...]:
         """The counters that this job takes part in while it holds room."""
-        caps: list[tuple[str, str | int]] = [("queue", job.spec.queue)]
-        if job.spec.group:
-            caps.append(("group", job.spec.group))
-        if job.array_id:
-            caps.append(("array", job.array_id))
-        return tuple(caps)
+        spec = job.spec
+        return counters_of(spec, job.array_id)
 
     def _index_caps(self, job: Job, active: bool) -> None:
         for cap in self.caps_of(job):
             if active:
                 self.active_in.setdefault(cap, {})[job.id] = None
-            elif cap in self.active_in:
-                self.active_in[cap].pop(job.id, None)
+            elif cap in self.active_in and job.id in self.active_in[cap]:
+                del self.active_in[cap][job.id]
                 if not self.active_in[cap]:
                     del self.active_in[cap]
+                self.lanes.open_counter(cap)
+
+    def touch(self, node: str) -> None:
+        """The room on a node changed: the next pass looks at it again."""
+        self.touched[node] = None
+
+    def rules_changed(self) -> None:
+        self.rules_version += 1
+        self.lanes.reopen()
 
     def _leave(self, job: Job, state: JobState) -> None:
         self.ended.put(job.id, state)

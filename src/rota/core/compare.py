@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rota.core.events import Recorded
+    from rota.core.lanes import Lane
 
 
 def fold(log: Iterable[Recorded], cluster_id: str = "") -> Cluster:
@@ -62,6 +63,9 @@ def _facts(cluster: Cluster) -> dict[str, Any]:
         "projects": _plain(cluster.projects),
         "reservations": _plain(cluster.reservations),
         "tokens": _plain(cluster.tokens),
+        "users": _plain(cluster.users),
+        "usage": _plain(cluster.usage),
+        "policy": _plain(cluster.policy),
         "keys": dict(sorted(cluster.keys.items())),
     }
 
@@ -78,10 +82,12 @@ def _indexes(cluster: Cluster) -> dict[str, Any]:
     return {
         "array ids": list(cluster.array_ids),
         "lanes": {
-            repr(key): sorted(lane.walk())
-            for key, lane in sorted(cluster.lanes.lanes.items(), key=repr)
+            _key(cluster, lane): sorted(lane.walk())
+            for lane in sorted(cluster.lanes.lanes.values(), key=lambda lane: _key(cluster, lane))
         },
-        "where": {item: repr(lane.key) for item, lane in sorted(cluster.lanes.where.items())},
+        "where": {i: _key(cluster, lane) for i, lane in sorted(cluster.lanes.where.items())},
+        "holdings": dict(sorted(cluster.holdings.of.items(), key=repr)),
+        "waited for": {key: sorted(uids) for key, uids in sorted(cluster.waited_for.items())},
         "live": dict(sorted(cluster.live.items())),
         "children": {key: sorted(kids) for key, kids in sorted(cluster.children.items())},
         "active": {key: sorted(ids) for key, ids in sorted(cluster.active_in.items(), key=repr)},
@@ -91,6 +97,11 @@ def _indexes(cluster: Cluster) -> dict[str, Any]:
         },
         "counts": cluster.count_states(),
     }
+
+
+def _key(cluster: Cluster, lane: Lane) -> str:
+    """Shapes have numbers that depend on who came first; here they are written out."""
+    return repr((cluster.lanes.shapes[lane.key.shape], lane.key[1:]))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any record, field by field

@@ -11,8 +11,10 @@ import msgspec
 from rota.core.indices import Run
 from rota.core.job import JobSpec, Outcome
 from rota.core.node import Allocation, ForeignUse, NodeSpec
+from rota.core.placing import Taint
+from rota.core.policy import Policy
 from rota.core.states import Cause
-from rota.core.tenant import Group, Project, Queue, Reservation, Token
+from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
@@ -105,6 +107,9 @@ class AttemptPlaced(Event, frozen=True, tag="attempt-placed"):
     uid: str
     allocation: Allocation
     incarnation: str
+    #: Live attempts that leave the room for it; their end is asked for in the same commit.
+    after: tuple[str, ...] = ()
+    window_s: float = 0.0
 
 
 class AttemptStarted(Event, frozen=True, tag="attempt-started"):
@@ -163,6 +168,19 @@ class JobRequeued(Event, frozen=True, tag="job-requeued"):
     held: bool = False
 
 
+class JobPreempted(Event, frozen=True, tag="job-preempted"):
+    """It gave way: its attempts have gone and it waits in its old place."""
+
+    job: int
+
+
+class CheckpointReported(Event, frozen=True, tag="checkpoint-reported"):
+    """A running job said that its work is saved up to this time."""
+
+    job: int
+    saved_s: float
+
+
 class JobSettled(Event, frozen=True, tag="job-settled"):
     """The job ended, for good."""
 
@@ -198,6 +216,14 @@ class DevicesSeen(Event, frozen=True, tag="devices-seen"):
     foreign: tuple[ForeignUse, ...]
 
 
+class NodeMarked(Event, frozen=True, tag="node-marked"):
+    """An operator's labels and taints for a node, replacing those of before."""
+
+    node: str
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+
+
 class NodeRemoved(Event, frozen=True, tag="node-removed"):
     node: str
 
@@ -216,6 +242,32 @@ class GroupSet(Event, frozen=True, tag="group-set"):
 
 class ProjectSet(Event, frozen=True, tag="project-set"):
     project: Project
+
+
+class UserSet(Event, frozen=True, tag="user-set"):
+    user: User
+
+
+class UserRemoved(Event, frozen=True, tag="user-removed"):
+    user: str
+
+
+class ProjectRemoved(Event, frozen=True, tag="project-removed"):
+    project: str
+
+
+class PolicySet(Event, frozen=True, tag="policy-set"):
+    """From here on passes obey these rules."""
+
+    policy: Policy
+
+
+class RuleDropped(Event, frozen=True, tag="rule-dropped"):
+    """A plug-in failed in a pass; the built-in rule decided in its place."""
+
+    point: str
+    name: str
+    problem: str
 
 
 class ReservationSet(Event, frozen=True, tag="reservation-set"):
@@ -252,16 +304,24 @@ AnyEvent = (
     | StopPlanned
     | JobRetried
     | JobRequeued
+    | JobPreempted
+    | CheckpointReported
     | JobSettled
     | NodeRegistered
     | NodeSilent
     | NodeDrained
     | DevicesSeen
+    | NodeMarked
     | NodeRemoved
     | QueueSet
     | QueueRemoved
     | GroupSet
     | ProjectSet
+    | ProjectRemoved
+    | UserSet
+    | UserRemoved
+    | PolicySet
+    | RuleDropped
     | ReservationSet
     | ReservationRemoved
     | TokenMade

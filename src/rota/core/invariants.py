@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.lanes import lane_key
+from rota.core.holdings import Holdings
 from rota.core.states import ACTIVE, FINAL, JobState
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.job import Job
-    from rota.core.node import Node
+    from rota.core.node import Allocation, Node
 
 
 def violations(cluster: Cluster) -> list[str]:
@@ -25,6 +25,7 @@ def violations(cluster: Cluster) -> list[str]:
         *_capacity(cluster),
         *_indexes(cluster),
         *_caps(cluster),
+        *_holdings(cluster),
         *_ends(cluster),
     ]
 
@@ -60,32 +61,60 @@ def _node_of(cluster: Cluster, uid: str) -> str:
 
 
 def _capacity(cluster: Cluster) -> Iterator[str]:
-    """Promise F: never more handed out than there is, in any dimension, on any device."""
+    """Promise F: never more handed out than there is, in any dimension, on any device.
+
+    A site may overcommit CPUs and memory; what is guaranteed stays within what really exists.
+    """
+    rules = cluster.policy.place
     for node in cluster.nodes.values():
-        room = node.headroom()
-        if min(room.cpu_milli, room.memory_mib, room.disk_mib) < 0:
+        spec, room = node.spec, node.headroom()
+        cpu_milli = room.cpu_milli + int(spec.cpu_milli * (rules.overcommit_cpu - 1))
+        memory_mib = room.memory_mib + int(spec.memory_mib * (rules.overcommit_memory - 1))
+        if min(cpu_milli, memory_mib, room.disk_mib) < 0:
             yield f"node {node.name} is over its capacity: {room}"
         yield from _devices(node)
+        yield from _firm(node)
+
+
+def _holding(node: Node) -> list[tuple[str, Allocation]]:
+    """What is really held: an attempt that waits for others to leave holds nothing yet."""
+    return [(uid, held) for uid, held in node.live.items() if uid not in node.withheld]
+
+
+def _firm(node: Node) -> Iterator[str]:
+    holding = _holding(node)
+    firm = [held for _, held in holding if held.firm]
+    if (
+        sum(held.cpu_milli for held in firm) > node.spec.cpu_milli
+        or sum(held.memory_mib for held in firm) > node.spec.memory_mib
+    ):
+        yield f"node {node.name} has guaranteed more than it has"
+    alone = [uid for uid, held in holding if held.exclusive]
+    jobs = {uid.rpartition(".")[0].rpartition(".")[0] for uid, _ in holding}
+    if alone and len(jobs) > 1:
+        yield f"node {node.name} is the own of {alone[0]} and has others"
 
 
 def _devices(node: Node) -> Iterator[str]:
-    memory = {device.index: device.memory_mib for device in node.spec.devices}
+    known = {device.index: device for device in node.spec.devices}
     alone: set[int] = set()
     shared: dict[int, int] = {}
     cpus: set[int] = set()
-    for uid, held in node.live.items():
+    for uid, held in _holding(node):
         if cpus & set(held.cpus):
             yield f"node {node.name}: CPUs of {uid} are held twice"
         cpus |= set(held.cpus)
         for index in held.devices:
             if held.shared:
-                shared[index] = shared.get(index, 0) + held.device_memory_mib
+                share = held.share_of(known[index]) if index in known else 1
+                shared[index] = shared.get(index, 0) + share
             elif index in alone:
                 yield f"node {node.name}: device {index} is held twice"
             else:
                 alone.add(index)
     for index, used in shared.items():
-        if index in alone or used > memory.get(index, 0):
+        memory_mib = known[index].memory_mib if index in known else 0
+        if index in alone or used > memory_mib:
             yield f"node {node.name}: device {index} is shared beyond its memory or beside an owner"
 
 
@@ -109,7 +138,7 @@ def _lane_of(cluster: Cluster, job: Job) -> Iterator[str]:
         yield f"job {job.id} ({job.state}) is {'not ' if ready else ''}in a lane"
     if lane is not None:
         array = cluster.arrays.get(job.array_id)
-        key = lane_key(job.spec, job.array_id if array is not None and array.cap else 0)
+        key = cluster.lanes.key_of(job.spec, job.array_id if array is not None and array.cap else 0)
         if lane.key != key or lane.members.get(job.id) != (-job.spec.priority, job.id):
             yield f"job {job.id} is in the wrong lane or place"
 
@@ -123,6 +152,16 @@ def _caps(cluster: Cluster) -> Iterator[str]:
                 active.setdefault(cap, set()).add(job.id)
     if active != {cap: set(ids) for cap, ids in cluster.active_in.items()}:
         yield "the counters under caps differ from the active jobs"
+
+
+def _holdings(cluster: Cluster) -> Iterator[str]:
+    """Sums by account are the sums over live attempts."""
+    derived = Holdings()
+    for job_id, task in cluster.live.values():
+        job = cluster.jobs[job_id]
+        derived.shift(job.spec, job.tasks[task].attempts[-1].allocation, 1)
+    if derived.of != cluster.holdings.of:
+        yield "the sums by account differ from the live attempts"
 
 
 def _ends(cluster: Cluster) -> Iterator[str]:

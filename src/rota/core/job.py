@@ -8,6 +8,8 @@ import msgspec
 
 from rota.core.indices import IndexSet, Run, index_at
 from rota.core.node import Allocation
+from rota.core.placing import ANYWHERE, Placement
+from rota.core.policy import PreemptMode
 from rota.core.resources import Request
 from rota.core.states import Cause, JobState, Phase
 
@@ -37,8 +39,23 @@ class RestartPolicy(StrEnum):
     ALWAYS = "always"
 
 
+class ServiceClass(StrEnum):
+    """How firm a claim on room is.
+
+    ``guaranteed`` counts against what a node really has and is never evicted; ``best-effort``
+    gives way first, to anybody of another class.
+    """
+
+    GUARANTEED = "guaranteed"
+    BURSTABLE = "burstable"
+    BEST_EFFORT = "best-effort"
+
+
 class Role(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A kind of member: how many tasks of which shape."""
+    """A kind of member: how many tasks of which shape.
+
+    With ``min_count`` the job starts with as few as that, and grows and shrinks up to ``count``.
+    """
 
     name: str = "main"
     count: int = 1
@@ -87,6 +104,20 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     backoff_s: float = 1.0
     labels: dict[str, str] = {}
     preemptible: bool = False
+    placement: Placement = ANYWHERE
+    #: How long it will probably run, if that is not its limit; 0: not said.
+    estimate_s: int = 0
+    #: When it should be done; 0: no deadline.
+    deadline_s: float = 0.0
+    service: ServiceClass = ServiceClass.BURSTABLE
+    #: How it gives way; None: as the policy says.
+    preempt_mode: PreemptMode | None = None
+    #: Sent at the beginning of the grace instead of TERM, so that it can save its state.
+    checkpoint_signal: str = ""
+    #: What a restart costs it beyond lost work, in seconds.
+    restart_cost_s: int = 0
+    #: ``training``, ``inference``, ``workflow``: for quotas by type.
+    type: str = ""
     #: ``{name}`` values of a sweep, one tuple of values per element.
     parameters: tuple[str, ...] = ()
 
@@ -98,6 +129,11 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def task_count(self) -> int:
         return sum(role.count for role in self.roles)
+
+    @property
+    def elastic(self) -> bool:
+        """Whether its world size may change while it runs."""
+        return any(0 < role.min_count < role.count for role in self.roles)
 
 
 class Attempt(msgspec.Struct, omit_defaults=True):
@@ -115,6 +151,10 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     #: Set once a stop was asked for: the first cause stays.
     stop_cause: Cause | None = None
     stop_s: float = 0.0
+    #: The attempts whose room it gets: it is not launched before all of them are gone.
+    after: tuple[str, ...] = ()
+    #: Backfilled: it should be gone by then; 0: no window.
+    window_s: float = 0.0
     exit_code: int | None = None
     signal: int = 0
     cause: Cause | None = None
@@ -171,6 +211,10 @@ class Job(msgspec.Struct, omit_defaults=True):
     retries_used: int = 0
     requeues: int = 0
     preempted: bool = False
+    #: How often it gave way.
+    preemptions: int = 0
+    #: When it last said that its work is saved; 0: never in this round.
+    checkpoint_s: float = 0.0
     #: What to do when the live attempts have gone: set by cancel and requeue.
     after_stop: str = ""
     tasks: list[Task] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.core.placing import Taint
 from rota.core.resources import Amount
 from rota.core.states import NodeState
 
@@ -23,6 +24,11 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
     numa: int = -1
     links: tuple[int, ...] = ()
     fake: bool = False
+    #: A part of a larger device (MIG): the index of the whole one; -1: it is whole itself.
+    parent: int = -1
+    ecc_errors: int = 0
+    #: Broken devices stay on record and are not handed out.
+    healthy: bool = True
 
 
 class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -39,6 +45,7 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: dict[str, str] = {}
     address: str = ""
     system: str = ""
+    taints: tuple[Taint, ...] = ()
 
     @property
     def total(self) -> Amount:
@@ -65,6 +72,16 @@ class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
     devices: tuple[int, ...] = ()
     device_memory_mib: int = 0
     shared: bool = False
+    #: Thousandths of each device, for a share that was named so.
+    device_milli: int = 0
+    #: Whether it counts against what the node really has, beside any overcommitment.
+    firm: bool = False
+    #: The whole node is its own.
+    exclusive: bool = False
+
+    def share_of(self, device: Device) -> int:
+        """The memory that a shared allocation takes on one of its devices."""
+        return max(self.device_memory_mib, -(-self.device_milli * device.memory_mib // 1000))
 
 
 class Node(msgspec.Struct):
@@ -80,10 +97,23 @@ class Node(msgspec.Struct):
     seen_s: float = 0.0
     foreign: tuple[ForeignUse, ...] = ()
     live: dict[str, Allocation] = {}
+    #: Of ``live``: attempts that wait for others to leave this node, and hold nothing yet.
+    withheld: dict[str, tuple[str, ...]] = {}
+    #: Labels and taints that an operator added to what the agent says.
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def all_labels(self) -> dict[str, str]:
+        return {**self.spec.labels, **self.labels}
+
+    @property
+    def all_taints(self) -> tuple[Taint, ...]:
+        return (*self.spec.taints, *self.taints)
 
     @property
     def takes_work(self) -> bool:
@@ -92,7 +122,9 @@ class Node(msgspec.Struct):
     def headroom(self) -> Amount:
         """Totals minus what live attempts hold: derived each time, so that it cannot drift."""
         cpu = memory = disk = 0
-        for held in self.live.values():
+        for uid, held in self.live.items():
+            if uid in self.withheld:
+                continue
             cpu += held.cpu_milli
             memory += held.memory_mib
             disk += held.disk_mib

@@ -10,7 +10,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``device`` is the kind (``gpu``, ``tpu``; empty for none), ``device_type`` a model such as
     ``A100`` (empty: any). With ``shared`` the task takes ``device_memory_mib`` on each of its
-    devices and may sit beside other shared tasks; otherwise it has the device to itself.
+    devices, or ``device_milli`` thousandths of each, and may sit beside other shared tasks;
+    otherwise it has the device to itself.
     """
 
     cpu_milli: int = 1000
@@ -21,11 +22,39 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     device_type: str = ""
     device_memory_mib: int = 0
     shared: bool = False
+    device_milli: int = 0
+
+    def share_of(self, memory_mib: int) -> int:
+        """What a shared task takes on a device with this much memory."""
+        return max(self.device_memory_mib, -(-self.device_milli * memory_mib // 1000))
+
+    @property
+    def device_use_milli(self) -> int:
+        """Thousandths of devices, for accounts: a share named by memory counts as a whole one.
+
+        A request must be charged before anybody knows which card it gets, and whoever could
+        make it smaller by naming bytes instead of thousandths would do so.
+        """
+        return self.device_count * (
+            self.device_milli if self.shared and self.device_milli else 1000
+        )
 
 
 class Amount(msgspec.Struct, frozen=True):
-    """Plain amounts: what a node has, or has left."""
+    """Plain amounts: what a node has or has left, what somebody holds."""
 
     cpu_milli: int = 0
     memory_mib: int = 0
     disk_mib: int = 0
+    device_milli: int = 0
+
+    def plus(self, other: Amount, times: int = 1) -> Amount:
+        return Amount(
+            self.cpu_milli + times * other.cpu_milli,
+            self.memory_mib + times * other.memory_mib,
+            self.disk_mib + times * other.disk_mib,
+            self.device_milli + times * other.device_milli,
+        )
+
+
+NOTHING = Amount()

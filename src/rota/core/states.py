@@ -118,6 +118,10 @@ class Cause(StrEnum):
     DEPENDENCY = "dependency"
     SCHEDULING_TIMEOUT = "scheduling_timeout"
     PEER_FAILED = "peer_failed"
+    SHRUNK = "shrunk"
+    BACKFILL_WINDOW = "backfill_window"
+    ASSEMBLY_TIMEOUT = "assembly_timeout"
+    QUOTA = "quota"
 
 
 class NodeState(StrEnum):

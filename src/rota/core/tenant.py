@@ -27,13 +27,18 @@ class Actor(msgspec.Struct, frozen=True):
 
 
 class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a job waits. ``max_running`` of 0 means no cap."""
+    """Where a job waits. A cap of 0 means no cap."""
 
     name: str
     priority: int = 50
     max_running: int = 0
     state: QueueState = QueueState.ACTIVE
     project: str = ""
+    max_per_user: int = 0
+    max_per_project: int = 0
+    #: Whether its jobs may take room from jobs of lower priority, and may have it taken.
+    preempts: bool = True
+    preemptible: bool = True
 
 
 class Group(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,16 +49,68 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
     max_concurrent: int = 0
 
 
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Ceilings on what may be held or waiting at once; None: no ceiling."""
+
+    jobs: int | None = None
+    queued: int | None = None
+    cpu_milli: int | None = None
+    memory_mib: int | None = None
+    #: Thousandths of devices, as in accounts.
+    device_milli: int | None = None
+    #: Device-hours within ``Quota.period_s``.
+    device_hours: float | None = None
+
+
+UNLIMITED = Limits()
+
+
+class Quota(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an account may hold.
+
+    ``hard`` is never exceeded. Beyond ``soft`` an account *borrows*: only while nobody under his
+    own soft limit wants the room, and what was borrowed can be reclaimed. ``types`` are further
+    hard limits per type of job (``training``, ``inference``, ``workflow``).
+    """
+
+    hard: Limits = UNLIMITED
+    soft: Limits = UNLIMITED
+    types: dict[str, Limits] = {}
+    #: Whether more than ``soft`` may be borrowed at all.
+    borrow: bool = True
+    period_s: int = 30 * 86400
+
+
+NO_QUOTA = Quota()
+
+
 class Project(msgspec.Struct, frozen=True, omit_defaults=True):
     """An account in a tree; shares, quotas and usage hang on it."""
 
     name: str
     parent: str = ""
     shares: int = 1
+    quota: Quota = NO_QUOTA
+
+
+class User(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Somebody who submits. Without a record a user has one share and the default quota.
+
+    The record with the empty name holds the defaults of everybody who has none.
+    """
+
+    name: str
+    shares: int = 1
+    quota: Quota = NO_QUOTA
 
 
 class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who may use which devices of a node from when to when."""
+    """Who may use which devices or nodes from when to when.
+
+    Either whole ``nodes``, or ``devices`` of one node by index, or ``device_count`` devices of a
+    type wherever they are (on ``nodes`` if given). Without ``owner`` and ``project`` it is a
+    maintenance window: nobody may.
+    """
 
     id: int
     owner: str
@@ -61,6 +118,19 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     end_s: float
     node: str = ""
     devices: tuple[int, ...] = ()
+    project: str = ""
+    nodes: tuple[str, ...] = ()
+    device_count: int = 0
+    device_type: str = ""
+    note: str = ""
+    #: The time zone that it was made in, for showing it again.
+    zone: str = ""
+
+    def admits(self, user: str, project: str) -> bool:
+        """Whether a job of this user and project may use it."""
+        return bool(self.owner and self.owner == user) or bool(
+            self.project and self.project == project
+        )
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True):

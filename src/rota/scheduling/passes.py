@@ -36,6 +36,9 @@ class Start(msgspec.Struct, frozen=True):
 
 def run_pass(cluster: Cluster, limit: int = 1000) -> list[Start]:
     """Decide what starts. At most ``limit`` starts, so that one tick stays short."""
+    if cluster.touched:
+        cluster.touched.clear()
+        cluster.lanes.reopen()
     if not cluster.lanes.fresh:
         return []
     desk = _Desk(cluster)
@@ -70,7 +73,7 @@ class _Head:
     def __init__(self, cluster: Cluster, lane: Lane) -> None:
         self.lane = lane
         self.rank = rank_of(cluster, lane.key.queue)
-        self.requests = requests_of(lane.key.roles)
+        self.requests = cluster.lanes.shapes[lane.key.shape].requests
         self.cpu_milli = min(request.cpu_milli for request in self.requests)
         self._candidates = _walk(cluster, lane)
         self.key: tuple[int, int, int] = (0, 0, 0)

@@ -9,8 +9,10 @@ import msgspec
 from rota.core.events import ElementExpanded, Recorded
 from rota.core.job import Array, Job
 from rota.core.node import Node
+from rota.core.policy import Policy
 from rota.core.states import JobState
-from rota.core.tenant import Group, Project, Queue, Reservation, Token
+from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
+from rota.core.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -31,6 +33,9 @@ class Batch(msgspec.Struct):
     groups: dict[str, Group | None] = {}
     projects: dict[str, Project | None] = {}
     reservations: dict[int, Reservation | None] = {}
+    users: dict[str, User | None] = {}
+    usage: dict[str, Usage | None] = {}
+    settings: dict[str, Policy | None] = {}
     tokens: dict[str, Token | None] = {}
 
 
@@ -53,6 +58,9 @@ class Snapshot(msgspec.Struct):
     groups: list[Group] = []
     projects: list[Project] = []
     reservations: list[Reservation] = []
+    users: list[User] = []
+    usage: list[Usage] = []
+    settings: list[Policy] = []
     tokens: list[Token] = []
 
 

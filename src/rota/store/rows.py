@@ -11,8 +11,10 @@ from rota.core import events as core_events
 from rota.core.events import AnyEvent, ElementExpanded, Recorded
 from rota.core.job import Array, Job
 from rota.core.node import Node
+from rota.core.policy import Policy
 from rota.core.states import FINAL, JobState
-from rota.core.tenant import Group, Project, Queue, Reservation, Token
+from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
+from rota.core.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +47,9 @@ RECORDS: dict[str, Callable[[bytes], Any]] = {
     "groups": msgspec.msgpack.Decoder(Group).decode,
     "projects": msgspec.msgpack.Decoder(Project).decode,
     "reservations": msgspec.msgpack.Decoder(Reservation).decode,
+    "users": msgspec.msgpack.Decoder(User).decode,
+    "usage": msgspec.msgpack.Decoder(Usage).decode,
+    "settings": msgspec.msgpack.Decoder(Policy).decode,
     "tokens": msgspec.msgpack.Decoder(Token).decode,
 }
 

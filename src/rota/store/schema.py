@@ -139,6 +139,9 @@ groups = _records("groups", sa.Text())
 projects = _records("projects", sa.Text())
 reservations = _records("reservations", Id)
 tokens = _records("tokens", sa.Text())
+users = _records("users", sa.Text())
+usage = _records("usage", sa.Text())
+settings = _records("settings", sa.Text())
 
 #: Alembic's own table, so that a fresh database knows which migrations it already includes.
 alembic_version = sa.Table(

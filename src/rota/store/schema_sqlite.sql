@@ -112,7 +112,25 @@ CREATE TABLE reservations (
     PRIMARY KEY ("key")
 );
 
+CREATE TABLE settings (
+    "key" TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);
+
 CREATE TABLE tokens (
+    "key" TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);
+
+CREATE TABLE usage (
+    "key" TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);
+
+CREATE TABLE users (
     "key" TEXT NOT NULL,
     body BLOB NOT NULL,
     PRIMARY KEY ("key")
