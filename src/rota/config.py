@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota import paths
+from rota.core import policy_text
 from rota.core.errors import Rejected
+from rota.core.placing_text import parse_taint
+from rota.core.policy import DEFAULT
+from rota.core.presets import preset
 from rota.core.units import parse_cpu_milli, parse_memory_mib
 
 if TYPE_CHECKING:
@@ -26,7 +30,6 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8082
 
 #: Names that can be chosen; anything else is refused at start.
-POLICIES = ("fifo",)
 QUOTA_PROVIDERS = ("local",)
 
 
@@ -64,6 +67,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     #: Memory that stays with the system; empty: a twentieth, from 512 MiB to 4 GiB.
     reserve_memory: str = ""
     labels: dict[str, str] = {}
+    #: Marks that keep jobs away unless they tolerate them: ``["gpu-only", "team=vision:avoid"]``.
+    taints: tuple[str, ...] = ()
     #: A cgroup v2 folder for the jobs; empty: one of our own where we may, ``off``: none.
     cgroup_root: str = ""
     #: Devices that exist only in a demo or test: a number, or a file that describes them.
@@ -83,9 +88,17 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
-    """[scheduling]: the rules of a pass."""
+    """[scheduling]: the rules of a pass.
 
-    policy: str = "fifo"
+    Beside these keys it takes those of ``core.policy.Policy``, in the tables [scheduling.order],
+    [scheduling.share], [scheduling.backfill], [scheduling.place], [scheduling.preempt] and
+    [scheduling.gang]. What is named here holds at every start; the rest stays as it was set.
+    """
+
+    #: A named policy (``fifo``, ``easy``, ...); empty: as it was.
+    policy: str = ""
+    #: Single rules by their key, such as ``order.primary``.
+    rules: dict[str, Any] = {}
     #: Understood from older setups; passes run when something happened, not at intervals.
     interval_ms: int = 100
     quota_provider: str = "local"
@@ -114,6 +127,11 @@ OLDER_NAMES = {
     "QUOTA_PROVIDER": ("scheduling", "quota_provider"),
 }
 
+#: The end of a variable's name -> the rule: ``order_primary`` -> ``order.primary``.
+_RULES = {key.replace(".", "_"): key for key in policy_text.all_keys()}
+#: What may stand in [scheduling] for rules: tables and single keys.
+_RULE_NAMES = tuple(dict.fromkeys(key.partition(".")[0] for key in policy_text.all_keys()))
+
 _Settings = dict[str, dict[str, Any]]
 
 
@@ -135,10 +153,40 @@ def parse(text: str, source: str, environment: Mapping[str, str]) -> Config:
         for section, keys in settings.items()
         for key in keys
     }
+    rules = _take_rules(settings, origins)
     for variable, section, key, value in from_environment(environment, settings):
-        settings.setdefault(section, {})[key] = value
-        origins[f"{section}.{key}"] = variable
+        rule = _RULES.get(key) if section == "scheduling" else None
+        if rule is not None:
+            rules[rule] = value
+        else:
+            settings.setdefault(section, {})[key] = value
+        origins[f"{section}.{rule or key}"] = variable
+    settings.setdefault("scheduling", {})["rules"] = _check_rules(rules, origins)
     return _build(settings, origins)
+
+
+def _take_rules(settings: _Settings, origins: dict[str, str]) -> dict[str, Any]:
+    """The rules of a pass, taken out of [scheduling], by their keys."""
+    section = settings.get("scheduling", {})
+    tables = {name: section.pop(name) for name in list(section) if name in _RULE_NAMES}
+    source = next(iter(origins.values()), "").partition(": ")[0]
+    try:
+        rules = policy_text.unnest(tables)
+    except Rejected as error:
+        raise Rejected(f"{source}: scheduling.{error}") from None
+    origins |= {f"scheduling.{key}": f"{source}: scheduling.{key}" for key in rules}
+    return rules
+
+
+def _check_rules(rules: dict[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
+    for key, value in rules.items():
+        try:
+            policy_text.changed(DEFAULT, {key: value})
+        except Rejected as error:
+            where = origins[f"scheduling.{key}"]
+            detail = str(error).removeprefix(f"{key}: ")
+            raise Rejected(f"{where}: {detail}", field=f"scheduling.{key}") from None
+    return rules
 
 
 def from_toml(text: str, source: str) -> _Settings:
@@ -155,7 +203,7 @@ def from_toml(text: str, source: str) -> _Settings:
                 f"{source}: {section} is a section: write [{section}] and its keys below"
             )
         for key in keys:
-            known = _keys(section)
+            known = [*_keys(section), *(_RULE_NAMES if section == "scheduling" else ())]
             if key not in known:
                 raise Rejected(f"{source}: unknown key {section}.{key}; {_nearest(key, known)}")
     return document
@@ -176,8 +224,9 @@ def from_environment(
         section, _, key = variable.removeprefix("ROTA_").lower().partition("_")
         if not variable.startswith("ROTA_") or section not in SECTIONS or not key:
             continue
-        if key not in _keys(section):
-            names = [f"ROTA_{section}_{known}".upper() for known in _keys(section)]
+        known = [*_keys(section), *(_RULES if section == "scheduling" else ())]
+        if key not in known:
+            names = [f"ROTA_{section}_{name}".upper() for name in known]
             raise Rejected(f"unknown variable {variable}; {_nearest(variable, names)}")
         found.append((variable, section, key, _from_text(section, key, environment[variable])))
     return found
@@ -215,7 +264,9 @@ def _join(host: str, port: object) -> str:
 
 
 def _from_text(section: str, key: str, text: str) -> object:
-    """A variable's value; ``labels`` are written ``rack=a,disk=ssd``."""
+    """A variable's value; ``labels`` are written ``rack=a,disk=ssd``, ``taints`` with commas."""
+    if (section, key) == ("agent", "taints"):
+        return [part.strip() for part in text.split(",") if part.strip()]
     if (section, key) != ("agent", "labels"):
         return text
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
@@ -271,6 +322,15 @@ def _one_of(known: tuple[str, ...]) -> Callable[[str], None]:
     return check
 
 
+def _preset(name: str) -> None:
+    if not name:
+        return
+    try:
+        preset(name)
+    except Rejected as error:
+        raise ValueError(str(error).removeprefix("policy: ")) from None
+
+
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "server.listen": parse_listen,
     "server.inbox_size": _at_least(1),
@@ -278,14 +338,16 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,
     "agent.memory": parse_memory_mib,
     "agent.reserve_memory": parse_memory_mib,
-    "scheduling.policy": _one_of(POLICIES),
+    "agent.taints": lambda taints: [parse_taint(text) for text in taints],
+    "scheduling.policy": _preset,
     "scheduling.interval_ms": _at_least(1),
     "scheduling.quota_provider": _one_of(QUOTA_PROVIDERS),
 }
 
 
 def _keys(section: str) -> list[str]:
-    return [field.name for field in msgspec.structs.fields(SECTIONS[section])]
+    fields = msgspec.structs.fields(SECTIONS[section])
+    return [field.name for field in fields if field.name != "rules"]
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

@@ -61,12 +61,12 @@ def test_a_closed_queue_refuses_jobs(caller: Caller) -> None:
 
 def test_groups_and_projects_are_listed(caller: Caller) -> None:
     caller.submit(group="g", max_concurrent=2)
+    caller.put("/projects/research", {})
     caller.put("/projects/vision", {"parent": "research", "shares": 3})
 
     assert caller.get("/groups").json["items"][0]["max_concurrent"] == 2
-    assert caller.get("/projects").json["items"] == [
-        {"name": "vision", "parent": "research", "shares": 3}
-    ]
+    vision = caller.get("/projects").json["items"][1]
+    assert (vision["name"], vision["parent"], vision["shares"]) == ("vision", "research", 3)
     assert caller.put("/groups/h", {"max_concurrent": 1}).status == 404
     assert caller.get("/reservations").json == {"items": []}
 
@@ -82,7 +82,7 @@ def test_counts_are_by_state_and_by_band(caller: Caller) -> None:
     assert found["states"]["queued"] == 11
     assert found["states"]["held"] == 1
     info = caller.get("/jobs/scheduler/info").json
-    assert (info["policy"], info["pending_jobs"], info["active_queues"]) == ("fifo", 12, 1)
+    assert (info["policy"], info["pending_jobs"], info["active_queues"]) == ("default", 12, 1)
 
 
 def test_a_trigger_runs_a_pass_and_counts_what_is_left(

@@ -15,7 +15,7 @@ def test_without_a_file_everything_has_a_sensible_value():
 
     assert settings.server.address == ("127.0.0.1", 8082)
     assert settings.server.inbox_size == 10_000
-    assert settings.scheduling.policy == "fifo"
+    assert settings.scheduling.policy == ""
     assert settings.scheduling.interval_ms == 100
 
 

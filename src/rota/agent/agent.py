@@ -13,7 +13,7 @@ While the controller is away everything goes on as before: jobs run, grace perio
 
 from __future__ import annotations
 
-from signal import SIGKILL, SIGTERM
+from signal import SIGKILL, SIGTERM, Signals
 from typing import TYPE_CHECKING
 
 from rota.agent.charge import Charge, Stage, sighting_of
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 START_TOLD_S = 0.01
 #: A KILL is repeated this often until the keeper reports the end.
 KILL_AGAIN_S = 10.0
+#: An attempt that was told to save its state gets TERM so long before its grace is over, or after
+#: three quarters of a short one.
+TERM_BEFORE_S = 5.0
 
 
 class Agent:
@@ -161,6 +164,9 @@ class Agent:
             charge = self._take_charge(item, now_s, out)
         charge.wanted = True
         if item.stop is not None and charge.stage in (Stage.SPAWNING, Stage.RUNNING):
+            if not charge.stopping:
+                charge.first_signal = _signal_number(item.signal)
+                charge.grace_s = item.grace_s if item.grace_s >= 0 else charge.keep.grace_s
             self._stop(charge, now_s, out)
         return charge if charge.stage in (Stage.ENDED, Stage.MISSING) else None
 
@@ -195,14 +201,20 @@ class Agent:
 
     def _terminate(self, charge: Charge, now_s: float, out: list[Instruction]) -> None:
         self._stopping[charge.uid] = charge
-        if charge.keep.grace_s > 0:
-            out.append(Signal(charge.uid, SIGTERM))
-            charge.kill_at_s = now_s + charge.keep.grace_s
-        else:
+        grace_s = charge.grace_s
+        if grace_s <= 0:
             self._kill(charge, now_s, "", out)
+            return
+        charge.kill_at_s = now_s + grace_s
+        if charge.first_signal:
+            out.append(Signal(charge.uid, charge.first_signal, asks=True))
+            charge.term_at_s = charge.kill_at_s - min(TERM_BEFORE_S, grace_s / 4)
+        else:
+            out.append(Signal(charge.uid, SIGTERM))
 
     def _kill(self, charge: Charge, now_s: float, note: str, out: list[Instruction]) -> None:
         self._stopping[charge.uid] = charge
+        charge.term_at_s = None
         charge.kill_at_s = now_s + KILL_AGAIN_S
         out.append(Signal(charge.uid, SIGKILL, note))
 
@@ -294,7 +306,7 @@ class Agent:
         charge.stage = stage
         charge.seen = seen
         charge.launch = None
-        charge.kill_at_s = None
+        charge.term_at_s = charge.kill_at_s = None
         self._stopping.pop(charge.uid, None)
 
     def _drop_unwanted(self, charges: Iterable[Charge], out: list[Instruction]) -> None:
@@ -320,6 +332,7 @@ class Agent:
     def next_timer_s(self) -> float | None:
         """When ``on_timer`` is due; None while no grace period runs and nothing is untold."""
         due = [c.kill_at_s for c in self._stopping.values() if c.kill_at_s is not None]
+        due += [c.term_at_s for c in self._stopping.values() if c.term_at_s is not None]
         if self._tell_at_s is not None:
             due.append(self._tell_at_s)
         return min(due, default=None)
@@ -330,8 +343,11 @@ class Agent:
             self._report((), out)
         for charge in self._stopping.values():
             if charge.kill_at_s is not None and charge.kill_at_s <= now_s:
-                charge.kill_at_s = now_s + KILL_AGAIN_S
+                charge.term_at_s, charge.kill_at_s = None, now_s + KILL_AGAIN_S
                 out.append(Signal(charge.uid, SIGKILL))
+            elif charge.term_at_s is not None and charge.term_at_s <= now_s:
+                charge.term_at_s = None
+                out.append(Signal(charge.uid, SIGTERM))
         return out
 
     def _report(
@@ -351,3 +367,11 @@ class Agent:
             return
         self._sent += 1
         out.append(Observed(self._session, self._sent, seen, full))
+
+
+def _signal_number(name: str) -> int:
+    """The number of ``USR1`` or ``SIGUSR1``; 0 for none, and for one that this system lacks."""
+    try:
+        return Signals[f"SIG{name.upper().removeprefix('SIG')}"] if name else 0
+    except KeyError:
+        return 0

@@ -26,7 +26,8 @@ class Stage(Enum):
 class Charge:
     """One attempt in the agent's care."""
 
-    __slots__ = ("keep", "kill_at_s", "launch", "pid", "seen", "stage", "stopping", "uid", "wanted")
+    __slots__ = ("first_signal", "grace_s", "keep", "kill_at_s", "launch", "pid", "seen", "stage",
+                 "stopping", "term_at_s", "uid", "wanted")  # fmt: skip
 
     def __init__(self, uid: str, stage: Stage, keep: Keep) -> None:
         self.uid = uid
@@ -35,6 +36,11 @@ class Charge:
         #: Until the controller says otherwise in a full set, everything is wanted.
         self.wanted = True
         self.stopping = False
+        #: What it hears first when it is stopped, so that it can save its state; 0: TERM.
+        self.first_signal = 0
+        #: How long it then has.
+        self.grace_s = keep.grace_s
+        self.term_at_s: float | None = None
         self.kill_at_s: float | None = None
         #: Kept until its process exists: a keeper that died may have to be told again.
         self.launch: Launch | None = None

@@ -15,6 +15,7 @@ import msgspec
 
 from rota.agent.gpus import discover_devices
 from rota.core.node import NodeSpec
+from rota.core.placing import Taint
 
 MIB = 1 << 20
 RESERVE_MIB_MIN, RESERVE_MIB_MAX = 512, 4096
@@ -29,6 +30,7 @@ class Overrides(msgspec.Struct, frozen=True):
     disk_mib: int | None = None
     gpus_file: str = ""
     labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
 
 
 def discover(state_dir: Path, overrides: Overrides, root: Path = Path("/")) -> NodeSpec:
@@ -50,6 +52,7 @@ def discover(state_dir: Path, overrides: Overrides, root: Path = Path("/")) -> N
         devices=discover_devices(overrides.gpus_file, numa, root),
         numa_cpus=numa if cpus else (),
         labels=dict(overrides.labels),
+        taints=overrides.taints,
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
     )
 

@@ -308,6 +308,7 @@ class Keeper:
             if note and not attempt.note:
                 attempt.note = note
                 self._journal.append(line_of(attempt.noted()))
+            attempt.asked = attempt.asked or bool(order.get("asks"))
             targets.append((attempt, int(order.get("signal", signal.SIGTERM))))
         # Why it dies is on disk before it does.
         self._journal.flush()

@@ -41,9 +41,8 @@ class Launcher:
         if isinstance(command, Spawn):
             return self._spawn(command)
         if isinstance(command, Signal):
-            return _encode(
-                {"op": "signal", "uid": command.uid, "signal": command.signal, "note": command.note}
-            )
+            order = {"op": "signal", "uid": command.uid, "signal": command.signal}
+            return _encode(order | {"note": command.note, "asks": command.asks})
         self._clean(command)
         return _encode({"op": "forget", "uids": command.uids})
 

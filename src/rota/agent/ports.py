@@ -34,11 +34,16 @@ class Spawn(msgspec.Struct, frozen=True):
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """Send a signal to all processes of the attempt. ``note`` says why it is being killed."""
+    """Send a signal to all processes of the attempt. ``note`` says why it is being killed.
+
+    ``asks`` says that it is a request to end, even if the signal as such is none: when the first
+    process dies of it, the rest may finish.
+    """
 
     uid: str
     signal: int
     note: str = ""
+    asks: bool = False
 
 
 class Forget(msgspec.Struct, frozen=True):

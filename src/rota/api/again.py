@@ -10,7 +10,9 @@ from litestar import get
 from rota.api import params
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.lookup import find
+from rota.api.placing import request_fields
 from rota.api.requests import DependencyRequest, JobRequest, Parameters, Resources
+from rota.api.submission import shown_devices
 from rota.api.views import indices_text, may_look_into
 from rota.controller.launch import fill_in
 from rota.core.errors import Forbidden
@@ -67,7 +69,7 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         resources=Resources(
             cpus=asked.cpu_milli / 1000,
             memory_mb=asked.memory_mib,
-            gpus=asked.device_count,
+            gpus=shown_devices(asked),
             gpu_type=asked.device_type,
             gpu_memory_mb=asked.device_memory_mib,
             shared=asked.shared,
@@ -100,6 +102,14 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         backoff_s=spec.backoff_s,
         labels=spec.labels,
         preemptible=spec.preemptible,
+        qos=spec.service,
+        deadline_at=spec.deadline_s,
+        estimate_s=spec.estimate_s,
+        preempt_mode=spec.preempt_mode,
+        checkpoint_signal=spec.checkpoint_signal,
+        restart_cost_s=spec.restart_cost_s,
+        type=spec.type,  # type: ignore[arg-type]
+        **request_fields(spec),
     )
 
 

@@ -15,7 +15,26 @@ from litestar.exceptions import (
 )
 from litestar.openapi import OpenAPIConfig
 
-from rota.api import again, changes, errors, jobs, live, logs, nodes, queues, status, tokens
+from rota.api import (
+    accounts,
+    again,
+    changes,
+    checkpoints,
+    errors,
+    jobs,
+    live,
+    logs,
+    nodes,
+    plan,
+    policy,
+    queues,
+    quotas,
+    reservations,
+    status,
+    tokens,
+    usage,
+    why,
+)
 from rota.api.auth import require
 from rota.api.context import ACTOR, Asking, Context, Settings
 from rota.api.errors import Problem, WrongMethod
@@ -31,7 +50,10 @@ if TYPE_CHECKING:
 
 ROUTES = [
     route
-    for part in (jobs, changes, again, logs, live, status, queues, nodes, tokens)
+    for part in (
+        *(jobs, changes, again, checkpoints, logs, live, status, queues, quotas, accounts),
+        *(reservations, policy, usage, nodes, tokens, why, plan),
+    )
     for route in part.ROUTES
 ]
 

@@ -43,6 +43,7 @@ RIGHTS: Mapping[str, frozenset[Access]] = MappingProxyType(
         "operate": _OPERATORS,
         "token": _USERS,
         "agent": _ADMIN,
+        "administer": _ADMIN,
     }
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from litestar import delete, patch, post
@@ -12,8 +12,17 @@ from rota.api import checks, params
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.jobs import view_of
 from rota.api.lookup import find, resolve
+from rota.api.placing import changed_placement, signal_name
 from rota.api.requests import Body, JobPatch, Resources, SelectRequest, decode_patch, decode_select
-from rota.api.submission import dependencies, moment, priority, request_of, shell_line
+from rota.api.submission import (
+    deadline,
+    dependencies,
+    moment,
+    priority,
+    request_of,
+    shell_line,
+    shown_devices,
+)
 from rota.api.views import JobView
 from rota.controller.change import may_change
 from rota.controller.commands import (
@@ -27,9 +36,12 @@ from rota.controller.commands import (
     Update,
 )
 from rota.core.errors import Conflict, Forbidden, Rejected
-from rota.core.job import Array, Job, JobSpec
+from rota.core.job import Array, Job, JobSpec, Role
 from rota.core.states import FINAL
 from rota.core.tenant import Access, Actor, Group
+
+if TYPE_CHECKING:
+    from rota.core.resources import Request
 
 _resources = Body(Resources)
 _VERBS: dict[str, type[Select]] = {
@@ -156,9 +168,29 @@ def spec_changes(
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The fields of the spec that the patch replaces, checked as at submit."""
     blobs: dict[str, bytes] = {}
-    changes: dict[str, Any] = {
-        name: value
-        for name, value in {
+    changes = _plain_changes(context, asked) | _rule_changes(context, asked)
+    _check(asked)
+    if asked.command is not None:
+        changes |= _command(asked.command, blobs)
+    if asked.resources is not None or asked.tasks is not None or asked.min_tasks is not None:
+        changes["roles"] = _roles(spec, asked)
+    placement = changed_placement(spec.placement, asked)
+    if placement != spec.placement:
+        changes["placement"] = placement
+    tasks = sum(role.count for role in changes.get("roles", spec.roles))
+    if placement.node_count > tasks:
+        raise Rejected.bad("nodes", placement.node_count, f"at most tasks, which is {tasks}")
+    return changes, blobs
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _plain_changes(context: Context, asked: JobPatch) -> dict[str, Any]:
+    """What the job is and when it may run."""
+    return _given(
+        {
             "name": None if asked.name is None else checks.name(asked.name),
             "priority": None if asked.priority is None else priority(asked.priority),
             "queue": asked.queue,
@@ -178,15 +210,27 @@ def spec_changes(
             "begin_s": None
             if asked.begin_at is None
             else moment("begin_at", asked.begin_at, context.desk),
-        }.items()
-        if value is not None
-    }
-    _check(asked)
-    if asked.command is not None:
-        changes |= _command(asked.command, blobs)
-    if asked.resources is not None:
-        changes["roles"] = _roles(spec, asked.resources)
-    return changes, blobs
+        }
+    )
+
+
+def _rule_changes(context: Context, asked: JobPatch) -> dict[str, Any]:
+    """How firm its claim is, how long it takes, how it gives way."""
+    return _given(
+        {
+            "service": asked.qos,
+            "deadline_s": None
+            if asked.deadline_at is None
+            else deadline(asked.deadline_at, context.desk),
+            "estimate_s": _whole(asked.estimate_s),
+            "preempt_mode": asked.preempt_mode,
+            "checkpoint_signal": None
+            if asked.checkpoint_signal is None
+            else signal_name(asked.checkpoint_signal),
+            "restart_cost_s": _whole(asked.restart_cost_s),
+            "type": asked.type,
+        }
+    )
 
 
 def _whole(seconds: float | None) -> int | None:
@@ -217,13 +261,25 @@ def _command(asked: list[str] | str, blobs: dict[str, bytes]) -> dict[str, Any]:
     return {"command": shell_line(asked, keep)[0], "script": "", "script_args": ()}
 
 
-def _roles(spec: JobSpec, asked: dict[str, Any]) -> Any:  # noqa: ANN401 - roles
-    """The request with the named amounts replaced; the others stay."""
-    now = spec.request
-    before = {
+def _roles(spec: JobSpec, asked: JobPatch) -> tuple[Role, ...]:
+    """The roles with the named amounts and counts replaced; the others stay."""
+    role = spec.roles[0]
+    count = role.count if asked.tasks is None else asked.tasks
+    least = role.min_count if asked.min_tasks is None else asked.min_tasks
+    if least > count:
+        raise Rejected.bad("min_tasks", least, f"at most tasks, which is {count}")
+    request = role.request
+    if asked.resources is not None:
+        request = _new_request(request, asked.resources)
+    changed = msgspec.structs.replace(role, count=count, min_count=least, request=request)
+    return (changed, *spec.roles[1:])
+
+
+def _new_request(now: Request, asked: dict[str, Any]) -> Request:
+    before: dict[str, Any] = {
         "cpus": now.cpu_milli / 1000,
         "memory_mb": now.memory_mib,
-        "gpus": now.device_count,
+        "gpus": shown_devices(now),
         "gpu_type": now.device_type,
         "gpu_memory_mb": now.device_memory_mib,
         "shared": now.shared,
@@ -232,13 +288,16 @@ def _roles(spec: JobSpec, asked: dict[str, Any]) -> Any:  # noqa: ANN401 - roles
     }
     if asked.get("gpus") == 0:
         before |= {"gpu_type": "", "gpu_memory_mb": 0, "shared": False, "device": ""}
+    elif "gpus" in asked and now.device_milli:
+        # A share that was named as a fraction ends with the fraction.
+        before["shared"] = False
     try:
         wanted: Resources = _resources(msgspec.json.encode(before | asked))
     except Rejected as error:
         error.field = f"resources.{error.field}"
         error.detail = f"resources.{error.detail}"
         raise
-    return (msgspec.structs.replace(spec.roles[0], request=request_of(wanted)), *spec.roles[1:])
+    return request_of(wanted)
 
 
 async def _select(request: Asking, verb: str) -> ChangedView:

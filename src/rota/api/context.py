@@ -36,7 +36,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     database: str = ""
     #: Its uid, and root, are admins on the local socket.
     own_uid: int = msgspec.field(default_factory=os.geteuid)
-    policy: str = "fifo"
     quota_provider: str = "local"
 
 

@@ -35,10 +35,16 @@ _ERRORS = {
 _ALWAYS = (400, 401, 403, 500)
 _TAGS = {
     "jobs": "Jobs and arrays",
+    "plan": "Jobs and arrays",
     "nodes": "Machines",
     "gpus": "Machines",
     "topology": "Machines",
     "tokens": "Tokens",
+    "projects": "Projects, users, quotas",
+    "users": "Projects, users, quotas",
+    "usage": "Projects, users, quotas",
+    "reservations": "Reservations and rules",
+    "policy": "Reservations and rules",
     "status": "Rota itself",
     "events": "Rota itself",
     "metrics": "Rota itself",
@@ -142,7 +148,7 @@ def _complete_answers(
 
 def _tag(path: str) -> str:
     part = path.removeprefix("/api/v1").lstrip("/").partition("/")[0].partition(":")[0]
-    return _TAGS.get(part, "Queues, groups, projects")
+    return _TAGS.get(part, "Queues and groups")
 
 
 def _public_paths() -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rota.api import requests as body
+from rota.api import site_requests as site
 
 _JOB = {
     "name": "train",
@@ -23,13 +24,35 @@ BODIES: dict[type, Any] = {
     body.SelectRequest: {"ids": [12, "15_3"]},
     body.QueueRequest: {"priority": 60, "max_running": 20, "state": "active"},
     body.GroupRequest: {"max_concurrent": 4},
-    body.ProjectRequest: {"parent": "research", "shares": 2},
+    body.QueuePatch: {"state": "paused"},
+    site.ProjectRequest: {"shares": 2, "quota": {"hard": {"gpus": 8}}},
+    site.ProjectPatch: {"shares": 3, "quota": {"soft": {"gpus": 4}}},
+    site.UserPatch: {"shares": 2, "quota": {"hard": {"jobs": 10, "gpu_hours": 500}}},
+    site.ProjectQuotaPatch: {
+        "cpu_quota": 100,
+        "memory_quota": 500,
+        "gpu_quota": 10,
+        "max_concurrent_jobs": 50,
+        "enforce_quota": True,
+    },
+    site.ReservationRequest: {
+        "gpus": 2,
+        "gpu_type": "A100",
+        "user": "ada",
+        "start_at": "2026-11-15T18:00",
+        "duration_s": 14400,
+        "zone": "Europe/Berlin",
+        "note": "demo for the board",
+    },
+    site.PolicyRequest: {"policy": "easy", "rules": {"order.primary": "wfp3"}},
+    site.MarkRequest: {"labels": {"rack": "a"}, "taints": ["team=vision:avoid"]},
+    site.CheckpointRequest: {"saved_at": "2026-11-15T18:00:00Z"},
     body.DrainRequest: {"note": "new memory on Tuesday"},
     body.TokenRequest: {"user": "ada", "access": "user", "note": "laptop", "expires_s": 2592000},
     body.TriggerRequest: {},
 }
 #: Bodies that may be left out.
-OPTIONAL = frozenset({body.DrainRequest, body.TriggerRequest})
+OPTIONAL = frozenset({body.DrainRequest, body.TriggerRequest, site.CheckpointRequest})
 
 #: Answers with 200 instead of 201 when an Idempotency-Key repeats.
 REPEATS = frozenset({("post", "/api/v1/jobs"), ("post", "/api/v1/jobs:batch")})
@@ -54,8 +77,12 @@ ANSWERS: dict[tuple[str, str], Any] = {
         "id": 12,
         "state": "queued",
         "reason": "not enough free cpus",
-        "lines": ["node a: needs 4 CPUs, 1 of 8 free"],
-        "help": ["ask for fewer cpus"],
+        "lines": [
+            "node a: needs 4 CPUs, 1 of 8 free",
+            "it is expected to start in 1h on a, if everything goes to plan",
+        ],
+        "help": ["ask for 1 CPUs instead of 4: rota update 12 --cpus 1"],
+        "tree": None,
     },
     ("get", "/status"): {
         "controller": {
@@ -78,13 +105,18 @@ ANSWERS: dict[tuple[str, str], Any] = {
         "bands": {"high": 0, "normal": 3, "low": 0},
     },
     ("get", "/jobs/scheduler/info"): {
-        "policy": "fifo",
+        "policy": "default",
         "quota_provider": "local",
         "active_queues": 1,
         "pending_jobs": 3,
         "running_jobs": 1,
     },
     ("post", "/jobs/scheduler/trigger"): {"scheduled_count": 1, "remaining_pending": 2},
+    ("get", "/jobs/{job_id}/checkpoint"): {"id": 12, "saved_at": "2026-11-15T18:00:00Z"},
+    ("post", "/policy:test"): {
+        "name": "custom",
+        "changes": [{"key": "order.primary", "before": "priority", "after": "wfp3"}],
+    },
     ("post", "/tokens"): {
         "id": "9f2c01ab",
         "token": "rota_9f2c01ab_...",

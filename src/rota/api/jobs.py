@@ -21,7 +21,6 @@ from rota.api.views import AttemptView, JobView, Page, array_view, attempt_views
 from rota.core.errors import Rejected
 from rota.core.job import Array, Job
 from rota.core.states import FINAL, JobState
-from rota.scheduling.explain import describe_end, explain
 from rota.store.api import JobFilter
 
 if TYPE_CHECKING:
@@ -40,16 +39,6 @@ IdempotencyKey = Annotated[
         description="Makes it safe to repeat: the second submit with this key gives the first's id",
     ),
 ]
-
-
-class WhyView(msgspec.Struct):
-    """Why a job waits, or how it ended: a line, the whole story, and what would help."""
-
-    id: int
-    state: str
-    reason: str
-    lines: list[str]
-    help: list[str]
 
 
 class DoneView(msgspec.Struct):
@@ -144,7 +133,7 @@ async def show(request: Asking, job_id: params.JobPath) -> JobView:
 def view_of(context: Context, item: Job | Array, actor: Actor) -> JobView:
     """A job or array as the actor may see it, with the reason why it waits."""
     cluster = context.host.cluster
-    reasons = Reasons(cluster, context.host.clock.now_s())
+    reasons = Reasons(context.host.scheduler, context.host.clock.now_s())
     if isinstance(item, Job):
         waits = item.outcome is None
         family = cluster.array_of(item.id) if waits else None
@@ -194,27 +183,6 @@ async def events(request: Asking, job_id: params.JobPath, cursor: params.Cursor 
     views = [view for record in records if (view := event_view(record, actor)) is not None]
     more = len(records) == EVENTS_MAX
     return EventsView(views, str(records[-1].seq) if more else None)
-
-
-@get(
-    "/jobs/{job_id:str}/why",
-    summary="Why a job waits, or how it ended",
-    opt={"right": "read", "errors": (404,)},
-)
-async def why(request: Asking, job_id: params.JobPath) -> WhyView:
-    """`reason` in one line, `lines` with the whole story, `help` with what would change it."""
-    host = context_of(request).host
-    found = await find(host, job_id)
-    if isinstance(found, Job) and found.outcome is not None:
-        end = found.outcome
-        line = describe_end(end.state, end.cause, end.detail)
-        return WhyView(found.id, end.state, line, [line], [])
-    state = host.cluster.state_of(found.id)
-    if state is None or state in FINAL:
-        line = f"it has ended: {state or JobState.COMPLETED}"
-        return WhyView(found.id, state or JobState.COMPLETED, line, [line], [])
-    story = explain(host.cluster, found.id, host.clock.now_s())
-    return WhyView(found.id, state, story.reason, story.lines, story.help)
 
 
 @get("/jobs/wait", summary="Wait for jobs to end", opt={"right": "read", "errors": (404,)})
@@ -279,4 +247,4 @@ async def _done(context: Context, ended: dict[int, JobState]) -> list[DoneView]:
     return [DoneView(item, state, codes.get(item)) for item, state in ended.items()]
 
 
-ROUTES = [submit, batch, list_jobs, wait, show, attempts, events, why]
+ROUTES = [submit, batch, list_jobs, wait, show, attempts, events]

@@ -84,7 +84,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 async def list_page(host: Host, query: Query, actor: Actor) -> Page:
     """One page, in the order of ids."""
-    reasons = Reasons(host.cluster, host.clock.now_s())
+    reasons = Reasons(host.scheduler, host.clock.now_s())
     rest = _without_rows(host.cluster, query, actor, reasons)
     found: dict[int, JobView] = dict(islice(rest, query.limit + 1))
     for job in _touched(host.cluster, query, actor):

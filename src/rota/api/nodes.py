@@ -5,21 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from litestar import delete, get, post
+from litestar import delete, get, patch, post
 from litestar.params import QueryParameter
 
-from rota.api import params
+from rota.api import checks, params
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.requests import Body, DrainRequest
+from rota.api.site_requests import MarkRequest
 from rota.api.views import when
-from rota.controller.commands import DrainNode, RemoveNode
-from rota.core.errors import NotFound
+from rota.controller.commands import DrainNode, MarkNode, RemoveNode
+from rota.core.errors import NotFound, Rejected
+from rota.core.placing_text import format_taint, parse_taint
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.node import Device, Node
+    from rota.core.placing import Taint
 
 _drain = Body(DrainRequest, optional=True)
+_mark = Body(MarkRequest)
 
 
 class AmountView(msgspec.Struct):
@@ -68,6 +72,11 @@ class NodeView(msgspec.Struct):
     devices: list[GpuView]
     jobs: list[int]
     labels: dict[str, str]
+    #: Marks that keep jobs away unless they tolerate them; ``key=value`` or ``key=value:avoid``.
+    taints: list[str]
+    #: Of both, what an operator added to what the agent says.
+    marked_labels: dict[str, str]
+    marked_taints: list[str]
     address: str
     system: str
     seen_at: str | None
@@ -104,10 +113,12 @@ def gpu_views(cluster: Cluster, node: Node) -> list[GpuView]:
     holders: dict[int, list[int]] = {}
     held_mib: dict[int, int] = {}
     shared: set[int] = set()
+    sizes = {device.index: device for device in node.spec.devices}
     for uid, allocation in node.live.items():
         for index in allocation.devices:
             holders.setdefault(index, []).append(cluster.live[uid][0])
-            held_mib[index] = held_mib.get(index, 0) + allocation.device_memory_mib
+            taken_mib = allocation.share_of(sizes[index]) if index in sizes else 0
+            held_mib[index] = held_mib.get(index, 0) + taken_mib
             if allocation.shared:
                 shared.add(index)
     return [
@@ -170,7 +181,10 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
         ),
         devices=devices,
         jobs=sorted({cluster.live[uid][0] for uid in node.live}),
-        labels=spec.labels,
+        labels=node.all_labels,
+        taints=[format_taint(taint) for taint in node.all_taints],
+        marked_labels=node.labels,
+        marked_taints=[format_taint(taint) for taint in node.taints],
         address=spec.address,
         system=spec.system,
         seen_at=when(node.seen_s),
@@ -196,6 +210,34 @@ async def show_node(request: Asking, name: params.NamePath) -> NodeView:
     """By its name."""
     cluster = context_of(request).host.cluster
     return node_view(cluster, _named(cluster, name))
+
+
+@patch(
+    "/nodes/{name:str}",
+    summary="Label or taint a node",
+    opt={"right": "operate", "body": MarkRequest, "errors": (404, 409, 429, 503)},
+)
+async def mark_node(request: Asking, name: params.NamePath) -> NodeView:
+    """On top of what its agent says; kept until it is taken away."""
+    asked: MarkRequest = await body_of(request, _mark)
+    checks.labels({key: value or "" for key, value in asked.labels.items()})
+    host = context_of(request).host
+    command = MarkNode(
+        actor=actor_of(request),
+        node=name,
+        labels=asked.labels,
+        taints=tuple(_taint(text) for text in asked.taints),
+        untaint=tuple(asked.untaint),
+    )
+    await host.ask(command)
+    return node_view(host.cluster, _named(host.cluster, name))
+
+
+def _taint(text: str) -> Taint:
+    try:
+        return parse_taint(text)
+    except ValueError as error:
+        raise Rejected(f"taints: {error}", field="taints", value=text) from None
 
 
 @delete(
@@ -285,4 +327,4 @@ async def topology(request: Asking) -> TopologyView:
     )
 
 
-ROUTES = [list_nodes, show_node, remove_node, drain, resume, gpus, topology]
+ROUTES = [list_nodes, show_node, mark_node, remove_node, drain, resume, gpus, topology]

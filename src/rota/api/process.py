@@ -15,8 +15,9 @@ import logging
 import os
 import signal
 import socket
+import tempfile
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -25,9 +26,11 @@ from rota import __version__
 from rota.api.app import make_app
 from rota.api.context import Settings
 from rota.api.server import Server
+from rota.controller.commands import SetPolicy
 from rota.controller.loop import Host
 from rota.controller.retention import forget_old_jobs
 from rota.core.errors import RotaError, Unavailable
+from rota.core.tenant import Access, Actor
 from rota.paths import SOCKET_NAME
 from rota.store.open import open_store
 from rota.store.writer import Writer
@@ -54,7 +57,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sockets: tuple[str, ...] = ()
     #: Finished jobs are kept for so many days; 0: for ever.
     retention_days: int = 0
-    policy: str = "fifo"
+    #: A named policy, and single rules on top; all others stay as they are stored.
+    policy: str = ""
+    rules: dict[str, Any] = {}
+    #: Jobs find their own folder below it as ROTA_CHECKPOINT_DIR.
+    checkpoint_path: str = ""
     quota_provider: str = "local"
 
 
@@ -118,7 +125,8 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     store = open_store(plan.database or str(folder / "rota.db"))
     writer = Writer(store)
     socket_url = f"unix://{folder / SOCKET_NAME}"
-    variables = {"ROTA_URL": socket_url}
+    checkpoints = plan.checkpoint_path or os.path.join(tempfile.gettempdir(), "rota-checkpoints")
+    variables = {"ROTA_URL": socket_url, "ROTA_CHECKPOINT_DIR": checkpoints}
     host = Host(
         store,
         writer,
@@ -134,7 +142,6 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         version=__version__,
         url=url,
         database=store.name,
-        policy=plan.policy,
         quota_provider=plan.quota_provider,
     )
     app = make_app(host, settings)
@@ -145,6 +152,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         loop.add_signal_handler(number, stop.set)
     ticking = asyncio.create_task(host.run())
     ticking.add_done_callback(lambda _: stop.set())
+    await _set_policy(host, plan)
     forgetting = (
         asyncio.create_task(forget_old_jobs(host, plan.retention_days))
         if plan.retention_days
@@ -163,6 +171,13 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     await writer.close()
     store.close()
     log.info("stopped")
+
+
+async def _set_policy(host: Host, plan: Plan) -> None:
+    """What the settings say about the rules holds from the first pass on."""
+    if plan.policy or plan.rules:
+        actor = Actor("rota", Access.ADMIN, "settings")
+        await host.ask(SetPolicy(actor=actor, preset=plan.policy, rules=plan.rules))
 
 
 def _unix_socket(path: str) -> socket.socket:

@@ -1,25 +1,24 @@
-"""Routes about where jobs wait and who they count for: queues, groups, projects."""
+"""Routes about where jobs wait: queues and groups."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import msgspec
-from litestar import delete, get, post, put
+from litestar import delete, get, patch, put
 from litestar.params import QueryParameter
 
 from rota.api import checks, params
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.requests import Body, GroupRequest, ProjectRequest, QueueRequest
+from rota.api.requests import Body, GroupRequest, QueuePatch, QueueRequest
 from rota.api.tally import QueueTally, Tally
-from rota.api.views import when
-from rota.controller.commands import RemoveQueue, SetGroup, SetProject, SetQueue
+from rota.controller.commands import RemoveQueue, SetGroup, SetQueue
 from rota.core.errors import NotFound
-from rota.core.tenant import Group, Project, Queue
+from rota.core.tenant import Group, Queue
 
 _queue = Body(QueueRequest)
+_queue_patch = Body(QueuePatch)
 _group = Body(GroupRequest)
-_project = Body(ProjectRequest)
 
 
 class QueueView(msgspec.Struct):
@@ -29,6 +28,10 @@ class QueueView(msgspec.Struct):
     state: str
     project: str
     max_running: int
+    max_per_user: int
+    max_per_project: int
+    preempts: bool
+    preemptible: bool
     running_jobs: int
     pending_jobs: int
     total_jobs: int
@@ -49,48 +52,6 @@ class GroupsView(msgspec.Struct):
     items: list[GroupView]
 
 
-class ProjectView(msgspec.Struct):
-    name: str
-    parent: str
-    shares: int
-
-
-class ProjectsView(msgspec.Struct):
-    items: list[ProjectView]
-
-
-class ReservationView(msgspec.Struct):
-    id: int
-    owner: str
-    start_at: str | None
-    end_at: str | None
-    node: str
-    devices: list[int]
-
-
-class ReservationsView(msgspec.Struct):
-    items: list[ReservationView]
-
-
-class UseView(msgspec.Struct):
-    """One resource; ``limit``, ``available`` and ``percent`` are null where there is no quota."""
-
-    limit: float | None
-    used: float
-    available: float | None
-    percent: float | None
-
-
-class QuotaView(msgspec.Struct):
-    project_id: str
-    provider: str
-    enforce_quota: bool
-    synced_at: str | None
-    cpu: UseView
-    memory_gb: UseView
-    gpu: UseView
-
-
 def _queue_view(queue: Queue, tally: QueueTally) -> QueueView:
     return QueueView(
         id=queue.name,
@@ -99,6 +60,10 @@ def _queue_view(queue: Queue, tally: QueueTally) -> QueueView:
         state=queue.state,
         project=queue.project,
         max_running=queue.max_running,
+        max_per_user=queue.max_per_user,
+        max_per_project=queue.max_per_project,
+        preempts=queue.preempts,
+        preemptible=queue.preemptible,
         running_jobs=tally.running,
         pending_jobs=tally.pending,
         total_jobs=tally.running + tally.pending,
@@ -142,15 +107,28 @@ async def show_queue(request: Asking, name: params.NamePath) -> QueueView:
     opt={"right": "operate", "body": QueueRequest, "errors": (429, 503)},
 )
 async def set_queue(request: Asking, name: params.NamePath) -> QueueView:
-    """The whole queue as it shall be; `max_running` of 0 means no cap."""
+    """The whole queue as it shall be; a cap of 0 means none."""
     asked: QueueRequest = await body_of(request, _queue)
-    queue = Queue(
-        name=checks.word("name", name),
-        priority=asked.priority,
-        max_running=asked.max_running,
-        state=asked.state,
-        project=checks.word("project", asked.project),
-    )
+    checks.word("project", asked.project)
+    queue = Queue(name=checks.word("name", name), **msgspec.structs.asdict(asked))
+    await context_of(request).host.ask(SetQueue(actor=actor_of(request), queue=queue))
+    return _shown(request, name)
+
+
+@patch(
+    "/queues/{name:str}",
+    summary="Change a queue",
+    opt={"right": "operate", "body": QueuePatch, "errors": (404, 429, 503)},
+)
+async def change_queue(request: Asking, name: params.NamePath) -> QueueView:
+    """Absent fields stay as they are."""
+    asked: QueuePatch = await body_of(request, _queue_patch)
+    checks.word("project", asked.project or "")
+    known = context_of(request).host.cluster.queues.get(name)
+    if known is None:
+        raise NotFound(f"there is no queue {name}", field="queue", value=name)
+    changes = {k: v for k, v in msgspec.structs.asdict(asked).items() if v is not None}
+    queue = msgspec.structs.replace(known, **changes)
     await context_of(request).host.ask(SetQueue(actor=actor_of(request), queue=queue))
     return _shown(request, name)
 
@@ -201,98 +179,13 @@ async def set_group(request: Asking, name: params.NamePath) -> GroupView:
     return _group_view(request, group)
 
 
-@get("/projects", summary="Every project", opt={"right": "read"})
-async def list_projects(request: Asking) -> ProjectsView:
-    """An account in a tree."""
-    projects = context_of(request).host.cluster.projects
-    return ProjectsView(
-        [ProjectView(p.name, p.parent, p.shares) for _, p in sorted(projects.items())]
-    )
-
-
-@put(
-    "/projects/{name:str}",
-    summary="Make or change a project",
-    opt={"right": "operate", "body": ProjectRequest, "errors": (429, 503)},
-)
-async def set_project(request: Asking, name: params.NamePath) -> ProjectView:
-    """The whole project as it shall be."""
-    asked: ProjectRequest = await body_of(request, _project)
-    project = Project(checks.word("name", name), checks.word("parent", asked.parent), asked.shares)
-    await context_of(request).host.ask(SetProject(actor=actor_of(request), project=project))
-    return ProjectView(project.name, project.parent, project.shares)
-
-
-@get("/reservations", summary="Every reservation", opt={"right": "read"})
-async def list_reservations(request: Asking) -> ReservationsView:
-    """Who may use which devices from when to when."""
-    found = context_of(request).host.cluster.reservations
-    return ReservationsView(
-        [
-            ReservationView(r.id, r.owner, when(r.start_s), when(r.end_s), r.node, list(r.devices))
-            for _, r in sorted(found.items())
-        ]
-    )
-
-
-@get(
-    "/queues/quota/{project_id:str}",
-    summary="What a project uses, against its quota",
-    opt={"right": "read", "errors": (404,)},
-)
-async def show_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
-    """Counted from live attempts at this moment; a limit of null means that there is none."""
-    return _quota(request, project_id)
-
-
-@post(
-    "/queues/quota/{project_id:str}/sync",
-    summary="Bring a project's use up to date",
-    opt={"right": "read", "errors": (404,)},
-    status_code=200,
-)
-async def sync_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
-    """The local provider counts live attempts, so it is never out of date."""
-    return _quota(request, project_id)
-
-
-def _quota(request: Asking, project: str) -> QuotaView:
-    context = context_of(request)
-    cluster = context.host.cluster
-    cpu_milli = memory_mib = gpus = 0
-    for job_id, task in cluster.live.values():
-        job = cluster.jobs[job_id]
-        if job.spec.project == project:
-            held = job.tasks[task].attempts[-1].allocation
-            cpu_milli += held.cpu_milli
-            memory_mib += held.memory_mib
-            gpus += len(held.devices)
-    specs = [job.spec for job in cluster.jobs.values()]
-    specs += [array.spec for array in cluster.arrays.values()]
-    if project not in cluster.projects and all(spec.project != project for spec in specs):
-        raise NotFound(f"there is no project {project}", field="project_id", value=project)
-    return QuotaView(
-        project_id=project,
-        provider=context.settings.quota_provider,
-        enforce_quota=False,
-        synced_at=when(context.host.clock.now_s()),
-        cpu=UseView(None, cpu_milli / 1000, None, None),
-        memory_gb=UseView(None, memory_mib / 1024, None, None),
-        gpu=UseView(None, float(gpus), None, None),
-    )
-
-
 ROUTES = [
-    show_quota,
-    sync_quota,
     list_queues,
     show_queue,
     set_queue,
+    change_queue,
     remove_queue,
     list_groups,
     show_group,
     set_group,
-    list_projects,
-    set_project,
-    list_reservations,
 ]

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING
 
 from rota.core.job import Array, Job
 from rota.core.states import ACTIVE
-from rota.scheduling.explain import reason_of
+from rota.scheduling.explain import Inquiry
 
 if TYPE_CHECKING:
-    from rota.core.cluster import Cluster
     from rota.core.lanes import Lane
+    from rota.scheduling.scheduler import Scheduler
 
 
 class Reasons:
     """The reasons of one listing."""
 
-    def __init__(self, cluster: Cluster, now_s: float) -> None:
-        self._cluster = cluster
+    def __init__(self, scheduler: Scheduler, now_s: float) -> None:
+        self._scheduler = scheduler
+        self._cluster = scheduler.cluster
         self._now_s = now_s
+        self._inquiry: Inquiry | None = None
         self._of_lane: dict[int, str] = {}
         self._of_array: dict[int, str] = {}
 
@@ -37,8 +39,13 @@ class Reasons:
             return "held"
         lane: Lane | None = self._cluster.lanes.where.get(item_id)
         if lane is None:
-            return reason_of(self._cluster, item_id, self._now_s)
+            return self._ask(item_id)
         key = id(lane)
         if key not in self._of_lane:
-            self._of_lane[key] = reason_of(self._cluster, item_id, self._now_s)
+            self._of_lane[key] = self._ask(item_id)
         return self._of_lane[key]
+
+    def _ask(self, item_id: int) -> str:
+        if self._inquiry is None:
+            self._inquiry = Inquiry(self._scheduler, self._now_s)
+        return self._inquiry.reason(item_id)

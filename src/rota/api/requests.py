@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from rota.api.errors import Malformed, from_decoding
-from rota.core.job import DependencyKind, RestartPolicy
+from rota.core.job import DependencyKind, RestartPolicy, ServiceClass
+from rota.core.policy import PreemptMode
 from rota.core.states import QueueState
 from rota.core.tenant import Access
 
@@ -20,6 +21,8 @@ Seconds = Annotated[float, Meta(ge=0, le=3_200_000_000)]
 Short = Annotated[str, Meta(max_length=200)]
 Line = Annotated[str, Meta(max_length=4096)]
 JobRef = int | str
+Words = Annotated[list[Line], Meta(max_length=1000)]
+JobType = Literal["", "training", "inference", "workflow"]
 
 
 def says(text: str) -> Meta:
@@ -40,7 +43,11 @@ class Resources(
         float, Meta(ge=0.001, le=1_000_000), says("CPUs, as a whole or broken number")
     ] = 1
     memory_mb: Annotated[Whole, says("Memory in MiB; enforced. 0: no limit, nothing set aside")] = 0
-    gpus: Annotated[int, Meta(ge=0, le=100_000), says("How many GPUs (or other devices)")] = 0
+    gpus: Annotated[
+        float,
+        Meta(ge=0, le=100_000),
+        says("How many GPUs (or other devices); below 1 a share of one, such as 0.5"),
+    ] = 0
     gpu_type: Annotated[Short, says("Only this model, such as A100; empty or `auto`: any")] = ""
     gpu_memory_mb: Annotated[Whole, says("Memory on each GPU in MiB; required with `shared`")] = 0
     shared: Annotated[bool, says("May share its GPUs with other shared jobs")] = False
@@ -80,8 +87,8 @@ class JobRequest(Strict):
     priority: Annotated[
         Annotated[int, Meta(ge=0, le=100)] | str,
         says(
-            "0 to 100, or `low` (25), `normal` (50), `high` (75); higher goes first. "
-            "Above 75 is for operators"
+            "0 to 100, or `scavenger` (0), `batch` (10), `low` (25), `normal` (50), `high` (75), "
+            "`urgent` (80), `critical` (100); higher goes first. Above 75 is for operators"
         ),
     ] = 50
     resources: Annotated[Resources, says("What each task asks for")] = Resources()
@@ -91,9 +98,39 @@ class JobRequest(Strict):
         says("Tasks that start together, each with these resources"),
     ] = 1
     min_tasks: Annotated[
-        int, Meta(ge=0, le=100_000), says("Start with as few as this; 0: all of them")
+        int,
+        Meta(ge=0, le=100_000),
+        says("Elastic: start with as few as this, grow up to `tasks`; 0: all of them"),
     ] = 0
-    nodes: Annotated[int, Meta(ge=0, le=100_000), says("How many nodes; only 1 so far")] = 0
+    nodes: Annotated[
+        int,
+        Meta(ge=0, le=100_000),
+        says("Exactly so many nodes, the tasks spread over them; 0: as few as possible"),
+    ] = 0
+    constraints: Annotated[
+        Words,
+        says(
+            "What labels its nodes must have: `rack=a`, `rack=a|b`, `rack!=a`, `gpu_mem>40`, "
+            "`ssd`, `!ssd`; with `?` or `?5` (a weight) behind it only preferred"
+        ),
+    ] = []
+    node_list: Annotated[Words, says("Only these nodes; empty: any")] = []
+    exclude: Annotated[Words, says("Not these nodes")] = []
+    tolerate: Annotated[
+        Words, says("Taints that it bears: `key`, `key=value`, or `*` for all of them")
+    ] = []
+    near: Annotated[
+        Words,
+        says("With jobs that carry a label: `app=web`; `app=web@rack`: in one rack; `?`: better"),
+    ] = []
+    apart: Annotated[Words, says("Away from jobs that carry a label, likewise")] = []
+    topology: Annotated[
+        Short, says("A label such as `rack` of which all its nodes must have the same value")
+    ] = ""
+    exclusive: Annotated[bool, says("Nothing else on its nodes")] = False
+    data: Annotated[
+        Words, says("Data sets; nodes that list one in their label `data` are better")
+    ] = []
     workdir: Annotated[Line, says("The folder that it runs in; an absolute path on the node")] = "/"
     env: Annotated[dict[str, str], says("The captured environment")] = {}
     variables: Annotated[dict[str, str], says("Single variables on top of `env`")] = {}
@@ -151,7 +188,27 @@ class JobRequest(Strict):
     backoff_s: Annotated[Seconds, says("Wait before the first retry; doubles each time")] = 1
     labels: Annotated[dict[str, str], says("Words to find it by")] = {}
     hold: Annotated[bool, says("Held until it is released")] = False
+    qos: Annotated[
+        ServiceClass,
+        says("How firm its claim is: `guaranteed` never gives way, `best-effort` always does"),
+    ] = ServiceClass.BURSTABLE
+    deadline_at: Annotated[
+        Seconds | str, says("When it should be done: seconds since 1970, or 2026-11-15T18:00:00Z")
+    ] = 0
+    estimate_s: Annotated[
+        Seconds, says("How long it will probably run; 0: as long as its limit")
+    ] = 0
     preemptible: Annotated[bool, says("May give way to more urgent jobs")] = False
+    preempt_mode: Annotated[
+        PreemptMode | None, says("How it gives way; null: as the policy says")
+    ] = None
+    checkpoint_signal: Annotated[
+        Short, says("Sent instead of TERM when it must give way, such as `USR1`")
+    ] = ""
+    restart_cost_s: Annotated[
+        Seconds, says("What a restart costs it beyond lost work; dear jobs give way last")
+    ] = 0
+    type: Annotated[JobType, says("What kind of work it is, for quotas by type")] = ""
 
 
 class BatchRequest(Strict):
@@ -182,7 +239,27 @@ class JobPatch(Strict):
     keep_waiting: bool | None = None
     retries: Annotated[int, Meta(ge=0, le=1000)] | None = None
     labels: dict[str, str] | None = None
+    tasks: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    min_tasks: Annotated[int, Meta(ge=0, le=100_000)] | None = None
+    nodes: Annotated[int, Meta(ge=0, le=100_000)] | None = None
+    constraints: Words | None = None
+    node_list: Words | None = None
+    exclude: Words | None = None
+    tolerate: Words | None = None
+    near: Words | None = None
+    apart: Words | None = None
+    topology: Short | None = None
+    exclusive: bool | None = None
+    data: Words | None = None
+    qos: ServiceClass | None = None
+    #: An empty text or 0 takes the deadline away.
+    deadline_at: Seconds | str | None = None
+    estimate_s: Seconds | None = None
     preemptible: bool | None = None
+    preempt_mode: PreemptMode | None = None
+    checkpoint_signal: Short | None = None
+    restart_cost_s: Seconds | None = None
+    type: JobType | None = None
     #: The cap of an array, or of the group that the job belongs to; 0 lifts it.
     max_concurrent: Whole | None = None
     hold: bool | None = None
@@ -200,25 +277,37 @@ class SelectRequest(Strict):
 
 
 class QueueRequest(Strict):
-    """A queue as it shall be."""
+    """A queue as it shall be; a cap of 0 means none."""
 
-    priority: Annotated[int, Meta(ge=0, le=100)] = 50
-    max_running: Whole = 0
+    priority: Annotated[
+        int, Meta(ge=0, le=100), says("Jobs of queues with a higher one come first")
+    ] = 50
+    max_running: Annotated[Whole, says("Jobs of it that run at once")] = 0
     state: QueueState = QueueState.ACTIVE
-    project: Short = ""
+    project: Annotated[Short, says("The project that it belongs to")] = ""
+    max_per_user: Annotated[Whole, says("Of one user at once")] = 0
+    max_per_project: Annotated[Whole, says("Of one project at once")] = 0
+    preempts: Annotated[bool, says("Its jobs may take room from less urgent ones")] = True
+    preemptible: Annotated[bool, says("Its jobs may have to give way")] = True
+
+
+class QueuePatch(Strict):
+    """What shall change of a queue. Absent fields stay as they are."""
+
+    priority: Annotated[int, Meta(ge=0, le=100)] | None = None
+    max_running: Whole | None = None
+    state: QueueState | None = None
+    project: Short | None = None
+    max_per_user: Whole | None = None
+    max_per_project: Whole | None = None
+    preempts: bool | None = None
+    preemptible: bool | None = None
 
 
 class GroupRequest(Strict):
     """How many jobs of a group may run at once; 0 lifts the cap."""
 
     max_concurrent: Whole
-
-
-class ProjectRequest(Strict):
-    """A project as it shall be."""
-
-    parent: Short = ""
-    shares: Annotated[int, Meta(ge=0, le=1_000_000)] = 1
 
 
 class DrainRequest(Strict):

@@ -14,6 +14,7 @@ from rota.api.requests import Body, TriggerRequest
 from rota.api.tally import Tally
 from rota.controller.commands import Trigger
 from rota.core import events as ev
+from rota.core.presets import name_of
 from rota.core.states import QueueState
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ async def scheduler(request: Asking) -> SchedulerView:
     cluster = context.host.cluster
     tally = Tally(cluster)
     return SchedulerView(
-        policy=context.settings.policy,
+        policy=name_of(cluster.policy),
         quota_provider=context.settings.quota_provider,
         active_queues=sum(q.state is QueueState.ACTIVE for q in cluster.queues.values()),
         pending_jobs=tally.pending,

@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rota.api import checks
+from rota.api.placing import placement_of, signal_name
 from rota.controller.commands import Submission
 from rota.controller.launch import encode_environment
 from rota.core.errors import Rejected
@@ -15,6 +16,7 @@ from rota.core.indices import Run, parse_indices
 from rota.core.job import Dependency, JobSpec, Role
 from rota.core.resources import Request
 from rota.core.units import parse_when
+from rota.scheduling.order import BANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 #: A longer line cannot be an argument of a process (the kernel allows 128 KiB): it is a script.
 LINE_MAX = 100_000
-PRIORITIES = {"low": 25, "normal": 50, "high": 75}
 
 
 class Desk:
@@ -63,7 +64,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         project=checks.word("project", request.project),
         queue=checks.word("queue", request.queue),
         priority=priority(request.priority),
-        roles=roles(request.resources, request.tasks, request.min_tasks, request.nodes),
+        roles=roles(request.resources, task_count(request), request.min_tasks),
         workdir=request.workdir,
         environment=keep(encode_environment(request.env)) if request.env else "",
         variables=request.variables,
@@ -88,6 +89,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         backoff_s=float(request.backoff_s),
         labels=request.labels,
         preemptible=request.preemptible,
+        **_claim(request, desk),
         parameters=tuple(request.parameters.names) if request.parameters else (),
     )
     if request.max_concurrent is not None and not request.group and not runs:
@@ -101,6 +103,20 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         rows=rows,
         group_cap=request.max_concurrent if request.group else None,
     )
+
+
+def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
+    """Where it may run, how firm its claim is and how it gives way."""
+    return {
+        "placement": placement_of(request),
+        "estimate_s": ceil(request.estimate_s),
+        "deadline_s": deadline(request.deadline_at, desk),
+        "service": request.qos,
+        "preempt_mode": request.preempt_mode,
+        "checkpoint_signal": signal_name(request.checkpoint_signal),
+        "restart_cost_s": ceil(request.restart_cost_s),
+        "type": request.type,
+    }
 
 
 class _Keep:
@@ -145,33 +161,39 @@ def shell_line(line: str, keep: Callable[[bytes], str]) -> tuple[tuple[str, ...]
 
 
 def priority(asked: int | str) -> int:
-    """A number, or one of the three words."""
+    """A number, or the name of a band."""
     if isinstance(asked, int):
         return asked
-    known = PRIORITIES.get(asked)
+    known = BANDS.get(asked)
     if known is None:
-        raise Rejected.bad("priority", asked, "0 to 100, or low (25), normal (50), high (75)")
+        bands = ", ".join(f"{name} ({number})" for name, number in BANDS.items())
+        raise Rejected.bad("priority", asked, f"0 to 100, or {bands}")
     return known
 
 
+def task_count(request: JobRequest) -> int:
+    """Whoever names nodes and no tasks means one on each."""
+    if request.tasks == 1:
+        return max(1, request.nodes)
+    if request.nodes > request.tasks:
+        raise Rejected.bad("nodes", request.nodes, f"at most tasks, which is {request.tasks}")
+    return request.tasks
+
+
 @lru_cache(4096)
-def roles(asked: Resources, tasks: int, min_tasks: int, nodes: int) -> tuple[Role, ...]:
+def roles(asked: Resources, tasks: int, min_tasks: int) -> tuple[Role, ...]:
     """One role. Equal requests share one object, which keeps lanes and memory small."""
     if min_tasks > tasks:
         raise Rejected.bad("min_tasks", min_tasks, f"at most tasks, which is {tasks}")
-    if nodes > 1:
-        raise Rejected.bad(
-            "nodes", nodes, "a fixed number of nodes is not supported yet; use tasks"
-        )
     return (Role(count=tasks, min_count=min_tasks, request=request_of(asked)),)
 
 
 def request_of(asked: Resources) -> Request:
-    count = asked.gpus
+    count, milli = device_count(asked.gpus)
     named = asked.gpu_type or asked.gpu_memory_mb or asked.device or asked.shared
     if named and not count:
         count = 1
-    if asked.shared and not asked.gpu_memory_mb:
+    if asked.shared and not asked.gpu_memory_mb and not milli:
         raise Rejected.bad(
             "resources.gpu_memory_mb", 0, "a shared job must say how much memory it takes per GPU"
         )
@@ -183,8 +205,26 @@ def request_of(asked: Resources) -> Request:
         device_count=count,
         device_type="" if asked.gpu_type == "auto" else asked.gpu_type,
         device_memory_mib=asked.gpu_memory_mb,
-        shared=asked.shared,
+        shared=asked.shared or bool(milli),
+        device_milli=milli,
     )
+
+
+def device_count(gpus: float) -> tuple[int, int]:
+    """Whole devices, or a share of one in thousandths: 0.5 is one device and 500."""
+    if gpus == int(gpus):
+        return int(gpus), 0
+    milli = round(gpus * 1000)
+    if gpus > 1 or not 1 <= milli < 1000:
+        raise Rejected.bad(
+            "resources.gpus", gpus, "whole GPUs, or a share of one from 0.001 to 0.999"
+        )
+    return 1, milli
+
+
+def shown_devices(request: Request) -> int | float:
+    """The opposite of ``device_count``: what a caller would ask for."""
+    return request.device_milli / 1000 if request.device_milli else request.device_count
 
 
 def moment(field: str, asked: float | str, desk: Desk) -> float:
@@ -197,6 +237,14 @@ def moment(field: str, asked: float | str, desk: Desk) -> float:
         return parse_when(asked, desk.now_s())
     except (ValueError, OverflowError):
         raise Rejected.bad(field, asked, "seconds since 1970, or 2026-11-15T18:00:00Z") from None
+
+
+def deadline(asked: float | str, desk: Desk) -> float:
+    """A moment to come; 0 for none."""
+    when_s = moment("deadline_at", asked, desk)
+    if when_s and when_s <= desk.now_s():
+        raise Rejected.bad("deadline_at", asked, "a moment to come")
+    return when_s
 
 
 def dependencies(asked: list[DependencyRequest], desk: Desk) -> tuple[Dependency, ...]:

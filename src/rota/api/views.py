@@ -9,6 +9,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from rota.api.auth import sees_all
+from rota.api.placing import PlacementView, placement_view
+from rota.api.submission import shown_devices
 from rota.controller.launch import fill_in, output_path
 from rota.core.units import format_when
 
@@ -27,7 +29,7 @@ class ResourcesView(msgspec.Struct, frozen=True):
 
     cpus: float
     memory_mb: int
-    gpus: int
+    gpus: int | float
     gpu_type: str
     gpu_memory_mb: int
     shared: bool
@@ -47,6 +49,9 @@ class AllocationView(msgspec.Struct):
     gpus: list[int]
     gpu_memory_mb: int
     shared: bool
+    #: The share of each GPU, where one was named so: 0.5.
+    gpu_share: float | None = None
+    exclusive: bool = False
 
 
 class AttemptView(msgspec.Struct):
@@ -113,6 +118,16 @@ class JobView(msgspec.Struct, kw_only=True):
     restart: str
     held: bool
     preemptible: bool
+    preempt_mode: str | None = None
+    preemptions: int = 0
+    checkpoint_signal: str
+    checkpoint_at: str | None = None
+    restart_cost_s: int
+    qos: str
+    type: str
+    deadline_at: str | None = None
+    estimate_s: int
+    placement: PlacementView | None = None
     command: list[str] | None = None
     script: bool = False
     workdir: str | None = None
@@ -149,7 +164,7 @@ def resources_view(request: Request) -> ResourcesView:
     return ResourcesView(
         cpus=request.cpu_milli / 1000,
         memory_mb=request.memory_mib,
-        gpus=request.device_count,
+        gpus=shown_devices(request),
         gpu_type=request.device_type,
         gpu_memory_mb=request.device_memory_mib,
         shared=request.shared,
@@ -177,6 +192,8 @@ def job_view(job: Job, actor: Actor, reason: str = "") -> JobView:
     view.array_index = job.array_index if job.array_id else None
     view.started_at = when(job.started_s)
     view.ended_at = when(job.ended_s)
+    view.preemptions = job.preemptions
+    view.checkpoint_at = when(job.checkpoint_s)
     if job.outcome is not None:
         _add_outcome(view, job.outcome)
     if job.tasks:
@@ -216,6 +233,13 @@ def _shared_view(item: Job | Array, actor: Actor) -> JobView:
         restart=spec.restart,
         held=item.held,
         preemptible=spec.preemptible,
+        preempt_mode=spec.preempt_mode,
+        checkpoint_signal=spec.checkpoint_signal,
+        restart_cost_s=spec.restart_cost_s,
+        qos=spec.service,
+        type=spec.type,
+        deadline_at=when(spec.deadline_s),
+        estimate_s=spec.estimate_s,
         depends_on=[DependencyView(d.kind, d.parent, d.element) for d in spec.dependencies],
     )
     if may_look_into(actor, spec.user):
@@ -230,6 +254,7 @@ def _add_private(view: JobView, spec: JobSpec) -> None:
     view.output = spec.output or None
     view.error = spec.error or None
     view.labels = spec.labels
+    view.placement = placement_view(spec.placement)
 
 
 def _add_outcome(view: JobView, outcome: Outcome) -> None:
@@ -245,13 +270,13 @@ def _add_tasks(view: JobView, job: Job) -> None:
         dict.fromkeys(t.attempts[-1].allocation.node for t in job.tasks if t.attempts)
     )
     view.allocations = [
-        _allocation_view(task.index, task.attempts[-1].allocation)
+        allocation_view(task.index, task.attempts[-1].allocation)
         for task in job.tasks
         if task.attempts and task.attempts[-1].live
     ]
 
 
-def _allocation_view(task: int, held: Allocation) -> AllocationView:
+def allocation_view(task: int, held: Allocation) -> AllocationView:
     return AllocationView(
         task=task,
         node=held.node,
@@ -262,6 +287,8 @@ def _allocation_view(task: int, held: Allocation) -> AllocationView:
         gpus=list(held.devices),
         gpu_memory_mb=held.device_memory_mib,
         shared=held.shared,
+        gpu_share=held.device_milli / 1000 if held.device_milli else None,
+        exclusive=held.exclusive,
     )
 
 

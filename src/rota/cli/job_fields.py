@@ -100,14 +100,15 @@ def memory(job: Job) -> str:
 
 
 def gpus(job: Job) -> str:
-    """``2``, ``2xA100``; a share of one is ``1/8G``."""
-    count = int(_resource(job, "gpus")) * int(job.get("tasks") or 1)
+    """``2``, ``2xA100``; a share of one is ``1/8G`` or ``0.5``."""
+    count = _resource(job, "gpus") * int(job.get("tasks") or 1)
     if not count:
         return "-"
     resources = job["resources"]
     model = resources.get("gpu_type") or ""
-    share = f"/{format_mib(int(resources.get('gpu_memory_mb') or 0))}"
-    return f"{count}{'x' + model if model else ''}{share if resources.get('shared') else ''}"
+    named_mib = int(resources.get("gpu_memory_mb") or 0)
+    share = f"/{format_mib(named_mib)}" if resources.get("shared") and named_mib else ""
+    return f"{count:g}{'x' + model if model else ''}{share}"
 
 
 def where_or_why(job: Job) -> str:

@@ -63,11 +63,18 @@ def node_table(nodes: list[dict[str, Any]], width: int | None = None) -> list[st
             f"{brief_mib(used(node, 'memory_mb'))}/{brief_mib(amount(node, 'total', 'memory_mb'))}",
             f"{used(node, 'gpus'):g}/{amount(node, 'total', 'gpus'):g}",
             len(node.get("jobs") or ()),
-            node.get("note") or "",
+            _remarks(node),
         )
         for node in nodes
     ]
     return render.table(_NODES, rows, width)
+
+
+def _remarks(node: dict[str, Any]) -> str:
+    """Why it is out of service, and what keeps jobs away from it."""
+    taints = " ".join(node.get("taints") or ())
+    parts = [node.get("note") or "", f"taints: {taints}" if taints else ""]
+    return "; ".join(part for part in parts if part)
 
 
 def brief_mib(mib: float) -> str:
@@ -136,7 +143,7 @@ def gpus(free: bool, model: str | None, as_json: bool, quiet: bool) -> None:
 
 @click.group()
 def node() -> None:
-    """One node: show it, take it out of service, put it back."""
+    """One node: show it, take it out of service, put it back, label or taint it."""
 
 
 @node.command()
@@ -169,6 +176,7 @@ def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
         ("disk", brief_mib(disk_mib) if disk_mib else ""),
         ("gpus", ", ".join(f"{d.get('index')}: {d.get('model', '')}" for d in devices)),
         ("labels", " ".join(f"{k}={v}" for k, v in (node.get("labels") or {}).items())),
+        ("taints", " ".join(node.get("taints") or ())),
         ("jobs", ", ".join(map(str, node.get("jobs") or ()))),
     ]
 
@@ -198,3 +206,47 @@ def _turn(names: tuple[str, ...], verb: str, body: dict[str, str], as_json: bool
         return
     past = {"drain": "drained", "resume": "resumed"}[verb]
     click.echo(f"{past} {', '.join(names)}")
+
+
+@node.command()
+@click.argument("name")
+@click.argument("labels", nargs=-1, required=True, metavar="KEY=VALUE|KEY-…")
+@json_option
+def label(name: str, labels: tuple[str, ...], as_json: bool) -> None:
+    """Label the node NAME: KEY=VALUE sets a label, KEY- takes it away.
+
+    Jobs choose nodes by them with --constraint.
+    """
+    changes: dict[str, str | None] = {}
+    for word in labels:
+        key, equals, value = word.partition("=")
+        if not equals and not word.endswith("-"):
+            raise click.UsageError(f"'{word}' is not valid; expected KEY=VALUE or KEY-")
+        changes[key if equals else word.removesuffix("-")] = value if equals else None
+    _mark(name, {"labels": changes}, "labels", as_json)
+
+
+@node.command()
+@click.argument("name")
+@click.argument("taints", nargs=-1, required=True, metavar="KEY[=VALUE][:avoid]|KEY-…")
+@json_option
+def taint(name: str, taints: tuple[str, ...], as_json: bool) -> None:
+    """Keep jobs away from the node NAME unless they tolerate KEY; KEY- takes a taint away.
+
+    With :avoid it is only the last choice.
+    """
+    body = {
+        "taints": [word for word in taints if not word.endswith("-")],
+        "untaint": [word.removesuffix("-") for word in taints if word.endswith("-")],
+    }
+    _mark(name, body, "taints", as_json)
+
+
+def _mark(name: str, body: dict[str, Any], what: str, as_json: bool) -> None:
+    answer = session.connect().patch(f"/nodes/{segment(name)}", body)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    found = answer[what]
+    words = [f"{k}={v}" for k, v in found.items()] if isinstance(found, dict) else found
+    click.echo(render.clean(f"{name}: {what} {' '.join(words) or 'none'}"))

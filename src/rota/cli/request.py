@@ -34,7 +34,25 @@ _PLAIN = {
     "scheduling_timeout": "scheduling_timeout_s",
     "output": "output",
     "error": "error",
+    "nodes": "nodes",
+    "topology": "topology",
+    "exclusive": "exclusive",
+    "qos": "qos",
+    "estimate": "estimate_s",
+    "preempt_mode": "preempt_mode",
+    "checkpoint_signal": "checkpoint_signal",
+    "restart_cost": "restart_cost_s",
+    "type": "type",
 }
+#: Option that may be repeated -> field; empty texts only take away what was there.
+_LISTS = {
+    "constraint": "constraints",
+    "tolerate": "tolerate",
+    "near": "near",
+    "apart": "apart",
+}
+#: Likewise, each with several names in it.
+_NAMES = {"nodelist": "node_list", "exclude": "exclude", "data": "data"}
 _RESOURCES = {
     "mem": "memory_mb",
     "gpus": "gpus",
@@ -62,6 +80,9 @@ def option_fields(
     body = {field: given[option] for option, field in _PLAIN.items() if option in given}
     if resources := resource_fields(given):
         body["resources"] = resources
+    body |= _placing(given)
+    if "deadline" in given:
+        body["deadline_at"] = format_when(given["deadline"]) if given["deadline"] else 0
     if "begin" in given:
         body["begin_at"] = format_when(given["begin"])
     if given.get("label"):
@@ -80,6 +101,24 @@ def option_fields(
     return body
 
 
+def _placing(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Where it may run."""
+    fields: dict[str, Any] = {
+        field: [text for text in given[option] if text]
+        for option, field in _LISTS.items()
+        if option in given
+    }
+    for option, field in _NAMES.items():
+        if option in given:
+            fields[field] = [name for names in given[option] for name in names if name]
+    if "tasks_per_node" in given:
+        if "tasks" in given:
+            raise ClientError("--tasks and --tasks-per-node exclude each other")
+        fields["tasks"] = given["tasks_per_node"] * max(1, given.get("nodes", 1))
+        fields["nodes"] = max(1, given.get("nodes", 1))
+    return fields
+
+
 def resource_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """The resources that options set."""
     fields = {field: given[option] for option, field in _RESOURCES.items() if option in given}
@@ -92,7 +131,9 @@ def resource_fields(given: Mapping[str, Any]) -> dict[str, Any]:
         if "gpus" in given:
             raise ClientError("--gpus 0 does not go with --gpu-type, --gpu-mem or --shared")
         fields["gpus"] = 1
-    if fields.get("shared") and not fields.get("gpu_memory_mb"):
+    gpus = fields.get("gpus", 0)
+    whole = gpus == int(gpus)
+    if fields.get("shared") and not fields.get("gpu_memory_mb") and whole:
         raise ClientError("--shared needs --gpu-mem: how much memory on each GPU")
     return fields
 

@@ -6,6 +6,7 @@ import getopt
 import re
 from typing import TYPE_CHECKING
 
+from rota.cli.types import PRIORITY_WORDS
 from rota.client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -24,11 +25,15 @@ _SAME = {
     "output": "--output",
     "error": "--error",
     "input": "--stdin",
+    "nodelist": "--nodelist",
+    "exclude": "--exclude",
+    "ntasks-per-node": "--tasks-per-node",
 }
 _FLAGS = {
     "hold": ["--hold"],
     "no-requeue": [],
     "requeue": ["--retries", "1", "--retry-on", "node_lost"],
+    "exclusive": ["--exclusive"],
 }
 #: Options that change nothing about how the job runs: taken, with a word of warning.
 _HARMLESS = (
@@ -45,7 +50,7 @@ _HARMLESS = (
     "wckey=",
     "no-kill",
 )
-_SHORT = "J:t:c:a:o:e:i:d:p:n:A:D:b:N:G:HQv"
+_SHORT = "J:t:c:a:o:e:i:d:p:n:A:D:b:N:G:C:w:x:q:HQv"
 _SHORT_NAMES = {
     "-J": "job-name",
     "-t": "time",
@@ -62,6 +67,10 @@ _SHORT_NAMES = {
     "-b": "begin",
     "-N": "nodes",
     "-G": "gpus",
+    "-C": "constraint",
+    "-w": "nodelist",
+    "-x": "exclude",
+    "-q": "qos",
     "-H": "hold",
     "-Q": "quiet",
     "-v": "verbose",
@@ -179,23 +188,42 @@ def _dependency(text: str) -> list[str]:
 
 
 def _begin(text: str) -> list[str]:
+    return [] if text.lower() == "now" else ["--begin", _moment(text)]
+
+
+def _deadline(text: str) -> list[str]:
+    return ["--deadline", _moment(text)]
+
+
+def _moment(text: str) -> str:
     """``now+1hour`` and the like have words for units where ours have letters."""
-    if text.lower() == "now":
-        return []
-    short = re.sub(r"(?<=[0-9]) ?(second|minute|hour|day|week)s?$", lambda m: m[1][0], text)
-    return ["--begin", short]
+    return re.sub(r"(?<=[0-9]) ?(second|minute|hour|day|week)s?$", lambda m: m[1][0], text)
 
 
 def _nodes(text: str) -> list[str]:
-    if text.split("-")[0] not in {"", "1"}:
-        raise ValueError("jobs on several nodes are not supported yet; use --ntasks")
-    return []
+    """``2`` or ``2-2``: Rota gives exactly what is asked."""
+    least, _, most = text.partition("-")
+    if not least.isdecimal() or (most and most != least):
+        raise ValueError("expected one number: Rota gives exactly so many nodes")
+    return ["--nodes", least]
 
 
-def _one(text: str) -> list[str]:
-    if text != "1":
-        raise ValueError("only 1 is supported; use --ntasks")
-    return []
+def _constraint(text: str) -> list[str]:
+    """Features are labels that a node has: ``intel&ssd``."""
+    if "=" not in text and re.search(r"[|\[\]*()]", text):
+        raise ValueError("Rota knows feature&feature; for alternatives give labels: cpu=intel|amd")
+    return ["--constraint", text]
+
+
+def _qos(text: str) -> list[str]:
+    """A service class of ours, or the name of a band of priorities."""
+    word = text.lower().replace("_", "-")
+    if word in {"guaranteed", "burstable", "best-effort"}:
+        return ["--qos", word]
+    if word in PRIORITY_WORDS:
+        return ["--priority", word]
+    known = ", ".join(["guaranteed", "burstable", "best-effort", *PRIORITY_WORDS])
+    raise ValueError(f"Rota knows {known}")
 
 
 def _export(text: str) -> list[str]:
@@ -217,7 +245,9 @@ _OWN: dict[str, Callable[[str], list[str]]] = {
     "gpus-per-task": _gpus,
     "dependency": _dependency,
     "begin": _begin,
+    "deadline": _deadline,
     "nodes": _nodes,
-    "ntasks-per-node": _one,
+    "constraint": _constraint,
+    "qos": _qos,
     "export": _export,
 }

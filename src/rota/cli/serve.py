@@ -23,6 +23,7 @@ from rota.cli.supervise import PidLock, Supervisor, Ward
 from rota.client.errors import ClientError
 from rota.client.http import Client
 from rota.core.errors import Rejected, RotaError
+from rota.core.placing_text import parse_taint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,6 +125,8 @@ def _plan(place: Place, settings: Config, options: UpOptions) -> Plan:
         retention_days=settings.server.retention_days,
         sockets=(str(paths.SYSTEM_STATE_DIR / paths.SOCKET_NAME),) if default else (),
         policy=settings.scheduling.policy,
+        rules=settings.scheduling.rules,
+        checkpoint_path=settings.server.checkpoint_path,
         quota_provider=settings.scheduling.quota_provider,
     )
 
@@ -271,6 +274,7 @@ def _agent_process(
         memory_mib=memory_mib,
         gpus_file=_fake_gpus(folder, asked.fake_gpus),
         labels=asked.labels,
+        taints=tuple(parse_taint(text) for text in asked.taints),
     )
     plan = AgentConfig(
         folder, url, token, overrides, asked.cgroup_root, settings.server.retention_days

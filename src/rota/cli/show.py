@@ -46,18 +46,19 @@ def job_block(job: dict[str, Any], now_s: float) -> list[str]:
             ("queue", job.get("queue")),
             ("group", job.get("group")),
             ("priority", job.get("priority")),
-            ("preemptible", "yes" if job.get("preemptible") else ""),
+            *claim_pairs(job),
             ("command", shown),
             ("script", "stored" if job.get("script") else ""),
             ("workdir", job.get("workdir")),
             ("output", job.get("output")),
             ("error", job.get("error")),
-            ("tasks", job.get("tasks")),
+            ("tasks", _tasks(job)),
             ("cpus", f"{resources.get('cpus', 0):g} per task"),
             ("memory", _mib(resources.get("memory_mb"))),
-            ("gpus", job_fields.gpus(job).replace("-", "")),
+            ("gpus", _gpus(job)),
             ("disk", _mib(resources.get("disk_mb"))),
             ("nodes", ", ".join(job.get("nodes") or ())),
+            *placement_pairs(job.get("placement") or {}),
             ("time limit", _duration(job.get("time_limit_s"))),
             ("retries", job.get("retries") or ""),
             ("labels", " ".join(f"{k}={v}" for k, v in (job.get("labels") or {}).items())),
@@ -72,6 +73,56 @@ def job_block(job: dict[str, Any], now_s: float) -> list[str]:
             ("ran", _ran(job, now_s)),
         ]
     )
+
+
+def _tasks(job: dict[str, Any]) -> str:
+    least = job.get("min_tasks") or 0
+    return f"{least} to {job['tasks']}" if least else str(job.get("tasks") or "")
+
+
+def _gpus(job: dict[str, Any]) -> str:
+    """All of them together; a share of one is told as it was asked for."""
+    each = (job.get("resources") or {}).get("gpus") or 0
+    share = f" ({each:g} of a GPU per task)" if each != int(each) else ""
+    text = job_fields.gpus(job)
+    return "" if text == "-" else text + share
+
+
+def claim_pairs(job: dict[str, Any]) -> list[tuple[str, object]]:
+    """How firm its claim is and how it gives way, where it is not the usual."""
+    qos = job.get("qos")
+    return [
+        ("type", job.get("type")),
+        ("qos", qos if qos != "burstable" else ""),
+        ("deadline", job_fields.local_time(job.get("deadline_at"))),
+        ("estimate", _duration(job.get("estimate_s"))),
+        ("preemptible", "yes" if job.get("preemptible") else ""),
+        ("preempt mode", job.get("preempt_mode")),
+        ("preemptions", job.get("preemptions") or ""),
+        ("checkpoint signal", job.get("checkpoint_signal")),
+        ("last checkpoint", job_fields.local_time(job.get("checkpoint_at"))),
+        ("restart cost", _duration(job.get("restart_cost_s"))),
+    ]
+
+
+def placement_pairs(placement: dict[str, Any]) -> list[tuple[str, object]]:
+    """Where it may run, as far as it says."""
+    titles = {
+        "nodes": "node count",
+        "node_list": "only on",
+        "exclude": "not on",
+        "constraints": "constraints",
+        "tolerate": "tolerates",
+        "near": "near",
+        "apart": "apart from",
+        "topology": "same",
+        "data": "data sets",
+    }
+    pairs: list[tuple[str, object]] = []
+    for key, title in titles.items():
+        value = placement.get(key)
+        pairs.append((title, ", ".join(value) if isinstance(value, list) else value or ""))
+    return [*pairs, ("exclusive", "yes" if placement.get("exclusive") else "")]
 
 
 def _elements(job: dict[str, Any]) -> str:

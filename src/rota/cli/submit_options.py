@@ -8,6 +8,7 @@ import click
 
 from rota.cli import types
 from rota.cli.options import SectionOption
+from rota.cli.placing_options import giving_way, where
 
 _option = SectionOption.under
 _JOB = "The job"
@@ -27,7 +28,8 @@ def _job() -> list[click.Parameter]:
             _JOB,
             "--priority",
             type=types.PRIORITY,
-            help="0 to 100, or low (25), normal (50), high (75); higher goes first.",
+            help="0 to 100, or critical (100), urgent (80), high (75), normal (50), low (25), "
+            "batch (10), scavenger (0); higher goes first.",
         ),
         _option(
             _JOB,
@@ -36,7 +38,6 @@ def _job() -> list[click.Parameter]:
             multiple=True,
             help="A label to find it by. Repeatable.",
         ),
-        _option(_JOB, "--preemptible", is_flag=True, help="May give way to more urgent jobs."),
         _option(
             _JOB, "--stdin", metavar="FILE", help="Give it this file as standard input (to 8 MiB)."
         ),
@@ -55,9 +56,7 @@ def resources() -> list[click.Parameter]:
         _option(
             _RESOURCES, "--mem-per-cpu", type=types.MEMORY, help="Memory for each CPU instead."
         ),
-        _option(
-            _RESOURCES, "-g", "--gpus", type=types.COUNT, help="Whole GPUs, or shares of them."
-        ),
+        _option(_RESOURCES, "-g", "--gpus", type=types.GPUS, help="Whole GPUs, or 0.5 of one."),
         _option(_RESOURCES, "--gpu-type", metavar="MODEL", help="Only this model: A100."),
         _option(_RESOURCES, "--gpu-mem", type=types.MEMORY, help="Memory on each of the GPUs."),
         _option(
@@ -72,7 +71,7 @@ def resources() -> list[click.Parameter]:
             _RESOURCES,
             "--min-tasks",
             type=types.COUNT,
-            help="Start with this many of them at least.",
+            help="Elastic: start with as few as this, grow when there is room.",
         ),
     ]
 
@@ -218,7 +217,16 @@ def _around() -> list[click.Parameter]:
 
 def submit_options() -> list[click.Parameter]:
     """All of them, fresh: a parameter belongs to one command."""
-    return [*_job(), *resources(), *_failure(), *_many(), *_when(), *_around()]
+    return [
+        *_job(),
+        *resources(),
+        *where(),
+        *giving_way(),
+        *_failure(),
+        *_many(),
+        *_when(),
+        *_around(),
+    ]
 
 
 #: Options whose values add up by key: a variable of the command line replaces one of the script.

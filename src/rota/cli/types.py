@@ -14,7 +14,15 @@ from rota.core import units
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PRIORITY_WORDS = {"low": 25, "normal": 50, "high": 75}
+PRIORITY_WORDS = {
+    "critical": 100,
+    "urgent": 80,
+    "high": 75,
+    "normal": 50,
+    "low": 25,
+    "batch": 10,
+    "scavenger": 0,
+}
 ULIMITS = ("as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "rss", "stack")
 _UNLIMITED = {"unlimited", "-1"}
 
@@ -50,7 +58,8 @@ def _priority(text: str) -> int:
     word = text.strip().lower()
     number = PRIORITY_WORDS.get(word, int(word) if re.fullmatch(r"[0-9]{1,9}", word) else -1)
     if not 0 <= number <= 100:
-        raise ValueError(f"'{text}' is not valid; expected 0 to 100, or low, normal, high")
+        words = ", ".join(PRIORITY_WORDS)
+        raise ValueError(f"'{text}' is not valid; expected 0 to 100, or {words}")
     return number
 
 
@@ -70,6 +79,23 @@ def _when(text: str) -> float:
     return units.parse_when(text, now_s, time.localtime(moment_s).tm_gmtoff)
 
 
+def _gpus(text: str) -> int | float:
+    """Whole GPUs, or a share of one: 2, 0.5."""
+    body = text.strip()
+    if re.fullmatch(r"[0-9]{1,9}", body):
+        return int(body)
+    if re.fullmatch(r"0?\.[0-9]{1,3}", body) and float(body) > 0:
+        return float(body)
+    raise ValueError(
+        f"'{text}' is not valid; expected whole GPUs such as 2, or a share such as 0.5"
+    )
+
+
+def _deadline(text: str) -> float:
+    """A moment to come; ``none`` takes it away."""
+    return 0.0 if text.strip().lower() == "none" else _when(text)
+
+
 MEMORY = Amount("size", _memory)
 CPUS = Amount("number", units.parse_cpu_milli)
 DURATION = Amount("time", units.parse_duration_s)
@@ -77,6 +103,8 @@ SHORT_DURATION = Amount("time", lambda text: units.parse_duration_ms(text) / 100
 PRIORITY = Amount("priority", _priority)
 UMASK = Amount("mask", _umask)
 WHEN = Amount("when", _when)
+DEADLINE = Amount("when", _deadline)
+GPUS = Amount("number", _gpus)
 
 
 class Number(click.IntRange):
@@ -152,6 +180,46 @@ class Words(click.ParamType[tuple[str, ...]]):
         if not all(words):
             self.fail(f"'{value}' is not valid; expected words with commas between", param, ctx)
         return words
+
+
+class Wish(click.ParamType[str]):
+    """Text that the server reads as well; looked at here so that a mistake is seen at once.
+
+    An empty text is allowed: it takes away what an update finds.
+    """
+
+    def __init__(self, name: str, read: Callable[[str], object]) -> None:
+        self.name = name
+        self.read = read
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        text = str(value).strip()
+        if text:
+            try:
+                self.read(text)
+            except ValueError as error:
+                self.fail(str(error), param, ctx)
+        return text
+
+
+class Nodes(click.ParamType[tuple[str, ...]]):
+    """Names of nodes: ``a,b`` or ``n[1-3,7]``."""
+
+    name = "nodes"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        from rota.cli.hostlist import expand
+
+        try:
+            return expand(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class JobRef(click.ParamType[str]):

@@ -25,6 +25,7 @@ rota update 12 --priority high --time 4h
 rota update 12 --mem 32G -- python train.py --batch 64
 rota update 12 --after-ok 11          replaces all its conditions
 rota update 12 --no-dependencies      it waits for nothing any more
+rota update 12 --constraint ''        it may run anywhere again
 
 Of an array this changes the elements that wait.
 """
@@ -37,6 +38,9 @@ _CHANGEABLE = frozenset(
         *("time", "grace", "retries", "scheduling_timeout", "max_concurrent", "begin"),
         *("after", "after_ok", "after_any", "after_not_ok", "any_of", "keep_waiting"),
         *("workdir", "env", "output", "error"),
+        *("tasks", "min_tasks", "nodes", "constraint", "nodelist", "exclude", "tolerate"),
+        *("near", "apart", "topology", "exclusive", "data", "qos", "deadline", "estimate"),
+        *("preempt_mode", "checkpoint_signal", "restart_cost", "type"),
     }
 )
 

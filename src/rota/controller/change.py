@@ -22,6 +22,8 @@ from rota.controller.submit import (
     refuse_group,
     refuse_impossible,
     refuse_nameless_share,
+    refuse_nodes,
+    refuse_project,
     refuse_queue,
 )
 from rota.core import events as ev
@@ -30,13 +32,19 @@ from rota.core.errors import Conflict, Forbidden, NotFound, Rejected
 from rota.core.job import Array, Job, JobSpec, Outcome
 from rota.core.states import ACTIVE, WAITING, Cause, JobState
 from rota.core.tenant import Access, Actor
+from rota.scheduling.quota import refuse_over_quota
 
 if TYPE_CHECKING:
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
 
 #: What may be changed while a job holds room.
-RUNNING_FIELDS = frozenset({"time_limit_s", "priority", "grace_s", "labels", "name", "retries"})
+RUNNING_FIELDS = frozenset(
+    {
+        *("time_limit_s", "priority", "grace_s", "labels", "name", "retries"),
+        *("estimate_s", "deadline_s", "preemptible", "preempt_mode", "restart_cost_s"),
+    }
+)
 
 
 def may_change(actor: Actor, owner: str) -> bool:
@@ -243,7 +251,14 @@ def _new_spec(cluster: Cluster, old: JobSpec, command: Update, item: int) -> Job
         refuse_queue(cluster, spec)
     if spec.group != old.group:
         refuse_group(cluster, spec)
+    if spec.project != old.project:
+        refuse_project(cluster, spec)
+    if (spec.project, spec.type, spec.roles) != (old.project, old.type, old.roles):
+        refuse_over_quota(cluster, spec, int(spec.project != old.project))
     refuse_nameless_share(spec)
-    if not spec.scheduling_timeout_s and (spec.roles != old.roles or old.scheduling_timeout_s):
+    moved = spec.roles != old.roles or spec.placement != old.placement
+    if moved:
+        refuse_nodes(cluster, spec)
+    if not spec.scheduling_timeout_s and (moved or old.scheduling_timeout_s):
         refuse_impossible(cluster, spec)
     return spec

@@ -8,7 +8,8 @@ import msgspec
 
 from rota.core.indices import Run
 from rota.core.job import Dependency, JobSpec
-from rota.core.tenant import Actor, Group, Project, Queue, Token
+from rota.core.placing import Taint
+from rota.core.tenant import Actor, Group, Project, Queue, Reservation, Token, User
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +87,53 @@ class SetGroup(Command, frozen=True, kw_only=True):
 
 class SetProject(Command, frozen=True, kw_only=True):
     project: Project
+
+
+class RemoveProject(Command, frozen=True, kw_only=True):
+    project: str
+
+
+class SetUser(Command, frozen=True, kw_only=True):
+    """Shares and quota of somebody; the empty name: of everybody who has no record."""
+
+    user: User
+
+
+class RemoveUser(Command, frozen=True, kw_only=True):
+    user: str
+
+
+class SetPolicy(Command, frozen=True, kw_only=True):
+    """Take the rules from a named policy, if one is named, and then these by their keys."""
+
+    preset: str = ""
+    rules: dict[str, Any] = {}
+
+
+class AddReservation(Command, frozen=True, kw_only=True):
+    """Its id is given by the controller."""
+
+    reservation: Reservation
+
+
+class RemoveReservation(Command, frozen=True, kw_only=True):
+    reservation: int
+
+
+class MarkNode(Command, frozen=True, kw_only=True):
+    """Labels to set (None: to take away), taints to add, keys of taints to take away."""
+
+    node: str
+    labels: dict[str, str | None] = {}
+    taints: tuple[Taint, ...] = ()
+    untaint: tuple[str, ...] = ()
+
+
+class ReportCheckpoint(Command, frozen=True, kw_only=True):
+    """The work of a running job is saved as of a moment; 0: of now."""
+
+    job: int
+    saved_s: float = 0.0
 
 
 class DrainNode(Command, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.controller import commands as cmd
-from rota.controller import site
+from rota.controller import lifecycle, site
 from rota.controller.change import change_selected, update
 from rota.controller.launch import wanted
 from rota.controller.observe import observe
@@ -34,13 +34,16 @@ from rota.rpc.messages import (
     Wanted,
     Welcome,
 )
-from rota.scheduling.passes import run_pass
+from rota.scheduling.registry import NO_PLUGINS
+from rota.scheduling.scheduler import Scheduler
 from rota.store.api import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rota.core.cluster import Cluster, Dirty
+    from rota.scheduling.api import Start
+    from rota.scheduling.registry import Catalog
 
 #: Starts decided in one tick: a cold start of a deep queue is spread over several ticks.
 STARTS_PER_TICK = 256
@@ -84,7 +87,10 @@ class Controller:
         new_session: Callable[[], int],
         read_blob: Callable[[str], bytes | None],
         variables: Mapping[str, str] | None = None,
+        plugged: Catalog = NO_PLUGINS,
+        clock: Callable[[], float] | None = None,
     ) -> None:
+        """``plugged`` are rules of others; ``clock`` holds them to their time budget."""
         self.cluster = cluster
         self.next_seq = next_seq
         self.sessions = Sessions()
@@ -93,6 +99,15 @@ class Controller:
         self._new_uid = new_uid
         self._new_session = new_session
         self._read_blob = read_blob
+        self.scheduler = Scheduler(cluster, plugged, clock)
+        #: When the pass wants to be woken; a timer for it is set.
+        self._wake_s = 0.0
+        #: Plug-ins that failed, as last reported: the same news is told once.
+        self._dropped: dict[tuple[str, str], str] = {}
+        #: Placed attempts that wait for others to leave, and their nodes: not launched yet.
+        self._withheld = {
+            uid: node.name for node in cluster.nodes.values() for uid in node.withheld
+        }
         #: What every job finds in its environment, such as where Rota is.
         self._variables = dict(variables or {})
 
@@ -193,7 +208,15 @@ class Controller:
     def _full(self, session: Session) -> Desired:
         """Everything that should live on the node, as of now."""
         live = self.cluster.nodes[session.node].live
-        return session.desired([self._wanted(uid) for uid in live], full=True)
+        due = [uid for uid in live if uid not in self._withheld]
+        return session.desired([self._wanted(uid) for uid in due], full=True)
+
+    def _let_in(self) -> list[str]:
+        """Attempts that waited for others to leave, and those have gone."""
+        nodes, live = self.cluster.nodes, self.cluster.live
+        for uid in [uid for uid in self._withheld if uid not in live]:
+            del self._withheld[uid]
+        return [uid for uid, node in self._withheld.items() if uid not in nodes[node].withheld]
 
     def _wanted(self, uid: str) -> Wanted:
         job_id, task = self.cluster.live[uid]
@@ -218,25 +241,44 @@ class Controller:
             tick.to_agents.append((session.link, session.desired([], strangers)))
 
     def _schedule(self, scribe: Scribe) -> bool:
-        starts = run_pass(self.cluster, STARTS_PER_TICK)
-        for start in starts:
-            if start.array:
-                array = self.cluster.arrays[start.array]
-                position = array.position(start.job)
-                scribe.emit(ev.ElementExpanded(array=array.id, position=position))
-            job = self.cluster.jobs[start.job]
-            for task, allocation in enumerate(start.allocations):
-                node = self.cluster.nodes[allocation.node]
-                scribe.emit(
-                    ev.AttemptPlaced(
-                        job=job.id,
-                        task=task,
-                        uid=job.attempt_uid(task),
-                        allocation=allocation,
-                        incarnation=f"{node.incarnation}/{node.boot_id}",
-                    )
+        plan = self.scheduler.run(scribe.now_s, STARTS_PER_TICK)
+        for eviction in plan.evictions:
+            lifecycle.evict(scribe, eviction)
+        for start in plan.starts:
+            self._place(scribe, start)
+        for point, name, problem in plan.dropped:
+            if self._dropped.get((point, name)) != problem:
+                self._dropped[point, name] = problem
+                scribe.emit(ev.RuleDropped(point=point, name=name, problem=problem))
+        if plan.wake_s and not scribe.now_s < self._wake_s <= plan.wake_s:
+            self._wake_s = plan.wake_s
+            self.cluster.push_timer(plan.wake_s, "pass", 0)
+        return plan.more
+
+    def _place(self, scribe: Scribe, start: Start) -> None:
+        cluster = self.cluster
+        if start.array:
+            array = cluster.arrays[start.array]
+            position = array.position(start.job)
+            scribe.emit(ev.ElementExpanded(array=array.id, position=position))
+        job = cluster.jobs[start.job]
+        tasks = start.tasks or range(len(start.allocations))
+        for task, allocation in zip(tasks, start.allocations, strict=True):
+            node = cluster.nodes[allocation.node]
+            uid = job.attempt_uid(task)
+            scribe.emit(
+                ev.AttemptPlaced(
+                    job=job.id,
+                    task=task,
+                    uid=uid,
+                    allocation=allocation,
+                    incarnation=f"{node.incarnation}/{node.boot_id}",
+                    after=start.after,
+                    window_s=start.window_s,
                 )
-        return len(starts) == STARTS_PER_TICK
+            )
+            if start.after:
+                self._withheld[uid] = node.name
 
     def _order(self, scribe: Scribe, tick: Tick) -> None:
         """Tell each connected agent what this tick changed in its set."""
@@ -244,13 +286,15 @@ class Controller:
         gone: dict[str, list[str]] = {}
         for record in scribe.recorded:
             event = record.event
-            if isinstance(event, ev.AttemptPlaced):
+            if isinstance(event, ev.AttemptPlaced) and not event.after:
                 fresh.setdefault(event.allocation.node, {})[event.uid] = None
             elif isinstance(event, ev.AttemptStopAsked) and event.uid in self.cluster.live:
                 allocation = self.cluster.jobs[event.job].tasks[event.task].attempts[-1].allocation
                 fresh.setdefault(allocation.node, {})[event.uid] = None
             elif isinstance(event, ev.AttemptEnded):
                 gone.setdefault(_node_of(self.cluster, event), []).append(event.uid)
+        for uid in self._let_in():
+            fresh.setdefault(self._withheld.pop(uid), {})[uid] = None
         greeted, self._greeted = self._greeted, []
         for session in greeted:
             if self.sessions.by_link.get(session.link) is session:
@@ -259,7 +303,11 @@ class Controller:
             told = self.sessions.by_node.get(node)
             if told is None or told in greeted:
                 continue
-            live = [uid for uid in fresh.get(node, ()) if uid in self.cluster.live]
+            live = [
+                uid
+                for uid in fresh.get(node, ())
+                if uid in self.cluster.live and uid not in self._withheld
+            ]
             message = told.desired([self._wanted(u) for u in live], gone.get(node))
             tick.to_agents.append((told.link, message))
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.states import Phase
+from rota.core.policy import PreemptMode
+from rota.core.states import Cause, Phase
 from rota.rpc.messages import Launch, Wanted
 
 if TYPE_CHECKING:
@@ -39,11 +40,52 @@ def wanted(
         attempt.phase is Phase.RUNNING
         or attempt.incarnation != f"{node.incarnation}/{node.boot_id}"
     )
-    if started or attempt.stop_cause is not None:
-        return Wanted(uid=attempt.uid, started=started, stop=attempt.stop_cause)
+    if attempt.stop_cause is not None:
+        return _farewell(cluster, job, attempt, started)
+    if started:
+        return Wanted(uid=attempt.uid, started=True)
     environment = _environment.decode(read_blob(job.spec.environment) or _NOTHING)
-    environment |= {**everywhere, **job.spec.variables, **_variables(cluster, job, task, attempt)}
+    common = dict(everywhere)
+    if folder := common.get("ROTA_CHECKPOINT_DIR"):
+        # Its own for each job, and the same one for every attempt of it.
+        common["ROTA_CHECKPOINT_DIR"] = f"{folder}/{job.id}"
+    environment |= {**common, **job.spec.variables, **_variables(cluster, job, task, attempt)}
     return Wanted(uid=attempt.uid, launch=_launch(job, task, attempt, environment, read_blob))
+
+
+def is_withheld(cluster: Cluster, uid: str) -> bool:
+    """Whether a live attempt waits for others to leave its room: no agent must hear of it yet."""
+    where = cluster.live.get(uid)
+    if where is None:
+        return False
+    attempt = cluster.jobs[where[0]].tasks[where[1]].attempts[-1]
+    node = cluster.nodes.get(attempt.allocation.node)
+    return node is not None and uid in node.withheld
+
+
+#: Stops that a job may use to save its state.
+_SAVING = frozenset({Cause.PREEMPTED, Cause.SHRUNK, Cause.BACKFILL_WINDOW})
+
+
+def _farewell(cluster: Cluster, job: Job, attempt: Attempt, started: bool) -> Wanted:
+    """How an attempt is asked to end.
+
+    One that gives way gets its checkpoint signal first, if it named one. In the mode
+    ``checkpoint`` it has the policy's grace, or its own if that is longer; in others its own,
+    but never longer than the policy's, because somebody waits for its room.
+    """
+    cause, spec, rules = attempt.stop_cause, job.spec, cluster.policy.preempt
+    if cause not in _SAVING:
+        return Wanted(uid=attempt.uid, started=started, stop=cause)
+    saves = (spec.preempt_mode or rules.mode) is PreemptMode.CHECKPOINT
+    grace_s = max(spec.grace_s, rules.grace_s) if saves else min(spec.grace_s, rules.grace_s)
+    return Wanted(
+        uid=attempt.uid,
+        started=started,
+        stop=cause,
+        signal=spec.checkpoint_signal,
+        grace_s=float(grace_s),
+    )
 
 
 def _launch(
@@ -139,6 +181,8 @@ def _variables(cluster: Cluster, job: Job, task: int, attempt: Attempt) -> dict[
         "SLURM_SUBMIT_DIR": spec.workdir,
         "SLURM_RESTART_COUNT": str(attempt.number - 1),
     }
+    if spec.elastic:
+        variables |= _world_size(job)
     if job.array_id:
         variables |= {
             "ROTA_ARRAY_ID": str(job.array_id),
@@ -151,6 +195,17 @@ def _variables(cluster: Cluster, job: Job, task: int, attempt: Attempt) -> dict[
     if any(device.kind == "gpu" for device in cluster.nodes[held.node].spec.devices):
         variables |= _visible_devices(held.devices)
     return variables
+
+
+def _world_size(job: Job) -> dict[str, str]:
+    """An elastic job runs with as many tasks as there was room for, and may grow and shrink."""
+    roles = job.spec.roles
+    return {
+        "ROTA_NUM_TASKS": str(len(job.live_attempts)),
+        "ROTA_MIN_TASKS": str(sum(role.min_count or role.count for role in roles)),
+        "ROTA_MAX_TASKS": str(job.spec.task_count),
+        "SLURM_NTASKS": str(len(job.live_attempts)),
+    }
 
 
 def _visible_devices(devices: tuple[int, ...]) -> dict[str, str]:

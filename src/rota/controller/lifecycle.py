@@ -8,15 +8,21 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from rota.controller.launch import is_withheld
 from rota.core import events as ev
 from rota.core.dependencies import judge
 from rota.core.job import Array, Attempt, Job, Outcome, RestartPolicy
-from rota.core.states import FINAL, WAITING, Cause, JobState
+from rota.core.policy import PreemptMode
+from rota.core.states import ACTIVE, FINAL, WAITING, Cause, JobState
 from rota.core.units import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
+    from rota.core.job import Task
+    from rota.scheduling.api import Eviction
 
 #: A retry never waits longer than this, however often it failed.
 BACKOFF_MAX_S = 3600.0
@@ -28,6 +34,15 @@ _STATE_OF_CAUSE = {
     Cause.TIME_LIMIT: JobState.TIMEOUT,
     Cause.NODE_LOST: JobState.NODE_FAILED,
     Cause.SCHEDULING_TIMEOUT: JobState.UNSCHEDULABLE,
+    Cause.PREEMPTED: JobState.CANCELLED,
+}
+
+#: Stops that are nobody's fault: a job that is cancelled meanwhile ends as cancelled.
+_BLAMELESS = {
+    Cause.REQUEUED: "while it was being requeued",
+    Cause.PREEMPTED: "while it was giving way",
+    Cause.BACKFILL_WINDOW: "while it was giving way",
+    Cause.ASSEMBLY_TIMEOUT: "while it was being requeued",
 }
 
 
@@ -120,23 +135,84 @@ def start_seen(scribe: Scribe, job: Job) -> None:
                 consider(scribe, child)
 
 
-def stop_attempts(scribe: Scribe, job: Job, cause: Cause, detail: str) -> None:
-    """Ask the agents to end whatever of the job is alive. The first cause stays."""
+def evict(scribe: Scribe, eviction: Eviction) -> None:
+    """A job gives way to another, whole or with some of its tasks.
+
+    Told in the same tick as the placement that it serves. ``cancel`` ends it; all other modes
+    bring it back in its place once it has gone. ``suspend`` is one of them: a stopped process
+    would keep its memory and its devices, which is what the other job needs.
+    """
+    job = scribe.cluster.jobs.get(eviction.job)
+    if job is None or job.state not in ACTIVE:
+        return
+    detail = f"gave way to job {eviction.by}"
+    if eviction.tasks:
+        stop_attempts(scribe, job, Cause.SHRUNK, detail, eviction.tasks)
+        return
+    if job.after_stop in ("", "preempt", "return"):
+        then = "evict" if eviction.mode is PreemptMode.CANCEL else "preempt"
+        scribe.emit(ev.StopPlanned(job=job.id, then=then))
+    stop_attempts(scribe, job, Cause.PREEMPTED, detail)
+
+
+def put_back(scribe: Scribe, job: Job, cause: Cause, detail: str) -> None:
+    """Stop all of a job and let it wait again: no retry is used up and no eviction counted."""
+    if not job.after_stop:
+        scribe.emit(ev.StopPlanned(job=job.id, then="return"))
+    stop_attempts(scribe, job, cause, detail)
+
+
+def stop_attempts(
+    scribe: Scribe, job: Job, cause: Cause, detail: str, tasks: Collection[int] | None = None
+) -> None:
+    """Ask the agents to end whatever of the job is alive. The first cause stays.
+
+    Only these ``tasks``, if any are named. No agent has heard of an attempt whose launch is
+    withheld: it ends here and now.
+    """
+    ended = False
     for task in job.tasks:
         attempt = task.current
-        if attempt is not None and attempt.live and attempt.stop_cause is None:
-            scribe.stops.add(attempt.uid)
-            scribe.emit(
-                ev.AttemptStopAsked(
-                    job=job.id, task=task.index, uid=attempt.uid, cause=cause, detail=detail
-                )
+        if attempt is None or not attempt.live or attempt.stop_cause is not None:
+            continue
+        if tasks is not None and task.index not in tasks:
+            continue
+        if is_withheld(scribe.cluster, attempt.uid):
+            _end_withheld(scribe, job, task, attempt, cause, detail)
+            ended = True
+            continue
+        scribe.stops.add(attempt.uid)
+        scribe.emit(
+            ev.AttemptStopAsked(
+                job=job.id, task=task.index, uid=attempt.uid, cause=cause, detail=detail
             )
+        )
+    if ended and not job.live_attempts:
+        conclude(scribe, job)
+
+
+def _end_withheld(
+    scribe: Scribe, job: Job, task: Task, attempt: Attempt, cause: Cause, detail: str
+) -> None:
+    scribe.emit(
+        ev.AttemptEnded(
+            job=job.id,
+            task=task.index,
+            uid=attempt.uid,
+            ended_s=scribe.now_s,
+            cause=cause,
+            detail=detail,
+        )
+    )
 
 
 def after_attempt_end(scribe: Scribe, job: Job, ended: Attempt) -> None:
-    """An attempt ended: end its peers if it failed, conclude the job if it was the last."""
+    """An attempt ended: end its peers if it failed, conclude the job if it was the last.
+
+    The peers of a task that an elastic job gave up go on.
+    """
     if job.live_attempts:
-        if not succeeded(ended):
+        if not succeeded(ended) and ended.cause is not Cause.SHRUNK:
             stop_attempts(scribe, job, Cause.PEER_FAILED, f"task {ended.uid} failed")
         return
     conclude(scribe, job)
@@ -148,9 +224,7 @@ def succeeded(attempt: Attempt) -> bool:
 
 def conclude(scribe: Scribe, job: Job) -> None:
     """Nothing of the job is alive any more: back to the queue, another try, or the end."""
-    if job.after_stop in ("requeue", "hold"):
-        scribe.emit(ev.JobRequeued(job=job.id, held=job.after_stop == "hold"))
-        consider(scribe, job.id)
+    if _goes_back(scribe, job):
         return
     first = _first_cause(job)
     if _tries_again(job, first):
@@ -169,9 +243,35 @@ def conclude(scribe: Scribe, job: Job) -> None:
     settle(scribe, job, outcome_of(job, first))
 
 
+def _goes_back(scribe: Scribe, job: Job) -> bool:
+    """Whether it was stopped to wait again; that is seen to here.
+
+    A job that finished its work after all, while it was giving way, has ended.
+    """
+    then = job.after_stop
+    if then in ("requeue", "hold"):
+        scribe.emit(ev.JobRequeued(job=job.id, held=then == "hold"))
+        consider(scribe, job.id)
+        return True
+    if then in ("cancel", "evict"):
+        return False
+    stayed = [attempt for attempt in job.round if attempt.cause is not Cause.SHRUNK]
+    if stayed and (then not in ("preempt", "return") or all(map(succeeded, stayed))):
+        return False
+    if then == "preempt":
+        scribe.emit(ev.JobPreempted(job=job.id))
+    else:
+        scribe.emit(ev.JobRequeued(job=job.id, kept=True))
+        consider(scribe, job.id)
+    return True
+
+
 def _first_cause(job: Job) -> Attempt:
-    """The attempt that decided the job: the first failure that no peer caused, else the last."""
-    ended = job.round
+    """The attempt that decided the job: the first failure that no peer caused, else the last.
+
+    Tasks that an elastic job gave up decide nothing.
+    """
+    ended = [a for a in job.round if a.cause is not Cause.SHRUNK] or job.round
     failures = [a for a in ended if not succeeded(a) and a.cause is not Cause.PEER_FAILED]
     if failures:
         return min(failures, key=lambda a: (a.ended_s, a.uid))
@@ -180,7 +280,7 @@ def _first_cause(job: Job) -> Attempt:
 
 def _tries_again(job: Job, first: Attempt) -> bool:
     spec = job.spec
-    if job.after_stop == "cancel" or first.cause is Cause.CANCELLED:
+    if job.after_stop in ("cancel", "evict") or first.cause is Cause.CANCELLED:
         return False
     if job.retries_used >= spec.retries:
         return False
@@ -197,8 +297,8 @@ def outcome_of(job: Job, first: Attempt) -> Outcome:
     cause = first.cause or Cause.EXIT
     if succeeded(first):
         return Outcome(JobState.COMPLETED, Cause.EXIT, exit_code=0)
-    if cause is Cause.REQUEUED:
-        return Outcome(JobState.CANCELLED, Cause.CANCELLED, "while it was being requeued")
+    if cause in _BLAMELESS and job.after_stop == "cancel":
+        return Outcome(JobState.CANCELLED, Cause.CANCELLED, _BLAMELESS[cause])
     state = _STATE_OF_CAUSE.get(cause, JobState.FAILED)
     detail = first.detail
     if not detail and cause is Cause.EXIT:

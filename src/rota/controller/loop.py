@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rota.controller.sessions import Sessions
     from rota.core.cluster import Cluster
     from rota.rpc.messages import AgentMessage
+    from rota.scheduling.scheduler import Scheduler
     from rota.store.api import Store
     from rota.store.writer import Commits
 
@@ -93,6 +94,11 @@ class Host:
     def cluster(self) -> Cluster:
         """The live state, to read. It may be one commit ahead of the disk."""
         return self._controller.cluster
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """What the passes over the live state know, to read."""
+        return self._controller.scheduler
 
     @property
     def waiting(self) -> int:

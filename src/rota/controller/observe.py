@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from rota.controller.scribe import Scribe
     from rota.core.job import Attempt, Job
 
+#: So many failed starts in a row, of different jobs, take a node out of service.
+FAILED_STARTS_MAX = 3
+#: Stops after which an exit with 0 still counts as the end of the work.
+GIVING_WAY = (Cause.PREEMPTED, Cause.BACKFILL_WINDOW)
+
 
 def observe(scribe: Scribe, node: str, seen: Seen) -> bool:
     """Take in one sighting. False when we do not count the attempt as live: it may be forgotten."""
@@ -50,7 +55,7 @@ def _ended(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) ->
     started_s = attempt.started_s
     if not started_s and seen.started_s:
         started_s = _sane(seen.started_s, attempt.placed_s, scribe.now_s)
-    cause, detail = _cause(scribe, attempt, seen)
+    cause, detail = _cause(scribe, job, attempt, seen)
     scribe.emit(
         ev.AttemptEnded(
             job=job.id,
@@ -66,17 +71,30 @@ def _ended(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) ->
             cpu_s=seen.cpu_s,
         )
     )
+    if cause is Cause.START_FAILED:
+        _judge_node(scribe, attempt.allocation.node, detail)
     lifecycle.after_attempt_end(scribe, job, attempt)
 
 
-def _cause(scribe: Scribe, attempt: Attempt, seen: Seen) -> tuple[Cause, str]:
+def _judge_node(scribe: Scribe, name: str, detail: str) -> None:
+    """One start that fails says nothing about a node; several in a row do."""
+    node = scribe.cluster.nodes.get(name)
+    if node is None or node.drained or len(node.failed_starts) < FAILED_STARTS_MAX:
+        return
+    asked_by, scribe.actor = scribe.actor, "rota"
+    note = f"{len(node.failed_starts)} starts in a row failed here, the last one: {detail}"
+    scribe.emit(ev.NodeDrained(node=name, drained=True, note=note))
+    scribe.actor = asked_by
+
+
+def _cause(scribe: Scribe, job: Job, attempt: Attempt, seen: Seen) -> tuple[Cause, str]:
     """The first cause: what we asked for, else what the agent knows, else the exit status.
 
     Two tasks of a gang may fail at once. The stop that the first failure caused in this very tick
     was not sent yet, so the second one has a cause of its own.
     """
     both = attempt.stop_cause is Cause.PEER_FAILED and attempt.uid in scribe.stops
-    if attempt.stop_cause is not None and not both:
+    if attempt.stop_cause is not None and not both and not _finished(scribe, job, attempt, seen):
         return attempt.stop_cause, attempt.detail
     if seen.sighting is Sighting.MISSING:
         return Cause.NODE_LOST, seen.detail or "the agent lost track of it"
@@ -85,3 +103,13 @@ def _cause(scribe: Scribe, attempt: Attempt, seen: Seen) -> tuple[Cause, str]:
     if seen.signal:
         return Cause.SIGNAL, seen.detail
     return Cause.EXIT, seen.detail
+
+
+def _finished(scribe: Scribe, job: Job, attempt: Attempt, seen: Seen) -> bool:
+    """Whether an attempt that gives way did its work to the end after all.
+
+    One that was asked to save its state exits with 0 when that is done, and has to come back.
+    """
+    if attempt.stop_cause not in GIVING_WAY or seen.exit_code != 0 or seen.cause is not None:
+        return False
+    return not job.spec.checkpoint_signal or attempt.uid in scribe.stops

@@ -1,48 +1,69 @@
-"""Commands about the site rather than about jobs: queues, groups, projects, nodes, tokens."""
+"""Commands about the site rather than about jobs: queues, groups, nodes, tokens, the policy."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rota.controller import accounts, reserve
 from rota.controller import commands as cmd
+from rota.controller.access import require
+from rota.controller.change import own_job
 from rota.core import events as ev
-from rota.core.errors import Conflict, Forbidden, NotFound
-from rota.core.states import NodeState
-from rota.core.tenant import Access, Actor, Group
+from rota.core.errors import Conflict, NotFound, Rejected
+from rota.core.placing_text import format_taint
+from rota.core.policy_text import changed
+from rota.core.presets import with_preset
+from rota.core.states import ACTIVE, NodeState
+from rota.core.tenant import Access, Group
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.controller.scribe import Scribe
     from rota.core.job import Array, Job
+    from rota.core.node import Node
 
 
 def perform(scribe: Scribe, command: cmd.Command) -> object:
     """Carry out one command; the answer is what it made or changed."""
-    if isinstance(command, cmd.SetGroup):
-        return _set_group(scribe, command)
-    if isinstance(command, cmd.MakeToken | cmd.RevokeToken):
-        return _tokens(scribe, command)
-    if isinstance(command, cmd.Trigger):
-        scribe.cluster.lanes.reopen()
-        return None
-    _require(command.actor, Access.ADMIN, Access.OPERATOR)
-    if isinstance(command, cmd.SetQueue):
-        scribe.emit(ev.QueueSet(queue=command.queue))
-        return command.queue
-    if isinstance(command, cmd.RemoveQueue):
-        return _remove_queue(scribe, command.queue)
-    if isinstance(command, cmd.SetProject):
-        scribe.emit(ev.ProjectSet(project=command.project))
-        return command.project
-    if isinstance(command, cmd.DrainNode | cmd.RemoveNode):
-        return _node(scribe, command)
-    raise AssertionError(f"no rule for {type(command).__name__}")
+    if rule := _OPEN.get(type(command)):
+        return rule(scribe, command)
+    if type(command) not in _OPERATED:
+        raise AssertionError(f"no rule for {type(command).__name__}")
+    require(command.actor, Access.ADMIN, Access.OPERATOR)
+    return _OPERATED[type(command)](scribe, command)
 
 
-def _require(actor: Actor, *accesses: Access) -> None:
-    if actor.access not in accesses:
-        raise Forbidden(
-            f"{actor.user} has the role {actor.access}; this needs {' or '.join(accesses)}"
+def _trigger(scribe: Scribe, command: cmd.Trigger) -> None:
+    scribe.cluster.lanes.reopen()
+
+
+def _set_policy(scribe: Scribe, command: cmd.SetPolicy) -> object:
+    """Everything is checked before anything changes; equal rules are no event."""
+    require(command.actor, Access.ADMIN)
+    before = scribe.cluster.policy
+    after = with_preset(before, command.preset) if command.preset else before
+    after = changed(after, command.rules)
+    if after != before:
+        scribe.emit(ev.PolicySet(policy=after))
+    return after
+
+
+def _checkpoint(scribe: Scribe, command: cmd.ReportCheckpoint) -> object:
+    """The job's own word, or its owner's; a moment to come cannot be saved yet."""
+    job = own_job(scribe, command.actor, command.job)
+    if job.state not in ACTIVE:
+        raise Conflict(
+            f"job {job.id} is {job.state}; only a running job can report a checkpoint",
+            field="id",
+            value=job.id,
         )
+    saved_s = command.saved_s or scribe.now_s
+    if saved_s > scribe.now_s + 1.0:
+        raise Rejected.bad("saved_at", saved_s, "a moment that has passed")
+    if saved_s > job.checkpoint_s:
+        scribe.emit(ev.CheckpointReported(job=job.id, saved_s=min(saved_s, scribe.now_s)))
+    return job
 
 
 def _set_group(scribe: Scribe, command: cmd.SetGroup) -> object:
@@ -52,14 +73,19 @@ def _set_group(scribe: Scribe, command: cmd.SetGroup) -> object:
             f"there is no group {command.group.name}", field="group", value=command.group.name
         )
     if known.owner != command.actor.user:
-        _require(command.actor, Access.ADMIN, Access.OPERATOR)
+        require(command.actor, Access.ADMIN, Access.OPERATOR)
     group = Group(known.name, known.owner, command.group.max_concurrent)
     scribe.emit(ev.GroupSet(group=group))
     return group
 
 
-def _remove_queue(scribe: Scribe, name: str) -> object:
-    cluster = scribe.cluster
+def _set_queue(scribe: Scribe, command: cmd.SetQueue) -> object:
+    scribe.emit(ev.QueueSet(queue=command.queue))
+    return command.queue
+
+
+def _remove_queue(scribe: Scribe, command: cmd.RemoveQueue) -> object:
+    cluster, name = scribe.cluster, command.queue
     if name not in cluster.queues:
         raise NotFound(f"there is no queue {name}", field="queue", value=name)
     items: list[Job | Array] = [*cluster.jobs.values()]
@@ -71,13 +97,21 @@ def _remove_queue(scribe: Scribe, name: str) -> object:
     return name
 
 
-def _node(scribe: Scribe, command: cmd.DrainNode | cmd.RemoveNode) -> object:
-    node = scribe.cluster.nodes.get(command.node)
+def _named_node(scribe: Scribe, name: str) -> Node:
+    node = scribe.cluster.nodes.get(name)
     if node is None:
-        raise NotFound(f"there is no node {command.node}", field="node", value=command.node)
-    if isinstance(command, cmd.DrainNode):
-        scribe.emit(ev.NodeDrained(node=command.node, drained=command.drained, note=command.note))
-        return node
+        raise NotFound(f"there is no node {name}", field="node", value=name)
+    return node
+
+
+def _drain_node(scribe: Scribe, command: cmd.DrainNode) -> object:
+    node = _named_node(scribe, command.node)
+    scribe.emit(ev.NodeDrained(node=command.node, drained=command.drained, note=command.note))
+    return node
+
+
+def _remove_node(scribe: Scribe, command: cmd.RemoveNode) -> object:
+    node = _named_node(scribe, command.node)
     if node.live or node.state is NodeState.UP:
         raise Conflict(
             f"node {command.node} is connected or has live work", field="node", value=command.node
@@ -86,19 +120,83 @@ def _node(scribe: Scribe, command: cmd.DrainNode | cmd.RemoveNode) -> object:
     return node
 
 
-def _tokens(scribe: Scribe, command: cmd.MakeToken | cmd.RevokeToken) -> object:
+def _mark_node(scribe: Scribe, command: cmd.MarkNode) -> object:
+    """What the agent says about its machine stays: an operator can only speak louder."""
+    node = _named_node(scribe, command.node)
+    labels = dict(node.labels)
+    for key, value in command.labels.items():
+        if value is not None:
+            labels[key] = value
+        elif labels.pop(key, None) is None:
+            raise _not_marked(node, "label", key, [*node.labels], key in node.spec.labels)
+    taints = {(taint.key, taint.value): taint for taint in node.taints}
+    for key in command.untaint:
+        chosen = [pair for pair in taints if pair[0] == key]
+        if not chosen:
+            ours = any(taint.key == key for taint in node.spec.taints)
+            raise _not_marked(node, "taint", key, [format_taint(t) for t in node.taints], ours)
+        for pair in chosen:
+            del taints[pair]
+    taints |= {(taint.key, taint.value): taint for taint in command.taints}
+    event = ev.NodeMarked(node=node.name, labels=labels, taints=tuple(taints.values()))
+    if (event.labels, event.taints) != (node.labels, node.taints):
+        scribe.emit(event)
+    return node
+
+
+def _not_marked(node: Node, kind: str, key: str, known: list[str], of_agent: bool) -> Rejected:
+    if of_agent:
+        return Conflict(
+            f"{kind}s: {key} of node {node.name} comes from its agent; change it in [agent] there",
+            field=f"{kind}s",
+            value=key,
+        )
+    return NotFound(
+        f"{kind}s: node {node.name} has no {kind} {key}; it has {', '.join(known) or 'none'}",
+        field=f"{kind}s",
+        value=key,
+    )
+
+
+def _make_token(scribe: Scribe, command: cmd.MakeToken) -> object:
     """A user may make and revoke tokens of his own, never with more rights than he has."""
-    actor, tokens = command.actor, scribe.cluster.tokens
-    if isinstance(command, cmd.MakeToken):
-        ranks = list(Access)
-        if command.token.user != actor.user or (
-            ranks.index(command.token.access) < ranks.index(actor.access)
-        ):
-            _require(actor, Access.ADMIN)
-        scribe.emit(ev.TokenMade(token=command.token))
-        return command.token
-    token = tokens.get(command.token)
+    actor, ranks = command.actor, list(Access)
+    if command.token.user != actor.user or (
+        ranks.index(command.token.access) < ranks.index(actor.access)
+    ):
+        require(actor, Access.ADMIN)
+    scribe.emit(ev.TokenMade(token=command.token))
+    return command.token
+
+
+def _revoke_token(scribe: Scribe, command: cmd.RevokeToken) -> object:
+    actor, token = command.actor, scribe.cluster.tokens.get(command.token)
     if token is None or (token.user != actor.user and actor.access is not Access.ADMIN):
         raise NotFound(f"there is no token {command.token}", field="token", value=command.token)
     scribe.emit(ev.TokenRevoked(token=command.token))
     return token
+
+
+#: Rules that look themselves at who asks.
+_OPEN: dict[type, Callable[[Scribe, Any], object]] = {
+    cmd.SetGroup: _set_group,
+    cmd.MakeToken: _make_token,
+    cmd.RevokeToken: _revoke_token,
+    cmd.Trigger: _trigger,
+    cmd.ReportCheckpoint: _checkpoint,
+    cmd.SetPolicy: _set_policy,
+}
+#: For operators and admins.
+_OPERATED: dict[type, Callable[[Scribe, Any], object]] = {
+    cmd.SetQueue: _set_queue,
+    cmd.RemoveQueue: _remove_queue,
+    cmd.SetProject: accounts.set_project,
+    cmd.RemoveProject: accounts.remove_project,
+    cmd.SetUser: accounts.set_user,
+    cmd.RemoveUser: accounts.remove_user,
+    cmd.AddReservation: reserve.add,
+    cmd.RemoveReservation: reserve.remove,
+    cmd.DrainNode: _drain_node,
+    cmd.RemoveNode: _remove_node,
+    cmd.MarkNode: _mark_node,
+}

@@ -9,10 +9,11 @@ from rota.controller.commands import Submission, Submit, Submitted
 from rota.core import events as ev
 from rota.core.dependencies import refuse_unknown
 from rota.core.errors import Conflict, Forbidden, Rejected
+from rota.core.lanes import shape_of
 from rota.core.states import QueueState
 from rota.core.tenant import Access, Actor, Group
 from rota.scheduling.fit import Room, place
-from rota.scheduling.passes import requests_of
+from rota.scheduling.quota import refuse_over_quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +34,12 @@ def submit(scribe: Scribe, command: Submit, new_uid: Callable[[], str]) -> Submi
     if command.key and (first := cluster.keys.get((actor.user, command.key))) is not None:
         ids = _ids_from(first, command.submissions)
         return Submitted(ids, repeated=True)
+    brought: dict[str, int] = {}
     for number, submission in enumerate(command.submissions):
-        _check(cluster, submission, actor, number if len(command.submissions) > 1 else None)
+        project = submission.spec.project
+        brought[project] = brought.get(project, 0) + (sum(map(len, submission.runs)) or 1)
+        named = number if len(command.submissions) > 1 else None
+        _check(cluster, submission, actor, named, brought[project])
     ids_uids = [
         _take(scribe, submission, new_uid(), command.key if number == 0 else "")
         for number, submission in enumerate(command.submissions)
@@ -51,10 +56,14 @@ def _ids_from(first: int, submissions: tuple[Submission, ...]) -> tuple[int, ...
     return tuple(ids)
 
 
-def _check(cluster: Cluster, submission: Submission, actor: Actor, number: int | None) -> None:
+def _check(
+    cluster: Cluster, submission: Submission, actor: Actor, number: int | None, count: int
+) -> None:
+    """``count`` is how many jobs its project has with it and those before it in the batch."""
     try:
         refuse_escalation(actor, submission.spec.priority)
         _check_one(cluster, submission)
+        refuse_over_quota(cluster, submission.spec, count)
     except Rejected as error:
         if number is not None:
             error.field = f"jobs[{number}].{error.field}"
@@ -63,10 +72,17 @@ def _check(cluster: Cluster, submission: Submission, actor: Actor, number: int |
         raise
 
 
+def refuse_submission(cluster: Cluster, submission: Submission, actor: Actor) -> None:
+    """Refuse what a submit would refuse, and change nothing."""
+    _check(cluster, submission, actor, None, sum(map(len, submission.runs)) or 1)
+
+
 def _check_one(cluster: Cluster, submission: Submission) -> None:
     spec = submission.spec
     refuse_queue(cluster, spec)
     refuse_group(cluster, spec)
+    refuse_project(cluster, spec)
+    refuse_nodes(cluster, spec)
     refuse_unknown(cluster, spec.dependencies)
     refuse_nameless_share(spec)
     if not spec.scheduling_timeout_s:
@@ -101,11 +117,34 @@ def refuse_group(cluster: Cluster, spec: JobSpec) -> None:
         )
 
 
+def refuse_project(cluster: Cluster, spec: JobSpec) -> None:
+    """Where projects must be known, a job names one that is."""
+    if not cluster.policy.known_projects or spec.project in cluster.projects:
+        return
+    known = ", ".join(sorted(cluster.projects)) or "none yet; an operator makes one"
+    if spec.project:
+        raise Rejected.bad("project", spec.project, f"known projects: {known}")
+    raise Rejected(
+        f"project: is required here; known projects: {known}", field="project", allowed=known
+    )
+
+
+def refuse_nodes(cluster: Cluster, spec: JobSpec) -> None:
+    """Nodes that a job wants must be on record; a job with a timeout may wait for one to come."""
+    if spec.scheduling_timeout_s or not cluster.nodes:
+        return
+    for name in spec.placement.nodes:
+        if name not in cluster.nodes:
+            known = ", ".join(sorted(cluster.nodes)[:20])
+            raise Rejected.bad("node_list", name, f"known nodes: {known}")
+
+
 def refuse_nameless_share(spec: JobSpec) -> None:
     """Who shares a device says how much of it: otherwise the sum means nothing."""
     for role in spec.roles:
         request = role.request
-        if request.shared and request.device_count and not request.device_memory_mib:
+        named = request.device_memory_mib or request.device_milli
+        if request.shared and request.device_count and not named:
             raise Rejected.bad(
                 "resources.gpu_memory_mb", 0, "a shared GPU is handed out by memory: name how much"
             )
@@ -131,7 +170,7 @@ def refuse_impossible(cluster: Cluster, spec: JobSpec) -> None:
     if not cluster.nodes:
         return
     nodes = sorted(cluster.nodes.values(), key=lambda node: node.name)
-    requests = requests_of(spec.roles)
+    requests = shape_of(spec).requests
     for request in dict.fromkeys(requests):
         shorts = [Room.empty(node).shortage(request) for node in nodes]
         if all(shorts):

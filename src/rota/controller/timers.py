@@ -1,28 +1,32 @@
-"""What is due: begin times, backoffs, scheduling timeouts, run-time limits."""
+"""What is due: begin times, timeouts and limits, windows, reservations."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
+from rota.controller.launch import is_withheld
 from rota.core.job import Array, Job, Outcome
-from rota.core.states import ACTIVE, WAITING, Cause, JobState
+from rota.core.policy import Overrun
+from rota.core.states import ACTIVE, WAITING, Cause, JobState, Phase
 from rota.core.units import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Timer
+    from rota.core.job import Attempt
 
 
 def fire_due(scribe: Scribe) -> None:
     """Look at everything whose time has come. A timer that is moot by now does nothing."""
     while (timer := scribe.cluster.pop_due(scribe.now_s)) is not None:
-        if timer.kind == "begin":
-            lifecycle.consider(scribe, timer.id)
-        elif timer.kind == "unschedulable":
-            _give_up(scribe, timer)
-        else:
-            _stop_overlong(scribe, timer)
+        RINGS[timer.kind](scribe, timer)
+
+
+def _begin(scribe: Scribe, timer: Timer) -> None:
+    lifecycle.consider(scribe, timer.id)
 
 
 def _give_up(scribe: Scribe, timer: Timer) -> None:
@@ -56,3 +60,96 @@ def _stop_overlong(scribe: Scribe, timer: Timer) -> None:
         return
     limit = format_duration(job.spec.time_limit_s)
     lifecycle.stop_attempts(scribe, job, Cause.TIME_LIMIT, f"ran longer than its limit of {limit}")
+
+
+def _end_window(scribe: Scribe, timer: Timer) -> None:
+    """A backfilled job is still there when the room was to be free: it goes back, or stays."""
+    job = scribe.cluster.jobs.get(timer.id)
+    if job is None or scribe.cluster.policy.backfill.overrun is not Overrun.STOP:
+        return
+    ends = [a.window_s for a in job.live_attempts if a.window_s and a.stop_cause is None]
+    if ends and min(ends) <= scribe.now_s:
+        detail = "was still there when the room that it was lent was due"
+        lifecycle.put_back(scribe, job, Cause.BACKFILL_WINDOW, detail)
+
+
+def _disband(scribe: Scribe, timer: Timer) -> None:
+    """A gang of which some tasks did not start in time: all of it goes back and tries anew.
+
+    An elastic one that has enough running members only gives up those that are missing.
+    """
+    cluster = scribe.cluster
+    job = cluster.jobs.get(timer.id)
+    timeout_s = cluster.policy.gang.assembly_timeout_s
+    if job is None or not timeout_s:
+        return
+    unstarted = [
+        task
+        for task in job.tasks
+        if (attempt := task.current) is not None
+        and attempt.phase is Phase.PLACED
+        and attempt.stop_cause is None
+    ]
+    if not unstarted:
+        return
+    if any(is_withheld(cluster, task.attempts[-1].uid) for task in unstarted):
+        # Its time counts from when the others have left.
+        cluster.push_timer(scribe.now_s + timeout_s, "assembly", job.id)
+        return
+    late = [t for t in unstarted if _start_due_s(t.attempts[-1], timeout_s) <= scribe.now_s]
+    if not late:
+        next_s = min(_start_due_s(task.attempts[-1], timeout_s) for task in unstarted)
+        cluster.push_timer(next_s, "assembly", job.id)
+        return
+    detail = f"not all tasks had started after {format_duration(timeout_s)}"
+    if _enough_without(job, {task.index for task in late}):
+        tasks = [task.index for task in late]
+        lifecycle.stop_attempts(scribe, job, Cause.SHRUNK, detail, tasks)
+    else:
+        lifecycle.put_back(scribe, job, Cause.ASSEMBLY_TIMEOUT, detail)
+
+
+def _start_due_s(attempt: Attempt, timeout_s: int) -> float:
+    """Twice the time for one that had to wait for others: nobody wrote down when they had gone."""
+    return attempt.placed_s + timeout_s * (2 if attempt.after else 1)
+
+
+def _enough_without(job: Job, missing: set[int]) -> bool:
+    """Whether an elastic job has its least size without these tasks."""
+    if not job.spec.elastic:
+        return False
+    for number, role in enumerate(job.spec.roles):
+        running = sum(
+            task.role == number
+            and task.index not in missing
+            and task.current is not None
+            and task.current.phase is Phase.RUNNING
+            for task in job.tasks
+        )
+        if running < (role.min_count or role.count):
+            return False
+    return True
+
+
+def _look_again(scribe: Scribe, timer: Timer) -> None:
+    """A reservation begins or is over: everything that waits may have another answer."""
+    cluster = scribe.cluster
+    for name in cluster.nodes:
+        cluster.touch(name)
+    cluster.rules_changed()
+
+
+def _wake(scribe: Scribe, timer: Timer) -> None:
+    """A pass found that time alone may change its answer: what it found blocked is looked at."""
+    scribe.cluster.lanes.reopen()
+
+
+RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
+    "begin": _begin,
+    "unschedulable": _give_up,
+    "time-limit": _stop_overlong,
+    "window": _end_window,
+    "assembly": _disband,
+    "reservation": _look_again,
+    "pass": _wake,
+}

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.core import events as ev
-from rota.core.apply_jobs import find_job, job_changed, set_timers
+from rota.core.apply_jobs import find_job, job_changed, set_attempt_timers, set_timers
 from rota.core.errors import IllegalMove
 from rota.core.holdings import hold, let_go
 from rota.core.job import Attempt, Job, Task
-from rota.core.states import Phase
+from rota.core.states import Cause, Phase
 from rota.core.usage import Spent, Usage, rate_of, usage_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.cluster import Cluster
+
+#: How a failed start is told when the job itself named what is missing.
+NAMED_BY_JOB = ("working folder ", "output file ", "error output file ", "command or environment")
 
 
 def _attempt(job: Job, task: int, uid: str) -> Attempt:
@@ -42,7 +45,16 @@ def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> N
     )
     job.preempted = False
     hold(cluster, job, event.task, job.tasks[event.task].attempts[-1])
+    if event.window_s or job.spec.task_count > 1:
+        _set_first_timers(cluster, job)
     job_changed(cluster, job, before)
+
+
+def _set_first_timers(cluster: Cluster, job: Job) -> None:
+    """Once for all members that are placed together, and for each one that joins later."""
+    latest = job.round
+    if len(latest) == 1 or any(attempt.started_s for attempt in latest):
+        set_attempt_timers(cluster, job)
 
 
 def _add_missing_tasks(job: Job) -> None:
@@ -55,11 +67,20 @@ def _add_missing_tasks(job: Job) -> None:
 def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
     attempt = _attempt(job, event.task, event.uid)
+    _stop_clock(cluster, job, attempt)
     attempt.phase = Phase.RUNNING
     attempt.pid = event.pid
     attempt.started_s = event.started_s
+    _judge_node(cluster, job, attempt)
+    cluster.running.shift(job.spec, attempt, 1)
     set_timers(cluster, job.id, job)
     job_changed(cluster, job, before)
+
+
+def _stop_clock(cluster: Cluster, job: Job, attempt: Attempt) -> None:
+    """Its use so far is no longer that of a running attempt: charged, or counted anew."""
+    if attempt.phase is Phase.RUNNING:
+        cluster.running.shift(job.spec, attempt, -1)
 
 
 def _attempt_stop_asked(cluster: Cluster, event: ev.AttemptStopAsked, at_s: float) -> None:
@@ -74,7 +95,9 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
     """The end of its last attempt is not yet the end of a job: the next event of the tick says."""
     job, before = find_job(cluster, event.job)
     attempt = _attempt(job, event.task, event.uid)
+    _stop_clock(cluster, job, attempt)
     attempt.phase = Phase.ENDED
+    first_seen = not attempt.started_s
     attempt.started_s = attempt.started_s or event.started_s
     attempt.ended_s = event.ended_s
     attempt.cause = event.cause
@@ -84,12 +107,35 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
     attempt.peak_memory_mib = event.peak_memory_mib
     attempt.cpu_s = event.cpu_s
     let_go(cluster, job, attempt)
+    if first_seen:
+        _judge_node(cluster, job, attempt)
     _charge(cluster, job, attempt)
     cluster.dirty.jobs[job.id] = job
     if job.live_attempts:
         # Its peers go on, and its start may have been news.
         set_timers(cluster, job.id, job)
         job_changed(cluster, job, before)
+
+
+def _judge_node(cluster: Cluster, job: Job, attempt: Attempt) -> None:
+    """Remember who could not be started on a node; one start that works clears it.
+
+    A file that a job named itself says little about the node: such failures of one user count
+    once, however many jobs he sends.
+    """
+    node = cluster.nodes.get(attempt.allocation.node)
+    if node is None:
+        return
+    failed = node.failed_starts
+    if attempt.started_s:
+        failed = ()
+    elif attempt.cause is Cause.START_FAILED:
+        named = attempt.detail.startswith(NAMED_BY_JOB)
+        who = f"user {job.spec.user}" if named else f"job {job.id}"
+        failed = failed if who in failed else (*failed, who)
+    if failed != node.failed_starts:
+        node.failed_starts = failed
+        cluster.dirty.nodes[node.name] = None
 
 
 def _charge(cluster: Cluster, job: Job, attempt: Attempt) -> None:

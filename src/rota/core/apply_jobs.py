@@ -14,7 +14,7 @@ from rota.core.errors import IllegalMove
 from rota.core.holdings import hold
 from rota.core.indices import IndexSet
 from rota.core.job import Array, Job
-from rota.core.states import JobState, check_move
+from rota.core.states import JobState, Phase, check_move
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +71,8 @@ def add_job(cluster: Cluster, job: Job) -> None:
         cluster.unfinished_elements.setdefault(job.array_id, {})[job.id] = None
     _link_parents(cluster, job.id, job)
     set_timers(cluster, job.id, job)
+    if job.tasks:
+        set_attempt_timers(cluster, job)
     cluster.index_job(job, None)
 
 
@@ -98,6 +100,18 @@ def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
         cluster.push_timer(job.eligible_s + job.spec.scheduling_timeout_s, "unschedulable", item)
     if isinstance(job, Job) and job.spec.time_limit_s and job.state is JobState.RUNNING:
         cluster.push_timer(job.started_s + job.spec.time_limit_s, "time-limit", item)
+
+
+def set_attempt_timers(cluster: Cluster, job: Job) -> None:
+    """When its window ends, and when all members of a gang must have started."""
+    live = job.live_attempts
+    window_s = min((a.window_s for a in live if a.window_s), default=0.0)
+    if window_s:
+        cluster.push_timer(window_s, "window", job.id)
+    timeout_s = cluster.policy.gang.assembly_timeout_s
+    unstarted = [a.placed_s for a in live if a.phase is Phase.PLACED]
+    if timeout_s and unstarted and job.spec.task_count > 1:
+        cluster.push_timer(min(unstarted) + timeout_s, "assembly", job.id)
 
 
 def _array_submitted(cluster: Cluster, event: ev.ArraySubmitted, at_s: float) -> None:
@@ -246,7 +260,8 @@ def _job_retried(cluster: Cluster, event: ev.JobRetried, at_s: float) -> None:
 
 def _job_requeued(cluster: Cluster, event: ev.JobRequeued, at_s: float) -> None:
     job, before = _job_whose_attempts_ended(cluster, event.job)
-    job.retries_used = 0
+    if not event.kept:
+        job.retries_used = 0
     job.requeues += 1
     job.held = event.held
     _back_in_queue(job, 0.0)

@@ -23,9 +23,19 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
             event.spec, event.incarnation, event.boot_id, live={}, withheld={}
         )
     node.spec, node.incarnation, node.boot_id = event.spec, event.incarnation, event.boot_id
+    _welcome_withheld(cluster, node)
     node.state, node.seen_s = NodeState.UP, at_s
     _note(node, "")
     _node_changed(cluster, name)
+
+
+def _welcome_withheld(cluster: Cluster, node: Node) -> None:
+    """No agent has heard of an attempt that waits for others to leave: this boot will do."""
+    for uid in node.withheld:
+        job_id, task = cluster.live[uid]
+        job = cluster.jobs[job_id]
+        job.tasks[task].attempts[-1].incarnation = f"{node.incarnation}/{node.boot_id}"
+        cluster.dirty.jobs[job_id] = job
 
 
 def _node_silent(cluster: Cluster, event: ev.NodeSilent, at_s: float) -> None:
@@ -44,6 +54,8 @@ def _note(node: Node, note: str) -> None:
 def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
     node = cluster.nodes[event.node]
     node.drained, node.note = event.drained, event.note
+    if not event.drained:
+        node.failed_starts = ()
     _node_changed(cluster, event.node)
 
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.core.holdings import Holdings
 from rota.core.lanes import Lanes
 from rota.core.policy import DEFAULT, Policy
-from rota.core.states import ACTIVE, FINAL, JobState
+from rota.core.running import Running
+from rota.core.states import ACTIVE, FINAL, WAITING, JobState
 from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
+from rota.core.waiting import Waiting
 
 if TYPE_CHECKING:
     from rota.core.job import Array, Job, JobSpec
@@ -144,6 +146,10 @@ class Cluster:
         # Derived, in step with the facts above.
         self.lanes = Lanes()
         self.holdings = Holdings()
+        self.running = Running()
+        self.waiting = Waiting()
+        #: Active jobs whose number of tasks may change while they run.
+        self.elastic: dict[int, None] = {}
         #: Nodes whose room changed since a pass last looked.
         self.touched: dict[str, None] = {}
         #: Grows when the rules change: policy, queues, reservations, shares, quotas.
@@ -246,6 +252,11 @@ class Cluster:
                 self.by_state[after][job.id] = None
         if before is not after or before is None:
             self._index_caps(job, after in ACTIVE)
+            if job.spec.elastic and after in ACTIVE:
+                self.elastic[job.id] = None
+            else:
+                self.elastic.pop(job.id, None)
+        self.waiting.put(job.id, job.spec, int(after in WAITING))
         if after in (JobState.QUEUED, JobState.PREEMPTED) and job.eligible_s:
             array = self.arrays.get(job.array_id)
             capped = job.array_id if array is not None and array.cap else 0
@@ -255,6 +266,7 @@ class Cluster:
 
     def index_array(self, array: Array) -> None:
         """An array with untouched elements is one member of a lane."""
+        self.waiting.put(array.id, array.spec, len(array.pending()))
         if array.waiting and array.eligible_s and not array.held:
             key = self.lanes.key_of(array.spec, array.id if array.cap else 0)
             self.lanes.add(key, (-array.spec.priority, array.id))

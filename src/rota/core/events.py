@@ -146,7 +146,12 @@ class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
 
 
 class StopPlanned(Event, frozen=True, tag="stop-planned"):
-    """What becomes of a job once its live attempts have gone: ``requeue``, ``hold``, ``cancel``."""
+    """What becomes of a job once its live attempts have gone.
+
+    ``requeue``, ``hold`` and ``cancel`` are what somebody asked for. ``preempt`` (back in the
+    queue), ``evict`` (the end) and ``return`` (back in the queue without any blame) are decided
+    by the scheduler, and give way to what somebody asks for before it is over.
+    """
 
     job: int
     then: str
@@ -166,6 +171,8 @@ class JobRequeued(Event, frozen=True, tag="job-requeued"):
 
     job: int
     held: bool = False
+    #: Nobody asked: the retries that it used stay used.
+    kept: bool = False
 
 
 class JobPreempted(Event, frozen=True, tag="job-preempted"):

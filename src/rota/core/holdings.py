@@ -64,6 +64,8 @@ def hold(cluster: Cluster, job: Job, task: int, attempt: Attempt) -> None:
     """A live attempt holds its room, or waits for others to leave it."""
     cluster.live[attempt.uid] = (job.id, task)
     cluster.holdings.shift(job.spec, attempt.allocation, 1)
+    if attempt.phase is Phase.RUNNING:
+        cluster.running.shift(job.spec, attempt, 1)
     node = cluster.nodes.get(attempt.allocation.node)
     if node is not None:
         node.live[attempt.uid] = attempt.allocation
@@ -85,6 +87,10 @@ def let_go(cluster: Cluster, job: Job, attempt: Attempt) -> None:
         node.live.pop(attempt.uid, None)
         node.withheld.pop(attempt.uid, None)
         cluster.touch(node.name)
+    for other in attempt.after:
+        waiting = cluster.waited_for.get(other, {})
+        if waiting.pop(attempt.uid, 0) is None and not waiting:
+            del cluster.waited_for[other]
     for uid in cluster.waited_for.pop(attempt.uid, ()):
         _let_in(cluster, uid)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.holdings import Holdings
-from rota.core.states import ACTIVE, FINAL, JobState
+from rota.core.running import Running
+from rota.core.states import ACTIVE, FINAL, WAITING, JobState, Phase
+from rota.core.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +28,7 @@ def violations(cluster: Cluster) -> list[str]:
         *_indexes(cluster),
         *_caps(cluster),
         *_holdings(cluster),
+        *_waiting(cluster),
         *_ends(cluster),
     ]
 
@@ -156,12 +159,28 @@ def _caps(cluster: Cluster) -> Iterator[str]:
 
 def _holdings(cluster: Cluster) -> Iterator[str]:
     """Sums by account are the sums over live attempts."""
-    derived = Holdings()
+    derived, running = Holdings(), Running()
     for job_id, task in cluster.live.values():
         job = cluster.jobs[job_id]
-        derived.shift(job.spec, job.tasks[task].attempts[-1].allocation, 1)
+        attempt = job.tasks[task].attempts[-1]
+        derived.shift(job.spec, attempt.allocation, 1)
+        if attempt.phase is Phase.RUNNING:
+            running.shift(job.spec, attempt, 1)
     if derived.of != cluster.holdings.of:
         yield "the sums by account differ from the live attempts"
+    if running.of != cluster.running.of:
+        yield "the paces by account differ from the running attempts"
+
+
+def _waiting(cluster: Cluster) -> Iterator[str]:
+    """Counts of waiting jobs by account are the waiting jobs and the untouched elements."""
+    derived = Waiting()
+    for job in cluster.jobs.values():
+        derived.put(job.id, job.spec, int(job.state in WAITING))
+    for array in cluster.arrays.values():
+        derived.put(array.id, array.spec, len(array.pending()))
+    if derived.of != cluster.waiting.of:
+        yield "the counts of waiting jobs by account differ from the jobs"
 
 
 def _ends(cluster: Cluster) -> Iterator[str]:

@@ -269,8 +269,14 @@ class Job(msgspec.Struct, omit_defaults=True):
         return latest[0].number + (not any(attempt.live for attempt in latest))
 
     def attempt_uid(self, task: int) -> str:
-        """The uid of the next attempt at a task: unique, and the same in every replay."""
-        return f"{self.uid}.{task}.{self.next_number}"
+        """The uid of the next attempt at a task: unique, and the same in every replay.
+
+        A task that left a running gang and joins it again has several of one number.
+        """
+        number = self.next_number
+        known = self.tasks[task].attempts if task < len(self.tasks) else ()
+        again = sum(attempt.number == number for attempt in known)
+        return f"{self.uid}.{task}.{number}" + (f"-{again + 1}" if again else "")
 
 
 class Array(msgspec.Struct, omit_defaults=True):

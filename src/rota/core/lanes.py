@@ -30,11 +30,18 @@ class Shape(NamedTuple):
     roles: tuple[Role, ...]
     placement: Placement
     service: ServiceClass
+    #: Its own labels, where it says something about neighbours: it may be one of those meant.
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def requests(self) -> tuple[Request, ...]:
         """One request per task, in task order."""
         return tuple(role.request for role in self.roles for _ in range(role.count))
+
+
+def shape_of(spec: JobSpec) -> Shape:
+    labels = tuple(sorted(spec.labels.items())) if spec.placement.affinities else ()
+    return Shape(spec.roles, spec.placement, spec.service, labels)
 
 
 class LaneKey(NamedTuple):
@@ -55,6 +62,23 @@ class LaneKey(NamedTuple):
     type: str
 
 
+def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
+    """The key of a job whose shape has this number; 0 for one that waits in no lane."""
+    return LaneKey(
+        shape,
+        spec.queue,
+        spec.group,
+        capped_array,
+        spec.user,
+        spec.project,
+        spec.priority,
+        spec.time_limit_s,
+        spec.estimate_s,
+        spec.deadline_s,
+        spec.type,
+    )
+
+
 #: A counter that a cap or quota hangs on, such as ("queue", "default") or ("user", "alice").
 Counter = tuple[str, str | int]
 
@@ -62,14 +86,20 @@ Counter = tuple[str, str | int]
 class Lane:
     """Ready jobs (or whole arrays) of one class, in order."""
 
-    __slots__ = ("_entries", "_head", "key", "members")
+    __slots__ = ("_entries", "_head", "account", "key", "members", "note", "number")
 
-    def __init__(self, key: LaneKey) -> None:
+    def __init__(self, key: LaneKey, number: int = 0) -> None:
         self.key = key
+        #: User and project.
+        self.account = (key.user, key.project)
+        #: Stands for the lane where a whole key would be long-winded; not used again.
+        self.number = number
         #: id -> its place. The truth; the sorted list may hold dead entries.
         self.members: dict[int, Place] = {}
         self._entries: list[Place] = []
         self._head = 0
+        #: Where passes remember the key of the first member; None when that may be another one.
+        self.note: tuple[float, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.members)
@@ -83,6 +113,7 @@ class Lane:
         if not entries or entries[-1] < place:
             entries.append(place)
             return
+        self.note = None
         at = bisect_left(entries, place, self._head)
         if at == len(entries) or entries[at] != place:
             insort(entries, place, self._head)
@@ -104,6 +135,13 @@ class Lane:
             if self._alive(place):
                 yield place
 
+    def twin(self) -> Lane:
+        """The same members; changing one leaves the other as it is."""
+        twin = Lane(self.key, self.number)
+        twin.members = self.members.copy()
+        twin._entries = self._entries[self._head :]
+        return twin
+
     def _alive(self, place: Place) -> bool:
         return self.members.get(place[1]) == place
 
@@ -119,28 +157,36 @@ class Lanes:
     def __init__(self) -> None:
         self.lanes: dict[LaneKey, Lane] = {}
         self.where: dict[int, Lane] = {}
-        self.fresh: dict[LaneKey, Lane] = {}
+        #: By the lane's number, as all that follow.
+        self.by_number: dict[int, Lane] = {}
+        self.fresh: dict[int, Lane] = {}
         #: Shapes by number; a number is not used again.
         self.shapes: dict[int, Shape] = {}
-        self.by_shape: dict[int, dict[LaneKey, Lane]] = {}
+        self.by_shape: dict[int, dict[int, Lane]] = {}
         self._numbers: dict[Shape, int] = {}
         self._next_shape = 1
-        self._waiting_for: dict[Counter, dict[LaneKey, Lane]] = {}
+        self._next_lane = 1
+        self._waiting_for: dict[Counter, dict[int, Lane]] = {}
+
+    def twin(self) -> Lanes:
+        """A copy to try things on, with the same numbers; every lane of it is fresh."""
+        twin = Lanes()
+        twin.lanes = {key: lane.twin() for key, lane in self.lanes.items()}
+        twin.by_number = {lane.number: lane for lane in twin.lanes.values()}
+        copies = twin.by_number
+        twin.where = {item: copies[lane.number] for item, lane in self.where.items()}
+        twin.shapes = self.shapes.copy()
+        twin.by_shape = {
+            shape: {number: copies[number] for number in lanes}
+            for shape, lanes in self.by_shape.items()
+        }
+        twin._numbers = self._numbers.copy()
+        twin._next_shape, twin._next_lane = self._next_shape, self._next_lane
+        twin.reopen()
+        return twin
 
     def key_of(self, spec: JobSpec, capped_array: int) -> LaneKey:
-        return LaneKey(
-            self._number(Shape(spec.roles, spec.placement, spec.service)),
-            spec.queue,
-            spec.group,
-            capped_array,
-            spec.user,
-            spec.project,
-            spec.priority,
-            spec.time_limit_s,
-            spec.estimate_s,
-            spec.deadline_s,
-            spec.type,
-        )
+        return key_with(self._number(shape_of(spec)), spec, capped_array)
 
     def _number(self, shape: Shape) -> int:
         number = self._numbers.get(shape)
@@ -151,13 +197,17 @@ class Lanes:
         return number
 
     def add(self, key: LaneKey, place: Place) -> None:
-        old = self.where.get(place[1])
-        if old is not None and (old.key != key or old.members[place[1]] != place):
-            self.remove(place[1])
         lane = self.lanes.get(key)
         if lane is None:
-            lane = self.lanes[key] = self.fresh[key] = Lane(key)
-            self.by_shape.setdefault(key.shape, {})[key] = lane
+            number = self._next_lane
+            self._next_lane += 1
+            lane = self.lanes[key] = Lane(key, number)
+            self.by_number[number] = self.fresh[number] = lane
+            self.by_shape.setdefault(key.shape, {})[number] = lane
+        # Only now, so that the shape keeps its number when the lane that it leaves is closed.
+        old = self.where.get(place[1])
+        if old is not None and old is not lane:
+            self.remove(place[1])
         lane.add(place)
         self.where[place[1]] = lane
 
@@ -171,19 +221,19 @@ class Lanes:
 
     def _close(self, lane: Lane) -> None:
         key = lane.key
-        del self.lanes[key]
-        self.fresh.pop(key, None)
+        del self.lanes[key], self.by_number[lane.number]
+        self.fresh.pop(lane.number, None)
         siblings = self.by_shape[key.shape]
-        del siblings[key]
+        del siblings[lane.number]
         if not siblings:
             del self.by_shape[key.shape]
             del self._numbers[self.shapes.pop(key.shape)]
 
     def block(self, lane: Lane, counters: Iterable[Counter] = ()) -> None:
         """A pass found that the head of this lane cannot start, for want of room or of these."""
-        self.fresh.pop(lane.key, None)
+        self.fresh.pop(lane.number, None)
         for counter in counters:
-            self._waiting_for.setdefault(counter, {})[lane.key] = lane
+            self._waiting_for.setdefault(counter, {})[lane.number] = lane
 
     def open_shape(self, shape: int) -> None:
         """There may be room for this shape."""
@@ -193,9 +243,9 @@ class Lanes:
         """Somebody gave back what is counted here."""
         waiting = self._waiting_for.pop(counter, None)
         if waiting:
-            self.fresh.update((k, lane) for k, lane in waiting.items() if self.lanes.get(k) is lane)
+            self.fresh.update((n, lane) for n, lane in waiting.items() if n in self.by_number)
 
     def reopen(self) -> None:
         """The rules changed: every lane is worth another look."""
-        self.fresh = dict(self.lanes)
+        self.fresh = dict(self.by_number)
         self._waiting_for.clear()

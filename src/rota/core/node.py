@@ -102,6 +102,8 @@ class Node(msgspec.Struct):
     #: Labels and taints that an operator added to what the agent says.
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
+    #: Who could not be started here since the last start that worked.
+    failed_starts: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -134,5 +134,22 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
     #: Names of data sets; nodes that list one in their label ``data`` are preferred.
     data: tuple[str, ...] = ()
 
+    @property
+    def needs_neighbours(self) -> bool:
+        """Whether it runs only where some other job does."""
+        return any(not affinity.apart and not affinity.weight for affinity in self.affinities)
+
+    @property
+    def asks_nodes(self) -> bool:
+        """Whether nodes that are alike may still differ for this job."""
+        return bool(
+            self.nodes
+            or self.exclude
+            or self.affinities
+            or self.exclusive
+            or self.node_count
+            or self.topology
+        )
+
 
 ANYWHERE = Placement()

@@ -91,6 +91,8 @@ class Project(msgspec.Struct, frozen=True, omit_defaults=True):
     parent: str = ""
     shares: int = 1
     quota: Quota = NO_QUOTA
+    #: Limits on record that are switched off; while they are, ``quota`` is empty.
+    unenforced: Quota = NO_QUOTA
 
 
 class User(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -48,13 +48,17 @@ class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
     """One attempt that the controller counts as live.
 
     ``started`` says that its start was already reported: if the agent does not know it then, it
-    is missing and must not be started again. ``stop`` asks for TERM, the grace, KILL.
+    is missing and must not be started again. ``stop`` asks for TERM, the grace, KILL. With a
+    ``signal`` (``USR1``) that one is sent first, so that the job can save its state, and TERM
+    shortly before the grace is over. ``grace_s`` is the grace of this stop; below 0: as launched.
     """
 
     uid: str
     launch: Launch | None = None
     started: bool = False
     stop: Cause | None = None
+    signal: str = ""
+    grace_s: float = -1.0
 
 
 class Sighting(StrEnum):

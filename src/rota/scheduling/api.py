@@ -100,6 +100,9 @@ class Shares(Protocol):
     def version(self, user: str, project: str) -> int:
         """Changes whenever ``ratio`` may have; lets a pass keep keys that still hold."""
 
+    def worst(self, user: str, project: str) -> float:
+        """The largest use over target on the way from the account up to its topmost project."""
+
 
 class View(NamedTuple):
     """The world as orderings see it."""

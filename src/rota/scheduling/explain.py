@@ -1,23 +1,39 @@
-"""Why a job waits: the true cause in a few plain lines, made only when somebody asks."""
+"""Why a job waits: the true cause as a tree of reasons, and in a few plain lines.
+
+Everything is read from the Cluster and from what the last pass left in its Scheduler; nothing is
+changed, and prose is made only when somebody asks. ``Inquiry`` answers several questions about
+one moment, which is what lists want; ``explain`` and ``reason_of`` answer one.
+"""
 
 from __future__ import annotations
 
-from math import ceil
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rota.core.dependencies import judge, parent_id
 from rota.core.job import Array, Job
+from rota.core.lanes import key_with, shape_of
 from rota.core.states import ACTIVE, FINAL, Cause, JobState, QueueState
-from rota.core.units import format_duration, format_mib
-from rota.scheduling.fit import Room
-from rota.scheduling.passes import caps_on, rank_of, requests_of
+from rota.scheduling import reasons as why
+from rota.scheduling.ahead import ahead_of
+from rota.scheduling.api import Entry
+from rota.scheduling.heads import run_s_of
+from rota.scheduling.order import terms
+from rota.scheduling.passes import Pass
+from rota.scheduling.prose import lines_of, short
+from rota.scheduling.quota import least_of
+from rota.scheduling.reasons import DEFERRING, Decision, Expected, Reason, Tree
+from rota.scheduling.rooms import count_in, place_in
+from rota.scheduling.survey import FEW, Survey
 
 if TYPE_CHECKING:
-    from rota.core.cluster import Cluster
-    from rota.core.node import Node
-    from rota.core.resources import Request
+    from collections.abc import Iterator
+
+    from rota.scheduling.quota import Short
+    from rota.scheduling.scheduler import Scheduler
+
+Item = Job | Array
 
 
 class Explanation(msgspec.Struct):
@@ -26,195 +42,243 @@ class Explanation(msgspec.Struct):
     reason: str
     lines: list[str]
     help: list[str]
+    tree: Tree
 
 
-def explain(cluster: Cluster, job_id: int, now_s: float) -> Explanation:
-    """Explain an unfinished job or array; a finished one is the caller's to describe."""
-    story = _story(cluster, job_id, now_s)
-    ahead = _ahead(cluster, job_id)
-    if ahead:
-        who = "1 waiting job is" if ahead == 1 else f"{ahead} waiting jobs are"
-        story.lines.append(f"{who} ahead of it")
-    return story
+def explain(scheduler: Scheduler, job_id: int, now_s: float) -> Explanation:
+    """Explain an unfinished job or array; ``help`` is left to ``advice.advise``."""
+    tree = Inquiry(scheduler, now_s).tree(job_id)
+    return Explanation(short(tree.reason, now_s), lines_of(tree, now_s), [], tree)
 
 
-def reason_of(cluster: Cluster, job_id: int, now_s: float) -> str:
+def reason_of(scheduler: Scheduler, job_id: int, now_s: float) -> str:
     """The one-line form, for lists: it does not look at the other waiting jobs."""
-    return _story(cluster, job_id, now_s).reason
+    return Inquiry(scheduler, now_s).reason(job_id)
 
 
-def _story(cluster: Cluster, job_id: int, now_s: float) -> Explanation:
-    job: Job | Array | None = cluster.jobs.get(job_id)
-    if job is None:
-        job = cluster.array_of(job_id) or cluster.arrays.get(job_id)
-    if job is None:
-        ended = cluster.ended.get(job_id)
-        return Explanation(f"it is {ended}", [f"it is {ended}"], [])
-    if isinstance(job, Job) and job.state in ACTIVE:
-        return _of_active(job)
-    return _of_waiting(cluster, job, now_s)
+class Inquiry:
+    """Questions about one moment."""
 
+    def __init__(self, scheduler: Scheduler, now_s: float) -> None:
+        self.scheduler = scheduler
+        self.cluster = scheduler.cluster
+        self.now_s = now_s
+        self.this = Pass(scheduler, now_s, scheduler.rules())
 
-def _of_active(job: Job) -> Explanation:
-    attempt = job.live_attempts[0]
-    where = ", ".join(dict.fromkeys(a.allocation.node for a in job.live_attempts))
-    if attempt.stop_cause is not None:
-        reason = f"stopping on {where}: {attempt.stop_cause}"
-        return Explanation(reason, [reason, f"it has {job.spec.grace_s} s to end by itself"], [])
-    verb = "running" if job.state is JobState.RUNNING else "starting"
-    return Explanation(f"{verb} on {where}", [f"it is {verb} on {where}"], [])
+    def find(self, job_id: int) -> Item | None:
+        """A job, the array that holds it untouched, or an array; None when it is over."""
+        cluster = self.cluster
+        return cluster.jobs.get(job_id) or cluster.array_of(job_id) or cluster.arrays.get(job_id)
 
+    def reason(self, job_id: int) -> str:
+        """The decisive reason in a few words; no other waiting job is looked at."""
+        item = self.find(job_id)
+        reason: Reason
+        if item is None:
+            reason = self._ended(job_id)
+        elif isinstance(item, Job) and item.state in ACTIVE:
+            reason = self._active(item)
+        else:
+            first = next(self._conditions(item), None)
+            reason = first or self._room(self.entry_of(item, job_id))[0]
+        return short(reason, self.now_s)
 
-def _of_waiting(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation:
-    if job.held:
-        return Explanation("held", ["it is held"], [f"release it: rota release {job.id}"])
-    waits = _conditions(cluster, job, now_s)
-    if waits is not None:
-        return waits
-    queue = cluster.queues.get(job.spec.queue)
-    if (
-        queue is not None
-        and queue.state is not QueueState.ACTIVE
-        and (queue.state is not QueueState.DRAINING)
-    ):
-        reason = f"queue {queue.name} is {queue.state}"
-        return Explanation(reason, [reason], ["an operator can activate the queue"])
-    return _cap(cluster, job) or _room(cluster, job, now_s)
-
-
-def _conditions(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation | None:
-    if job.not_before_s > now_s and not job.eligible_s:
-        wait = format_duration(ceil(job.not_before_s - now_s))
-        retried = isinstance(job, Job) and job.retries_used
-        why = "next try" if retried else "begin time"
-        return Explanation(f"{why} in {wait}", [f"it waits for its {why}, in {wait}"], [])
-    if job.eligible_s:
-        return None
-    verdict = judge(cluster, job)
-    if verdict.met:
-        return None
-    kinds = {parent_id(cluster, d, job): d.kind for d in job.spec.dependencies}
-    state = verdict.parent_state or "unknown"
-    reason = f"waits for job {verdict.parent} ({state})"
-    line = f"it depends on job {verdict.parent} ({kinds.get(verdict.parent, '')}), which is {state}"
-    aid = []
-    if verdict.never:
-        reason = f"job {verdict.parent} {state}: can never start"
-        aid = [f"change its dependencies (rota update {job.id}) or cancel it"]
-    return Explanation(reason, [line], aid)
-
-
-def _cap(cluster: Cluster, job: Job | Array) -> Explanation | None:
-    lane = cluster.lanes.where.get(job.id)
-    for (kind, name), limit in caps_on(cluster, lane) if lane is not None else ():
-        used = len(cluster.active_in.get((kind, name), ()))
-        if used >= limit:
-            reason = f"{kind} {name} runs {used} of at most {limit}"
-            return Explanation(
-                reason, [f"{reason} jobs at once"], [f"raise the cap of {kind} {name}"]
+    def tree(self, job_id: int) -> Tree:
+        """All reasons, in the order in which they decide."""
+        item = self.find(job_id)
+        if item is None:
+            over = self._ended(job_id)
+            return Tree(decision=Decision.SCHEDULED, reason=over, unsatisfied=(over,))
+        if isinstance(item, Job) and item.state in ACTIVE:
+            active = self._active(item)
+            return Tree(decision=Decision.SCHEDULED, reason=active, unsatisfied=(active,))
+        unmet = tuple(self._conditions(item))
+        entry = self.entry_of(item, job_id)
+        if unmet:
+            codes = {_code(reason) for reason in unmet}
+            return Tree(
+                decision=_decision(item, unmet),
+                reason=unmet[0],
+                unsatisfied=unmet,
+                satisfied=tuple(code for code in why.CONDITIONS if code not in codes),
+                priority=terms(entry, self.this.view),
             )
-    return None
+        return self._of_waiting(item, entry)
 
-
-def _room(cluster: Cluster, job: Job | Array, now_s: float) -> Explanation:
-    if not cluster.nodes:
-        return Explanation(
-            "no node has registered",
-            ["no node has registered yet"],
-            ["start an agent: rota up, or rota doctor to see what is wrong"],
+    def _of_waiting(self, item: Item, entry: Entry) -> Tree:
+        unmet = tuple(self._room(entry))
+        lane = self.cluster.lanes.where.get(item.id)
+        ahead = ahead_of(self.this, entry, lane, item.id) if lane is not None else None
+        if isinstance(unmet[0], why.Turn) and ahead is not None and ahead.first:
+            unmet = (why.Turn(behind=ahead.first[0]), *unmet[1:])
+        satisfied = [*why.CONDITIONS]
+        if not isinstance(unmet[0], why.Unfit | why.NoNode | why.Away):
+            satisfied += ["node_away", "filter"]
+        return Tree(
+            decision=_decision(item, unmet),
+            reason=unmet[0],
+            unsatisfied=unmet,
+            satisfied=tuple(satisfied),
+            ahead=ahead,
+            priority=terms(entry, self.this.view),
+            expected=self._expected(entry),
         )
-    views = [_view(node, job) for node in sorted(cluster.nodes.values(), key=lambda n: n.name)]
-    # A node that could never take the job says nothing about why it waits, if there is another.
-    decisive = min(views, key=lambda view: (not view.possible, not view.takes_work))
-    lines = [view.line for view in views]
-    return Explanation(decisive.reason, lines, _advice(cluster, decisive, now_s))
 
+    def entry_of(self, item: Item, job_id: int = 0) -> Entry:
+        """The job as orderings see it, whether it stands in a lane or not."""
+        cluster, spec = self.cluster, item.spec
+        lane = cluster.lanes.where.get(item.id)
+        if lane is not None:
+            key = lane.key
+        else:
+            number = item.array_id if isinstance(item, Job) else item.id
+            array = cluster.arrays.get(number)
+            key = key_with(0, spec, number if array is not None and array.cap else 0)
+        run_s = run_s_of(spec, spec.roles, self.this.policy.backfill)
+        number = job_id if job_id != item.id or isinstance(item, Job) else 0
+        if not number and isinstance(item, Array):
+            pending = item.pending()
+            number = item.element_id(pending.first()) if pending else item.id
+        shape = shape_of(spec)
+        return Entry(number, key, shape, item.submitted_s, item.eligible_s, run_s)
 
-class _View(msgspec.Struct):
-    """What one node has to say about a job that waits for room."""
+    def _ended(self, job_id: int) -> Reason:
+        return why.Ended(state=str(self.cluster.ended.get(job_id)))
 
-    takes_work: bool
-    #: Whether it could take the job (or some of its tasks) if nothing else were there.
-    possible: bool
-    reason: str
-    line: str
-    short: str = ""
+    def _active(self, job: Job) -> Reason:
+        live = job.live_attempts
+        nodes = tuple(dict.fromkeys(attempt.allocation.node for attempt in live))
+        first = live[0]
+        if first.stop_cause is not None:
+            return why.Active(
+                verb="stopping",
+                nodes=nodes,
+                cause=str(first.stop_cause),
+                grace_s=job.spec.grace_s,
+            )
+        uids = [uid for attempt in live for uid in attempt.after if uid in self.cluster.live]
+        if uids:
+            others = dict.fromkeys(self.cluster.live[uid][0] for uid in uids)
+            return why.Leaving(jobs=tuple(others), nodes=nodes)
+        verb = "running" if job.state is JobState.RUNNING else "starting"
+        return why.Active(verb=verb, nodes=nodes)
 
+    def _conditions(self, item: Item) -> Iterator[Reason]:
+        """What must happen before room is looked for."""
+        if item.held:
+            yield why.Held()
+        if item.not_before_s > self.now_s and not item.eligible_s:
+            retry = isinstance(item, Job) and bool(item.retries_used)
+            yield why.NotBefore(at_s=item.not_before_s, retry=retry)
+        yield from self._parents(item)
+        queue = self.cluster.queues.get(item.spec.queue)
+        if queue is not None and queue.state not in (QueueState.ACTIVE, QueueState.DRAINING):
+            yield why.QueueShut(queue=queue.name, state=str(queue.state))
+        yield from self._limits(item)
 
-def _view(node: Node, job: Job | Array) -> _View:
-    requests = tuple(dict.fromkeys(requests_of(job.spec.roles)))
-    possible = not any(Room.empty(node).shortage(request) for request in requests)
-    if not node.takes_work:
-        state = "drained" if node.drained else str(node.state)
-        line = f"node {node.name} is {state}" + (f" ({node.note})" if node.note else "")
-        return _View(False, possible, line, line)
-    room = Room.now(node)
-    for request in requests:
-        if short := room.shortage(request):
-            line = f"node {node.name}: {_shortage(room, request, short)}"
-            reason = f"not enough free {short}"
-            if short.endswith(" type"):
-                reason = f"no {request.device} of type {request.device_type}"
-            return _View(True, possible, reason, line, short)
-    if job.spec.task_count > 1:
-        line = f"node {node.name} has room for some of its {job.spec.task_count} tasks"
-        return _View(
-            True, True, f"no room for all of its {job.spec.task_count} tasks", line, "tasks"
+    def _parents(self, item: Item) -> Iterator[Reason]:
+        if item.eligible_s or not item.spec.dependencies:
+            return
+        verdict = judge(self.cluster, item)
+        if verdict.met:
+            return
+        kinds = {parent_id(self.cluster, d, item): d.kind for d in item.spec.dependencies}
+        yield why.Parent(
+            job=verdict.parent,
+            kind=str(kinds.get(verdict.parent, "")),
+            state=str(verdict.parent_state or "unknown"),
+            never=verdict.never,
         )
-    line = f"node {node.name} has room: it starts with the next pass"
-    return _View(True, True, line, line)
+
+    def _limits(self, item: Item) -> Iterator[Reason]:
+        """The hard limit on shares, caps and quotas: for who would be looked at otherwise."""
+        spec, shares = item.spec, self.this.shares
+        limit = self.this.policy.share.hard_ratio
+        if limit and shares.barred(spec.user, spec.project):
+            yield why.OverShare(
+                user=spec.user,
+                project=spec.project,
+                ratio=shares.worst(spec.user, spec.project),
+                limit=limit,
+            )
+        key = self.entry_of(item).key
+        for over in self.this.quotas.shorts(key, least_of(spec)):
+            yield _over_quota(over)
+
+    def _room(self, entry: Entry) -> list[Reason]:
+        """What room has to say; the decisive reason comes first."""
+        if not self.cluster.nodes:
+            return [why.NoNode()]
+        requests = tuple(dict.fromkeys(role.request for role in entry.shape.roles))
+        surveys = [Survey(self.this, entry, request) for request in requests]
+        for survey in surveys:
+            if not survey.open:
+                return survey.all()
+        others = [reason for survey in surveys for reason in survey.all()]
+        return [self._whole(entry, surveys), *others]
+
+    def _whole(self, entry: Entry, surveys: list[Survey]) -> Reason:
+        """There is room for single tasks: is there for all of them at once?"""
+        names = list(dict.fromkeys(name for survey in surveys for name in survey.open_nodes))
+        tasks = sum(role.count for role in entry.shape.roles)
+        if tasks > 1 and not self._all_fit(entry, names):
+            return self._parts(entry, names, tasks)
+        rules = self.this.policy
+        if rules.order.strict or rules.backfill.look_ahead:
+            return why.Turn()
+        return why.Soon(node=names[0])
+
+    def _all_fit(self, entry: Entry, names: list[str]) -> bool:
+        space = self.this.space
+        known = [name for name in names if name in space.rooms]
+        if len(self.cluster.nodes) > FEW or not known:
+            return False
+        return place_in(space.rooms, entry.shape, space.class_of, known) is not None
+
+    def _parts(self, entry: Entry, names: list[str], tasks: int) -> Reason:
+        rooms = self.this.space.rooms
+        if len(self.cluster.nodes) > FEW or len(entry.shape.roles) > 1:
+            return why.Parts(tasks=tasks)
+        role = entry.shape.roles[0]
+        fit = sum(count_in(rooms[name], entry.shape, role) for name in names if name in rooms)
+        return why.Parts(tasks=tasks, fit=min(fit, tasks), nodes=len(names))
+
+    def _expected(self, entry: Entry) -> Expected | None:
+        promise = self.scheduler.promises.kept.get(entry.job)
+        if promise is None:
+            return None
+        nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))
+        return Expected(promise.start_s, nodes)
 
 
-def _shortage(room: Room, request: Request, short: str) -> str:
-    if short == "cpus":
-        return (
-            f"needs {request.cpu_milli / 1000:g} CPUs, {room.cpu_milli / 1000:g} of "
-            f"{room.node.spec.cpu_milli / 1000:g} free"
-        )
-    if short == "memory":
-        return (
-            f"needs {format_mib(request.memory_mib)} of memory, "
-            f"{format_mib(room.memory_mib)} of {format_mib(room.node.spec.memory_mib)} free"
-        )
-    if short == "disk":
-        return f"needs {format_mib(request.disk_mib)} of disk, {format_mib(room.disk_mib)} free"
-    free = sum(device.offers(request) for device in room.devices.values())
-    kind = f"{request.device_type} {request.device}".strip()
-    text = f"needs {request.device_count} x {kind}, {free} of {len(room.devices)} free for it"
-    foreign = sum(bool(device.foreign_pids) for device in room.devices.values())
-    return text + (f"; {foreign} in use by processes outside Rota" if foreign else "")
+def _code(reason: Reason) -> str:
+    return str(reason.__struct_config__.tag)
 
 
-def _ahead(cluster: Cluster, job_id: int) -> int:
-    """How many ready jobs come first: by queue, priority and age; elements counted one by one."""
-    job: Job | Array | None = cluster.jobs.get(job_id) or cluster.array_of(job_id)
-    if job is None or job.id not in cluster.lanes.where:
-        return 0
-    place = (rank_of(cluster, job.spec.queue), -job.spec.priority, job.id)
-    count = 0
-    for lane in cluster.lanes.lanes.values():
-        rank = rank_of(cluster, lane.key.queue)
-        for item, other in lane.members.items():
-            if (rank, *other) < place:
-                array = cluster.arrays.get(item)
-                count += 1 if array is None else len(array.pending())
-    return count
+def _decision(item: Item, unmet: tuple[Reason, ...]) -> Decision:
+    first = unmet[0]
+    if isinstance(first, why.Parent) and first.never:
+        return Decision.REJECTED
+    if isinstance(first, DEFERRING):
+        return Decision.DEFERRED
+    if isinstance(first, why.Unfit):
+        return Decision.REJECTED
+    if isinstance(item, Job) and item.preempted:
+        return Decision.PREEMPTED
+    return Decision.QUEUED
 
 
-def _advice(cluster: Cluster, decisive: _View, now_s: float) -> list[str]:
-    if not decisive.takes_work:
-        return ["bring a node back: rota nodes, rota doctor"]
-    if not decisive.short:
-        return []
-    running = [cluster.jobs[i] for i in cluster.by_state[JobState.RUNNING]]
-    ends = [j.started_s + j.spec.time_limit_s for j in running if j.spec.time_limit_s]
-    unit = decisive.short.rpartition(" ")[2]
-    less = {"memory": "less", "disk": "less", "type": "another"}.get(unit, "fewer")
-    aid = [f"ask for {less} {decisive.short}"]
-    if ends:
-        left = format_duration(max(1, ceil(min(ends) - now_s)))
-        aid.append(f"wait: the first running job with a limit ends within {left}")
-    return aid
+def _over_quota(over: Short) -> Reason:
+    return why.OverQuota(
+        scope=over.scope,
+        dimension=over.dimension.name.lower(),
+        used=over.used,
+        wanted=over.wanted,
+        limit=over.limit,
+        hard=over.hard,
+        again_s=over.again_s,
+        text=str(over),
+    )
 
 
 def describe_end(state: JobState, cause: Cause, detail: str) -> str:

@@ -1,180 +1,333 @@
-"""The pass: which ready jobs start now, and where.
+"""The pass: which waiting jobs start now, where, and who has to give way or wait for what.
 
-FIFO with skip inside priorities: a job that does not fit lets smaller ones behind it pass, and
-keeps its place. Lanes of equal jobs share one answer, and lanes that were blocked last time are
-not looked at again until something was given back, so the cost follows what changed.
+It takes the lanes that may have a new answer in the order of the policy, starts what fits, and
+gives those that do not fit a promise or a way in.
 """
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from rota.core.node import Allocation
+from rota.core.holdings import amount_of
+from rota.core.policy import Backfill
+from rota.core.resources import NOTHING
 from rota.core.states import QueueState
-from rota.scheduling.fit import Room, place
+from rota.scheduling.api import Plan, Start, View
+from rota.scheduling.fairshare import FairShare
+from rota.scheduling.gang import Asker, Placed, place
+from rota.scheduling.growth import grow
+from rota.scheduling.heads import Head
+from rota.scheduling.lines import NO_SHARES, Lines, key_of
+from rota.scheduling.near import Near
+from rota.scheduling.quota import Quotas
+from rota.scheduling.takeovers import Takeovers
+from rota.scheduling.timeline import Asking, Leaving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from rota.core.lanes import Counter, Lane, Shape
+    from rota.scheduling.api import Entry, Eviction
+    from rota.scheduling.registry import Rules
+    from rota.scheduling.room import Room
+    from rota.scheduling.scheduler import Scheduler
 
-    from rota.core.cluster import Cluster
-    from rota.core.job import Array, Role
-    from rota.core.lanes import Lane
-    from rota.core.resources import Request
-
-
-class Start(msgspec.Struct, frozen=True):
-    """A decision: this job (or this untouched element of an array) starts now."""
-
-    job: int
-    allocations: tuple[Allocation, ...]
-    #: The array that the element must be taken out of first; 0 for a job of its own.
-    array: int = 0
+#: Heaps of shapes that nobody waits for any more are dropped when there are this many.
+WANTS_MAX = 4096
 
 
-def run_pass(cluster: Cluster, limit: int = 1000) -> list[Start]:
-    """Decide what starts. At most ``limit`` starts, so that one tick stays short."""
-    if cluster.touched:
-        cluster.touched.clear()
-        cluster.lanes.reopen()
-    if not cluster.lanes.fresh:
-        return []
-    desk = _Desk(cluster)
-    if not desk.rooms:
-        return []
-    starts: list[Start] = []
-    heads = [head for lane in cluster.lanes.fresh.values() if (head := _Head.open(cluster, lane))]
-    heapify(heads)
-    smallest = min((head.cpu_milli for head in heads), default=0)
-    while heads and len(starts) < limit and desk.most_cpu() >= smallest:
-        head = heads[0]
-        start = desk.try_start(head)
-        if start is not None:
-            starts.append(start)
-        else:
-            cluster.lanes.block(head.lane)
-        if start is not None and head.advance():
-            heapreplace(heads, head)
-        else:
-            heappop(heads)
-    if len(starts) < limit:
-        for head in heads:
-            cluster.lanes.block(head.lane)
-    return starts
+class Pass:
+    """One pass: from lanes in order to decisions."""
 
+    def __init__(self, scheduler: Scheduler, now_s: float, rules: Rules) -> None:
+        self.scheduler = scheduler
+        self.cluster = scheduler.cluster
+        self.policy = scheduler.cluster.policy
+        self.now_s = now_s
+        self.rules = rules
+        self.space = scheduler.space
+        self.timeline = scheduler.timeline
+        self.shares = FairShare(self.cluster, now_s, scheduler.total)
+        self.view = View(now_s, self.policy, self.shares, scheduler.total)
+        self.quotas = Quotas(self.cluster, now_s)
+        self.near = Near(self.cluster, self.space, rules)
+        self.promises = scheduler.promises
+        self.takeovers = Takeovers(self)
+        self.plan = Plan(starts=[], evictions=[], promises=[], dropped=[])
+        #: Shapes (and for whom) that found no room for tasks that stay at least this long.
+        self._shut: dict[tuple[object, ...], float] = {}
+        self._strict = self.policy.order.strict
+        self._closed = False
+        #: Somebody waits for a neighbour.
+        self._lonely = False
+        self._watched = 0
+        #: Lanes that wait for room, and for a place under a cap.
+        self._full: dict[int, None] = {}
+        self._capped: dict[int, None] = {}
+        self._hinders: dict[int, bool] = {}
+        #: Shapes that may find room, and whether that was looked at since the last change.
+        self._hopeful: dict[int, None] = {}
+        self._tried = False
 
-class _Head:
-    """The next candidate of a lane; heads are merged in queue order."""
+    def run(self, limit: int) -> Plan:
+        self.promises.begin(self)
+        self._lines = lines = self._line_up()
+        starts = self.plan.starts
+        while len(starts) < limit and not self._is_over():
+            head = lines.first()
+            if head is None:
+                break
+            if self._deal_with(head) and self.open(head):
+                lines.replace()
+            else:
+                lines.drop()
+        if self.policy.gang.grow and self.cluster.elastic and len(starts) < limit:
+            grow(self)
+        self._end(limit)
+        return self.plan
 
-    __slots__ = ("_candidates", "array", "cpu_milli", "job", "key", "lane", "rank", "requests")
+    def _line_up(self) -> Lines:
+        """All lanes that may have a new answer, and those with the next promises."""
+        scheduler, fresh = self.scheduler, self.cluster.lanes.fresh
+        for number in fresh:
+            scheduler.full.pop(number, None)
+        # Whoever waits for room and comes first keeps his promise, though nothing new helps him.
+        full: list[Lane] = []
+        if self.promises.depth and scheduler.full:
+            full = scheduler.first_of_full(self, self.promises.depth)
+        self._hopeful = dict.fromkeys(lane.key.shape for lane in fresh.values())
+        return Lines(self, fresh.values(), full)
 
-    def __init__(self, cluster: Cluster, lane: Lane) -> None:
-        self.lane = lane
-        self.rank = rank_of(cluster, lane.key.queue)
-        self.requests = cluster.lanes.shapes[lane.key.shape].requests
-        self.cpu_milli = min(request.cpu_milli for request in self.requests)
-        self._candidates = _walk(cluster, lane)
-        self.key: tuple[int, int, int] = (0, 0, 0)
-        self.job = self.array = 0
+    def head(self, lane: Lane) -> Head:
+        return Head(self.cluster, lane, self.scheduler.amount(lane.key.shape))
 
-    @classmethod
-    def open(cls, cluster: Cluster, lane: Lane) -> _Head | None:
-        head = cls(cluster, lane)
-        return head if head.advance() else None
+    def open(self, head: Head) -> bool:
+        """On to the (next) job of a lane; False when there is none."""
+        return head.advance(self.cluster, self.policy.backfill) is not None
 
-    def advance(self) -> bool:
-        found = next(self._candidates, None)
-        if found is None:
+    def own_key(self, lane: Lane) -> tuple[float, ...] | None:
+        """What a lane's place depends on beside fair share; None when it has no job left."""
+        if lane.note is not None:
+            return lane.note
+        head = self.head(lane)
+        if not self.open(head):
+            return None
+        own = View(self.now_s, self.policy, NO_SHARES, self.view.total)
+        lane.note = key_of(self, head, own)
+        return lane.note
+
+    def full_key(self, lane: Lane) -> tuple[float, ...] | None:
+        head = self.head(lane)
+        return key_of(self, head, self.view) if self.open(head) else None
+
+    def rank_of(self, name: str) -> int:
+        """The priority of a queue among queues."""
+        queue = self.cluster.queues.get(name)
+        return queue.priority if queue is not None else 0
+
+    def _is_over(self) -> bool:
+        """Nothing passes the first that waits, or enough of those behind it were looked at."""
+        ahead = self.policy.backfill.look_ahead
+        return self._closed or bool(ahead and self._watched > ahead) or self._is_hopeless()
+
+    def _is_hopeless(self) -> bool:
+        """No shape that waits fits on any of the few nodes that changed: the rest is as before."""
+        scheduler = self.scheduler
+        if self._tried or scheduler.changed is None or not self.promises.is_done:
             return False
-        priority, self.job, self.array = found
-        self.key = (self.rank, priority, self.job)
+        self._tried = True
+        if self.policy.preempt.enabled or scheduler.hindered:
+            return False
+        for number in [*self._hopeful]:
+            if number not in scheduler.no_room or self._may_fit(number):
+                return False
+            del self._hopeful[number]
         return True
 
-    def __lt__(self, other: _Head) -> bool:
-        return self.key < other.key
+    def _may_fit(self, number: int) -> bool:
+        """Whether one of the nodes that changed takes a task of this shape now."""
+        changed, space = self.scheduler.changed or (), self.space
+        wants = space.wants(number, self.cluster.lanes.shapes[number])
+        return any(space.may_fit(want, name) for want in wants for name in changed)
 
+    def _deal_with(self, head: Head) -> bool:
+        """Start the head's job, or find out why not; whether the lane goes on."""
+        entry = head.entry
+        assert entry is not None
+        if self.promises.made:
+            self._watched += 1
+        waits_for = self._forbidden(entry)
+        if waits_for is not None:
+            self.cluster.lanes.block(head.lane, waits_for)
+            self._capped[head.lane.number] = None
+            return False
+        placed = None if head.full else self._find_room(entry)
+        if placed is not None:
+            self._start(head, entry, placed)
+            return True
+        if self.takeovers.try_for(head, entry):
+            return True
+        return self._no_room(head, entry)
 
-def _walk(cluster: Cluster, lane: Lane) -> Iterator[tuple[int, int, int]]:
-    """Candidates in order: an element that has a record already stands among its siblings."""
-    siblings: Iterator[tuple[int, int, int]] = iter(())
-    sibling = None
-    for priority, item in lane.walk():
-        while sibling is not None and sibling[:2] < (priority, item):
-            yield sibling
-            sibling = next(siblings, None)
-        array = cluster.arrays.get(item)
-        if array is None:
-            yield priority, item, 0
-        else:
-            siblings = _untouched(array, priority)
-            sibling = next(siblings, None)
-    while sibling is not None:
-        yield sibling
-        sibling = next(siblings, None)
-
-
-def _untouched(array: Array, priority: int) -> Iterator[tuple[int, int, int]]:
-    for position in array.pending().walk():
-        yield priority, array.element_id(position), array.id
-
-
-def rank_of(cluster: Cluster, queue: str) -> int:
-    """Where a queue stands among queues: the lower, the earlier."""
-    known = cluster.queues.get(queue)
-    return -known.priority if known is not None else 0
-
-
-def requests_of(roles: tuple[Role, ...]) -> tuple[Request, ...]:
-    """One request per task, in task order."""
-    return tuple(role.request for role in roles for _ in range(role.count))
-
-
-class _Desk:
-    """What the pass has left to give: rooms on nodes, and places under caps."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        nodes = sorted(
-            (node for node in cluster.nodes.values() if node.takes_work), key=lambda n: n.name
-        )
-        self.rooms = [Room.now(node) for node in nodes]
-        self.used: dict[tuple[str, str | int], int] = {}
-
-    def most_cpu(self) -> int:
-        return max(room.cpu_milli for room in self.rooms)
-
-    def try_start(self, head: _Head) -> Start | None:
-        key = head.lane.key
+    def _forbidden(self, entry: Entry) -> tuple[Counter, ...] | None:
+        """What must be given back before the job may start, whatever room there is."""
+        key = entry.key
         queue = self.cluster.queues.get(key.queue)
         if queue is not None and queue.state not in (QueueState.ACTIVE, QueueState.DRAINING):
+            return ()
+        if self.shares.barred(key.user, key.project):
+            self.scheduler.barred = True
+            return ()
+        short = self.quotas.short(key, self.scheduler.amount(key.shape))
+        if short is None:
             return None
-        if any(self._used(cap) >= limit for cap, limit in caps_on(self.cluster, head.lane)):
+        if short.again_s:
+            self.wake_at(short.again_s)
+        return short.counters
+
+    def asking(self, entry: Entry) -> Asking:
+        key = entry.key
+        return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s)
+
+    def until_s(self, entry: Entry) -> float:
+        """When the job will be gone. Against reservations only a limit counts."""
+        if not entry.key.time_limit_s and self.promises.reserved:
+            return float("inf")
+        return self.now_s + entry.run_s
+
+    def _find_room(self, entry: Entry) -> list[Placed] | None:
+        until_s = self.until_s(entry)
+        shut = self._shut_key(entry)
+        if until_s >= self._shut.get(shut, float("inf")) or self._was_full(entry):
             return None
-        allocations = place(head.requests, self.rooms)
-        if isinstance(allocations, str):
-            return None
-        for cap, _ in caps_on(self.cluster, head.lane):
-            self.used[cap] = self._used(cap) + 1
-        return Start(head.job, tuple(allocations), head.array)
+        placed = place(Asker(self, entry, until_s))
+        number = entry.key.shape
+        if placed is not None:
+            self.scheduler.no_room.discard(number)
+            return placed
+        self._shut[shut] = until_s
+        if not self._hindered(number, entry.shape):
+            self.scheduler.no_room.add(number)
+        return None
 
-    def _used(self, cap: tuple[str, str | int]) -> int:
-        if cap not in self.used:
-            self.used[cap] = len(self.cluster.active_in.get(cap, ()))
-        return self.used[cap]
+    def _was_full(self, entry: Entry) -> bool:
+        """Whether the shape found no room before, and no node changed that could help it now."""
+        number = entry.key.shape
+        changed = self.scheduler.changed
+        if changed is None or number not in self.scheduler.no_room:
+            return False
+        return not self._may_fit(number)
 
+    def window(self, name: str, entry: Entry) -> Room:
+        """What is free on a node as long as the job may stay there."""
+        return self.promises.window(name, self.asking(entry), entry)
 
-def caps_on(cluster: Cluster, lane: Lane) -> list[tuple[tuple[str, str | int], int]]:
-    """The limits on running jobs that bind this lane, with their values."""
-    key = lane.key
-    caps: list[tuple[tuple[str, str | int], int]] = []
-    queue = cluster.queues.get(key.queue)
-    if queue is not None and queue.max_running:
-        caps.append((("queue", key.queue), queue.max_running))
-    group = cluster.groups.get(key.group)
-    if group is not None and group.max_concurrent:
-        caps.append((("group", key.group), group.max_concurrent))
-    if key.capped_array:
-        caps.append((("array", key.capped_array), cluster.arrays[key.capped_array].cap))
-    return caps
+    def _shut_key(self, entry: Entry) -> tuple[object, ...]:
+        """Who gets the same answer: with reservations about it also depends on who asks."""
+        key = entry.key
+        if self.promises.reserved or entry.job in self.promises.kept:
+            return key.shape, key.user, key.project, entry.job in self.promises.kept and entry.job
+        return (key.shape,)
+
+    def _start(self, head: Head, entry: Entry, placed: list[Placed]) -> None:
+        window_s = self.promises.window_end_s(entry, placed)
+        self.record(head, entry, placed, window_s=window_s)
+        self.promises.fulfilled(entry.job)
+
+    def record(
+        self,
+        head: Head,
+        entry: Entry,
+        placed: list[Placed],
+        *,
+        after: tuple[str, ...] = (),
+        window_s: float = 0.0,
+    ) -> None:
+        """A job starts: everything that later jobs of this pass must know of it."""
+        key = entry.key
+        end_s = self.now_s + entry.run_s
+        amount = NOTHING
+        for task, allocation in placed:
+            uid = f"{entry.job}/{task}"
+            self.timeline.add(Leaving(end_s, uid, allocation.node, allocation))
+            amount = amount.plus(amount_of(allocation))
+        self.shares.started(key.user, key.project, amount)
+        self.quotas.take(key, amount)
+        self._tried = False
+        self.near.started(entry, head.array, placed)
+        whole = len(placed) == sum(role.count for role in entry.shape.roles)
+        self.plan.starts.append(
+            Start(
+                entry.job,
+                tuple(allocation for _, allocation in placed),
+                head.array,
+                () if whole else tuple(task for task, _ in placed),
+                after,
+                window_s,
+            )
+        )
+
+    def evicted(self, eviction: Eviction) -> None:
+        """What a victim holds no longer counts against its account in this pass."""
+        job = self.cluster.jobs[eviction.job]
+        held = NOTHING
+        for task in eviction.tasks or range(len(job.tasks)):
+            attempt = job.tasks[task].current
+            if attempt is not None and attempt.live:
+                held = held.plus(amount_of(attempt.allocation))
+        self.quotas.evict(job, held if eviction.tasks else None)
+
+    def _no_room(self, head: Head, entry: Entry) -> bool:
+        """The lane waits for room; its first jobs may get a promise. Whether to go on with it."""
+        self._closed = self._strict
+        self._tried = False
+        self._note_full(head)
+        if self.promises.make(head, entry):
+            head.full = True
+            if self.policy.backfill.kind is not Backfill.NONE and self.promises.wants_more:
+                return True
+        if not self.promises.wants_more and not self.policy.preempt.enabled:
+            number = head.lane.key.shape
+            if not self._hindered(number, head.shape):
+                self._lines.dead.add(number)
+        return False
+
+    def _note_full(self, head: Head) -> None:
+        lane = head.lane
+        self._full[lane.number] = None
+        if self._hindered(lane.key.shape, head.shape):
+            self.scheduler.hindered[lane.number] = None
+        self._lonely = self._lonely or head.shape.placement.needs_neighbours
+
+    def _hindered(self, number: int, shape: Shape) -> bool:
+        """Whether a claim or a neighbour, rather than want of room, may keep a shape waiting."""
+        known = self._hinders.get(number)
+        if known is None:
+            known = self.near.hinders(shape) or self.promises.may_hinder(number)
+            self._hinders[number] = known
+        return known
+
+    def wake_at(self, at_s: float) -> None:
+        """Time alone may change the answer."""
+        if at_s > self.now_s:
+            self.plan.wake_s = min(self.plan.wake_s or at_s, at_s)
+
+    def _end(self, limit: int) -> None:
+        plan, scheduler, lanes = self.plan, self.scheduler, self.cluster.lanes
+        plan.more = len(plan.starts) >= limit
+        if not plan.more:
+            # Whoever was passed over waits for room as well.
+            self._full.update(dict.fromkeys(n for n in lanes.fresh if n not in self._capped))
+            lanes.fresh.clear()
+            scheduler.changed = {}
+        for number in self._full:
+            lanes.fresh.pop(number, None)
+        # Whom somebody waits for may have started after he was looked at.
+        plan.more = plan.more or bool(plan.starts and self._lonely)
+        scheduler.full.update(self._full)
+        if self.space.want_count > WANTS_MAX:
+            self.space.forget_wants()
+        plan.promises = self.promises.all()
+        plan.dropped = list(self.rules.dropped)
+        # What the events of this pass change is taken in by the next one.
+        for start in plan.starts:
+            for allocation in start.allocations:
+                self.cluster.touch(allocation.node)

@@ -264,7 +264,7 @@ class Scene(PretendedAgents):
 
     def why(self, job: int | str) -> str:
         """The one-line reason why a job waits."""
-        return explain(self.cluster, self._id(job), self.now_s).reason
+        return explain(self.controller.scheduler, self._id(job), self.now_s).reason
 
     def _id(self, job: int | str) -> int:
         return self.names[job] if isinstance(job, str) else job

@@ -1,0 +1,35 @@
+"""Ask the four rules something, the way that a pass does: python examples/plugins/try_rules.py"""
+
+from rota.controller.plugins import clock, load_plugins, time_limit
+from rota.core.job import Role, ServiceClass
+from rota.core.lanes import Shape
+from rota.core.node import NodeSpec
+from rota.core.placing import ANYWHERE
+from rota.core.policy import OrderRules, Policy
+from rota.core.resources import Amount, Request
+from rota.scheduling.api import NodeView, Victim
+from rota.scheduling.registry import resolve
+from rota.scheduling.victims import LostWork
+
+policy = Policy(
+    order=OrderRules(primary="site_rules:quickest_first"),
+    filters=("site_rules:not_on_old_drivers",),
+    scorers=("site_rules:cool_nodes=30",),
+    victims=("site_rules:SpareTheNight",),
+)
+total = Amount(64_000, 262_144, 0, 8000)
+rules = resolve(policy, load_plugins(policy), victims=LostWork(total), clock=clock)
+
+gpu_job = Shape(
+    (Role(request=Request(device="gpu", device_count=1)),), ANYWHERE, ServiceClass.BURSTABLE
+)
+node = NodeView(
+    NodeSpec("a1", 64_000, 262_144), {"driver": "470", "inlet_celsius": "25"}, (), total
+)
+night_run = Victim(7, "alice", 400.0, 9 * 3600, 600.0, Amount(4000), 0, 0.0)
+
+with time_limit(rules.watch):
+    print("filter:", *rules.plugged_problem(gpu_job, node))
+    print("score:", rules.plugged_score(gpu_job, node))
+    print("cost of evicting job 7:", rules.victims.cost(night_run))
+print("switched off:", rules.dropped or "none")

@@ -1,0 +1,152 @@
+"""The bodies of requests about the site: reservations, accounts, quotas, rules, marks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from rota.api.requests import BIG, Seconds, Short, Words, says
+
+Ceiling = Annotated[int, Meta(ge=0, le=BIG)] | UnsetType | None
+Shares = Annotated[int, Meta(ge=0, le=1_000_000)]
+Amount = Annotated[float, Meta(ge=0, le=1_000_000_000)]
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Base of all bodies: a field that does not exist is refused, never ignored."""
+
+
+class LimitsRequest(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
+    """Ceilings; null: none. Absent ones stay as they are."""
+
+    jobs: Annotated[Ceiling, says("Jobs that hold room at once")] = UNSET
+    queued: Annotated[Ceiling, says("Jobs that wait")] = UNSET
+    cpus: Annotated[Amount | UnsetType | None, says("CPUs at once")] = UNSET
+    memory_mb: Annotated[Ceiling, says("Memory at once, in MiB")] = UNSET
+    gpus: Annotated[Amount | UnsetType | None, says("GPUs at once")] = UNSET
+    gpu_hours: Annotated[
+        Amount | UnsetType | None,
+        says("GPU-hours within `period_s`"),
+    ] = UNSET
+
+
+class QuotaRequest(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
+    """What an account may hold. Absent fields stay as they are."""
+
+    hard: Annotated[LimitsRequest, says("Never exceeded")] = LimitsRequest()
+    soft: Annotated[LimitsRequest, says("Beyond it room is borrowed, and given back")] = (
+        LimitsRequest()
+    )
+    types: Annotated[
+        dict[str, LimitsRequest | None],
+        says("Hard limits by type of job: training, inference, workflow; null takes one away"),
+    ] = {}
+    borrow: Annotated[bool | None, says("Whether more than `soft` may be borrowed at all")] = None
+    period_s: Annotated[
+        Annotated[int, Meta(ge=3600, le=62 * 86400)] | None,
+        says("The period of `gpu_hours`, up to 62 days"),
+    ] = None
+
+
+class ProjectRequest(Strict):
+    """A project as it shall be."""
+
+    parent: Annotated[Short, says("The project above it; empty: none")] = ""
+    shares: Annotated[Shares, says("Its weight among its neighbours")] = 1
+    quota: Annotated[QuotaRequest, says("What all jobs of it and below it may hold")] = (
+        QuotaRequest()
+    )
+
+
+class ProjectPatch(Strict):
+    """What shall change of a project. Absent fields stay as they are."""
+
+    parent: Short | None = None
+    shares: Shares | None = None
+    quota: QuotaRequest | None = None
+    #: False keeps the limits on record and lets nothing wait for them.
+    enforce_quota: bool | None = None
+
+
+class UserPatch(Strict):
+    """Shares and quota of a user. Absent fields stay as they are."""
+
+    shares: Shares | None = None
+    quota: QuotaRequest | None = None
+
+
+class ProjectQuotaPatch(Strict):
+    """The hard limits of a project in the older words; null: no limit, absent: as it is."""
+
+    cpu_quota: Amount | UnsetType | None = UNSET
+    #: In GiB.
+    memory_quota: Amount | UnsetType | None = UNSET
+    gpu_quota: Amount | UnsetType | None = UNSET
+    max_concurrent_jobs: Ceiling = UNSET
+    #: How many jobs of a type may run at once.
+    job_types: dict[str, Annotated[int, Meta(ge=0, le=BIG)] | None] = {}
+    enforce_quota: bool | None = None
+
+
+class ReservationRequest(Strict):
+    """Room for somebody from when to when: exactly one of `gpus`, `devices` and `nodes`.
+
+    `nodes` beside `gpus` says where the GPUs are to be.
+    """
+
+    gpus: Annotated[
+        int, Meta(ge=0, le=100_000), says("So many GPUs, wherever they are (or on `nodes`)")
+    ] = 0
+    gpu_type: Annotated[Short, says("Only of this model")] = ""
+    node: Annotated[Short, says("The node of `devices`")] = ""
+    devices: Annotated[
+        list[Annotated[int, Meta(ge=0, le=100_000)]],
+        Meta(max_length=10_000),
+        says("These GPUs, by their index on `node`"),
+    ] = []
+    nodes: Annotated[Words, says("Whole nodes")] = []
+    user: Annotated[Short, says("For this user")] = ""
+    project: Annotated[Short, says("For the jobs of this project")] = ""
+    maintenance: Annotated[bool, says("For nobody: nothing may run there then")] = False
+    start_at: Annotated[
+        Seconds | str,
+        says("Seconds since 1970, `2026-11-15T18:00:00Z`, `18:00`, `tomorrow 9:00`; 0: now"),
+    ] = 0
+    duration_s: Annotated[Seconds, says("How long; or give `end_at`")] = 0
+    end_at: Annotated[Seconds | str, says("When it ends, likewise")] = 0
+    zone: Annotated[
+        Short, says("The time zone of times without one, such as Europe/Berlin; empty: UTC")
+    ] = ""
+    note: Annotated[str, Meta(max_length=500), says("What it is for")] = ""
+
+
+class PolicyRequest(Strict):
+    """Rules to change: those of a named policy first, then single ones."""
+
+    policy: Annotated[Short, says("A named policy such as `fifo`, `easy` or `preemptive`")] = ""
+    rules: Annotated[
+        dict[str, Any],
+        says('By their keys, `{"order.primary": "wfp3"}`, or in tables as GET shows them'),
+    ] = {}
+
+
+class MarkRequest(Strict):
+    """Labels to set (null: to take away), taints to add, keys of taints to take away."""
+
+    labels: Annotated[dict[str, str | None], says("Labels to set; null takes one away")] = {}
+    taints: Annotated[Words, says("Taints to add: `key`, `key=value`, `key=value:avoid`")] = []
+    untaint: Annotated[Words, says("Keys of taints to take away")] = []
+
+
+class CheckpointRequest(Strict):
+    """When the work was saved; by default now."""
+
+    saved_at: Annotated[
+        Seconds | str, says("Seconds since 1970, or 2026-11-15T18:00:00Z; 0: now")
+    ] = 0

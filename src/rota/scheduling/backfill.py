@@ -1,0 +1,241 @@
+"""What may pass a job that does not fit: promises to those who wait, and claims of reservations.
+
+One mechanism serves all kinds. A job that finds no room gets a *promise*: the earliest moment
+and the nodes where it can start by what is known. Promises and reservations are claims on nodes;
+whoever comes later may use a claimed node only if he is gone in time or fits beside. How many
+jobs get a promise is the difference between the kinds: one with EASY, all with conservative,
+where a promise once given is only ever exchanged for an earlier one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rota.core.policy import Backfill
+from rota.scheduling.api import Promise
+from rota.scheduling.reserved import claims_of
+from rota.scheduling.timeline import Claim
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.core.lanes import Shape
+    from rota.scheduling.api import Entry
+    from rota.scheduling.gang import Placed
+    from rota.scheduling.heads import Head
+    from rota.scheduling.passes import Pass
+    from rota.scheduling.room import Room
+    from rota.scheduling.scheduler import Scheduler
+    from rota.scheduling.timeline import Asking
+
+ALL = 1 << 30
+#: With more lanes than this waiting for room a site counts as large.
+MANY_FULL = 2000
+#: Jobs with a deadline that get a promise beside the first in line.
+DEADLINES_MAX = 100
+INFINITE = float("inf")
+
+
+class Promises:
+    """The promises of a Scheduler, made and kept by its passes."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.kept: dict[int, Promise] = {}
+        #: When each waiting job was first told that it would start.
+        self._first_s: dict[int, float] = {}
+        #: Nodes that a reservation has a claim on.
+        self.reserved: dict[str, None] = {}
+        self.made = 0
+        self._pass: Pass | None = None
+        #: When promises were last worked out, and whether this pass goes by those.
+        self._planned_s = -INFINITE
+        self._reused = False
+
+    def forget(self) -> None:
+        self.kept.clear()
+        self._first_s.clear()
+
+    def all(self) -> list[Promise]:
+        return [*self.kept.values()]
+
+    @property
+    def _kind(self) -> Backfill:
+        return self._scheduler.cluster.policy.backfill.kind
+
+    @property
+    def depth(self) -> int:
+        """How many waiting jobs get a promise."""
+        rules = self._scheduler.cluster.policy.backfill
+        if rules.kind is Backfill.NONE:
+            return 0
+        if rules.depth:
+            return rules.depth
+        return ALL if rules.kind is Backfill.CONSERVATIVE else 1
+
+    @property
+    def wants_more(self) -> bool:
+        return self.made < self.depth or self._kind is Backfill.DEADLINE
+
+    @property
+    def is_done(self) -> bool:
+        """Nobody else can get a promise in this pass, or nobody ever does."""
+        return self.depth == 0 or not self.wants_more
+
+    def begin(self, this: Pass) -> None:
+        """A pass starts: reservations have their claims; of promises only conservative ones do."""
+        self._pass = this
+        self.made = 0
+        timeline, cluster = self._scheduler.timeline, this.cluster
+        timeline.unclaim()
+        self.reserved.clear()
+        for name, claim in claims_of(cluster, this.now_s, timeline):
+            self.reserved[name] = None
+            timeline.claim(name, claim)
+        before, self.kept = self.kept, {}
+        if self._kind is Backfill.CONSERVATIVE or self._are_recent(this):
+            for promise in before.values():
+                if self._holds(promise):
+                    self._keep(promise)
+        waiting = cluster.lanes.where
+        self._first_s = {
+            job: at_s
+            for job, at_s in self._first_s.items()
+            if job in waiting or cluster.array_of(job) is not None
+        }
+
+    def _are_recent(self, this: Pass) -> bool:
+        """On a large site promises are not worked out anew with every job that ends.
+
+        An old one can still be kept; the new one would at best be earlier.
+        """
+        large = len(self._scheduler.full) > MANY_FULL
+        self._reused = large and 0.0 <= this.now_s - self._planned_s < 1.0
+        return self._reused
+
+    def _holds(self, promise: Promise) -> bool:
+        """Whether it can still be kept: the job waits, and its nodes are there."""
+        this = self._pass
+        assert this is not None
+        cluster = this.cluster
+        if promise.job not in cluster.lanes.where and cluster.array_of(promise.job) is None:
+            return False
+        return promise.start_s > this.now_s and all(
+            allocation.node in this.space.rooms for allocation in promise.allocations
+        )
+
+    def make(self, head: Head, entry: Entry) -> bool:
+        """Promise the job its earliest start, or keep what was promised. False: no more promises."""
+        this = self._pass
+        assert this is not None
+        if not self._may_have_one(entry):
+            return False
+        self.made += 1
+        kept = self.kept.get(entry.job)
+        if kept is not None and self._reused:
+            return True
+        self._planned_s = this.now_s
+        if kept is not None:
+            self._scheduler.timeline.unclaim_job(entry.job)
+        found = self._earliest(head.shape, entry)
+        if found is None or (kept is not None and kept.start_s <= found.start_s):
+            found = kept
+        if found is not None:
+            self._first_s.setdefault(entry.job, found.start_s)
+            self._keep(found)
+            this.wake_at(found.start_s)
+        return True
+
+    def _may_have_one(self, entry: Entry) -> bool:
+        if self.made < self.depth:
+            return True
+        return (
+            self._kind is Backfill.DEADLINE
+            and bool(entry.key.deadline_s)
+            and self.made < DEADLINES_MAX
+        )
+
+    def _earliest(self, shape: Shape, entry: Entry) -> Promise | None:
+        this = self._pass
+        assert this is not None
+        horizon_s = this.policy.backfill.horizon_s
+        asks = this.near.hinders(shape) or shape.placement.asks_nodes
+        found = this.timeline.earliest(
+            this.asking(entry),
+            this.now_s + horizon_s if horizon_s else INFINITE,
+            this.space.wants(entry.key.shape, shape),
+            self._open_now(entry),
+            partial(this.near.refuses, shape) if asks else None,
+        )
+        if found is None:
+            return None
+        start_s, allocations = found
+        return Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
+
+    def _open_now(self, entry: Entry) -> Iterator[str]:
+        """Nodes that have room for some of its tasks today."""
+        this = self._pass
+        assert this is not None
+        names: dict[str, None] = {}
+        for want in this.space.wants(entry.key.shape, entry.shape):
+            names.update(dict.fromkeys(this.space.open_nodes(want)))
+        for name in names:
+            if not this.near.refuses(entry.shape, name):
+                yield name
+
+    def _keep(self, promise: Promise) -> None:
+        self.kept[promise.job] = promise
+        start_s = promise.start_s
+        if self._kind is Backfill.AGGRESSIVE:
+            delay_s = self._scheduler.cluster.policy.backfill.delay_max_s
+            start_s = max(start_s, self._first_s.get(promise.job, start_s) + delay_s)
+        for allocation in promise.allocations:
+            end_s = max(promise.end_s, start_s)
+            claim = Claim(start_s, end_s, allocation, promise.job)
+            self._scheduler.timeline.claim(allocation.node, claim)
+
+    def fulfilled(self, job: int) -> None:
+        """The job started: nobody has to make room for it any more."""
+        if self.kept.pop(job, None) is not None:
+            self._scheduler.timeline.unclaim_job(job)
+        self._first_s.pop(job, None)
+
+    def window(self, name: str, asking: Asking, entry: Entry) -> Room:
+        """What is free on a node as long as the job may stay there.
+
+        It is taken to keep to its estimate where others wait for it, and to its limit (if it has
+        one at all) where a reservation begins.
+        """
+        now_s = self._scheduler.timeline.now_s
+        until_s = now_s + entry.run_s
+        if name in self.reserved:
+            limit_s = entry.key.time_limit_s
+            until_s = now_s + limit_s if limit_s else INFINITE
+        return self._scheduler.timeline.window(name, now_s, until_s, asking)
+
+    def window_end_s(self, entry: Entry, placed: list[Placed]) -> float:
+        """When the room that the job was lent is due, if it could stay longer; 0: it was not lent."""
+        limit_s = entry.key.time_limit_s
+        claims = self._scheduler.timeline.claims
+        if not claims or (limit_s and limit_s <= entry.run_s):
+            return 0.0
+        end_s = self._scheduler.timeline.now_s + entry.run_s
+        due = [
+            claim.start_s
+            for _, allocation in placed
+            for claim in claims.get(allocation.node, ())
+            if claim.job and claim.job != entry.job and claim.start_s >= end_s
+        ]
+        return min(due, default=0.0)
+
+    def may_hinder(self, number: int) -> bool:
+        """Whether a claim, rather than want of room, may be what keeps a shape waiting."""
+        this = self._pass
+        assert this is not None
+        if not this.timeline.claims:
+            return False
+        wants = this.space.wants(number, this.cluster.lanes.shapes[number])
+        return any(
+            this.space.may_fit(want, name) for name in this.timeline.claims for want in wants
+        )

@@ -1,0 +1,159 @@
+"""The rooms of a moment to come, as far as one job is concerned.
+
+Most nodes are followed in outline: sums, and for each device who is on it. Only where that does
+not say enough (claims, several kinds of devices, a node to itself) and once enough room has come
+together, the nodes in question are worked out in full.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.job import ServiceClass
+from rota.scheduling.rooms import count_in, place_in
+
+if TYPE_CHECKING:
+    from rota.core.job import Role
+    from rota.core.node import Allocation
+    from rota.core.resources import Request
+    from rota.scheduling.nodeclass import NodeClass
+    from rota.scheduling.room import Room
+    from rota.scheduling.space import Space
+    from rota.scheduling.timeline import Asking, Leaving, Timeline
+
+
+class Outline:
+    """A node in sums, moving forward in time as those on it leave."""
+
+    __slots__ = ("_at", "_leaving", "busy", "cpu_milli", "disk_mib", "memory_mib", "used_mib")
+
+    def __init__(self, room: Room, leaving: list[tuple[float, Leaving]]) -> None:
+        self.cpu_milli = room.cpu_milli
+        self.memory_mib = room.memory_mib
+        self.disk_mib = room.disk_mib
+        #: By device: how many are on it (more than can leave, if it cannot be used), and memory.
+        self.busy = {
+            index: device.taken + device.sharers + device.foreign_pids + (not device.device.healthy)
+            for index, device in room.devices.items()
+        }
+        self.used_mib = {
+            index: device.shared_mib + device.foreign_mib if not device.taken else 1 << 40
+            for index, device in room.devices.items()
+        }
+        self._leaving = leaving
+        self._at = 0
+
+    def move(self, at_s: float) -> None:
+        """On to a later moment."""
+        leaving = self._leaving
+        while self._at < len(leaving) and leaving[self._at][0] <= at_s:
+            self._let_go(leaving[self._at][1].allocation)
+            self._at += 1
+
+    def _let_go(self, held: Allocation) -> None:
+        self.cpu_milli += held.cpu_milli
+        self.memory_mib += held.memory_mib
+        self.disk_mib += held.disk_mib
+        for index in held.devices:
+            if index in self.busy:
+                self.busy[index] -= 1
+                share = held.device_memory_mib if held.shared else 1 << 40
+                self.used_mib[index] = max(0, self.used_mib[index] - share)
+
+    def count(self, request: Request, most: int, kind: NodeClass) -> int:
+        """How many tasks fit."""
+        if request.cpu_milli:
+            most = min(most, self.cpu_milli // request.cpu_milli)
+        if request.memory_mib:
+            most = min(most, self.memory_mib // request.memory_mib)
+        if request.disk_mib:
+            most = min(most, self.disk_mib // request.disk_mib)
+        if most > 0 and request.device_count:
+            most = min(most, self._places(request, kind) // request.device_count)
+        return max(0, most)
+
+    def _places(self, request: Request, kind: NodeClass) -> int:
+        if not request.shared:
+            return sum(not busy for busy in self.busy.values())
+        share = kind.share(request)
+        size = kind.total.device_mib
+        if not share:
+            return 0
+        return sum(max(0, size - used) // share for used in self.used_mib.values())
+
+
+class Future:
+    """Follows nodes forward until the job fits."""
+
+    def __init__(self, timeline: Timeline, space: Space, asking: Asking) -> None:
+        self._timeline = timeline
+        self._space = space
+        self._asking = asking
+        self._outlines: dict[str, Outline] = {}
+        shape = asking.shape
+        self._exact = (
+            shape.placement.exclusive
+            or shape.service is ServiceClass.GUARANTEED
+            or any(role.request.device_milli for role in shape.roles)
+        )
+        #: How many tasks of each role fit where, and in all.
+        self._counts: list[dict[str, int]] = [{} for _ in shape.roles]
+        self._sums = [0] * len(shape.roles)
+
+    def look(self, name: str, at_s: float) -> None:
+        """See how many tasks a node takes from a moment on."""
+        kind = self._space.class_of[name]
+        roles = self._asking.shape.roles
+        if self._exact or kind.mixed or name in self._timeline.claims:
+            room = self._room(name, at_s)
+            counts = [count_in(room, self._asking.shape, role) for role in roles]
+        else:
+            outline = self._outline(name)
+            outline.move(at_s)
+            counts = [outline.count(role.request, role.count, kind) for role in roles]
+        for number, count in enumerate(counts):
+            known = self._counts[number]
+            self._sums[number] += count - known.get(name, 0)
+            known[name] = count
+
+    def _outline(self, name: str) -> Outline:
+        outline = self._outlines.get(name)
+        if outline is None:
+            timeline = self._timeline
+            leaving = [(timeline.leaves_s(item), item) for item in timeline.leaving(name)]
+            leaving.sort(key=lambda pair: pair[0])
+            outline = self._outlines[name] = Outline(self._space.rooms[name], leaving)
+        return outline
+
+    def _room(self, name: str, at_s: float) -> Room:
+        asking = self._asking
+        return self._timeline.window(name, at_s, at_s + asking.run_s, asking)
+
+    def find(self, at_s: float) -> list[Allocation] | None:
+        """Room for all tasks, if enough has come together."""
+        shape = self._asking.shape
+        for role, total in zip(shape.roles, self._sums, strict=True):
+            if total < (role.min_count or role.count):
+                return None
+        names = self._enough() if self._is_plain() else self._all()
+        rooms = {name: self._room(name, at_s) for name in names}
+        return place_in(rooms, shape, self._space.class_of)
+
+    def _is_plain(self) -> bool:
+        placement = self._asking.shape.placement
+        return len(self._counts) == 1 and not placement.topology and not placement.node_count
+
+    def _enough(self) -> list[str]:
+        """The fewest nodes that take all tasks of the only role."""
+        role: Role = self._asking.shape.roles[0]
+        left = role.min_count or role.count
+        chosen: list[str] = []
+        for name, count in sorted(self._counts[0].items(), key=lambda item: (-item[1], item[0])):
+            if left <= 0:
+                break
+            chosen.append(name)
+            left -= count
+        return chosen
+
+    def _all(self) -> list[str]:
+        return [*dict.fromkeys(n for known in self._counts for n, count in known.items() if count)]

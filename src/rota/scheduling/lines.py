@@ -1,0 +1,201 @@
+"""Lanes in the order of the policy, as a pass consumes them.
+
+Fair share moves with every start: all lanes of an account fall back together. So lanes stand in
+one *line* per account, ordered by everything but the share, which is the same for all of them;
+and lines are compared by the full keys of their first lanes. A start costs two keys, however
+many lanes the account has.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from heapq import heapify, heappop, heapreplace
+from typing import TYPE_CHECKING
+
+from rota.core.lanes import Lane
+from rota.scheduling.api import View
+from rota.scheduling.order import order_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.core.lanes import Lanes
+    from rota.scheduling.heads import Head
+    from rota.scheduling.passes import Pass
+
+Key = tuple[float, ...]
+
+
+class _NoShares:
+    """The same for everybody: what is left of a key is its own."""
+
+    def ratio(self, user: str, project: str) -> float:
+        return 0.0
+
+    def version(self, user: str, project: str) -> int:
+        return 0
+
+    def worst(self, user: str, project: str) -> float:
+        return 0.0
+
+
+NO_SHARES = _NoShares()
+
+#: An own key, the lane's number (two are never equal), and the lane.
+Standing = tuple[Key, int, Lane]
+
+
+class Line:
+    """The lanes of one account, by own key."""
+
+    __slots__ = ("lanes", "project", "ready", "user", "version")
+
+    def __init__(self, user: str, project: str, lanes: list[Standing]) -> None:
+        self.user = user
+        self.project = project
+        self.lanes = lanes
+        #: Of the shares that the full key of its first lane was made with.
+        self.version = -1
+        #: Its first head is open and stands where it should.
+        self.ready = False
+
+
+class Lines:
+    """All lines, first things first.
+
+    Own keys are remembered between passes, so most lanes need not be opened: only one that comes
+    to the front is, and goes back if its remembered key was not right any more.
+    """
+
+    def __init__(self, this: Pass, lanes: Iterable[Lane], full: Iterable[Lane]) -> None:
+        """``full`` lanes are known to find no room and stand here for a promise only."""
+        self._pass = this
+        self._shares = this.shares
+        self._own = View(this.now_s, this.policy, NO_SHARES, this.view.total)
+        self._dropped = this.rules.watch.version
+        self._heads: dict[int, Head] = {}
+        self._full = {lane.number for lane in full}
+        #: Shapes that find no room in this pass: their lanes are passed over.
+        self.dead: set[int] = set()
+        accounts: defaultdict[tuple[str, str], list[Standing]] = defaultdict(list)
+        for lane in (*lanes, *full):
+            own = lane.note
+            if own is None:
+                head = self._open(lane)
+                if head is None:
+                    continue
+                own = self._own_key(head)
+            accounts[lane.account].append((own, lane.number, lane))
+        self._lines: list[tuple[Key, tuple[str, str], Line]] = []
+        self._build([Line(*account, found) for account, found in accounts.items()])
+
+    def _build(self, lines: Iterable[Line]) -> None:
+        self._lines = []
+        for line in lines:
+            heapify(line.lanes)
+            key = self._settle(line)
+            if key is not None:
+                self._lines.append((key, (line.user, line.project), line))
+        heapify(self._lines)
+
+    def _open(self, lane: Lane) -> Head | None:
+        """The head of a lane; None when it has no job."""
+        head = self._heads.get(lane.number)
+        if head is None:
+            head = self._pass.head(lane)
+            head.full = lane.number in self._full
+            if not self._pass.open(head):
+                return None
+            self._heads[lane.number] = head
+        return head
+
+    def _own_key(self, head: Head) -> Key:
+        """Everything but fair share: borrowers last, then queue, rules, bonus and id."""
+        key = head.lane.note = key_of(self._pass, head, self._own)
+        return key
+
+    def _settle(self, line: Line) -> Key | None:
+        """Bring the right lane to the front of a line; its full key, or None: none is left."""
+        lanes, dead = line.lanes, self.dead
+        while lanes:
+            own, number, lane = lanes[0]
+            head = self._open(lane) if lane.key.shape not in dead else None
+            if head is None:
+                heappop(lanes)
+                continue
+            exact = self._own_key(head)
+            if exact != own:
+                heapreplace(lanes, (exact, number, lane))
+                continue
+            line.ready = True
+            line.version = self._shares.version(line.user, line.project)
+            return self._full_key(own, head)
+        return None
+
+    def _full_key(self, own: Key, head: Head) -> Key:
+        entry, view = head.entry, self._pass.view
+        if entry is None or self._pass.policy.share.soft_ratio > 0.0:
+            return key_of(self._pass, head, view)
+        # Only the rules look at shares: the rest of the own key stands.
+        rules = self._pass.rules
+        primary, secondary = rules.primary.key(entry, view), rules.secondary.key(entry, view)
+        return (own[0], own[1], primary, secondary, own[4], own[5])
+
+    def first(self) -> Head | None:
+        """The head that comes first now; it stays until ``replace`` or ``drop``."""
+        if self._dropped != self._pass.rules.watch.version:
+            self._start_over()
+        while self._lines:
+            line = self._lines[0][2]
+            if line.ready and line.version == self._shares.version(line.user, line.project):
+                lane = line.lanes[0][2]
+                if lane.key.shape not in self.dead:
+                    return self._heads[lane.number]
+            self._put(line)
+        return None
+
+    def _put(self, line: Line) -> None:
+        """The first line is not what it was: find its new place."""
+        key = self._settle(line)
+        if key is None:
+            heappop(self._lines)
+        elif key != self._lines[0][0]:
+            heapreplace(self._lines, (key, (line.user, line.project), line))
+
+    def _start_over(self) -> None:
+        """A plugged-in ordering was switched off: its keys and those of the other do not compare."""
+        self._dropped = self._pass.rules.watch.version
+        forget_keys(self._pass.cluster.lanes)
+        lines = [line for _, _, line in self._lines]
+        for line in lines:
+            heads = [head for _, _, lane in line.lanes if (head := self._open(lane)) is not None]
+            line.lanes = [(self._own_key(head), head.lane.number, head.lane) for head in heads]
+        self._build(lines)
+
+    def replace(self) -> None:
+        """The first head went on to the next job of its lane."""
+        line = self._lines[0][2]
+        _, number, lane = line.lanes[0]
+        heapreplace(line.lanes, (self._own_key(self._heads[number]), number, lane))
+        self._put(line)
+
+    def drop(self) -> None:
+        """The first head is done with."""
+        line = self._lines[0][2]
+        heappop(line.lanes)
+        self._put(line)
+
+
+def forget_keys(lanes: Lanes) -> None:
+    """The order is another one, or moves with time: keys are worked out as they are needed."""
+    for lane in lanes.by_number.values():
+        lane.note = None
+
+
+def key_of(this: Pass, head: Head, view: View) -> Key:
+    """What decides between lanes: borrowers last, then queue, rules, bonus for a limit, id."""
+    entry, rules = head.entry, this.rules
+    assert entry is not None
+    borrows = this.quotas.borrowing(entry.key, head.amount)
+    rank = this.rank_of(entry.key.queue)
+    return (float(borrows), *order_key(entry, view, rules.primary, rules.secondary, rank))

@@ -1,0 +1,246 @@
+"""Why a job waits, as data: a closed list of reasons, and the tree that they form for one job.
+
+Every reason is a struct with a code (its tag) and exact numbers. Words are made of them elsewhere
+(``prose.py``), and only when somebody asks.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Decision(StrEnum):
+    """What was decided about a job when it was last looked at."""
+
+    SCHEDULED = "scheduled"  # it has its room
+    QUEUED = "queued"  # it waits for room, or for its turn
+    DEFERRED = "deferred"  # something other than room must happen first
+    PREEMPTED = "preempted"  # it gave way and waits for room again
+    REJECTED = "rejected"  # as things are it can never start
+
+
+class _Reason(msgspec.Struct, frozen=True, tag_field="code", kw_only=True):
+    """Base of all reasons; the tag is the code."""
+
+
+class Held(_Reason, frozen=True, kw_only=True, tag="held"):
+    """Somebody holds it back."""
+
+
+class NotBefore(_Reason, frozen=True, kw_only=True, tag="begin"):
+    """Its begin time, or the pause before its next try, has not passed."""
+
+    at_s: float
+    retry: bool = False
+
+
+class Parent(_Reason, frozen=True, kw_only=True, tag="dependency"):
+    """Another job must do something first; ``never``: it did not, and will not."""
+
+    job: int
+    kind: str
+    state: str
+    never: bool = False
+
+
+class QueueShut(_Reason, frozen=True, kw_only=True, tag="queue"):
+    """Its queue starts nothing."""
+
+    queue: str
+    state: str
+
+
+class OverShare(_Reason, frozen=True, kw_only=True, tag="share"):
+    """Its account is beyond the hard limit on shares while others wait."""
+
+    user: str
+    project: str
+    #: Use over target now, and the most that is allowed.
+    ratio: float
+    limit: float
+
+
+class OverQuota(_Reason, frozen=True, kw_only=True, tag="quota"):
+    """A cap or quota: whose, on what, and by how much it is too small."""
+
+    scope: str
+    dimension: str
+    used: float
+    wanted: float
+    limit: float
+    hard: bool = True
+    #: When time alone may help; 0: it does not.
+    again_s: float = 0.0
+    text: str = ""
+
+
+class NoNode(_Reason, frozen=True, kw_only=True, tag="no_node"):
+    """No node has registered."""
+
+
+class Away(_Reason, frozen=True, kw_only=True, tag="node_away"):
+    """Nodes that could take it do not take work; the first of them is named."""
+
+    nodes: int
+    node: str
+    state: str
+    note: str = ""
+
+
+class Unfit(_Reason, frozen=True, kw_only=True, tag="filter"):
+    """A filter keeps it off nodes for good: which, how many, and in what words of the first."""
+
+    filter: str
+    nodes: int
+    node: str
+    problem: str
+
+
+class Scarce(_Reason, frozen=True, kw_only=True, tag="room"):
+    """Nodes lack a resource now; the numbers are those of the node that lacks least."""
+
+    resource: str
+    nodes: int
+    node: str
+    needed: float
+    free: float
+    total: float
+    #: What is counted: ``CPUs``, ``MiB``, ``x A100 gpu``; empty for a whole node.
+    unit: str = ""
+    #: Devices that processes outside Rota use.
+    foreign: int = 0
+
+
+class BadCompany(_Reason, frozen=True, kw_only=True, tag="neighbours"):
+    """Nodes with room that its wishes about neighbours, or a plug-in, rule out now."""
+
+    nodes: int
+    node: str
+    problem: str
+
+
+class Claimed(_Reason, frozen=True, kw_only=True, tag="reserved"):
+    """A reservation or a maintenance window (nobody's) is in the way."""
+
+    reservation: int
+    owner: str
+    start_s: float
+    end_s: float
+    nodes: int
+    node: str
+    #: How long the job may be there at most; 0: it has no limit, so nobody knows.
+    stays_s: float
+    note: str = ""
+
+
+class WouldDelay(_Reason, frozen=True, kw_only=True, tag="backfill"):
+    """There is room, but not for as long as it stays: another job is promised it."""
+
+    job: int
+    start_s: float
+    nodes: int
+    node: str
+    stays_s: float
+
+
+class Parts(_Reason, frozen=True, kw_only=True, tag="tasks"):
+    """There is room for some of its tasks only; ``fit`` is -1 where nobody counted."""
+
+    tasks: int
+    fit: int = -1
+    nodes: int = 0
+
+
+class Turn(_Reason, frozen=True, kw_only=True, tag="order"):
+    """There is room, and the rules let nothing pass the job that waits first."""
+
+    behind: int = 0
+
+
+class Soon(_Reason, frozen=True, kw_only=True, tag="next_pass"):
+    """Nothing is in its way any more."""
+
+    node: str
+
+
+class Leaving(_Reason, frozen=True, kw_only=True, tag="leaving"):
+    """It has its room and starts when these jobs have left it."""
+
+    jobs: tuple[int, ...]
+    nodes: tuple[str, ...]
+
+
+class Active(_Reason, frozen=True, kw_only=True, tag="active"):
+    """It has its room: it starts, runs, or (with a cause) stops."""
+
+    verb: str
+    nodes: tuple[str, ...]
+    cause: str = ""
+    grace_s: int = 0
+
+
+class Ended(_Reason, frozen=True, kw_only=True, tag="ended"):
+    """It is over."""
+
+    state: str
+
+
+Reason = (
+    Held
+    | NotBefore
+    | Parent
+    | QueueShut
+    | OverShare
+    | OverQuota
+    | NoNode
+    | Away
+    | Unfit
+    | Scarce
+    | BadCompany
+    | Claimed
+    | WouldDelay
+    | Parts
+    | Turn
+    | Soon
+    | Leaving
+    | Active
+    | Ended
+)
+
+#: Codes in the order in which they are asked; those before the culprit are satisfied.
+CONDITIONS = ("held", "begin", "dependency", "queue", "share", "quota")
+#: Reasons that have nothing to do with room.
+DEFERRING = (Held, NotBefore, Parent, QueueShut, OverShare, OverQuota)
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """When and where it starts if everything goes to plan."""
+
+    start_s: float
+    nodes: tuple[str, ...]
+    #: The pass keeps this room for it; otherwise it is only what follows from what is known.
+    promised: bool = True
+
+
+class Ahead(msgspec.Struct, frozen=True):
+    """How many waiting jobs come first by the policy's order, and the first of them."""
+
+    jobs: int
+    first: tuple[int, ...] = ()
+
+
+class Tree(msgspec.Struct, kw_only=True):
+    """All that is to be said about one job."""
+
+    decision: Decision
+    #: The decisive one; also the first of ``unsatisfied``.
+    reason: Reason
+    unsatisfied: tuple[Reason, ...] = ()
+    #: Codes and filters that are no obstacle.
+    satisfied: tuple[str, ...] = ()
+    ahead: Ahead | None = None
+    #: The effective priority as a sum of named terms.
+    priority: dict[str, float] = {}
+    expected: Expected | None = None

@@ -1,0 +1,305 @@
+"""What one node has left: amounts, single CPUs and devices, and what a task would get there.
+
+A ``Room`` starts from what live attempts hold, which is derived, and shrinks as a pass places
+more. ``take`` and ``give_back`` undo each other exactly.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rota.core.node import Allocation, Device, Node
+from rota.core.policy import PlaceRules
+from rota.scheduling.devices import choose_devices, open_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.core.resources import Request
+
+RULES = PlaceRules()
+
+
+@cache
+def is_variant(model: str, wanted: str) -> bool:
+    """Whether a device of this model is what was asked for: word by word, in either case.
+
+    ``A100`` and ``a100 80gb`` are an ``NVIDIA A100-SXM4-80GB``, ``rtx4090`` is a ``GeForce RTX
+    4090``; ``A10`` is no ``A100``.
+    """
+    if wanted in ("", "auto"):
+        return True
+    have, asked = _words(model), _words(wanted)
+    joined = "".join(asked)
+    return set(asked) <= set(have) or any(
+        joined == "".join(have[first:last])
+        for first in range(len(have))
+        for last in range(first + 1, len(have) + 1)
+    )
+
+
+def _words(text: str) -> list[str]:
+    return "".join(c if c.isalnum() else " " for c in text.lower()).split()
+
+
+class DeviceRoom:
+    """One device within a pass: whole, shared with some memory left, or taken."""
+
+    __slots__ = ("device", "foreign_mib", "foreign_pids", "shared_mib", "sharers", "taken")
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        #: How many hold it alone: more than one while a victim leaves for its successor.
+        self.taken = 0
+        self.sharers = 0
+        self.shared_mib = 0
+        self.foreign_mib = 0
+        self.foreign_pids = 0
+
+    def copy(self) -> DeviceRoom:
+        twin = DeviceRoom(self.device)
+        twin.taken, twin.sharers, twin.shared_mib = self.taken, self.sharers, self.shared_mib
+        twin.foreign_mib, twin.foreign_pids = self.foreign_mib, self.foreign_pids
+        return twin
+
+    def lower_to(self, other: DeviceRoom) -> None:
+        """Keep the less that either of two moments offers."""
+        self.taken = max(self.taken, other.taken)
+        self.sharers = max(self.sharers, other.sharers)
+        self.shared_mib = max(self.shared_mib, other.shared_mib)
+
+    @property
+    def idle(self) -> bool:
+        return not (self.taken or self.sharers or self.foreign_pids) and self.device.healthy
+
+    @property
+    def free_mib(self) -> int:
+        """Memory for one more sharer; 0 when there can be none."""
+        if self.taken or not self.device.healthy:
+            return 0
+        return max(0, self.device.memory_mib - self.shared_mib - self.foreign_mib)
+
+    def offers(self, request: Request) -> bool:
+        """Exclusive tasks want an idle device; shared ones memory beside other shared ones."""
+        if not self.matches(request):
+            return False
+        if not request.shared:
+            return self.idle
+        device = self.device
+        return device.memory_mib > 0 and 0 < request.share_of(device.memory_mib) <= self.free_mib
+
+    def matches(self, request: Request) -> bool:
+        """Kind, model and size: what no amount of waiting changes."""
+        device = self.device
+        return (
+            device.kind == request.device
+            and device.healthy
+            and is_variant(device.model, request.device_type)
+            and (request.device_memory_mib <= device.memory_mib or not request.device_memory_mib)
+        )
+
+
+class Room:
+    """What is left on one node during a pass."""
+
+    __slots__ = (
+        "alone",
+        "cpu_milli",
+        "cpus",
+        "devices",
+        "disk_mib",
+        "firm_cpu_milli",
+        "firm_memory_mib",
+        "holders",
+        "memory_mib",
+        "node",
+        "pins",
+        "rules",
+    )
+
+    def __init__(self, node: Node, held: Iterable[Allocation], rules: PlaceRules = RULES) -> None:
+        spec = node.spec
+        self.node = node
+        self.rules = rules
+        self.cpu_milli = int(spec.cpu_milli * rules.overcommit_cpu)
+        self.memory_mib = int(spec.memory_mib * rules.overcommit_memory)
+        self.disk_mib = spec.disk_mib
+        #: What guaranteed tasks may still have: never more than really exists.
+        self.firm_cpu_milli, self.firm_memory_mib = spec.cpu_milli, spec.memory_mib
+        #: CPU numbers to pin to, in order. Overcommitted CPUs cannot be pinned.
+        self.pins = rules.overcommit_cpu <= 1
+        self.cpus = list(spec.cpus) if self.pins else []
+        self.devices = {device.index: DeviceRoom(device) for device in spec.devices}
+        self.holders = self.alone = 0
+        for allocation in held:
+            self.take(allocation)
+
+    @classmethod
+    def now(cls, node: Node, rules: PlaceRules = RULES) -> Room:
+        """The node as it is: live attempts and foreign processes taken off.
+
+        An attempt that waits for others to leave counts beside them: room is never promised
+        twice, at the price of some that looks taken for the moment.
+        """
+        room = cls(node, tuple(node.live.values()), rules)
+        for use in node.foreign:
+            if use.device in room.devices:
+                room.devices[use.device].foreign_mib += use.memory_mib
+                room.devices[use.device].foreign_pids += 1
+        return room
+
+    @classmethod
+    def empty(cls, node: Node, rules: PlaceRules = RULES) -> Room:
+        """The node as if nothing ran there."""
+        return cls(node, (), rules)
+
+    def copy(self, *, pins: bool = True) -> Room:
+        """Without ``pins``, single CPUs that are given back to the copy are not looked for."""
+        twin = object.__new__(Room)
+        twin.pins = pins and self.pins
+        twin.node, twin.rules = self.node, self.rules
+        twin.cpu_milli, twin.memory_mib, twin.disk_mib = (
+            self.cpu_milli,
+            self.memory_mib,
+            self.disk_mib,
+        )
+        twin.firm_cpu_milli, twin.firm_memory_mib = self.firm_cpu_milli, self.firm_memory_mib
+        twin.cpus = self.cpus.copy()
+        twin.devices = {index: room.copy() for index, room in self.devices.items()}
+        twin.holders, twin.alone = self.holders, self.alone
+        return twin
+
+    def lower_to(self, other: Room) -> None:
+        """Keep, in every dimension, the less that either of two moments offers."""
+        self.cpu_milli = min(self.cpu_milli, other.cpu_milli)
+        self.memory_mib = min(self.memory_mib, other.memory_mib)
+        self.disk_mib = min(self.disk_mib, other.disk_mib)
+        self.firm_cpu_milli = min(self.firm_cpu_milli, other.firm_cpu_milli)
+        self.firm_memory_mib = min(self.firm_memory_mib, other.firm_memory_mib)
+        self.holders = max(self.holders, other.holders)
+        self.alone = max(self.alone, other.alone)
+        there = set(other.cpus)
+        self.cpus = [cpu for cpu in self.cpus if cpu in there]
+        for index, room in self.devices.items():
+            room.lower_to(other.devices[index])
+
+    def shortage(
+        self,
+        request: Request,
+        *,
+        firm: bool = False,
+        exclusive: bool = False,
+        own: bool = False,
+    ) -> str:
+        """The first dimension in which the request does not fit; empty when it does.
+
+        ``own``: other tasks of the same job are there, so a node to itself is no obstacle.
+        """
+        if (self.alone and not own) or (exclusive and self.holders):
+            return "whole node" if exclusive else "cpus"
+        if request.cpu_milli > (
+            min(self.firm_cpu_milli, self.cpu_milli) if firm else self.cpu_milli
+        ):
+            return "cpus"
+        if request.memory_mib > (
+            min(self.firm_memory_mib, self.memory_mib) if firm else self.memory_mib
+        ):
+            return "memory"
+        if request.disk_mib > self.disk_mib:
+            return "disk"
+        if request.device_count:
+            return self._device_shortage(request)
+        return ""
+
+    def _device_shortage(self, request: Request) -> str:
+        rooms = self.devices.values()
+        if sum(room.device.kind == request.device for room in rooms) < request.device_count:
+            return f"{request.device}s"
+        if sum(room.matches(request) for room in rooms) < request.device_count:
+            return f"{request.device} type" if request.device_type else f"{request.device} memory"
+        if len(open_devices(request, rooms)) < request.device_count:
+            return f"{request.device}s"
+        return ""
+
+    def choose(
+        self, request: Request, *, firm: bool = False, exclusive: bool = False, seed: int = 0
+    ) -> Allocation:
+        """What a request that fits would get: devices near each other, CPUs near the devices."""
+        devices: tuple[int, ...] = ()
+        if request.device_count:
+            open_rooms = open_devices(request, self.devices.values())
+            devices = choose_devices(request, open_rooms, self.rules.devices, seed)
+        return Allocation(
+            self.node.spec.name,
+            request.cpu_milli,
+            request.memory_mib,
+            request.disk_mib,
+            self._choose_cpus(request.cpu_milli, devices),
+            devices,
+            request.device_memory_mib if request.shared else 0,
+            request.shared,
+            request.device_milli if request.shared else 0,
+            firm,
+            exclusive,
+        )
+
+    def _choose_cpus(self, cpu_milli: int, devices: tuple[int, ...]) -> tuple[int, ...]:
+        """Whole CPUs are pinned: those of the devices' NUMA domain first, then low numbers."""
+        whole, rest = divmod(cpu_milli, 1000)
+        if rest or not whole or len(self.cpus) < whole:
+            return ()
+        domains = self.node.spec.numa_cpus
+        if devices and len(domains) > 1:
+            numa = {self.devices[index].device.numa for index in devices}
+            near = {
+                cpu
+                for number in sorted(numa)
+                if 0 <= number < len(domains)
+                for cpu in domains[number]
+            }
+            first = [cpu for cpu in self.cpus if cpu in near]
+            if len(first) < whole:
+                first += [cpu for cpu in self.cpus if cpu not in near]
+            return tuple(sorted(first[:whole]))
+        return tuple(self.cpus[:whole])
+
+    def take(self, allocation: Allocation) -> None:
+        self._shift(allocation, 1)
+        pinned = allocation.cpus
+        if pinned and self.cpus:
+            if self.cpus[: len(pinned)] == list(pinned):
+                del self.cpus[: len(pinned)]
+            else:
+                gone = set(pinned)
+                self.cpus = [cpu for cpu in self.cpus if cpu not in gone]
+
+    def give_back(self, allocation: Allocation) -> None:
+        """Undo a ``take``."""
+        self._shift(allocation, -1)
+        if self.pins:
+            known = set(self.node.spec.cpus) if allocation.cpus else ()
+            for cpu in allocation.cpus:
+                if cpu in known and cpu not in self.cpus:
+                    insort(self.cpus, cpu)
+
+    def _shift(self, allocation: Allocation, sign: int) -> None:
+        self.cpu_milli -= sign * allocation.cpu_milli
+        self.memory_mib -= sign * allocation.memory_mib
+        self.disk_mib -= sign * allocation.disk_mib
+        self.holders += sign
+        if allocation.exclusive:
+            self.alone += sign
+        if allocation.firm:
+            self.firm_cpu_milli -= sign * allocation.cpu_milli
+            self.firm_memory_mib -= sign * allocation.memory_mib
+        for index in allocation.devices:
+            room = self.devices.get(index)
+            if room is None:
+                continue
+            if allocation.shared:
+                room.sharers += sign
+                room.shared_mib += sign * allocation.share_of(room.device)
+            else:
+                room.taken += sign

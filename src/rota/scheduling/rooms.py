@@ -1,0 +1,126 @@
+"""Placing a whole job in a given set of rooms: plain, exact, for small sets.
+
+Used where the rooms are not those of now: in a future moment, with victims gone, with nothing
+running at all. The pass itself uses the fast way (``space.py``, ``gang.py``); a property test
+holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.job import ServiceClass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rota.core.job import Role
+    from rota.core.lanes import Shape
+    from rota.core.node import Allocation
+    from rota.scheduling.nodeclass import NodeClass
+    from rota.scheduling.room import Room
+
+
+def place_in(
+    rooms: Mapping[str, Room],
+    shape: Shape,
+    class_of: Mapping[str, NodeClass],
+    only: Sequence[str] | None = None,
+) -> list[Allocation] | None:
+    """Room for every task, or None. The rooms are as before afterwards.
+
+    An elastic job is content with its least number of tasks. ``only`` narrows the nodes down.
+    """
+    names = sorted(only) if only is not None else sorted(rooms)
+    placement = shape.placement
+    names = [
+        name
+        for name in names
+        if name not in placement.exclude and (not placement.nodes or name in placement.nodes)
+    ]
+    key = placement.topology
+    if not key:
+        return _place(rooms, shape, names)
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        group = class_of[name].labels.get(key)
+        if group is not None:
+            groups.setdefault(group, []).append(name)
+    for group in sorted(groups):
+        placed = _place(rooms, shape, groups[group])
+        if placed is not None:
+            return placed
+    return None
+
+
+def _place(
+    rooms: Mapping[str, Room], shape: Shape, names: Sequence[str]
+) -> list[Allocation] | None:
+    placed: list[Allocation] = []
+    whole = True
+    for role in shape.roles:
+        before = len(placed)
+        _place_role(rooms, shape, role, names, placed)
+        if len(placed) - before < (role.min_count or role.count):
+            whole = False
+            break
+    for allocation in reversed(placed):
+        rooms[allocation.node].give_back(allocation)
+    return placed if whole else None
+
+
+def _place_role(
+    rooms: Mapping[str, Room],
+    shape: Shape,
+    role: Role,
+    names: Sequence[str],
+    placed: list[Allocation],
+) -> None:
+    nodes = shape.placement.node_count
+    counts = {name: count_in(rooms[name], shape, role) for name in names}
+    wanted = role.min_count or role.count
+    if nodes:
+        shares = [role.count // nodes + (number < role.count % nodes) for number in range(nodes)]
+        for share in shares:
+            name = min(
+                (n for n in names if counts[n] >= share > 0),
+                key=lambda n: (counts[n], n),
+                default=None,
+            )
+            if name is None:
+                return
+            counts[name] = 0
+            _fill(rooms[name], shape, role, share, placed)
+        return
+    while wanted > 0:
+        enough = [n for n in names if counts[n] >= wanted]
+        some = [n for n in names if counts[n]]
+        if not some:
+            return
+        name = min(enough or some, key=lambda n: (counts[n] if enough else -counts[n], n))
+        wanted -= _fill(rooms[name], shape, role, min(wanted, counts[name]), placed)
+        counts[name] = 0
+
+
+def count_in(room: Room, shape: Shape, role: Role) -> int:
+    """How many tasks of a role fit in a room, by trying."""
+    taken: list[Allocation] = []
+    count = _fill(room, shape, role, role.count, taken)
+    for allocation in reversed(taken):
+        room.give_back(allocation)
+    return count
+
+
+def _fill(room: Room, shape: Shape, role: Role, tasks: int, placed: list[Allocation]) -> int:
+    firm = shape.service is ServiceClass.GUARANTEED
+    exclusive = shape.placement.exclusive
+    done = 0
+    while done < tasks:
+        own = done > 0
+        if room.shortage(role.request, firm=firm, exclusive=exclusive and not own, own=own):
+            break
+        allocation = room.choose(role.request, firm=firm, exclusive=exclusive)
+        room.take(allocation)
+        placed.append(allocation)
+        done += 1
+    return done

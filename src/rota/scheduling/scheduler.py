@@ -1,0 +1,259 @@
+"""A Scheduler belongs to one Cluster and remembers what saves work between passes.
+
+The free room by node, who leaves when, which lanes found no room: all of it follows from the
+Cluster, so a new Scheduler decides the same. Work follows what changed: only nodes that were
+touched are taken in again, and only lanes that one of them may help are looked at.
+"""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import TYPE_CHECKING
+
+from rota.core.resources import NOTHING, Amount
+from rota.scheduling.api import Plan
+from rota.scheduling.backfill import MANY_FULL, Promises
+from rota.scheduling.fairshare import capacity
+from rota.scheduling.guarded import Guard, no_guard
+from rota.scheduling.heads import run_s_of
+from rota.scheduling.lines import forget_keys
+from rota.scheduling.passes import Pass
+from rota.scheduling.registry import NO_PLUGINS, Catalog, resolve
+from rota.scheduling.space import Space
+from rota.scheduling.timeline import Leaving, Timeline
+from rota.scheduling.victims import LostWork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.cluster import Cluster
+    from rota.core.lanes import Lane
+    from rota.core.node import Node, NodeSpec
+    from rota.scheduling.registry import Rules
+
+#: More touched nodes than this, and every lane is looked at again without asking which.
+MANY = 64
+INFINITE = float("inf")
+#: Remembered keys that are worked out again with each pass.
+RENEWED = 64
+#: Orderings under which two waiting jobs do not change places as time goes by, or seldom.
+STEADY = frozenset(
+    {
+        *("fifo", "priority", "fairshare", "multifactor", "sjf", "saf"),
+        *("deadline", "laxity", "limit-bonus"),
+    }
+)
+
+
+class Scheduler:
+    """Passes over one Cluster, and what they need not find out again."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        plugged: Catalog = NO_PLUGINS,
+        clock: Callable[[], float] | None = None,
+        guard: Guard = no_guard,
+    ) -> None:
+        """``plugged`` are rules of others; a clock and a guard hold them to their time."""
+        self.cluster = cluster
+        self._plugged = plugged
+        self._clock = clock
+        self._guard = guard
+        self._policy = cluster.policy
+        self.promises = Promises(self)
+        self.total: Amount = capacity(cluster)
+        #: Lanes that found no room, and their shapes.
+        self.full: dict[int, None] = {}
+        #: Shapes that nothing but want of room kept out when last tried.
+        self.no_room: set[int] = set()
+        #: Lanes whose remembered keys are worked out again soon.
+        self._turn: list[int] = []
+        #: Those that came first among them, and when that was found out.
+        self._first: list[int] = []
+        self._first_s = -INFINITE
+        #: Nodes that changed since the last pass; None: anything may have.
+        self.changed: dict[str, None] | None = None
+        #: Lanes that a claim or a neighbour keeps out: worth a look whenever anything changes.
+        self.hindered: dict[int, None] = {}
+        #: Somebody is beyond his hard share: whoever ends, all are looked at again.
+        self.barred = False
+        self._amounts: dict[int, Amount] = {}
+        self._specs: dict[str, NodeSpec] = {}
+        self._rules_version = cluster.rules_version
+        self._begin()
+
+    def _begin(self) -> None:
+        cluster = self.cluster
+        self._policy = cluster.policy
+        picky = bool(self._policy.filters)
+        self.space = Space(self._policy, picky=picky)
+        self.timeline = Timeline(self.space)
+        self.promises.forget()
+        forget_keys(cluster.lanes)
+        self._all_changed()
+        for name in cluster.nodes:
+            cluster.touch(name)
+
+    def _all_changed(self) -> None:
+        """Everything is worth another look."""
+        self.changed = None
+        self.barred = False
+        self.full.clear()
+        self.no_room.clear()
+        self.hindered.clear()
+        self.cluster.lanes.reopen()
+
+    def another(self) -> Scheduler:
+        """A new one for the same Cluster, which knows nothing yet and decides the same."""
+        return Scheduler(self.cluster, self._plugged, self._clock, self._guard)
+
+    def run(self, now_s: float, limit: int = 1000) -> Plan:
+        """Decide what starts. At most ``limit`` starts, so that one tick stays short."""
+        if self.cluster.policy is not self._policy:
+            self._begin()
+        if self.cluster.rules_version != self._rules_version:
+            self._rules_version = self.cluster.rules_version
+            self.changed = None
+            forget_keys(self.cluster.lanes)
+        self.catch_up(now_s)
+        if not self.cluster.lanes.fresh and not (self.cluster.elastic and self.changed):
+            return Plan(promises=self.promises.all())
+        rules = self.rules()
+        if {rules.primary.name, rules.secondary.name} <= STEADY:
+            self._renew_keys()
+        else:
+            forget_keys(self.cluster.lanes)
+        with self._guard(rules.watch):
+            return Pass(self, now_s, rules).run(limit)
+
+    def _renew_keys(self) -> None:
+        """Waiting changes keys slowly: those of some lanes are worked out again in turn."""
+        lanes = self.cluster.lanes.by_number
+        if not self._turn:
+            self._turn = list(reversed(lanes))
+        for _ in range(min(RENEWED, len(self._turn))):
+            lane = lanes.get(self._turn.pop())
+            if lane is not None:
+                lane.note = None
+
+    def rules(self) -> Rules:
+        return resolve(
+            self._policy,
+            self._plugged,
+            victims=LostWork(self.total),
+            clock=self._clock,
+            strict=False,
+        )
+
+    def catch_up(self, now_s: float) -> None:
+        """Take in what changed since the last pass, and open the lanes that it may concern."""
+        cluster, space = self.cluster, self.space
+        self.timeline.now_s = now_s
+        touched, cluster.touched = cluster.touched, {}
+        if not touched:
+            return
+        for name in touched:
+            space.refresh(cluster, name)
+            node = cluster.nodes.get(name)
+            self.timeline.set_node(name, self._leaving(node) if node is not None else {})
+        self._count(touched)
+        if len(touched) > MANY or self.changed is None or self.barred:
+            self._all_changed()
+            return
+        self.changed.update(touched)
+        for shape in [*cluster.lanes.by_shape]:
+            if self._may_help(shape, touched):
+                cluster.lanes.open_shape(shape)
+        for number in self.hindered:
+            lane = cluster.lanes.by_number.get(number)
+            if lane is not None:
+                cluster.lanes.fresh[number] = lane
+        self.hindered.clear()
+
+    def _count(self, touched: dict[str, None]) -> None:
+        """Add up what there is, when a node came, went or is another one now."""
+        nodes, specs = self.cluster.nodes, self._specs
+        changed = False
+        for name in touched:
+            node = nodes.get(name)
+            if (node.spec if node is not None else None) is not specs.get(name):
+                changed = True
+                if node is None:
+                    del specs[name]
+                else:
+                    specs[name] = node.spec
+        if changed:
+            self.total = capacity(self.cluster)
+
+    def _may_help(self, number: int, names: dict[str, None]) -> bool:
+        """Whether one of these nodes now takes a task of this shape."""
+        space, shape = self.space, self.cluster.lanes.shapes[number]
+        return any(
+            space.may_fit(want, name) for want in space.wants(number, shape) for name in names
+        )
+
+    def _leaving(self, node: Node) -> dict[str, Leaving]:
+        """When each attempt on a node will be gone, as far as anybody knows."""
+        cluster, rules = self.cluster, self._policy.backfill
+        found: dict[str, Leaving] = {}
+        for uid, allocation in node.live.items():
+            job_id, task = cluster.live[uid]
+            job = cluster.jobs[job_id]
+            attempt = job.tasks[task].attempts[-1]
+            if attempt.stop_cause is not None:
+                end_s = attempt.stop_s + job.spec.grace_s
+            else:
+                end_s = (attempt.started_s or attempt.placed_s) + run_s_of(
+                    job.spec, job.spec.roles, rules
+                )
+            found[uid] = Leaving(end_s, uid, node.name, allocation)
+        return found
+
+    def amount(self, number: int) -> Amount:
+        """What a job of a shape holds when it starts; an elastic one with its fewest tasks."""
+        known = self._amounts.get(number)
+        if known is None:
+            known = NOTHING
+            for role in self.cluster.lanes.shapes[number].roles:
+                request = role.request
+                each = Amount(
+                    request.cpu_milli,
+                    request.memory_mib,
+                    request.disk_mib,
+                    request.device_use_milli,
+                )
+                known = known.plus(each, role.min_count or role.count)
+            self._amounts[number] = known
+        return known
+
+    def first_of_full(self, this: Pass, count: int) -> list[Lane]:
+        """Those lanes that wait for room and come first in the order of the policy.
+
+        Where very many wait, who comes first is found out once a second.
+        """
+        lanes, full = self.cluster.lanes.by_number, self.full
+        first = [lanes[number] for number in self._first if number in full and number in lanes]
+        if (
+            len(full) > MANY_FULL
+            and len(first) == min(count, len(self._first)) > 0
+            and 0 <= this.now_s - self._first_s < 1.0
+        ):
+            return first
+        self._first_s = this.now_s
+        by_account: dict[tuple[str, str], list[tuple[tuple[float, ...], int]]] = {}
+        for number in full:
+            lane = lanes.get(number)
+            own = this.own_key(lane) if lane is not None else None
+            if own is not None and lane is not None:
+                account = (lane.key.user, lane.key.project)
+                by_account.setdefault(account, []).append((own, number))
+        ranked = [
+            (key, number)
+            for found in by_account.values()
+            for _, number in (sorted(found) if count >= len(found) else nsmallest(count, found))
+            if (key := this.full_key(lanes[number])) is not None
+        ]
+        chosen = sorted(ranked) if count >= len(ranked) else nsmallest(count, ranked)
+        self._first = [number for _, number in chosen]
+        return [lanes[number] for number in self._first]

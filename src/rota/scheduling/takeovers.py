@@ -1,0 +1,107 @@
+"""Preemption as a pass does it: who may look for victims, where, and what follows from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.lanes import key_with, shape_of
+from rota.scheduling.api import Entry
+from rota.scheduling.gang import Placed
+from rota.scheduling.heads import run_s_of
+from rota.scheduling.order import effective_priority
+from rota.scheduling.preempt import Preemption
+
+if TYPE_CHECKING:
+    from rota.core.job import Job
+    from rota.scheduling.heads import Head
+    from rota.scheduling.passes import Pass
+
+
+class Takeovers:
+    """Made for each pass; costs nothing until a job finds no room and may take some."""
+
+    def __init__(self, this: Pass) -> None:
+        self._pass = this
+        self._rules = this.policy.preempt
+        self._search: Preemption | None = None
+        #: Shapes and priorities that found no victims.
+        self._vain: dict[tuple[int, str], float] = {}
+        self._names: dict[int, list[str]] = {}
+
+    def try_for(self, head: Head, entry: Entry) -> bool:
+        """Evict the cheapest victims for a job that finds no room, and start it in their place."""
+        if not self._rules.enabled:
+            return False
+        this = self._pass
+        priority = effective_priority(entry, this.view)
+        vain = (entry.key.shape, entry.key.queue)
+        if priority <= self._vain.get(vain, -1.0) or self._searching().left <= 0:
+            return False
+        takeover = self._searching().find(
+            entry,
+            priority,
+            self._nodes_for(head, entry),
+            reclaims=None if self._borrows(entry) else this.quotas.reclaimable,
+        )
+        if takeover is None or not takeover.after:
+            self._vain[vain] = max(priority, self._vain.get(vain, -1.0))
+            this.wake_at(self._searching().herd.ripe_s)
+            return False
+        self._searching().commit(takeover)
+        placed = list(map(Placed, takeover.tasks, takeover.allocations))
+        for _, allocation in placed:
+            this.space.take(allocation.node, allocation)
+        this.plan.evictions += takeover.evictions
+        for eviction in takeover.evictions:
+            this.evicted(eviction)
+        this.record(head, entry, placed, after=takeover.after)
+        this.promises.fulfilled(entry.job)
+        return True
+
+    def _borrows(self, entry: Entry) -> bool:
+        """Only who keeps within his own limits may take back what was lent to others."""
+        return self._pass.quotas.borrowing(entry.key, self._pass.scheduler.amount(entry.key.shape))
+
+    def _searching(self) -> Preemption:
+        if self._search is None:
+            this = self._pass
+            self._search = Preemption(
+                this.cluster, this.space.rooms, this.now_s, self._priority_of, this.rules.victims
+            )
+        return self._search
+
+    def _priority_of(self, job: Job) -> float:
+        """What a running job is worth: its wait is over, so age does not count."""
+        this = self._pass
+        entry = Entry(
+            job.id,
+            key_with(0, job.spec),
+            shape_of(job.spec),
+            job.submitted_s,
+            0.0,
+            run_s_of(job.spec, job.spec.roles, this.policy.backfill),
+        )
+        return effective_priority(entry, this.view)
+
+    def _nodes_for(self, head: Head, entry: Entry) -> list[str]:
+        """Where the job may run by everything but room. Claims of others are respected."""
+        this = self._pass
+        names = self._names.get(entry.key.shape)
+        if names is None:
+            shape, space = head.shape, this.space
+            wants = space.wants(entry.key.shape, shape)
+            names = self._names[entry.key.shape] = [
+                name
+                for name in sorted(space.rooms)
+                if any(space.may_ever_fit(want, name) for want in wants)
+                and not this.near.refuses(shape, name)
+            ]
+        claimed = this.space.claimed_from
+        if not claimed:
+            return names
+        until_s = this.until_s(entry)
+        own = this.promises.kept.get(entry.job)
+        mine = {a.node for a in own.allocations} if own is not None else set()
+        return [
+            name for name in names if name in mine or until_s <= claimed.get(name, float("inf"))
+        ]

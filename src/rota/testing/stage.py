@@ -1,0 +1,333 @@
+"""A stage: the scheduling core on a clock of its own, without a controller or agents.
+
+    stage = Stage(nodes=[node("a", cpus=4)])
+    first = stage.submit(spec(cpus=4, time_limit_s=60), runs_s=45)
+    stage.play()
+    assert stage.started_s[first] == stage.begin_s
+
+Jobs start when a pass says so and end after ``runs_s`` (or at their limit); victims leave when
+their grace is over. The invariants are checked after every step. For tests of policies and
+plug-ins, where thousands of jobs should live and die in a second.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from rota.core import events as ev
+from rota.core.apply import apply
+from rota.core.cluster import Cluster
+from rota.core.invariants import check
+from rota.core.job import JobSpec, Outcome, Role
+from rota.core.node import Device, NodeSpec
+from rota.core.policy import Policy, PreemptMode
+from rota.core.resources import Request
+from rota.core.states import Cause, JobState, Phase
+from rota.scheduling.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.core.job import Job
+    from rota.core.tenant import Reservation
+    from rota.scheduling.api import Eviction, Plan, Start
+
+#: (when, in order of making, what, job): what will happen by itself.
+Due = tuple[float, int, str, int]
+
+
+class Stage:
+    """A Cluster, its Scheduler and the time."""
+
+    def __init__(
+        self,
+        nodes: Iterable[NodeSpec] = (),
+        policy: Policy | None = None,
+        *,
+        begin_s: float = 1_000_000.0,
+        checked: bool = True,
+    ) -> None:
+        self.cluster = Cluster("stage")
+        self.begin_s = self.now_s = begin_s
+        self.checked = checked
+        #: When each job was first and last placed, and when it was over.
+        self.started_s: dict[int, float] = {}
+        self.placed_s: dict[int, float] = {}
+        self.ended_s: dict[int, float] = {}
+        #: When each job was first told that it would start.
+        self.promised_s: dict[int, float] = {}
+        self.plans: list[tuple[float, Plan]] = []
+        self._runs_s: dict[int, float] = {}
+        self._due: list[Due] = []
+        self._to_come: list[tuple[JobSpec, float]] = []
+        self._made = 0
+        if policy is not None:
+            self.tell(ev.PolicySet(policy=policy))
+        for spec in nodes:
+            self.tell(ev.NodeRegistered(spec=spec, incarnation="i", boot_id="b"))
+        self.scheduler = Scheduler(self.cluster)
+
+    def tell(self, event: ev.AnyEvent) -> None:
+        apply(self.cluster, event, self.now_s)
+
+    def submit(self, spec: JobSpec, runs_s: float = 0.0) -> int:
+        """A job that is ready; it will run for so long, or as long as it may."""
+        job = self.cluster.next_id
+        self._runs_s[job] = runs_s
+        self.tell(ev.JobSubmitted(job=job, uid=f"u{job}", spec=spec, eligible=True))
+        return job
+
+    def submit_later(self, at_s: float, spec: JobSpec, runs_s: float = 0.0) -> None:
+        """The same, ``at_s`` seconds after the beginning."""
+        self._to_come.append((spec, runs_s))
+        self._push(self.begin_s + at_s, "submit", len(self._to_come) - 1)
+
+    def reserve(self, reservation: Reservation) -> None:
+        self.tell(ev.ReservationSet(reservation=reservation))
+        for at_s in (reservation.start_s, reservation.end_s):
+            self._push(at_s, "look", 0)
+
+    def run(self, limit: int = 1000) -> Plan:
+        """One pass (or several, while a pass says that there is more), and what follows from it."""
+        while True:
+            plan = self.scheduler.run(self.now_s, limit)
+            self.plans.append((self.now_s, plan))
+            for eviction in plan.evictions:
+                self._evict(eviction)
+            for start in plan.starts:
+                self._place(start)
+            for promise in plan.promises:
+                self.promised_s.setdefault(promise.job, promise.start_s)
+            self._start_placed()
+            if self.checked:
+                check(self.cluster)
+            if plan.wake_s:
+                self._push(plan.wake_s, "pass", 0)
+            if not plan.more:
+                return plan
+
+    def step(self) -> bool:
+        """On to the next moment at which something happens by itself; False: nothing will."""
+        if not self._due:
+            return False
+        self.now_s = max(self.now_s, self._due[0][0])
+        while self._due and self._due[0][0] <= self.now_s:
+            self._happen(heappop(self._due))
+        if self.checked:
+            check(self.cluster)
+        self.run()
+        return True
+
+    def play(self, steps: int = 10_000) -> None:
+        """A pass, and then step by step until nothing happens any more."""
+        self.run()
+        for _ in range(steps):
+            if not self.step():
+                return
+        raise AssertionError(f"no end after {steps} steps; {self.waiting} wait")
+
+    @property
+    def waiting(self) -> list[int]:
+        """Jobs that have not started."""
+        return sorted(self.cluster.lanes.where)
+
+    @property
+    def running(self) -> list[int]:
+        return sorted({job for job, _ in self.cluster.live.values()})
+
+    def nodes_of(self, job: int) -> list[str]:
+        """Where the tasks of a live job are, task by task."""
+        return [a.allocation.node for a in self.cluster.jobs[job].live_attempts]
+
+    def end(self, job: int) -> None:
+        """A running job ends now, well."""
+        record = self.cluster.jobs[job]
+        for task in record.tasks:
+            attempt = task.current
+            if attempt is not None and attempt.live:
+                self._ended(record, task.index, Cause.EXIT)
+        self.ended_s[job] = self.now_s
+        done = Outcome(JobState.COMPLETED, Cause.EXIT, exit_code=0)
+        self.tell(ev.JobSettled(job=job, outcome=done))
+        self._start_placed()
+
+    def _push(self, at_s: float, what: str, job: int) -> None:
+        self._made += 1
+        heappush(self._due, (at_s, self._made, what, job))
+
+    def _happen(self, due: Due) -> None:
+        at_s, _, what, job = due
+        record = self.cluster.jobs.get(job)
+        if what == "submit":
+            self.submit(*self._to_come[job])
+        elif what == "look":
+            for name in self.cluster.nodes:
+                self.cluster.touch(name)
+            self.cluster.rules_changed()
+        elif what == "end" and record is not None and self._ends_at(record) == at_s:
+            self.end(job)
+        elif what == "leave" and record is not None:
+            self._leave(record)
+
+    def _ends_at(self, job: Job) -> float:
+        """0 while it is not running, or on its way out."""
+        live = job.live_attempts
+        if not live or not job.started_s or any(a.stop_cause for a in live):
+            return 0.0
+        return job.started_s + self._length_s(job)
+
+    def _length_s(self, job: Job) -> float:
+        runs_s, limit_s = self._runs_s[job.id], job.spec.time_limit_s
+        if runs_s and limit_s:
+            return min(runs_s, limit_s)
+        return runs_s or limit_s or 3600.0
+
+    def _place(self, start: Start) -> None:
+        if start.array:
+            position = self.cluster.arrays[start.array].position(start.job)
+            self.tell(ev.ElementExpanded(array=start.array, position=position))
+            self._runs_s.setdefault(start.job, self._runs_s.get(start.array, 0.0))
+        job = self.cluster.jobs[start.job]
+        self.started_s.setdefault(job.id, self.now_s)
+        self.placed_s[job.id] = self.now_s
+        tasks = start.tasks or range(len(start.allocations))
+        for task, allocation in zip(tasks, start.allocations, strict=True):
+            self.tell(
+                ev.AttemptPlaced(
+                    job=job.id,
+                    task=task,
+                    uid=job.attempt_uid(task),
+                    allocation=allocation,
+                    incarnation="i/b",
+                    after=start.after,
+                    window_s=start.window_s,
+                )
+            )
+
+    def _start_placed(self) -> None:
+        """Whatever was placed and waits for nobody starts."""
+        nodes = self.cluster.nodes
+        for uid, (job_id, task) in list(self.cluster.live.items()):
+            job = self.cluster.jobs[job_id]
+            attempt = job.tasks[task].attempts[-1]
+            if attempt.phase is not Phase.PLACED or uid in nodes[attempt.allocation.node].withheld:
+                continue
+            first = not job.started_s
+            self.tell(
+                ev.AttemptStarted(job=job_id, task=task, uid=uid, pid=1, started_s=self.now_s)
+            )
+            if first:
+                self._push(self.now_s + self._length_s(job), "end", job_id)
+
+    def _evict(self, eviction: Eviction) -> None:
+        job = self.cluster.jobs[eviction.job]
+        cause = Cause.SHRUNK if eviction.tasks else Cause.PREEMPTED
+        if not eviction.tasks:
+            then = "evict" if eviction.mode is PreemptMode.CANCEL else "preempt"
+            self.tell(ev.StopPlanned(job=job.id, then=then))
+        for task in eviction.tasks or range(len(job.tasks)):
+            attempt = job.tasks[task].current
+            if attempt is not None and attempt.live:
+                stop = ev.AttemptStopAsked(job=job.id, task=task, uid=attempt.uid, cause=cause)
+                self.tell(stop)
+        self._push(self.now_s + job.spec.grace_s, "leave", job.id)
+
+    def _leave(self, job: Job) -> None:
+        """What was asked to go has gone."""
+        for task in job.tasks:
+            attempt = task.current
+            if attempt is not None and attempt.live and attempt.stop_cause is not None:
+                self._ended(job, task.index, attempt.stop_cause)
+        if job.live_attempts:
+            return
+        if job.after_stop == "evict":
+            self.ended_s[job.id] = self.now_s
+            gone = Outcome(JobState.CANCELLED, Cause.PREEMPTED)
+            self.tell(ev.JobSettled(job=job.id, outcome=gone))
+        else:
+            self.tell(ev.JobPreempted(job=job.id))
+        self._start_placed()
+
+    def _ended(self, job: Job, task: int, cause: Cause) -> None:
+        attempt = job.tasks[task].attempts[-1]
+        code = 0 if cause is Cause.EXIT else None
+        self.tell(
+            ev.AttemptEnded(
+                job=job.id,
+                task=task,
+                uid=attempt.uid,
+                ended_s=self.now_s,
+                cause=cause,
+                exit_code=code,
+            )
+        )
+
+
+def node(
+    name: str,
+    *,
+    cpus: int = 4,
+    mem: int = 16384,
+    disk: int = 10240,
+    gpus: int = 0,
+    model: str = "A100",
+    gpu_mem: int = 40960,
+    **labels: str,
+) -> NodeSpec:
+    """A machine in a few words; further words are its labels."""
+    devices = tuple(
+        Device(index=i, uuid=f"{name}-{i}", model=model, memory_mib=gpu_mem, numa=i * 2 // gpus)
+        for i in range(gpus)
+    )
+    pins = tuple(range(cpus))
+    return NodeSpec(name, cpus * 1000, mem, disk, cpus=pins, devices=devices, labels=labels)
+
+
+def role(
+    *,
+    tasks: int = 1,
+    at_least: int = 0,
+    cpus: float = 1,
+    mem: int = 0,
+    disk: int = 0,
+    gpus: int = 0,
+    gpu_type: str = "",
+    gpu_mem: int = 0,
+    gpu_part: float = 0.0,
+    name: str = "main",
+) -> Role:
+    """Tasks in a few words. ``gpu_mem`` and ``gpu_part`` share devices."""
+    request = Request(
+        cpu_milli=int(cpus * 1000),
+        memory_mib=mem,
+        disk_mib=disk,
+        device="gpu" if gpus else "",
+        device_count=gpus,
+        device_type=gpu_type,
+        device_memory_mib=gpu_mem,
+        shared=bool(gpus and (gpu_mem or gpu_part)),
+        device_milli=int(gpu_part * 1000),
+    )
+    return Role(name=name, count=tasks, min_count=at_least, request=request)
+
+
+def spec(*roles: Role, **fields: object) -> JobSpec:
+    """A job: of these roles, or of one role by the words of ``role``; the rest are its fields."""
+    words = {name: fields.pop(name) for name in _ROLE_WORDS if name in fields}
+    known: dict[str, object] = {"name": "job", "user": "alice", "command": ("true",)}
+    known["roles"] = roles or (role(**words),)  # type: ignore[arg-type]
+    return JobSpec(**(known | fields))  # type: ignore[arg-type]
+
+
+_ROLE_WORDS = (
+    "tasks",
+    "at_least",
+    "cpus",
+    "mem",
+    "disk",
+    "gpus",
+    "gpu_type",
+    "gpu_mem",
+    "gpu_part",
+)

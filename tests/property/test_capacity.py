@@ -1,0 +1,21 @@
+"""Capacity is never exceeded: in no dimension, on no device, at no time, for no kind of job."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rota.testing.stage import Stage
+from tests.property import sites
+
+
+@settings(max_examples=120)
+@given(
+    nodes=sites.nodes(),
+    policy=sites.policies(),
+    jobs=sites.submissions(sites.specs(), most=16),
+)
+def test_no_story_of_mixed_jobs_ever_takes_more_than_there_is(nodes, policy, jobs):
+    stage = Stage(nodes, policy)
+
+    sites.play(stage, jobs)
+
+    assert stage.cluster.live == {}

@@ -1,0 +1,213 @@
+"""Victims against brute force: never more than needed, the cheapest, and only who may be asked."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.core.job import Job, ServiceClass
+from rota.scheduling.preempt import Takeover
+from rota.scheduling.room import Room
+from rota.scheduling.victims import BEST_EFFORT_WEIGHT, COST_MIN, LostWork, total_of
+from tests.support.running import NOW_S, Site
+
+GAP = 10
+NODES = ("a", "b", "c")
+
+running = st.fixed_dictionaries(
+    {
+        "on": st.lists(st.sampled_from(NODES), min_size=1, max_size=3).map(tuple),
+        "cpus": st.integers(1, 3),
+        "gpus": st.integers(0, 2),
+        "priority": st.sampled_from((10, 40, 50, 55, 60)),
+        "preemptible": st.sampled_from((True, True, False)),
+        "service": st.sampled_from((ServiceClass.BURSTABLE, ServiceClass.BURSTABLE, *ServiceClass)),
+        "start_s": st.sampled_from((NOW_S - 10, NOW_S - 400, NOW_S - 401, NOW_S - 900)),
+        "restart_cost_s": st.sampled_from((0, 0, 1000)),
+    }
+)
+wanted = st.fixed_dictionaries(
+    {
+        "tasks": st.integers(1, 3),
+        "cpus": st.integers(1, 4),
+        "gpus": st.integers(0, 3),
+        "priority": st.sampled_from((50, 60, 65, 70)),
+        "service": st.sampled_from((ServiceClass.BURSTABLE, ServiceClass.GUARANTEED)),
+    }
+)
+
+
+def build(jobs: list[dict]) -> Site:
+    """Whatever of these jobs fits runs."""
+    site = Site(gap=GAP, min_runtime_s=100)
+    for name in NODES:
+        site.add_node(name, cpus=5, gpus=3)
+    for number, wishes in enumerate(jobs):
+        if site.has_room(**wishes):
+            site.run(f"low {number}", **wishes)
+    return site
+
+
+def may_go(vip: Job, job: Job) -> bool:
+    """The rules in the words of the manual, without any of the search's own code."""
+    spec = job.spec
+    if spec.service is ServiceClass.GUARANTEED or not job.started_s:
+        return False
+    if NOW_S - job.started_s < 100 or not job.live_attempts:
+        return False
+    if spec.service is ServiceClass.BEST_EFFORT:
+        return True
+    return spec.preemptible and vip.spec.priority >= spec.priority + GAP
+
+
+def fits_without(site: Site, vip: Job, gone: tuple[Job, ...]) -> bool:
+    rooms = site.rooms()
+    for job in gone:
+        for attempt in job.live_attempts:
+            rooms[attempt.allocation.node].give_back(attempt.allocation)
+    return placed(rooms, vip)
+
+
+def placed(rooms: dict[str, Room], vip: Job) -> bool:
+    firm = vip.spec.service is ServiceClass.GUARANTEED
+    for _ in range(vip.spec.task_count):
+        room = next(
+            (r for r in rooms.values() if not r.shortage(vip.spec.request, firm=firm)), None
+        )
+        if room is None:
+            return False
+        room.take(room.choose(vip.spec.request, firm=firm))
+    return True
+
+
+def cost_of(site: Site, jobs: tuple[Job, ...]) -> float:
+    rule = LostWork(total_of(site.cluster))
+    total = 0.0
+    for job in jobs:
+        seconds = 1 + NOW_S - job.started_s + job.spec.restart_cost_s
+        held = [attempt.allocation for attempt in job.live_attempts]
+        share = max(
+            sum(a.cpu_milli for a in held) / rule.total.cpu_milli,
+            1000 * sum(len(a.devices) for a in held) / rule.total.device_milli,
+        )
+        weight = BEST_EFFORT_WEIGHT if job.spec.service is ServiceClass.BEST_EFFORT else 1.0
+        total += COST_MIN + share * seconds * weight
+    return total
+
+
+def cheapest(site: Site, vip: Job) -> float | None:
+    """The cost of the best of all sets of victims there are."""
+    running_jobs = [job for job in site.cluster.jobs.values() if job is not vip]
+    candidates = [job for job in running_jobs if may_go(vip, job)]
+    costs = [
+        cost_of(site, gone)
+        for size in range(len(candidates) + 1)
+        for gone in combinations(candidates, size)
+        if fits_without(site, vip, gone)
+    ]
+    return min(costs, default=None)
+
+
+def find(site: Site, vip: Job) -> Takeover | None:
+    return site.preemption().find(site.entry("vip"), float(vip.spec.priority), NODES)
+
+
+@given(st.lists(running, max_size=6), wanted)
+def test_the_victims_are_the_cheapest_set_that_brute_force_finds(jobs: list[dict], wish: dict):
+    site = build(jobs)
+    vip = site.submit("vip", **wish)
+
+    takeover = find(site, vip)
+
+    best = cheapest(site, vip)
+    assert (takeover is None) == (best is None)
+    if takeover is not None and best is not None:
+        assert takeover.cost == pytest.approx(best)
+
+
+@given(st.lists(running, max_size=6), wanted)
+def test_only_those_go_who_may_whole_and_none_of_them_in_vain(jobs: list[dict], wish: dict):
+    site = build(jobs)
+    vip = site.submit("vip", **wish)
+
+    takeover = find(site, vip)
+
+    if takeover is None:
+        return
+    gone = tuple(site.cluster.jobs[eviction.job] for eviction in takeover.evictions)
+    assert all(may_go(vip, job) for job in gone)
+    assert all(not eviction.tasks for eviction in takeover.evictions)
+    assert fits_without(site, vip, gone)
+    for job in gone:
+        assert not fits_without(site, vip, tuple(other for other in gone if other is not job))
+
+
+@given(st.lists(running, max_size=6), wanted)
+def test_the_room_is_there_once_the_victims_have_left_it(jobs: list[dict], wish: dict):
+    site = build(jobs)
+    vip = site.submit("vip", **wish)
+    takeover = find(site, vip)
+    if takeover is None:
+        return
+
+    for task, allocation in enumerate(takeover.allocations):
+        site.place(vip, task, allocation, takeover.after)
+    waiting = site.withheld()
+    for eviction in takeover.evictions:
+        site.end_job(site.cluster.jobs[eviction.job])
+
+    site.rooms()  # checks that nothing is held twice
+    assert bool(waiting) == bool(takeover.after)
+    assert site.withheld() == []
+
+
+@given(st.lists(running, max_size=8), st.lists(wanted, min_size=2, max_size=4))
+def test_jobs_of_one_pass_are_never_promised_the_same_room(jobs: list[dict], wishes: list[dict]):
+    site = build(jobs)
+    preemption = site.preemption()
+    decided = []
+    for number, wish in enumerate(wishes):
+        name = f"vip {number}"
+        vip = site.submit(name, **wish)
+        takeover = preemption.find(site.entry(name), float(vip.spec.priority), NODES)
+        if takeover is not None:
+            preemption.commit(takeover)
+            for allocation in takeover.allocations:
+                preemption.rooms[allocation.node].take(allocation)
+            decided.append((vip, takeover))
+
+    for vip, takeover in decided:
+        for task, allocation in enumerate(takeover.allocations):
+            site.place(vip, task, allocation, takeover.after)
+    site.rooms()
+    evicted = [eviction.job for _, takeover in decided for eviction in takeover.evictions]
+    assert len(evicted) == len(set(evicted))
+    for job in evicted:
+        site.end_job(site.cluster.jobs[job])
+        site.rooms()
+    assert site.withheld() == []
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NODES), st.integers(1, 3)), min_size=2, max_size=9),
+    st.integers(1, 9),
+    wanted,
+)
+def test_an_elastic_job_never_shrinks_below_its_least_size(
+    members: list[tuple[str, int]], least: int, wish: dict
+):
+    site = Site(gap=GAP, min_runtime_s=100)
+    for name in NODES:
+        site.add_node(name, cpus=9, gpus=3)
+    nodes = tuple(name for name, _ in members)
+    least = min(least, len(nodes))
+    elastic = site.run("low", on=nodes, min_tasks=least, preemptible=False, priority=10)
+    vip = site.submit("vip", **(wish | {"cpus": 3}))
+
+    takeover = find(site, vip)
+
+    if takeover is not None and takeover.evictions:
+        (eviction,) = takeover.evictions
+        assert 0 < len(set(eviction.tasks)) == len(eviction.tasks)
+        assert len(elastic.tasks) - len(eviction.tasks) >= least

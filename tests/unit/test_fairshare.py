@@ -1,0 +1,451 @@
+"""Fair share: use against target, in a tree, over several resources, now and before."""
+
+import pytest
+
+from rota.core.usage import Spent, Usage, decay
+from rota.scheduling.fairshare import FairShare, nested, shares_of, without_use
+from tests.unit.books import DAY_S, HOUR_S, Books, amount
+
+
+def ratios(books: Books, *accounts: str, project: str = "") -> list[float]:
+    shares = books.shares()
+    return [shares.ratio(user, project) for user in accounts]
+
+
+def both_wait(books: Books, *users: str) -> None:
+    for user in users:
+        books.wait(user)
+
+
+def test_everybody_is_equal_without_use():
+    books = Books()
+    both_wait(books, "alice", "bob")
+
+    assert ratios(books, "alice", "bob", "stranger") == [0.0, 0.0, 0.0]
+
+
+def test_the_lighter_user_comes_first_and_the_ratio_grows_with_use():
+    books = Books()
+    both_wait(books, "alice", "bob")
+    seen = []
+    for _ in range(4):
+        books.ran("alice", hours=1, gpus=1)
+        seen.append(ratios(books, "alice")[0])
+    books.ran("bob", hours=1, gpus=1)
+
+    assert seen == sorted(set(seen))
+    assert ratios(books, "bob") < ratios(books, "alice")
+
+
+def test_whoever_holds_exactly_his_share_and_always_has_stands_at_one():
+    books = Books(cpus=100, gpus=10)
+    both_wait(books, "alice", "bob")
+    for _ in range(5):
+        books.run("alice", cpus=10, gpus=1, at_s=books.now_s - 400 * DAY_S)
+
+    assert ratios(books, "alice") == [pytest.approx(1.0, abs=1e-6)]
+
+
+def test_shares_of_a_user_weigh_what_he_uses():
+    books = Books()
+    books.user("bob", shares=3)
+    both_wait(books, "alice", "bob")
+    books.ran("alice", hours=1, gpus=1)
+    books.ran("bob", hours=1, gpus=1)
+
+    alice, bob = ratios(books, "alice", "bob")
+
+    assert alice == pytest.approx(3 * bob)
+
+
+def test_default_shares_are_those_of_the_nameless_record():
+    books = Books()
+    books.user("", shares=2)
+    books.user("bob", shares=4)
+    both_wait(books, "alice", "bob")
+
+    rows = {row.user: row for row in shares_of(books.cluster, books.now_s)}
+
+    assert (rows["alice"].shares, rows["alice"].target) == (2, pytest.approx(1 / 3))
+    assert (rows["bob"].shares, rows["bob"].target) == (4, pytest.approx(2 / 3))
+
+
+def test_an_account_without_shares_comes_after_everybody():
+    books = Books()
+    books.user("guest", shares=0)
+    both_wait(books, "alice", "guest")
+    books.ran("alice", hours=100, gpus=10)
+
+    alice, guest = ratios(books, "alice", "guest")
+
+    assert alice < guest
+
+
+def test_what_is_held_now_counts_as_much_as_what_was_used_this_week():
+    books = Books()
+    both_wait(books, "alice", "bob", "carol")
+    books.ran("bob", hours=24, gpus=2, ago_h=48)
+    books.run("carol", gpus=2)
+
+    alice, bob, carol = ratios(books, "alice", "bob", "carol")
+
+    assert alice < bob
+    assert alice < carol
+    books.rules(share={"live_weight": 0.0})
+    assert ratios(books, "carol") == [pytest.approx(0.0)]
+    books.rules(share={"live_weight": 1.0, "past_weight": 0.0})
+    assert ratios(books, "bob") == [0.0]
+
+
+def test_use_loses_half_its_weight_in_a_half_life_of_seven_days():
+    books = Books()
+    both_wait(books, "alice", "bob")
+    books.ran("alice", hours=1, gpus=1)
+    books.ran("bob", hours=1, gpus=1, ago_h=7 * 24)
+
+    alice, bob = ratios(books, "alice", "bob")
+
+    assert bob == pytest.approx(alice / 2)
+    assert decay(7 * DAY_S, books.cluster.policy.share.half_life_s) == 0.5
+
+
+def test_the_half_life_is_a_setting():
+    books = Books()
+    books.rules(share={"half_life_s": 24 * 3600})
+    both_wait(books, "alice", "bob")
+    books.ran("alice", hours=1, gpus=1)
+    books.ran("bob", hours=1, gpus=1, ago_h=24)
+
+    alice, bob = ratios(books, "alice", "bob")
+
+    assert bob == pytest.approx(alice / 2)
+
+
+def test_a_rolling_week_forgets_what_is_older_and_nothing_else():
+    books = Books()
+    books.rules(share={"memory": "window"})
+    both_wait(books, "alice", "bob", "carol")
+    books.ran("alice", hours=2, gpus=1, ago_h=24)
+    books.ran("bob", hours=2, gpus=1, ago_h=24 * 6)
+    books.ran("carol", hours=2, gpus=1, ago_h=24 * 9)
+
+    alice, bob, carol = ratios(books, "alice", "bob", "carol")
+
+    assert alice == bob > 0
+    assert carol == 0.0
+    used = 2 * HOUR_S * 1 / (10 * 168 * 3600) / 2
+    assert alice == pytest.approx(used / (1 / 3))
+
+
+def test_the_resource_of_which_somebody_has_most_decides():
+    books = Books(cpus=100, gpus=10, memory_mib=102400)
+    both_wait(books, "alice", "bob", "carol")
+    books.run("alice", cpus=10, gpus=4)
+    books.run("bob", cpus=30)
+    books.run("carol", cpus=1, mem=51200)
+
+    alice, bob, carol = ratios(books, "alice", "bob", "carol")
+
+    assert bob < alice < carol
+
+
+def test_weights_say_how_much_a_resource_matters():
+    books = Books(cpus=100, gpus=10)
+    books.rules(share={"weight_cpu": 0.1})
+    both_wait(books, "alice", "bob")
+    books.run("alice", cpus=50)
+    books.run("bob", cpus=1, gpus=1)
+
+    alice, bob = ratios(books, "alice", "bob")
+
+    assert alice < bob
+
+
+def test_a_resource_that_the_cluster_does_not_have_weighs_nothing():
+    books = Books(gpus=0)
+    both_wait(books, "alice")
+    books.run("alice", cpus=10)
+
+    assert 0 < ratios(books, "alice")[0] < 1
+
+
+def test_targets_go_down_the_tree_of_projects_and_users():
+    books = Books()
+    books.project("lab", shares=3)
+    books.project("vision", "lab", shares=2)
+    books.project("speech", "lab", shares=1)
+    books.project("other", shares=1)
+    books.user("ann", shares=3)
+    books.wait("ann", "vision")
+    books.wait("ben", "vision")
+    books.wait("cem", "speech")
+    books.wait("dan", "other")
+
+    rows = {(row.project, row.user): row for row in shares_of(books.cluster, books.now_s)}
+
+    assert rows["lab", ""].target == pytest.approx(3 / 4)
+    assert rows["vision", ""].target == pytest.approx(1 / 2)
+    assert rows["vision", "ann"].target == pytest.approx(3 / 8)
+    assert rows["vision", "ben"].target == pytest.approx(1 / 8)
+    assert rows["speech", "cem"].target == pytest.approx(1 / 4)
+    assert rows["other", "dan"].target == pytest.approx(1 / 4)
+
+
+def test_shares_of_projects_that_want_nothing_go_to_the_others():
+    books = Books()
+    for name in ("vision", "speech", "idle"):
+        books.project(name)
+    books.wait("ann", "vision")
+    books.run("ben", "speech")
+
+    rows = {(row.project, row.user): row for row in shares_of(books.cluster, books.now_s)}
+
+    assert rows["vision", "ann"].target == rows["speech", "ben"].target == pytest.approx(0.5)
+
+
+def test_a_new_member_of_a_busy_project_waits_behind_an_idle_project():
+    books = Books()
+    books.project("busy")
+    books.project("idle")
+    books.wait("ann", "busy")
+    books.wait("new", "busy")
+    books.wait("dan", "idle")
+    books.ran("ann", "busy", hours=10, gpus=5)
+    books.ran("dan", "idle", hours=1, gpus=1)
+
+    shares = books.shares()
+
+    assert shares.ratio("dan", "idle") < shares.ratio("new", "busy") < shares.ratio("ann", "busy")
+
+
+def test_what_a_child_project_uses_counts_for_its_parent():
+    books = Books()
+    books.project("lab")
+    books.project("vision", "lab")
+    books.project("speech", "lab")
+    books.project("other")
+    books.wait("cem", "speech")
+    books.wait("dan", "other")
+    books.ran("ann", "vision", hours=10, gpus=5)
+    books.ran("dan", "other", hours=5, gpus=5)
+
+    shares = books.shares()
+
+    assert shares.ratio("dan", "other") < shares.ratio("cem", "speech")
+
+
+def test_projects_whose_parents_run_in_a_circle_stand_at_the_root():
+    books = Books()
+    books.project("a", "b")
+    books.project("b", "a")
+    books.wait("ann", "a")
+
+    assert books.shares().ratio("ann", "a") == 0.0
+    assert {row.project: row.target for row in shares_of(books.cluster, 0.0)}["a"] == 1.0
+
+
+def test_inventing_projects_buys_nothing():
+    books = Books()
+    both_wait(books, "alice", "bob")
+    books.ran("alice", "mine", hours=5, gpus=1)
+    books.ran("bob", hours=4, gpus=1)
+
+    shares = books.shares()
+
+    assert shares.ratio("alice", "fresh name") == shares.ratio("alice", "mine")
+    assert shares.ratio("bob", "") < shares.ratio("alice", "fresh name")
+
+
+def test_a_start_in_a_pass_counts_at_once_for_the_account_and_its_project():
+    books = Books()
+    books.project("vision")
+    books.wait("ann", "vision")
+    books.wait("ben", "vision")
+    books.wait("dan")
+    shares = books.shares()
+    before = [shares.ratio("ann", "vision"), shares.ratio("ben", "vision"), shares.ratio("dan", "")]
+    versions = [shares.version("ben", "vision"), shares.version("dan", "")]
+
+    shares.started("ann", "vision", amount(gpus=2))
+
+    after = [shares.ratio("ann", "vision"), shares.ratio("ben", "vision"), shares.ratio("dan", "")]
+    assert after[0] > after[1] > before[1]
+    assert after[2] == before[2]
+    assert shares.version("ben", "vision") != versions[0]
+    assert shares.version("dan", "") == versions[1]
+    shares.undo("ann", "vision", amount(gpus=2))
+    assert [shares.ratio("ann", "vision"), shares.ratio("ben", "vision")] == before[:2]
+
+
+def test_a_start_that_the_pass_counted_is_what_the_next_pass_reads_from_the_books():
+    books = Books()
+    both_wait(books, "alice", "bob")
+    shares = books.shares()
+    shares.started("alice", "", amount(cpus=2, gpus=1, mem=512))
+
+    books.run("alice", cpus=2, gpus=1, mem=512)
+
+    assert books.shares().ratio("alice", "") == pytest.approx(shares.ratio("alice", ""))
+
+
+def test_running_use_so_far_is_what_will_be_charged_at_the_end():
+    books = Books()
+    books.rules(share={"live_weight": 0.0})
+    both_wait(books, "alice", "bob")
+    jobs = [books.run("alice", gpus=1, at_s=books.now_s - 777.7 * (n + 1) ** 3) for n in range(6)]
+    running = ratios(books, "alice")[0]
+
+    for job in jobs:
+        books.end(job)
+
+    assert ratios(books, "alice")[0] == pytest.approx(running, rel=1e-5)
+
+
+def test_use_charged_in_many_pieces_is_the_use_charged_in_one():
+    half_life_s, rate = 7 * DAY_S, Spent(4, 8, 1)
+    whole, pieces = (Usage("a", "", Spent(), 0.0, {}) for _ in range(2))
+
+    whole.charge(rate, 1000.0, 500_000.0, half_life_s)
+    for at in range(1000, 500_000, 1000):
+        pieces.charge(rate, float(at), at + 1000.0, half_life_s)
+
+    for name in ("cpu_s", "memory_gib_s", "device_s"):
+        assert getattr(pieces.recent, name) == pytest.approx(getattr(whole.recent, name))
+        assert getattr(pieces.since(90_000.0), name) == pytest.approx(
+            getattr(whole.since(90_000.0), name)
+        )
+
+
+def test_use_is_recorded_in_device_hours_when_a_job_ends():
+    books = Books()
+    books.ran("alice", "p", hours=2, gpus=3)
+
+    usage = books.cluster.usage["alice\np"]
+
+    assert usage.recent.device_s / 3600 == pytest.approx(6, rel=0.01)
+    assert usage.since(books.now_s - 7 * DAY_S).device_s / 3600 == pytest.approx(6)
+
+
+def test_a_long_job_is_not_charged_more_while_it_runs_than_memory_holds():
+    books = Books()
+    books.rules(share={"live_weight": 0.0})
+    both_wait(books, "alice")
+    books.run("alice", cpus=100, at_s=books.now_s - 1000 * DAY_S)
+
+    assert ratios(books, "alice") == [pytest.approx(1.0)]
+
+
+@pytest.mark.parametrize(
+    ("weight", "gpu_hours", "priority"), [(1, 0, 1.0), (1, 1, 0.5), (2, 3, 0.5), (10, 99, 0.1)]
+)
+def test_the_simple_form_is_weight_over_usage_plus_one(weight, gpu_hours, priority):
+    books = Books()
+    books.rules(share={"form": "simple", "memory": "window"})
+    books.user("alice", shares=weight)
+    if gpu_hours:
+        books.ran("alice", hours=gpu_hours, gpus=1)
+
+    shares = books.shares()
+
+    assert shares.priority("alice") == pytest.approx(priority)
+    assert shares.ratio("alice", "any") == pytest.approx(1 / priority)
+
+
+def test_the_simple_form_counts_a_user_over_all_projects_and_cpus_where_no_devices_are():
+    books = Books(gpus=0)
+    books.rules(share={"form": "simple", "memory": "window"})
+    books.project("p")
+    books.ran("alice", "p", hours=1, cpus=2)
+    books.ran("alice", hours=1, cpus=1)
+
+    assert books.shares().priority("alice") == pytest.approx(1 / 4)
+
+
+def test_use_that_is_forgotten_makes_everybody_equal_again():
+    books = Books()
+    books.ran("alice", hours=5, gpus=1)
+    books.ran("bob", "p", hours=5, gpus=1)
+
+    left = without_use(books.cluster.usage, user="alice")
+    books.cluster.usage = left
+
+    assert list(left) == ["bob\np"]
+    assert ratios(books, "alice") == [0.0]
+    assert without_use(left, project="p") == {}
+    assert without_use(left, user="bob", project="other") == left
+
+
+def test_beyond_the_hard_limit_an_account_starts_nothing_while_others_wait():
+    books = Books()
+    books.rules(share={"hard_ratio": 1.5})
+    books.wait("alice")
+    books.run("alice", gpus=9, at_s=books.now_s - 300 * DAY_S)
+
+    alone = books.shares().barred("alice", "")
+    books.wait("bob")
+    shares = books.shares()
+
+    assert not alone
+    assert shares.barred("alice", "")
+    assert not shares.barred("bob", "")
+    books.rules(share={"hard_ratio": 0.0})
+    assert not books.shares().barred("alice", "")
+
+
+def test_soft_and_hard_limits_look_at_every_level_of_the_tree():
+    books = Books()
+    books.project("vision")
+    books.wait("ann", "vision")
+    books.wait("ben", "vision")
+    books.wait("dan")
+    books.run("ann", "vision", gpus=3, at_s=books.now_s - 300 * DAY_S)
+
+    shares = books.shares()
+
+    assert shares.worst("ann", "vision") == pytest.approx(0.3 / 0.25, rel=1e-3)
+    assert shares.worst("ben", "vision") == pytest.approx(0.3 / 0.5, rel=1e-3)
+    assert shares.worst("dan", "") == 0.0
+
+
+def test_the_list_of_shares_names_every_project_and_account():
+    books = Books()
+    books.project("vision", shares=2)
+    books.wait("ann", "vision")
+    books.ran("bob", hours=1, gpus=1)
+    books.run("cem", gpus=1)
+
+    rows = shares_of(books.cluster, books.now_s)
+
+    names = [(row.project, row.user) for row in rows]
+    assert names == [("", "bob"), ("", "cem"), ("vision", ""), ("vision", "ann")]
+    cem = rows[1]
+    assert cem.used == pytest.approx(0.1 / 2)
+    assert cem.ratio == pytest.approx(cem.used / cem.target)
+
+
+def test_the_order_of_records_leaves_no_trace():
+    books = Books()
+    books.project("p")
+    for n in range(20):
+        books.ran(f"u{n}", "p", hours=0.1 + n / 7, gpus=1, ago_h=n / 3)
+    books.wait("u3", "p")
+    books.wait("solo")
+    forward = books.shares().ratio("u3", "p")
+
+    books.cluster.usage = dict(reversed(books.cluster.usage.items()))
+
+    assert books.shares().ratio("u3", "p") == forward
+
+
+def test_an_empty_cluster_has_nothing_to_share_and_says_so_without_failing():
+    books = Books()
+    books.cluster.nodes.clear()
+
+    assert FairShare(books.cluster, 0.0).ratio("alice", "") == 0.0
+
+
+def test_the_upper_level_decides_beyond_a_step_and_the_lower_one_within():
+    assert nested(1.0, 100.0) < nested(1.01, 0.0)
+    assert nested(1.0, 0.5) < nested(1.0, 0.6)
+    assert nested(0.0, 100.0) < nested(1e-9, 0.0)
+    assert nested(1.0, 1.0) == pytest.approx(1.0, rel=0.005)

@@ -1,0 +1,420 @@
+"""How good a node is for a task, and what a placement turned out to be worth."""
+
+import timeit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.core.errors import Rejected
+from rota.core.job import Role, ServiceClass
+from rota.core.lanes import Shape
+from rota.core.node import Allocation, Device, NodeSpec
+from rota.core.placing import (
+    Affinity,
+    Operator,
+    Placement,
+    Selector,
+    Taint,
+    TaintEffect,
+    Toleration,
+)
+from rota.core.policy import DEFAULT, Mixing, PlaceRules, Policy
+from rota.core.resources import Request
+from rota.scheduling.filters import Neighbours
+from rota.scheduling.fragments import (
+    Fragmentation,
+    Movable,
+    Move,
+    NodeUse,
+    Typical,
+    fragmentation,
+    lost_milli,
+    spare_of,
+    typical_shapes,
+)
+from rota.scheduling.scores import (
+    STRATEGIES,
+    Free,
+    Total,
+    by_free_devices,
+    class_score,
+    class_terms,
+    dearest_of,
+    describe_placement,
+    neighbour_score,
+    placement_score,
+    strategy,
+)
+
+CPU = Request()
+GPU = Request(device="gpu", device_count=1)
+PLAIN = NodeSpec("plain", 8000, 65536)
+BOX = NodeSpec("box", 8000, 65536, devices=(Device(0, "g0"), Device(1, "g1")))
+
+
+def shape(request: Request = CPU, **placement) -> Shape:
+    return Shape((Role(request=request),), Placement(**placement), ServiceClass.BURSTABLE)
+
+
+def terms(asked: Shape, labels=None, taints=(), dearest: float = 0.0, spec=PLAIN, policy=DEFAULT):
+    request = asked.roles[0].request
+    return class_terms(asked, request, spec, labels or {}, taints, policy, dearest)
+
+
+def test_the_best_node_has_a_million_points_with_the_usual_weights():
+    everything = class_score(shape(), CPU, PLAIN, {}, (), DEFAULT)
+    empty = Free(1000, 65536)
+
+    best = strategy("score", DEFAULT)(CPU, empty, Total(1000, 65536), everything)
+
+    assert best == 1_000_000
+
+
+def test_the_weights_are_thirty_twenty_twenty_twenty_and_ten():
+    score = strategy("score", DEFAULT)
+    full, half = Total(2000, 1024), Free(1000, 512)
+
+    assert terms(shape()) == {"affinity": 200_000, "locality": 200_000, "cost": 100_000}
+    assert score(CPU, half, full, 0) == 30 * 10_000 + 20 * 5_000
+
+
+def test_weights_can_be_set():
+    policy = Policy(
+        place=PlaceRules(
+            weight_fit=0, weight_load=100, weight_affinity=0, weight_locality=0, weight_cost=0
+        )
+    )
+    score = strategy("score", policy)
+    total = Total(8000, 65536)
+
+    assert class_score(shape(), CPU, PLAIN, {}, (), policy) == 0
+    assert score(CPU, Free(8000, 65536), total, 0) == 1_000_000
+    assert score(CPU, Free(4000, 32768), total, 0) == 500_000
+
+
+def test_soft_selectors_count_by_their_weight():
+    wishes = (
+        Selector("rack", Operator.EQ, ("a",), weight=30),
+        Selector("ssd", weight=10),
+    )
+    asked = shape(selectors=wishes)
+
+    assert terms(asked, {"rack": "a", "ssd": "1"})["affinity"] == 200_000
+    assert terms(asked, {"rack": "a"})["affinity"] == 150_000
+    assert terms(asked, {"ssd": "1"})["affinity"] == 50_000
+    assert terms(asked)["affinity"] == 0
+
+
+def test_a_wish_with_a_negative_weight_is_a_dislike():
+    asked = shape(selectors=(Selector("noisy", weight=-10),))
+
+    assert terms(asked, {"noisy": "1"})["affinity"] == 0
+    assert terms(asked)["affinity"] == 200_000
+
+
+def test_a_taint_to_avoid_costs_all_affinity_unless_it_is_tolerated():
+    taint = Taint("old", effect=TaintEffect.AVOID)
+
+    assert terms(shape(), taints=(taint,))["affinity"] == 0
+    assert terms(shape(tolerations=(Toleration("old"),)), taints=(taint,))["affinity"] == 200_000
+
+
+def test_soft_wishes_about_neighbours_share_the_weight_of_affinity():
+    asked = shape(
+        selectors=(Selector("ssd", weight=10),),
+        affinities=(Affinity("app", "web", weight=20), Affinity("noise", apart=True, weight=10)),
+    )
+    neighbours = Neighbours()
+    neighbours.add("a1", {}, {"app": "web"})
+    neighbours.add("a2", {}, {"noise": "much"})
+
+    assert terms(asked, {"ssd": "1"})["affinity"] == 50_000
+    assert neighbour_score(asked, "a1", {}, neighbours, DEFAULT) == 150_000
+    assert neighbour_score(asked, "a2", {}, neighbours, DEFAULT) == 0
+    assert neighbour_score(asked, "a3", {}, neighbours, DEFAULT) == 50_000
+    assert neighbour_score(shape(), "a1", {}, neighbours, DEFAULT) == 0
+
+
+def test_nodes_near_the_data_are_preferred_by_the_share_that_they_have():
+    asked = shape(data=("imagenet", "laion"))
+
+    assert terms(asked, {"data": "laion, imagenet,other"})["locality"] == 200_000
+    assert terms(asked, {"data": "laion"})["locality"] == 100_000
+    assert terms(asked)["locality"] == 0
+
+
+def test_cheap_nodes_are_preferred_against_the_dearest():
+    classes = [{"cost": "4"}, {"cost": "1.0"}, {}, {"cost": "free"}, {"cost": "nan"}]
+
+    points = [terms(shape(), labels, dearest=dearest_of(classes))["cost"] for labels in classes]
+
+    assert points == [0, 75_000, 100_000, 100_000, 100_000]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_gpu_nodes_are_the_last_resort_of_jobs_without_devices(name):
+    place = strategy(name, DEFAULT)
+    full_plain, empty_box = Free(1000, 0), Free(8000, 65536, 0, 2, (100, 100))
+    asked = shape(selectors=(Selector("rack", weight=1),))
+
+    plain = class_score(asked, CPU, PLAIN, {"cost": "9"}, (), DEFAULT, 9.0)
+    box = class_score(asked, CPU, BOX, {"rack": "a"}, (), DEFAULT, 9.0)
+
+    assert place(CPU, full_plain, Total(8000, 65536), plain) > place(
+        CPU, empty_box, Total(8000, 65536, 0, 2, 100), box
+    )
+
+
+def test_gpu_nodes_are_as_good_as_others_for_jobs_with_devices_or_when_allowed():
+    allow = Policy(place=PlaceRules(cpu_jobs_on_gpu_nodes=Mixing.ALLOW))
+
+    assert "mixing" in terms(shape(), spec=BOX)
+    assert "mixing" not in terms(shape(GPU), spec=BOX)
+    assert "mixing" not in terms(shape(), spec=BOX, policy=allow)
+
+
+EIGHT = Total(64_000, 524_288, 0, 8, 40960)
+
+
+def node(idle: int, cpu_milli: int = 64_000, partly: tuple[int, ...] = ()) -> Free:
+    shared = tuple(sorted((*partly, *[40960] * idle), reverse=True))
+    return Free(cpu_milli, 524_288, 0, idle, shared, partly)
+
+
+def best_of(name: str, request: Request, nodes: list[Free], typical=(), total=EIGHT) -> int:
+    place = strategy(name, DEFAULT, typical)
+    points = [place(request, free, total, 0) for free in nodes]
+    return points.index(max(points))
+
+
+def test_first_fit_finds_all_nodes_equal():
+    assert best_of("first-fit", GPU, [node(1), node(8), node(4)]) == 0
+
+
+def test_best_fit_takes_the_node_with_the_fewest_idle_devices():
+    assert best_of("best-fit", GPU, [node(8), node(3), node(1)]) == 2
+
+
+def test_best_fit_without_devices_looks_at_the_dimension_that_matters_most():
+    nodes = [Free(2000, 500_000), Free(60_000, 16384)]
+
+    assert best_of("best-fit", Request(cpu_milli=1000, memory_mib=16384), nodes) == 1
+    assert best_of("best-fit", Request(cpu_milli=2000, memory_mib=1024), nodes) == 0
+
+
+def test_best_fit_looks_at_disk_when_that_matters_most():
+    total = Total(64_000, 524_288, 1_000_000)
+    nodes = [Free(1000, 1024, 1_000_000), Free(64_000, 524_288, 500_000)]
+
+    assert best_of("best-fit", Request(disk_mib=500_000), nodes, total=total) == 1
+
+
+@pytest.mark.parametrize("name", ["spread", "worst-fit"])
+def test_spread_takes_the_emptiest_node(name):
+    assert best_of(name, GPU, [node(1), node(8), node(3)]) == 1
+
+
+def test_best_fit_puts_a_share_on_the_fullest_device_with_room():
+    share = Request(device="gpu", device_count=1, shared=True, device_memory_mib=8192)
+
+    assert best_of("best-fit", share, [node(8), node(0, partly=(9000,)), node(1)]) == 1
+
+
+def test_gpu_packing_prefers_devices_in_use_then_nodes_in_use():
+    share = Request(device="gpu", device_count=1, shared=True, device_milli=250)
+    too_full = node(1, partly=(4096,))
+
+    assert best_of("gpu-packing", share, [node(1), node(7, partly=(20480,)), too_full]) == 1
+    assert best_of("gpu-packing", share, [node(8), node(3)]) == 1
+    assert best_of("gpu-packing", GPU, [node(8), node(2), node(5)]) == 1
+
+
+def test_the_dot_product_prefers_what_the_request_is_made_of():
+    much_cpu, much_memory = Free(60_000, 65536), Free(8000, 500_000)
+
+    assert best_of("dotprod", Request(cpu_milli=8000), [much_memory, much_cpu]) == 1
+    assert (
+        best_of("dotprod", Request(cpu_milli=1000, memory_mib=60000), [much_cpu, much_memory]) == 1
+    )
+
+
+def test_an_unknown_strategy_is_refused_with_the_nearest_name():
+    with pytest.raises(Rejected, match="did you mean best-fit"):
+        strategy("bestfit", DEFAULT)
+
+
+def test_nodes_are_ordered_by_free_devices_descending():
+    free = {"a": node(1), "b": node(8), "c": node(3), "d": node(8)}
+
+    assert by_free_devices(free) == ["b", "d", "c", "a"]
+
+
+@given(
+    st.integers(1, 64_000),
+    st.integers(0, 65536),
+    st.integers(0, 8),
+    st.integers(0, 8),
+    st.booleans(),
+)
+def test_scores_of_what_fits_stay_between_nothing_and_a_million(cpu, memory, idle, count, shared):
+    request = Request(
+        cpu_milli=cpu,
+        memory_mib=memory,
+        device="gpu" if count else "",
+        device_count=min(count, idle),
+        shared=shared,
+        device_memory_mib=4096 if shared else 0,
+    )
+    static = class_score(shape(request), request, PLAIN, {}, (), DEFAULT)
+
+    score = strategy("score", DEFAULT)(request, node(idle), EIGHT, static)
+
+    assert 0 <= score <= 1_000_000
+
+
+HALF = Request(cpu_milli=1000, device="gpu", device_count=1, shared=True, device_milli=500)
+WHOLE = Request(cpu_milli=4000, device="gpu", device_count=1)
+PAIR = Request(cpu_milli=8000, device="gpu", device_count=2)
+
+
+def test_free_devices_are_lost_to_shapes_that_cannot_use_them():
+    halves = spare_of(node(0, partly=(20480, 20480)), EIGHT)
+    no_cpu = spare_of(node(2, cpu_milli=1000), EIGHT)
+
+    assert lost_milli(halves, HALF) == 0
+    assert lost_milli(halves, WHOLE) == 1000
+    assert lost_milli(no_cpu, WHOLE) == 2000
+    assert lost_milli(spare_of(node(2), EIGHT), PAIR) == 0
+    assert lost_milli(spare_of(node(1, partly=(20480,)), EIGHT), PAIR) == 1500
+    assert lost_milli(spare_of(node(3, partly=(20480,)), EIGHT), PAIR) == 500
+
+
+def test_fgd_keeps_whole_devices_for_the_shapes_that_need_them():
+    typical = (Typical(10, WHOLE), Typical(1, HALF))
+
+    assert best_of("fgd", HALF, [node(4), node(3, partly=(20480,)), node(8)], typical) == 1
+
+
+def test_fgd_keeps_pairs_where_pairs_are_usual_although_another_node_is_fuller():
+    typical = (Typical(1, PAIR),)
+
+    assert best_of("best-fit", WHOLE, [node(2), node(3)]) == 0
+    assert best_of("fgd", WHOLE, [node(2), node(3)], typical) == 1
+
+
+def test_fgd_keeps_the_cpus_that_go_with_devices():
+    typical = (Typical(1, WHOLE),)
+    cpu_job = Request(cpu_milli=4000)
+    starving, rich = node(2, cpu_milli=6000), node(2, cpu_milli=32_000)
+
+    assert best_of("best-fit", cpu_job, [starving, rich]) == 0
+    assert best_of("fgd", cpu_job, [starving, rich], typical) == 1
+
+
+def test_fgd_without_typical_shapes_packs():
+    assert best_of("fgd", WHOLE, [node(8), node(1)]) == 1
+
+
+def test_typical_shapes_are_the_most_frequent_ones_that_want_devices():
+    counted = [(HALF, 3), (CPU, 100), (WHOLE, 4), (HALF, 2), (PAIR, 1)]
+
+    assert typical_shapes(counted, most=2) == (Typical(5, HALF), Typical(4, WHOLE))
+
+
+def test_a_cluster_without_fragments_needs_no_moves():
+    nodes = [NodeUse("a", node(4), EIGHT), NodeUse("b", node(0), EIGHT)]
+
+    report = fragmentation(nodes, (Typical(1, WHOLE),), [Movable(1, "a", WHOLE)])
+
+    assert report == Fragmentation(0, 4000, 0, ())
+
+
+def test_fragmentation_is_the_part_of_free_devices_that_is_of_no_use_and_moves_mend_it():
+    nodes = [
+        NodeUse("a", node(1, partly=()), EIGHT),
+        NodeUse("b", node(1, partly=()), EIGHT),
+        NodeUse("c", node(2), EIGHT),
+    ]
+    jobs = [Movable(1, "a", WHOLE), Movable(2, "b", WHOLE)]
+
+    report = fragmentation(nodes, (Typical(1, PAIR),), jobs)
+
+    assert (report.percent, report.free_milli, report.lost_milli) == (50, 4000, 2000)
+    assert report.moves == (Move(1, "a", "b", 2000),)
+
+
+def test_two_half_used_devices_are_merged_into_one():
+    nodes = [
+        NodeUse("a", node(0, partly=(20480,)), EIGHT),
+        NodeUse("b", node(0, partly=(20480,)), EIGHT),
+    ]
+    jobs = [Movable(1, "a", HALF, (20480,)), Movable(2, "b", HALF, (20480,))]
+
+    report = fragmentation(nodes, (Typical(1, WHOLE),), jobs)
+
+    assert report.percent == 100
+    assert report.moves == (Move(1, "a", "b", 1000),)
+
+
+def test_moves_go_only_where_they_are_allowed():
+    nodes = [NodeUse(name, node(1), EIGHT) for name in "abc"]
+    jobs = [Movable(1, "a", WHOLE)]
+
+    report = fragmentation(
+        nodes, (Typical(1, PAIR),), jobs, allowed=lambda job, target: target == "c"
+    )
+
+    assert [move.target for move in report.moves] == ["c"]
+
+
+NUMA = NodeSpec(
+    "n1",
+    8000,
+    1024,
+    devices=tuple(Device(i, f"g{i}", numa=i // 2) for i in range(6)),
+    numa_cpus=((0, 1), (2, 3)),
+)
+UNKNOWN = NodeSpec("n2", 8000, 1024, devices=(Device(0, "u0"), Device(1, "u1")))
+SPECS = {"n1": NUMA, "n2": UNKNOWN}
+
+
+def held(node: str, *devices: int, cpus: tuple[int, ...] = ()) -> Allocation:
+    return Allocation(node, 1000, 0, devices=devices, cpus=cpus)
+
+
+@pytest.mark.parametrize(
+    ("allocations", "points"),
+    [
+        ([held("n1", 0, 1)], 150),
+        ([held("n1", 0), held("n1", 1)], 150),
+        ([held("n1", 1, 2)], 130),
+        ([held("n1", 0, 2, 4)], 120),
+        ([held("n2", 0)], 150),
+        ([held("n2", 0, 1)], 120),
+        ([held("n1", cpus=(0, 1))], 150),
+        ([held("n1", cpus=(1, 2))], 130),
+        ([held("n1")], 120),
+        ([held("n1", 0), held("n2", 0)], 50),
+        ([held("gone", 0)], 120),
+        ([], 0),
+    ],
+)
+def test_a_placement_is_worth_more_the_nearer_its_devices_are(allocations, points):
+    assert placement_score(allocations, SPECS) == points
+
+
+def test_a_decision_names_nodes_devices_and_score():
+    together = [held("n1", 1), held("n1", 0), held("n2", 1)]
+
+    assert describe_placement(together, SPECS) == "n1 gpu 0,1; n2 gpu 1 (score 50)"
+    assert describe_placement([held("n1", cpus=(0,))], SPECS) == "n1 (score 150)"
+
+
+@pytest.mark.parametrize("name", ["score", "best-fit"])
+def test_a_score_takes_microseconds(name):
+    place, free = strategy(name, DEFAULT), node(3)
+
+    best_s = min(timeit.repeat(lambda: place(CPU, free, EIGHT, 0), number=1000, repeat=5)) / 1000
+
+    assert best_s < 50e-6
