@@ -32,7 +32,7 @@ BAD = {
     "malformed array": (["submit", "--array", "1-x", "--", "true"], "array"),
     "falling array": (["submit", "--array", "9-1", "--", "true"], "must rise"),
     "endless array": (["submit", "--array", "0-99999999999", "--", "true"], "array"),
-    "malformed priority": (["submit", "--priority", "urgentest", "--", "true"], "low, normal"),
+    "malformed priority": (["submit", "--priority", "urgentest", "--", "true"], "high, normal"),
     "priority too high": (["submit", "--priority", "101", "--", "true"], "0 to 100"),
     "malformed umask": (["submit", "--umask", "999", "--", "true"], "octal"),
     "unknown ulimit": (["submit", "--ulimit", "nosuch=1", "--", "true"], "nosuch"),

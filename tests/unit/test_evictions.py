@@ -78,7 +78,7 @@ def keep_out(scene: Scene) -> None:
 
 def elastic(scene: Scene, name: str = "gang", count: int = 4, least: int = 2) -> None:
     """A running elastic gang that keeps the size it is given."""
-    set_policy(scene, gang=GangRules(grow=False))
+    set_policy(scene, gang=GangRules(grow=False), preempt=scene.cluster.policy.preempt)
     roles = (Role(count=count, min_count=least, request=Request()),)
     scene.submit(name, roles=roles)
 

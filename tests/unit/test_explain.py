@@ -158,7 +158,7 @@ def test_a_quota_says_whose_it_is_and_by_how_much_it_is_too_small():
 
 def test_an_account_beyond_the_hard_limit_on_shares_says_by_how_much():
     scene = Scene(cpus=4)
-    set_policy(scene, Policy(share=ShareRules(hard_ratio=1.0)))
+    set_policy(scene, Policy(share=ShareRules(hard_ratio=0.5)))
     scene.submit("hog", cpus=3)
     scene.submit("big", cpus=4, actor=BOB)
     scene.submit("job", cpus=1)
@@ -167,7 +167,7 @@ def test_an_account_beyond_the_hard_limit_on_shares_says_by_how_much():
 
     assert told.reason == "alice is beyond the limit on shares"
     assert isinstance(told.tree.reason, why.OverShare)
-    assert told.tree.reason.ratio > 1.0
+    assert told.tree.reason.ratio > 0.5
     assert told.tree.decision is Decision.DEFERRED
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rota.core.node import Node
     from rota.core.tenant import Reservation
 
+#: Reservations that are over are listed this long.
+KEPT_S = 7 * 86400
 #: A device by its node and index.
 Place = tuple[str, int]
 #: A kind of device: by the numbers of the promises that it would suit.
@@ -35,8 +37,16 @@ def add(scribe: Scribe, command: cmd.AddReservation) -> Reservation:
     others = [r for r in cluster.reservations.values() if overlap(r, made)]
     _refuse_same(made, others)
     _refuse_too_many(cluster.nodes, made, others)
+    _forget_old(scribe)
     scribe.emit(ev.ReservationSet(reservation=made))
     return made
+
+
+def _forget_old(scribe: Scribe) -> None:
+    """What is long over need not be carried along; the log keeps it."""
+    old_s = scribe.now_s - KEPT_S
+    for known in [r for r in scribe.cluster.reservations.values() if r.end_s < old_s]:
+        scribe.emit(ev.ReservationRemoved(reservation=known.id))
 
 
 def remove(scribe: Scribe, command: cmd.RemoveReservation) -> Reservation:

@@ -22,6 +22,7 @@ from rota.scheduling.whatif import DEPTH, Added, Change, Gone, Respec, WhatIf
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rota.core.cluster import Cluster
     from rota.core.job import JobSpec
     from rota.core.lanes import Counter
     from rota.scheduling.knobs import Knob, Step
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Passes for one question, and on a cluster with more nodes and lanes than that.
 TRIALS, LARGE, TRIALS_LARGE = 40, 2000, 10
+#: Beyond this even a single pass from nothing would hold up everybody else: nothing is tried.
+HUGE = 20_000
 #: Advices that are told.
 TOLD = 3
 
@@ -49,7 +52,7 @@ class Advice(msgspec.Struct, frozen=True):
     command: str
     #: What it costs the job, from 0 to 1.
     loss: float = 0.0
-    #: Only an operator may do it.
+    #: Only an operator may do it, and the asker is none.
     operator: bool = False
 
     def __str__(self) -> str:
@@ -65,7 +68,7 @@ def explain_and_advise(
     inquiry = Inquiry(scheduler, now_s)
     item = inquiry.find(job_id)
     waits = item is not None and not (isinstance(item, Job) and item.state in ACTIVE)
-    if item is None or not waits:
+    if item is None or not waits or size_of(inquiry.cluster) > HUGE:
         return told
     with WhatIf(scheduler, now_s) as world:
         adviser = Adviser(world, job_id, item.spec, told.tree, asker or Asker(), item=item)
@@ -79,6 +82,11 @@ def explain_and_advise(
             told.lines.append(line)
             told.help += [step] if step else []
     return told
+
+
+def size_of(cluster: Cluster) -> int:
+    """What a pass from nothing has to look at."""
+    return len(cluster.nodes) + len(cluster.lanes.lanes)
 
 
 class Adviser:
@@ -101,8 +109,8 @@ class Adviser:
         self.tree = tree
         self.asker = asker
         self.item = item
-        size = len(world.cluster.nodes) + len(world.cluster.lanes.lanes)
-        self._trials_max = TRIALS if size <= LARGE else TRIALS_LARGE
+        small = size_of(world.cluster) <= LARGE
+        self._trials_max = TRIALS if small else TRIALS_LARGE
 
     def _as(self, spec: JobSpec) -> Change:
         return Added(spec) if self.item is None else Respec(self.job, spec)
@@ -118,7 +126,7 @@ class Adviser:
         found = list(self._by_site())
         if not self._blocked_by_state() and not any(advice.loss == 0 for advice in found):
             found += self._by_spec()
-        found.sort(key=lambda advice: (advice.operator and not self.asker.operator, advice.loss))
+        found.sort(key=lambda advice: (advice.operator, advice.loss))
         return found[:most]
 
     def _blocked_by_state(self) -> bool:
@@ -135,7 +143,7 @@ class Adviser:
             for remedy in remedies(reason, self.world.cluster):
                 if self._starts(remedy.change, self._as(self.spec)):
                     text, command, _, loss, operator = remedy
-                    yield Advice(text, command, loss, operator)
+                    yield Advice(text, command, loss, operator and not self.asker.operator)
             if isinstance(reason, why.OverQuota):
                 yield from self._own_jobs(reason)
 

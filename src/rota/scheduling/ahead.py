@@ -50,8 +50,9 @@ def ahead_of(this: Pass, entry: Entry, lane: Lane, item: int) -> Ahead:
 
 
 def _before(this: Pass, lane: Lane, mine: Key) -> list[Place]:
-    """Members of another lane that come first: mostly all of them, else found by bisection."""
-    if _key_of(this, lane, max(lane.members.values())) < mine:
+    """Members of a lane whose first comes first: mostly all of them, else found by bisection."""
+    alone = len(lane.members) == 1
+    if alone or _key_of(this, lane, max(lane.members.values())) < mine:
         return list(lane.members.values())
     places = sorted(lane.members.values())
     return places[: bisect_left(places, mine, key=lambda place: _key_of(this, lane, place))]

@@ -121,7 +121,8 @@ class Promises:
         cluster = this.cluster
         if promise.job not in cluster.lanes.where and cluster.array_of(promise.job) is None:
             return False
-        return promise.start_s > this.now_s and all(
+        # One that is due stands until its job was looked at, or others would take the room first.
+        return promise.end_s > this.now_s and all(
             allocation.node in this.space.rooms for allocation in promise.allocations
         )
 
@@ -133,14 +134,16 @@ class Promises:
             return False
         self.made += 1
         kept = self.kept.get(entry.job)
-        if kept is not None and self._reused:
+        if kept is not None and self._reused and kept.start_s > this.now_s:
             return True
         self._planned_s = this.now_s
         if kept is not None:
+            del self.kept[entry.job]
             self._scheduler.timeline.unclaim_job(entry.job)
         found = self._earliest(head.shape, entry)
-        if found is None or (kept is not None and kept.start_s <= found.start_s):
-            found = kept
+        if kept is not None and kept.start_s > this.now_s:
+            # A promise is only ever exchanged for an earlier one; who outstays his time breaks it.
+            found = found if found is not None and found.start_s < kept.start_s else kept
         if found is not None:
             self._first_s.setdefault(entry.job, found.start_s)
             self._keep(found)
@@ -190,8 +193,8 @@ class Promises:
         if self._kind is Backfill.AGGRESSIVE:
             delay_s = self._scheduler.cluster.policy.backfill.delay_max_s
             start_s = max(start_s, self._first_s.get(promise.job, start_s) + delay_s)
+        end_s = start_s + promise.end_s - promise.start_s
         for allocation in promise.allocations:
-            end_s = max(promise.end_s, start_s)
             claim = Claim(start_s, end_s, allocation, promise.job)
             self._scheduler.timeline.claim(allocation.node, claim)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core.node import Allocation
-from rota.scheduling.advice import LARGE, Adviser, Asker
+from rota.scheduling.advice import HUGE, LARGE, Adviser, Asker, size_of
 from rota.scheduling.explain import Inquiry
 from rota.scheduling.prose import lines_of, short
 from rota.scheduling.reasons import Decision, Expected, Soon, Tree
@@ -59,7 +59,7 @@ def outlook(
 ) -> Outlook:
     """Try the submit of one job (of an array: of its first element), without a trace."""
     with WhatIf(scheduler, now_s) as world:
-        small = len(world.cluster.nodes) + len(world.cluster.lanes.lanes) <= LARGE
+        small = size_of(world.cluster) <= LARGE
         before = world.foretell(DEPTH) if small else {}
         job = world.cluster.next_id
         world.make(Added(spec, held))
@@ -73,7 +73,7 @@ def outlook(
             answer = _waiting(world, job, after.get(job), now_s)
         answer.delays = _delays(before, after)
         world.take_back()
-        if start is None:
+        if start is None and size_of(world.cluster) <= HUGE:
             adviser = Adviser(world, job, spec, answer.tree, asker or Asker())
             answer.help = [str(advice) for advice in adviser.find()]
         return answer

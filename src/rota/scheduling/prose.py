@@ -127,7 +127,7 @@ def _line_of_active(reason: Reason, now_s: float) -> str:
 def _line_of_room(reason: Reason, now_s: float) -> str:
     match reason:
         case why.Unfit():
-            return _said(_nodes(reason.nodes, reason.node), reason.problem)
+            return _said(_nodes(reason.nodes, reason.node), reason.problem, reason.nodes)
         case why.Scarce():
             return _scarce(reason)
         case why.BadCompany():
@@ -139,8 +139,9 @@ def _line_of_room(reason: Reason, now_s: float) -> str:
             start = _begins(reason, now_s)
             return f"{where}: {_reservation(reason)} {start}{note}, and the job {stays}"
         case why.WouldDelay():
+            where = _nodes(reason.nodes, reason.node)
             return (
-                f"{_nodes(reason.nodes, reason.node)} has room, but job {reason.job} is promised it"
+                f"{_said(where, 'has room', reason.nodes)}, but job {reason.job} is promised it"
                 f" {_in(reason.start_s, now_s)}, and this one is taken to stay "
                 f"{span(reason.stays_s)}"
             )
@@ -189,10 +190,15 @@ def _unfit(reason: why.Unfit) -> str:
     return f"no node fits: {reason.problem}"
 
 
-def _said(where: str, problem: str) -> str:
+_PLURAL = {"has": "have", "is": "are", "keeps": "keep"}
+
+
+def _said(where: str, problem: str, nodes: int = 1) -> str:
     """Filters say ``has no gpu`` or ``taint x``: a sentence about a node, or a thing on it."""
-    verb = problem.partition(" ")[0] in ("has", "is", "keeps")
-    return f"{where} {problem}" if verb else f"{where}: {problem}"
+    verb, _, rest = problem.partition(" ")
+    if verb not in _PLURAL:
+        return f"{where}: {problem}"
+    return f"{where} {verb if nodes == 1 else _PLURAL[verb]} {rest}"
 
 
 def _away(reason: why.Away) -> str:

@@ -1,0 +1,449 @@
+"""Changes are tried without a trace, and what is advised or foretold was tried before."""
+
+import random
+
+import msgspec
+import pytest
+
+from rota.controller import commands as cmd
+from rota.core.compare import differences, dump
+from rota.core.job import JobSpec
+from rota.core.placing import Operator, Placement, Selector, Taint
+from rota.core.policy import Policy, PreemptRules
+from rota.core.states import QueueState
+from rota.core.tenant import Limits, Queue, Quota, Reservation, User
+from rota.scheduling.advice import TRIALS, Adviser, Asker, explain_and_advise
+from rota.scheduling.explain import Explanation, explain
+from rota.scheduling.outlook import Outlook, outlook
+from rota.scheduling.whatif import Added, Dropped, Gone, Replaced, Respec, Resumed, WhatIf, active
+from rota.testing.scene import ALICE, BOB, OPERATOR, Scene
+
+AN_OPERATOR = Asker(operator=True, priority_max=100)
+
+
+def advised(scene: Scene, job: str | int, asker: Asker | None = None) -> Explanation:
+    item = scene.names.get(job, job)
+    return explain_and_advise(scene.controller.scheduler, item, scene.now_s, asker)
+
+
+def foreseen(scene: Scene, asker: Asker | None = None, **wishes: object) -> Outlook:
+    hold = bool(wishes.pop("hold", False))
+    spec = scene.submission("planned", **wishes).spec
+    return outlook(scene.controller.scheduler, spec, scene.now_s, asker, held=hold)
+
+
+def with_request(spec: JobSpec, **changes: object) -> JobSpec:
+    role = spec.roles[0]
+    request = msgspec.structs.replace(role.request, **changes)
+    return msgspec.structs.replace(spec, roles=(msgspec.structs.replace(role, request=request),))
+
+
+def spec_of(scene: Scene, job: str) -> JobSpec:
+    return scene.cluster.jobs[scene.names[job]].spec
+
+
+@pytest.fixture
+def full() -> Scene:
+    """A box with one card left, and a job that wants two."""
+    scene = Scene(cpus=8, gpus=4)
+    scene.submit("hog", cpus=4, gpus=3, time_limit_s=3600)
+    scene.submit("job", cpus=1, gpus=2)
+    return scene
+
+
+class TestTrials:
+    def test_a_smaller_request_starts_where_the_real_one_does_not(self, full: Scene):
+        job, spec = full.names["job"], spec_of(full, "job")
+
+        with WhatIf(full.controller.scheduler, full.now_s) as world:
+            as_it_is = world.start_of(job, Respec(job, spec))
+            smaller = world.start_of(job, Respec(job, with_request(spec, device_count=1)))
+            again = world.start_of(job, Respec(job, spec))
+
+        assert as_it_is is None
+        assert smaller is not None
+        assert smaller.allocations[0].devices == (3,)
+        assert again is None
+
+    def test_the_cluster_is_as_before_after_every_kind_of_change(self, full: Scene):
+        job, hog = full.names["job"], full.names["hog"]
+        full.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="side", state=QueueState.PAUSED)))
+        array = full.submit("array", array="0-5%2", cpus=8)
+        full.ask(cmd.DrainNode(actor=OPERATOR, node="box", drained=True, note=""))
+        before, cluster = dump(full.cluster), full.cluster
+        lanes, fresh = cluster.lanes, dict(cluster.lanes.fresh)
+        touched = dict(cluster.touched)
+        spec = cluster.arrays[array].spec
+        changes = [
+            Respec(job, spec_of(full, "job")),
+            Respec(array, with_request(spec, cpu_milli=1000)),
+            Respec(array + 3, with_request(spec, cpu_milli=1000)),
+            Added(spec),
+            Added(spec, held=True),
+            Gone(hog),
+            Resumed("box"),
+            Replaced("users", "alice", User("alice", shares=7)),
+            Dropped("queues", "side"),
+            active(cluster.queues["side"]),
+        ]
+
+        with WhatIf(full.controller.scheduler, full.now_s) as world:
+            for change in changes:
+                world.start_of(job, change)
+            world.make(*changes)
+            world.foretell()
+
+        assert dump(cluster) == before
+        assert cluster.lanes is lanes
+        assert cluster.lanes.fresh == fresh
+        assert cluster.touched == touched
+
+    def test_an_error_inside_leaves_no_trace_either(self, full: Scene):
+        before = dump(full.cluster)
+
+        with pytest.raises(KeyError), WhatIf(full.controller.scheduler, full.now_s) as world:
+            world.make(Gone(full.names["hog"]), Added(spec_of(full, "job")), Gone(999))
+
+        assert dump(full.cluster) == before
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_whoever_asks_changes_no_later_decision(self, seed: int):
+        """Two equal stories; in one of them every waiting job is asked after every step."""
+        asked, plain = Scene(cpus=8, gpus=4), Scene(cpus=8, gpus=4)
+        pick = random.Random(seed)
+        for number in range(40):
+            _step(pick.randrange(1 << 30), number, asked, plain)
+            for job in [*asked.cluster.lanes.where]:
+                advised(asked, job, AN_OPERATOR)
+            foreseen(asked, gpus=1)
+
+        assert asked.log == plain.log
+        assert differences(asked.cluster, plain.cluster) == []
+
+    def test_a_removed_attempt_gives_back_its_room_in_the_trial_only(self, full: Scene):
+        job, hog = full.names["job"], full.names["hog"]
+
+        with WhatIf(full.controller.scheduler, full.now_s) as world:
+            start = world.start_of(job, Gone(hog))
+            after = world.start_of(job)
+
+        assert start is not None
+        assert after is None
+
+    def test_one_element_of_an_array_can_be_changed_alone(self):
+        scene = Scene(cpus=4)
+        scene.submit("hog", cpus=3)
+        array = scene.submit("array", array="0-3", cpus=2)
+        smaller = with_request(scene.cluster.arrays[array].spec, cpu_milli=1000)
+
+        with WhatIf(scene.controller.scheduler, scene.now_s) as world:
+            start = world.start_of(array + 3, Respec(array + 3, smaller))
+
+        assert start is not None
+        assert (start.job, start.array) == (array + 3, 0)
+
+    def test_starts_are_foretold_in_order_and_none_delays_another(self):
+        scene = Scene(cpus=2)
+        scene.submit("hog", cpus=2, time_limit_s=100)
+        jobs = [scene.submit(f"j{n}", cpus=2, time_limit_s=50) for n in range(3)]
+
+        with WhatIf(scene.controller.scheduler, scene.now_s) as world:
+            foretold = world.foretell()
+
+        assert [foretold[job].start_s - scene.now_s for job in jobs] == [100, 150, 200]
+
+
+def _step(seed: int, number: int, *scenes: Scene) -> None:
+    """One step of a story, the same in every scene."""
+    for scene in scenes:
+        pick = random.Random(seed)
+        running = [*scene.cluster.by_state["running"]]
+        if pick.random() < 0.35 and running:
+            scene.finish(pick.choice(sorted(running)))
+        elif pick.random() < 0.1:
+            scene.pass_time(300)
+        else:
+            wishes = {
+                "cpus": pick.randint(1, 6),
+                "gpus": pick.choice([0, 0, 1, 2, 4]),
+                "time_limit_s": pick.choice([0, 600, 7200]),
+                "priority": pick.choice([40, 50, 60]),
+                "actor": pick.choice([ALICE, BOB]),
+            }
+            if pick.random() < 0.2:
+                wishes |= {"array": "0-3%2"}
+            if pick.random() < 0.2:
+                wishes |= {"tasks": 2, "cpus": 2, "gpus": min(2, wishes["gpus"])}
+            scene.submit(f"job{number}", **wishes)
+
+
+class TestAdvice:
+    def test_the_most_gpus_that_start_it_now_are_advised(self, full: Scene):
+        told = advised(full, "job")
+
+        job = full.names["job"]
+        assert told.help == [f"ask for 1 GPU instead of 2: rota update {job} --gpus 1"]
+
+    @pytest.mark.parametrize(
+        ("wishes", "options"),
+        [
+            ({"cpus": 6}, "--cpus 4"),
+            ({"cpus": 1, "mem": 12288}, "--mem 8G"),
+            ({"cpus": 1, "disk": 9216}, "--disk 4G"),
+            ({"cpus": 1, "tasks": 6}, "--tasks 4"),
+            ({"placement": Placement(exclusive=True)}, "--no-exclusive"),
+            ({"placement": Placement(exclude=("box",))}, "--exclude ''"),
+            ({"gpus": 1, "gpu_type": "H100"}, "--gpus 1 --gpu-type auto"),
+            ({"gpus": 1, "gpu_mem": 81920}, "--gpus 1 --gpu-mem 40G"),
+            (
+                {
+                    "placement": Placement(
+                        selectors=(Selector("ssd"), Selector("rack", Operator.EQ, ("a",)))
+                    )
+                },
+                "--constraint rack=a",
+            ),
+        ],
+    )
+    def test_the_smallest_change_of_a_wish_that_works_is_advised(self, wishes, options):
+        scene = Scene(cpus=8, memory_mib=16384, disk_mib=10240, gpus=2)
+        scene.cluster.nodes["box"].labels = {"rack": "a"}
+        scene.submit("hog", cpus=4, mem=8192, disk=6144, gpus=1)
+        scene.cluster.touch("box")
+
+        job = scene.submit("job", scheduling_timeout_s=600, **wishes)
+
+        assert advised(scene, "job").help[0].endswith(f": rota update {job} {options}")
+
+    def test_a_card_with_room_for_sharers_is_advised_by_its_memory(self):
+        scene = Scene(cpus=8, gpus=1)
+        scene.submit("sharer", gpus=1, gpu_mem=24576, shared=True)
+
+        job = scene.submit("job", gpus=1)
+
+        assert advised(scene, "job").help == [
+            f"share a GPU, with 16G on it: rota update {job} --gpus 1 --shared --gpu-mem 16G"
+        ]
+
+    def test_a_taint_is_advised_to_be_tolerated(self):
+        scene = Scene()
+        scene.cluster.nodes["box"].taints = (Taint("team", "vision"),)
+        scene.cluster.touch("box")
+
+        job = scene.submit("job", scheduling_timeout_s=600)
+
+        assert advised(scene, "job").help == [f"tolerate team: rota update {job} --tolerate team"]
+
+    def test_the_longest_limit_that_delays_nobody_is_advised(self):
+        scene = Scene(cpus=4)
+        scene.submit("hog", cpus=3, time_limit_s=7200)
+        scene.submit("big", cpus=4, time_limit_s=3600, priority=75)
+        job = scene.submit("job", cpus=1, time_limit_s=86400)
+
+        assert advised(scene, "job").help == [
+            f"limit it to 1h45m instead of 1d: rota update {job} --time 1h45m"
+        ]
+
+    def test_a_limit_is_advised_before_a_reservation(self):
+        scene = Scene()
+        scene.cluster.reservations[1] = Reservation(
+            1, "bob", scene.now_s + 3600, scene.now_s + 7200, nodes=("box",)
+        )
+        scene.cluster.rules_changed()
+        job = scene.submit("job")
+
+        mine, operators = advised(scene, "job"), advised(scene, "job", AN_OPERATOR)
+
+        assert mine.help[0] == f"limit it to 55m (it has none): rota update {job} --time 55m"
+        assert operators.help[-1] == "remove reservation 1: rota reserve remove 1"
+        assert mine.help[-1] == "remove reservation 1 (an operator can): rota reserve remove 1"
+
+    def test_a_higher_priority_is_advised_only_as_far_as_the_asker_may_give_it(self):
+        scene = Scene(cpus=4)
+        scene.cluster.policy = Policy(preempt=PreemptRules(enabled=True, min_runtime_s=0))
+        scene.submit("hog", cpus=4, priority=70, preemptible=True)
+        job = scene.submit("job", cpus=4, priority=60)
+
+        assert advised(scene, "job").help == []
+        assert advised(scene, "job", AN_OPERATOR).help == [
+            f"raise its priority from 60 to 100: rota update {job} --priority 100"
+        ]
+
+    def test_another_queue_is_advised_when_its_own_is_paused(self):
+        scene = Scene()
+        scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="side")))
+        scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="theirs", project="vision")))
+        scene.ask(
+            cmd.SetQueue(actor=OPERATOR, queue=Queue(name="default", state=QueueState.PAUSED))
+        )
+        job = scene.submit("job")
+
+        assert advised(scene, "job").help == [
+            f"move it to queue side: rota update {job} --queue side",
+            "activate queue default (an operator can): rota queue-admin set default --state active",
+        ]
+
+    def test_a_full_group_is_advised_to_be_raised_or_one_of_its_jobs_put_back(self):
+        scene = Scene(cpus=8)
+        first = scene.submit("a", group="g", group_cap=1)
+        scene.submit("b", group="g")
+
+        told = advised(scene, "b").help
+
+        assert told[0] == "raise the cap of group g to 2: rota group set g --max-concurrent 2"
+        assert told[1].endswith(f": rota requeue {first} --hold")
+
+    @pytest.mark.parametrize(
+        ("limits", "wishes", "command"),
+        [
+            (Limits(jobs=1), {}, "rota quota set --user alice --jobs 2"),
+            (Limits(cpu_milli=4000), {"cpus": 2}, "rota quota set --user alice --cpus 5"),
+            (Limits(memory_mib=1024), {"mem": 512}, "rota quota set --user alice --mem 1.5G"),
+            (Limits(device_milli=1000), {"gpus": 1}, "rota quota set --user alice --gpus 2"),
+        ],
+    )
+    def test_a_quota_is_advised_to_be_raised_by_just_enough(self, limits, wishes, command):
+        scene = Scene(cpus=8, gpus=2)
+        scene.cluster.users["alice"] = User("alice", quota=Quota(hard=limits))
+        scene.submit("a", cpus=3, mem=1024, gpus=1)
+
+        scene.submit("b", **wishes)
+
+        told = advised(scene, "b", AN_OPERATOR).help
+        assert any(line.endswith(f": {command}") for line in told), told
+
+    @pytest.mark.parametrize(
+        ("wishes", "command"),
+        [
+            ({"hold": True}, "rota release {job}"),
+            ({"begin_s": 5000.0}, "rota update {job} --begin now"),
+            ({"after": {"hog": "after-ok"}}, "rota update {job} --no-dependencies"),
+            (
+                {"begin_s": 5000.0, "after": {"hog": "after-ok"}},
+                "rota update {job} --begin now --no-dependencies",
+            ),
+        ],
+    )
+    def test_what_is_not_about_room_is_advised_to_be_taken_away(self, wishes, command):
+        scene = Scene()
+        scene.submit("hog")
+
+        job = scene.submit("job", **wishes)
+
+        assert advised(scene, "job").help[0].endswith(": " + command.format(job=job))
+
+    def test_a_held_job_that_would_wait_on_says_for_what(self, full: Scene):
+        job = full.submit("big", gpus=4, hold=True)
+
+        told = advised(full, "big")
+
+        assert told.lines[-1] == "even then it would wait: not enough free gpus"
+        assert told.help == [f"release it: rota release {job}"]
+
+    def test_a_drained_node_is_advised_to_be_resumed(self):
+        scene = Scene()
+        scene.ask(cmd.DrainNode(actor=OPERATOR, node="box", drained=True, note="fans"))
+        scene.submit("job")
+
+        told = advised(scene, "job", AN_OPERATOR)
+
+        assert told.help == ["resume node box: rota node resume box"]
+
+    def test_when_no_single_change_helps_it_says_so_and_when_it_would_start(self):
+        scene = Scene(cpus=2, gpus=1)
+        scene.submit("hog", cpus=2, gpus=1, time_limit_s=3600)
+        scene.submit("job", cpus=1, gpus=1)
+
+        told = advised(scene, "job")
+
+        assert told.help == []
+        assert told.lines[-1] == "no single change would start it now"
+        assert "it is expected to start in 1h on box, if everything goes to plan" in told.lines
+
+    def test_the_number_of_passes_is_bounded(self):
+        scene = Scene(cpus=64, gpus=8)
+        scene.submit("hog", cpus=60, gpus=8)
+        for number in range(30):
+            name = f"q{number}"
+            scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name=name)))
+        job = scene.submit("job", cpus=32, gpus=8, tasks=2, mem=4000, scheduling_timeout_s=60)
+        tree = explain(scene.controller.scheduler, job, scene.now_s).tree
+
+        with WhatIf(scene.controller.scheduler, scene.now_s) as world:
+            item = scene.cluster.jobs[job]
+            Adviser(world, job, item.spec, tree, AN_OPERATOR, item=item).find()
+            trials = world.trials
+
+        assert trials <= TRIALS
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_every_limit_and_amount_that_is_advised_starts_the_job_when_it_is_taken(self, seed):
+        scene = Scene(cpus=16, gpus=8)
+        pick = random.Random(seed)
+        for number in range(30):
+            _step(pick.randrange(1 << 30), number, scene)
+        waiting = [job for job in scene.cluster.lanes.where if job in scene.cluster.jobs]
+        for job in waiting:
+            item = scene.cluster.jobs[job]
+            tree = explain(scene.controller.scheduler, job, scene.now_s).tree
+            with WhatIf(scene.controller.scheduler, scene.now_s) as world:
+                found = Adviser(world, job, item.spec, tree, Asker(), item=item).find()
+            gpus = [a for a in found if "--gpus" in a.command and "--gpu-" not in a.command]
+            if gpus:
+                count = int(gpus[0].command.rpartition(" ")[2])
+                actor = ALICE if item.spec.user == "alice" else BOB
+                changed = with_request(item.spec, device_count=count)
+                scene.update(job, roles=changed.roles, actor=actor)
+                assert scene.is_running(job), gpus
+
+
+class TestOutlook:
+    def test_a_job_that_fits_would_start_now_on_named_devices(self, full: Scene):
+        seen = foreseen(full, gpus=1, time_limit_s=60)
+
+        assert seen.starts
+        assert [(held.node, held.devices) for held in seen.allocations] == [("box", (3,))]
+        assert seen.start_s == full.now_s
+
+    def test_nothing_is_submitted(self, full: Scene):
+        before = dump(full.cluster)
+
+        foreseen(full, gpus=1)
+        foreseen(full, gpus=4)
+
+        assert dump(full.cluster) == before
+
+    def test_a_job_that_does_not_fit_says_why_when_and_which_option_helps(self, full: Scene):
+        full.cancel("job")
+
+        seen = foreseen(full, gpus=2)
+
+        assert not seen.starts
+        assert seen.reason == "not enough free gpus"
+        assert seen.start_s == full.now_s + 3600
+        assert seen.help == ["ask for 1 GPU instead of 2: --gpus 1"]
+
+    def test_a_job_that_would_be_held_says_so(self):
+        seen = foreseen(Scene(), hold=True)
+
+        assert (seen.starts, seen.reason) == (False, "held")
+
+    def test_whoever_would_start_later_is_named(self):
+        scene = Scene(cpus=4)
+        scene.submit("hog", cpus=3, time_limit_s=3600)
+        big = scene.submit("big", cpus=4, time_limit_s=3600)
+
+        seen = foreseen(scene, cpus=1, time_limit_s=7200, priority=70)
+
+        assert seen.starts
+        assert [(late.job, late.later_s - late.start_s) for late in seen.delays] == [(big, 3600)]
+
+    def test_whoever_would_give_way_is_named(self):
+        scene = Scene(cpus=4)
+        scene.cluster.policy = Policy(preempt=PreemptRules(enabled=True, min_runtime_s=0))
+        victim = scene.submit("victim", cpus=4, priority=10, preemptible=True)
+
+        seen = foreseen(scene, cpus=4, priority=70)
+
+        assert seen.starts
+        assert seen.evicts == (victim,)
