@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rota.core.units import format_when
 from tests.journeys.box import Box, until
 
 if TYPE_CHECKING:
@@ -322,3 +324,36 @@ def test_a_plan_says_where_it_would_start_or_what_would_help_and_submits_nothing
     assert "  try: ask for 1 GPU instead of 2: --gpus 1" in waits.stdout
     assert "no node can ever give that" in refused
     assert sum(box.status()["jobs"].values()) == sum(before.values()) + 1
+
+
+def test_why_a_job_waited_can_be_asked_after_it_has_run(box: Box) -> None:
+    first = hog(box, resources={"cpus": 4})
+    job = box.job(["true"], resources={"cpus": 2})
+    waited_s = time.time()
+    (box.work / "go").touch()
+    box.ended(job)
+
+    then = box.rota("why", str(job), "--at", format_when(waited_s)).stdout
+    now = box.rota("why", str(job)).stdout
+
+    assert then.splitlines()[0] in (
+        f"{job} was queued: not enough free cpus",
+        f"{job}: it had not been submitted then",
+    )
+    assert now.startswith(f"{job} is completed")
+    assert first < job
+
+
+def test_queues_are_listed_with_what_their_jobs_wait_for(box: Box) -> None:
+    hog(box, resources={"cpus": 4})
+    box.job(["true"], hold=True)
+    box.job(["true"])
+
+    (row,) = [
+        line.split(maxsplit=8)
+        for line in box.rota("queues").stdout.splitlines()
+        if line.startswith("default")
+    ]
+
+    assert row[:4] == ["default", "active", "2", "1"]
+    assert row[8] == "held 1, room 1"

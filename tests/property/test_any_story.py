@@ -26,7 +26,7 @@ from rota.core.node import Device, ForeignUse, NodeSpec
 from rota.core.resources import Request
 from rota.core.states import FINAL, JobState, QueueState
 from rota.core.tenant import Group, Queue
-from rota.scheduling.passes import run_pass
+from rota.scheduling.scheduler import Scheduler
 from rota.testing.scene import ALICE, OPERATOR, Scene
 from tests.property.wishes import CARD_MIB, arrays, resources, wishes
 
@@ -220,7 +220,10 @@ class AnyStory(RuleBasedStateMachine):
 
     @invariant()
     def nothing_that_could_start_waits(self) -> None:
-        assert run_pass(recover(self.scene.store.load())) == []
+        scene = self.scene
+        loaded = recover(scene.store.load())
+
+        assert Scheduler(loaded).run(scene.now_s).starts == []
 
     @invariant()
     def an_end_is_for_good(self) -> None:

@@ -13,13 +13,23 @@ from rota.core import lanes
 from rota.core.cluster import Cluster
 from rota.core.errors import Rejected
 from rota.core.job import JobSpec
+from rota.core.lanes import shape_of
 from rota.core.node import Device, NodeSpec
+from rota.core.policy import Backfill, BackfillRules, Mixing, OrderRules, PlaceRules, Policy
 from rota.core.states import JobState, QueueState
 from rota.core.tenant import Queue
+from rota.scheduling.api import Start
 from rota.scheduling.fit import Room, place
-from rota.scheduling.passes import Start, requests_of, run_pass
+from rota.scheduling.scheduler import Scheduler
 from rota.testing.scene import OPERATOR, Scene
 from tests.property.wishes import CARD_MIB, arrays, resources, wishes
+
+#: In order of submission, on the first node that has room; what does not fit is skipped.
+PLAIN = Policy(
+    order=OrderRules(primary="fifo", secondary="fifo"),
+    backfill=BackfillRules(kind=Backfill.NONE),
+    place=PlaceRules(strategy="first-fit", cpu_jobs_on_gpu_nodes=Mixing.ALLOW),
+)
 
 submissions = st.lists(
     st.tuples(resources, wishes, st.one_of(st.just(""), arrays)), min_size=1, max_size=12
@@ -32,13 +42,13 @@ def plain_pass(cluster: Cluster) -> list[Start]:
     rooms = [Room.now(node) for node in nodes if node.takes_work]
     used = {cap: len(ids) for cap, ids in cluster.active_in.items()}
     starts = []
-    for _, _, job, array, spec in sorted(ready(cluster), key=lambda one: one[:3]):
+    for _, job, array, spec in sorted(ready(cluster), key=lambda one: one[:2]):
         limits = caps(cluster, spec, array or family(cluster, job))
         if any(used.get(cap, 0) >= limit for cap, limit in limits.items()):
             continue
         if cluster.queues[spec.queue].state is QueueState.PAUSED:
             continue
-        allocations = place(requests_of(spec.roles), rooms)
+        allocations = place(shape_of(spec).requests, rooms)
         if not isinstance(allocations, str):
             starts.append(Start(job, tuple(allocations), array))
             for cap in limits:
@@ -46,7 +56,7 @@ def plain_pass(cluster: Cluster) -> list[Start]:
     return starts
 
 
-def ready(cluster: Cluster) -> list[tuple[int, int, int, int, JobSpec]]:
+def ready(cluster: Cluster) -> list[tuple[int, int, int, JobSpec]]:
     jobs = [job for job in cluster.jobs.values() if job.state is JobState.QUEUED]
     found = [(job.spec, job.id, 0) for job in jobs if job.eligible_s]
     for array in cluster.arrays.values():
@@ -54,7 +64,7 @@ def ready(cluster: Cluster) -> list[tuple[int, int, int, int, JobSpec]]:
             ids = [array.element_id(p) for p in array.pending().walk()]
             found += [(array.spec, job, array.id) for job in ids]
     return [
-        (-cluster.queues[spec.queue].priority, -spec.priority, job, array, spec)
+        (-cluster.queues[spec.queue].priority, job, array, spec)
         for spec, job, array in found
     ]
 
@@ -104,10 +114,13 @@ def test_a_pass_starts_what_a_walk_over_every_waiting_job_would_start(early, lat
         scene.finish(job, task=task)
 
     cluster = recover(scene.store.load())
+    cluster.policy = PLAIN
     for node in cluster.nodes.values():
         node.drained = False
 
-    assert run_pass(cluster, limit=1000) == plain_pass(cluster)
+    plan = Scheduler(cluster).run(scene.now_s, limit=1000)
+
+    assert plan.starts == plain_pass(cluster)
 
 
 def submit_all(scene: Scene, asked: list[tuple[dict[str, Any], dict[str, Any], str]]) -> None:
@@ -121,7 +134,7 @@ places = st.tuples(st.integers(-3, 0), st.integers(1, 12))
 
 @given(steps=st.lists(st.tuples(st.booleans(), places), max_size=80), slack=st.integers(0, 6))
 def test_a_lane_is_walked_in_order_whatever_was_added_and_removed(steps, slack):
-    lane = lanes.Lane(lanes.LaneKey((), "default", "", 0))
+    lane = lanes.Lane(lanes.key_with(1, JobSpec(name="job", user="alice")), 1)
     members: dict[int, tuple[int, int]] = {}
 
     with pytest.MonkeyPatch.context() as patch:

@@ -522,3 +522,30 @@ def test_an_explanation_among_a_thousand_waiting_jobs_takes_a_few_milliseconds_a
     mean_s = (perf_counter() - begun) / 20
 
     assert mean_s < 0.01, "measured at 0.3 ms on an idle machine"
+
+
+def test_each_of_the_five_decisions_comes_with_met_and_unmet_constraints():
+    scene = Scene(cpus=4, gpus=1)
+    set_policy(scene, Policy(preempt=PreemptRules(enabled=True, min_runtime_s=0)))
+    scene.submit("gave-way", cpus=4, priority=10, preemptible=True)
+    scene.submit("runs", cpus=4, priority=75)
+    scene.finish("gave-way", code=None, signal=15)
+    scene.submit("waits", cpus=2)
+    scene.submit("held", hold=True)
+    scene.submit("never", gpus=1, gpu_type="H100", scheduling_timeout_s=60)
+
+    trees = {name: story(scene, name).tree for name in scene.names}
+
+    assert {name: tree.decision for name, tree in trees.items()} == {
+        "runs": "scheduled",
+        "waits": "queued",
+        "gave-way": "preempted",
+        "held": "deferred",
+        "never": "rejected",
+    }
+    met_by_all = {"begin", "dependency", "queue", "share", "quota"}
+    for name in ("waits", "gave-way", "held", "never"):
+        assert met_by_all <= set(trees[name].satisfied)
+        assert trees[name].unsatisfied[0] == trees[name].reason
+    assert "held" not in trees["held"].satisfied
+    assert "filter" not in trees["never"].satisfied

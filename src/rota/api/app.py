@@ -27,6 +27,7 @@ from rota.api import (
     nodes,
     plan,
     policy,
+    queue_stats,
     queues,
     quotas,
     reservations,
@@ -52,7 +53,7 @@ ROUTES = [
     route
     for part in (
         *(jobs, changes, again, checkpoints, logs, live, status, queues, quotas, accounts),
-        *(reservations, policy, usage, nodes, tokens, why, plan),
+        *(reservations, policy, usage, nodes, tokens, why, plan, queue_stats),
     )
     for route in part.ROUTES
 ]

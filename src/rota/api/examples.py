@@ -84,6 +84,23 @@ ANSWERS: dict[tuple[str, str], Any] = {
         "help": ["ask for 1 CPUs instead of 4: rota update 12 --cpus 1"],
         "tree": None,
     },
+    ("get", "/queues:stats"): {
+        "items": [
+            {
+                "name": "default",
+                "state": "active",
+                "waiting": 3,
+                "running": 1,
+                "oldest_wait_s": 312.5,
+                "mean_wait_s": 120.1,
+                "waiting_cpus": 12.0,
+                "waiting_gpus": 3.0,
+                "running_cpus": 4.0,
+                "running_gpus": 1.0,
+                "reasons": {"room": 2, "held": 1},
+            }
+        ]
+    },
     ("get", "/status"): {
         "controller": {
             "pid": 4711,

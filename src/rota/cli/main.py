@@ -41,6 +41,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "nodes": ("rota.cli.nodes:nodes", "List nodes"),
         "node": ("rota.cli.nodes:node", "Show, drain, resume, label or taint a node"),
         "gpus": ("rota.cli.nodes:gpus", "List GPUs and who uses them"),
+        "queues": ("rota.cli.queue_stats:queues", "What waits in which queue, how long and why"),
         "usage": ("rota.cli.usage:usage", "Who uses how much, and who is entitled to what"),
         "reserve": ("rota.cli.reserve:reserve", "Reserve GPUs or nodes, plan maintenance"),
     },

@@ -206,22 +206,26 @@ def show(job: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("job", type=types.JobRef())
+@click.option("--at", type=types.PAST, help="As it was then: 10m (ago), 2026-11-15T18:00.")
 @json_option
-def why(job: str, as_json: bool) -> None:
-    """Say why a JOB waits, or how it ended, and what would help."""
+def why(job: str, at: float | None, as_json: bool) -> None:
+    """Say why a JOB waits (or waited), or how it ended, and what would help."""
     client = session.connect()
-    answer = client.get(f"{session.job_path(client, job)}/why")
+    asked = {} if at is None else {"at": f"{at:.3f}"}
+    answer = client.get(f"{session.job_path(client, job)}/why", **asked)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
-    click.echo("\n".join(why_lines(answer)))
+    click.echo("\n".join(why_lines(answer, "is" if at is None else "was")))
 
 
-def why_lines(answer: dict[str, Any]) -> list[str]:
+def why_lines(answer: dict[str, Any], verb: str = "is") -> list[str]:
     """The reason first, then what it does not say yet, then what would help."""
     state, reason = answer["state"], str(answer.get("reason") or "")
     told = reason.removeprefix(f"{state}: ") if reason != state else ""
-    lines = [f"{answer['id']} is {state}" + (f": {told}" if told else "")]
+    lines = [f"{answer['id']} {verb} {state}" + (f": {told}" if told else "")]
+    if not state:
+        lines = [f"{answer['id']}: {reason}"]
     lines += [f"  {line}" for line in answer.get("lines") or () if line != reason]
     lines += [f"  try: {line}" for line in answer.get("help") or ()]
     return [render.clean(line) for line in lines]

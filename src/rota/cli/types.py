@@ -79,6 +79,18 @@ def _when(text: str) -> float:
     return units.parse_when(text, now_s, time.localtime(moment_s).tm_gmtoff)
 
 
+def _past(text: str) -> float:
+    """A moment that has passed; a length of time is that long ago."""
+    now_s = time.time()
+    try:
+        return now_s - units.parse_duration_s(text)
+    except ValueError:
+        moment_s = _when(text)
+    # The next time that the clock shows 18:00 may be tomorrow; the last one was a day before.
+    bare_clock = re.fullmatch(r"[0-9:]+", text.strip()) is not None
+    return moment_s - 86400 if bare_clock and moment_s > now_s else moment_s
+
+
 def _gpus(text: str) -> int | float:
     """Whole GPUs, or a share of one: 2, 0.5."""
     body = text.strip()
@@ -103,6 +115,7 @@ SHORT_DURATION = Amount("time", lambda text: units.parse_duration_ms(text) / 100
 PRIORITY = Amount("priority", _priority)
 UMASK = Amount("mask", _umask)
 WHEN = Amount("when", _when)
+PAST = Amount("when", _past)
 DEADLINE = Amount("when", _deadline)
 GPUS = Amount("number", _gpus)
 

@@ -34,7 +34,7 @@ from rota.rpc.messages import (
     Wanted,
     Welcome,
 )
-from rota.scheduling.registry import NO_PLUGINS
+from rota.scheduling.guarded import Guard, no_guard
 from rota.scheduling.scheduler import Scheduler
 from rota.store.api import Batch
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rota.core.cluster import Cluster, Dirty
+    from rota.core.policy import Policy
     from rota.scheduling.api import Start
     from rota.scheduling.registry import Catalog
 
@@ -87,10 +88,11 @@ class Controller:
         new_session: Callable[[], int],
         read_blob: Callable[[str], bytes | None],
         variables: Mapping[str, str] | None = None,
-        plugged: Catalog = NO_PLUGINS,
+        load: Callable[[Policy], Catalog] | None = None,
         clock: Callable[[], float] | None = None,
+        guard: Guard = no_guard,
     ) -> None:
-        """``plugged`` are rules of others; ``clock`` holds them to their time budget."""
+        """``load`` brings rules of others; ``clock`` and ``guard`` hold them to their time."""
         self.cluster = cluster
         self.next_seq = next_seq
         self.sessions = Sessions()
@@ -99,7 +101,8 @@ class Controller:
         self._new_uid = new_uid
         self._new_session = new_session
         self._read_blob = read_blob
-        self.scheduler = Scheduler(cluster, plugged, clock)
+        self.scheduler = Scheduler(cluster, load, clock, guard)
+        self.scheduler.eager = False
         #: When the pass wants to be woken; a timer for it is set.
         self._wake_s = 0.0
         #: Plug-ins that failed, as last reported: the same news is told once.

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rota.controller import plugins
 from rota.controller.commands import Submit
 from rota.controller.engine import Asked, Controller, FromLink, Tick
 from rota.controller.links import Links
@@ -119,6 +120,9 @@ class Host:
             new_session=lambda: secrets.randbits(52) + 1,
             read_blob=self._blob,
             variables=self._variables,
+            load=lambda policy: plugins.load_known(policy)[0],
+            clock=plugins.clock,
+            guard=plugins.time_limit,
         )
 
     async def ask(self, command: Command) -> Any:  # noqa: ANN401 - each has its own answer

@@ -8,6 +8,7 @@ from rota.controller import accounts, reserve
 from rota.controller import commands as cmd
 from rota.controller.access import require
 from rota.controller.change import own_job
+from rota.controller.plugins import load_plugins
 from rota.core import events as ev
 from rota.core.errors import Conflict, NotFound, Rejected
 from rota.core.placing_text import format_taint
@@ -44,6 +45,7 @@ def _set_policy(scribe: Scribe, command: cmd.SetPolicy) -> object:
     before = scribe.cluster.policy
     after = with_preset(before, command.preset) if command.preset else before
     after = changed(after, command.rules)
+    load_plugins(after)
     if after != before:
         scribe.emit(ev.PolicySet(policy=after))
     return after

@@ -34,6 +34,8 @@ ALL = 1 << 30
 MANY_FULL = 2000
 #: Jobs with a deadline that get a promise beside the first in line.
 DEADLINES_MAX = 100
+#: Jobs that could never start are passed over up to this many in one pass.
+VAIN_MAX = 16
 INFINITE = float("inf")
 
 
@@ -48,6 +50,11 @@ class Promises:
         #: Nodes that a reservation has a claim on.
         self.reserved: dict[str, None] = {}
         self.made = 0
+        #: The only job that waits for room; its promise was not worked out yet.
+        self.owed = 0
+        #: Searches of this pass that found no start at all, and the lanes that it was so for.
+        self._vain = 0
+        self.hopeless: dict[int, None] = {}
         self._pass: Pass | None = None
         #: When promises were last worked out, and whether this pass goes by those.
         self._planned_s = -INFINITE
@@ -59,6 +66,25 @@ class Promises:
 
     def all(self) -> list[Promise]:
         return [*self.kept.values()]
+
+    def has_lost(self) -> bool:
+        """Whether somebody who was promised something waits no longer."""
+        cluster = self._scheduler.cluster
+        return any(
+            job not in cluster.lanes.where and cluster.array_of(job) is None for job in self.kept
+        )
+
+    def lanes_due(self, now_s: float) -> list[int]:
+        """The lanes of those who should start by now."""
+        cluster = self._scheduler.cluster
+        found: dict[int, None] = {}
+        for promise in self.kept.values():
+            if promise.start_s <= now_s:
+                array = cluster.array_of(promise.job)
+                lane = cluster.lanes.where.get(array.id if array is not None else promise.job)
+                if lane is not None:
+                    found[lane.number] = None
+        return [*found]
 
     @property
     def _kind(self) -> Backfill:
@@ -76,17 +102,34 @@ class Promises:
 
     @property
     def wants_more(self) -> bool:
-        return self.made < self.depth or self._kind is Backfill.DEADLINE
+        return self._is_open or self._kind is Backfill.DEADLINE
+
+    @property
+    def _is_open(self) -> bool:
+        depth = self.depth
+        return self.made < depth and self._vain < max(depth, VAIN_MAX)
 
     @property
     def is_done(self) -> bool:
         """Nobody else can get a promise in this pass, or nobody ever does."""
         return self.depth == 0 or not self.wants_more
 
+    @property
+    def can_wait(self) -> bool:
+        """Whether a promise would bind nobody: it is worked out when somebody asks for it."""
+        cluster = self._scheduler.cluster
+        few = not self.made and self.depth <= 1 and not cluster.elastic
+        return few and not self._scheduler.eager
+
+    def owe(self, job: int) -> None:
+        self.owed = job
+
     def begin(self, this: Pass) -> None:
         """A pass starts: reservations have their claims; of promises only conservative ones do."""
         self._pass = this
-        self.made = 0
+        self.made = self.owed = self._vain = 0
+        lanes = this.cluster.lanes.by_number
+        self.hopeless = dict.fromkeys(number for number in self.hopeless if number in lanes)
         timeline, cluster = self._scheduler.timeline, this.cluster
         timeline.unclaim()
         self.reserved.clear()
@@ -127,13 +170,13 @@ class Promises:
         )
 
     def make(self, head: Head, entry: Entry) -> bool:
-        """Promise the job its earliest start, or keep what was promised. False: no more promises."""
+        """Promise the job its earliest start, or keep what it was promised; False: no more."""
         this = self._pass
         assert this is not None
         if not self._may_have_one(entry):
             return False
-        self.made += 1
         kept = self.kept.get(entry.job)
+        self.made += 1
         if kept is not None and self._reused and kept.start_s > this.now_s:
             return True
         self._planned_s = this.now_s
@@ -147,11 +190,17 @@ class Promises:
         if found is not None:
             self._first_s.setdefault(entry.job, found.start_s)
             self._keep(found)
-            this.wake_at(found.start_s)
-        return True
+            this.wake_at(found.start_s, promised=True)
+            self.hopeless.pop(head.lane.number, None)
+            return True
+        # Who can never start by what is known must not use up the promise of whoever comes next.
+        self.made -= 1
+        self._vain += 1
+        self.hopeless[head.lane.number] = None
+        return False
 
     def _may_have_one(self, entry: Entry) -> bool:
-        if self.made < self.depth:
+        if self._is_open:
             return True
         return (
             self._kind is Backfill.DEADLINE
@@ -218,7 +267,7 @@ class Promises:
         return self._scheduler.timeline.window(name, now_s, until_s, asking)
 
     def window_end_s(self, entry: Entry, placed: list[Placed]) -> float:
-        """When the room that the job was lent is due, if it could stay longer; 0: it was not lent."""
+        """When the room that the job was lent is due, if it could stay longer; 0: it was not."""
         limit_s = entry.key.time_limit_s
         claims = self._scheduler.timeline.claims
         if not claims or (limit_s and limit_s <= entry.run_s):

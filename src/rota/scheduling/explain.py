@@ -72,16 +72,17 @@ class Inquiry:
 
     def reason(self, job_id: int) -> str:
         """The decisive reason in a few words; no other waiting job is looked at."""
+        return short(self.decisive(job_id), self.now_s)
+
+    def decisive(self, job_id: int) -> Reason:
+        """The one reason that comes first."""
         item = self.find(job_id)
-        reason: Reason
         if item is None:
-            reason = self._ended(job_id)
-        elif isinstance(item, Job) and item.state in ACTIVE:
-            reason = self._active(item)
-        else:
-            first = next(self._conditions(item), None)
-            reason = first or self._room(self.entry_of(item, job_id))[0]
-        return short(reason, self.now_s)
+            return self._ended(job_id)
+        if isinstance(item, Job) and item.state in ACTIVE:
+            return self._active(item)
+        first = next(self._conditions(item), None)
+        return first or self._room(self.entry_of(item, job_id))[0]
 
     def tree(self, job_id: int) -> Tree:
         """All reasons, in the order in which they decide."""
@@ -95,7 +96,7 @@ class Inquiry:
         unmet = tuple(self._conditions(item))
         entry = self.entry_of(item, job_id)
         if unmet:
-            codes = {_code(reason) for reason in unmet}
+            codes = {code_of(reason) for reason in unmet}
             return Tree(
                 decision=_decision(item, unmet),
                 reason=unmet[0],
@@ -244,14 +245,15 @@ class Inquiry:
         return why.Parts(tasks=tasks, fit=min(fit, tasks), nodes=len(names))
 
     def _expected(self, entry: Entry) -> Expected | None:
-        promise = self.scheduler.promises.kept.get(entry.job)
+        promise = self.scheduler.promise_of(entry.job, self.this.now_s)
         if promise is None:
             return None
         nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))
         return Expected(promise.start_s, nodes)
 
 
-def _code(reason: Reason) -> str:
+def code_of(reason: Reason) -> str:
+    """Its place in the closed list of codes."""
     return str(reason.__struct_config__.tag)
 
 

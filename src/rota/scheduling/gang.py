@@ -8,18 +8,19 @@ of a pass, so two gangs can never hold halves of each other's room.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rota.core.job import Role
     from rota.core.node import Allocation
     from rota.scheduling.api import Entry
     from rota.scheduling.passes import Pass
     from rota.scheduling.room import Room
-    from rota.scheduling.space import Space, Want
+    from rota.scheduling.wants import Want
 
 
 #: So many orders of its roles are tried for one job.
@@ -50,6 +51,13 @@ class Asker:
         self.group: str | None = None
         #: Nodes that this very job already has tasks on: exclusive, but its own.
         self.own: set[str] = set()
+
+    @property
+    def bonus(self) -> Callable[[str], int] | None:
+        """Points of single nodes: for wishes about neighbours that can do without."""
+        if any(wish.weight for wish in self.shape.placement.affinities):
+            return partial(self._this.near.bonus, self.shape)
+        return None
 
     def room(self, name: str, want: Want) -> Room | None:
         """What a node offers to a task of this want; None when it does not fit there."""
@@ -115,7 +123,7 @@ def _groups(asker: Asker) -> Iterator[str]:
 
 
 def _place_roles(asker: Asker) -> list[Placed] | None:
-    """Role by role; where one order leaves too little for the last of them, the others are tried."""
+    """Role by role; where one order leaves too little for the last of them, others are tried."""
     count = len(asker.shape.roles)
     if count == 1:
         return _place_in_order(asker, (0,))
@@ -188,7 +196,11 @@ def _place_some(
                 return _fill(asker, want, (name, room), tasks, first, placed)
     for takes in _preferred(tasks, want.clip, whole, space.in_order):
         found = space.best(
-            want, takes, asker.until_s, lambda name: asker.room_for_all(name, want, each)
+            want,
+            takes,
+            asker.until_s,
+            lambda name: asker.room_for_all(name, want, each),
+            asker.bonus,
         )
         if found is not None:
             return _fill(asker, want, found, tasks, first, placed)

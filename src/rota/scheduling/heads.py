@@ -22,7 +22,7 @@ Candidate = tuple[int, int, int]
 class Head:
     """The first job of a lane that was not dealt with yet."""
 
-    __slots__ = ("_candidates", "amount", "array", "entry", "full", "lane", "shape")
+    __slots__ = ("_candidates", "amount", "array", "entry", "full", "key", "lane", "shape")
 
     def __init__(self, cluster: Cluster, lane: Lane, amount: Amount) -> None:
         self.lane = lane
@@ -32,12 +32,15 @@ class Head:
         self._candidates = _walk(cluster, lane)
         self.array = 0
         self.entry: Entry | None = None
+        #: What its place in line depends on beside fair share; None: not worked out yet.
+        self.key: tuple[float, ...] | None = None
         #: Known to find no room: nothing was given back that could help.
         self.full = False
 
     def advance(self, cluster: Cluster, rules: BackfillRules) -> Entry | None:
         """On to the next job of the lane; None when there is none."""
         found = next(self._candidates, None)
+        self.key = None
         if found is None:
             self.entry = None
             return None

@@ -86,6 +86,8 @@ class Lines:
                     continue
                 own = self._own_key(head)
             accounts[lane.account].append((own, lane.number, lane))
+        #: Nobody else is about: fair share decides nothing.
+        self.alone = len(accounts) <= 1
         self._lines: list[tuple[Key, tuple[str, str], Line]] = []
         self._build([Line(*account, found) for account, found in accounts.items()])
 
@@ -111,8 +113,16 @@ class Lines:
 
     def _own_key(self, head: Head) -> Key:
         """Everything but fair share: borrowers last, then queue, rules, bonus and id."""
-        key = head.lane.note = key_of(self._pass, head, self._own)
+        key = head.key = head.lane.note = key_of(self._pass, head, self._own)
         return key
+
+    def _version(self, line: Line) -> int:
+        return 0 if self.alone else self._shares.version(line.user, line.project)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the first lane is the only one left."""
+        return len(self._lines) == 1 and len(self._lines[0][2].lanes) == 1
 
     def _settle(self, line: Line) -> Key | None:
         """Bring the right lane to the front of a line; its full key, or None: none is left."""
@@ -123,17 +133,22 @@ class Lines:
             if head is None:
                 heappop(lanes)
                 continue
-            exact = self._own_key(head)
+            version = self._version(line)
+            exact = head.key
+            if exact is None or version != line.version:
+                exact = self._own_key(head)
             if exact != own:
                 heapreplace(lanes, (exact, number, lane))
                 continue
             line.ready = True
-            line.version = self._shares.version(line.user, line.project)
+            line.version = version
             return self._full_key(own, head)
         return None
 
     def _full_key(self, own: Key, head: Head) -> Key:
         entry, view = head.entry, self._pass.view
+        if self.alone:
+            return own
         if entry is None or self._pass.policy.share.soft_ratio > 0.0:
             return key_of(self._pass, head, view)
         # Only the rules look at shares: the rest of the own key stands.
@@ -147,7 +162,7 @@ class Lines:
             self._start_over()
         while self._lines:
             line = self._lines[0][2]
-            if line.ready and line.version == self._shares.version(line.user, line.project):
+            if line.ready and line.version == self._version(line):
                 lane = line.lanes[0][2]
                 if lane.key.shape not in self.dead:
                     return self._heads[lane.number]
@@ -163,7 +178,7 @@ class Lines:
             heapreplace(self._lines, (key, (line.user, line.project), line))
 
     def _start_over(self) -> None:
-        """A plugged-in ordering was switched off: its keys and those of the other do not compare."""
+        """A plugged-in ordering was switched off: its keys do not compare with the other's."""
         self._dropped = self._pass.rules.watch.version
         forget_keys(self._pass.cluster.lanes)
         lines = [line for _, _, line in self._lines]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rota.core.resources import Amount
 from rota.scheduling.api import NodeView
 from rota.scheduling.filters import Neighbours, affinity_problem, topologies_of
+from rota.scheduling.scores import neighbour_score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +51,11 @@ class Near:
             if text:
                 return text
         return self._rules.plugged_problem(shape, self.view(name))[1] if self._rules.filters else ""
+
+    def bonus(self, shape: Shape, name: str) -> int:
+        """What wishes about neighbours that hold on a node are worth."""
+        labels = self._space.class_of[name].labels
+        return neighbour_score(shape, name, labels, self._all(), self._cluster.policy)
 
     def view(self, name: str) -> NodeView:
         kind, room = self._space.class_of[name], self._space.rooms[name]

@@ -92,7 +92,8 @@ class Pass:
         # Whoever waits for room and comes first keeps his promise, though nothing new helps him.
         full: list[Lane] = []
         if self.promises.depth and scheduler.full:
-            full = scheduler.first_of_full(self, self.promises.depth)
+            count = self.promises.depth + len(self.promises.hopeless)
+            full = scheduler.first_of_full(self, count)
         self._hopeful = dict.fromkeys(lane.key.shape for lane in fresh.values())
         return Lines(self, fresh.values(), full)
 
@@ -126,7 +127,7 @@ class Pass:
     def _is_over(self) -> bool:
         """Nothing passes the first that waits, or enough of those behind it were looked at."""
         ahead = self.policy.backfill.look_ahead
-        return self._closed or bool(ahead and self._watched > ahead) or self._is_hopeless()
+        return self._closed or bool(ahead and self._watched >= ahead) or self._is_hopeless()
 
     def _is_hopeless(self) -> bool:
         """No shape that waits fits on any of the few nodes that changed: the rest is as before."""
@@ -249,7 +250,8 @@ class Pass:
             uid = f"{entry.job}/{task}"
             self.timeline.add(Leaving(end_s, uid, allocation.node, allocation))
             amount = amount.plus(amount_of(allocation))
-        self.shares.started(key.user, key.project, amount)
+        if not self._lines.alone:
+            self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
         self._tried = False
         self.near.started(entry, head.array, placed)
@@ -280,6 +282,9 @@ class Pass:
         self._closed = self._strict
         self._tried = False
         self._note_full(head)
+        if self._lines.is_last and self.promises.can_wait:
+            self.promises.owe(entry.job)
+            return False
         if self.promises.make(head, entry):
             head.full = True
             if self.policy.backfill.kind is not Backfill.NONE and self.promises.wants_more:
@@ -305,10 +310,16 @@ class Pass:
             self._hinders[number] = known
         return known
 
-    def wake_at(self, at_s: float) -> None:
-        """Time alone may change the answer."""
-        if at_s > self.now_s:
-            self.plan.wake_s = min(self.plan.wake_s or at_s, at_s)
+    def wake_at(self, at_s: float, *, promised: bool = False) -> None:
+        """Time alone may change the answer: of everybody, or when a promise is due."""
+        if at_s <= self.now_s:
+            return
+        self.plan.wake_s = min(self.plan.wake_s or at_s, at_s)
+        scheduler = self.scheduler
+        if promised:
+            scheduler.due_s = min(scheduler.due_s, at_s)
+        else:
+            scheduler.wake_s = min(scheduler.wake_s, at_s)
 
     def _end(self, limit: int) -> None:
         plan, scheduler, lanes = self.plan, self.scheduler, self.cluster.lanes

@@ -14,29 +14,35 @@ from rota.core.resources import NOTHING, Amount
 from rota.scheduling.api import Plan
 from rota.scheduling.backfill import MANY_FULL, Promises
 from rota.scheduling.fairshare import capacity
+from rota.scheduling.fragments import typical_shapes
 from rota.scheduling.guarded import Guard, no_guard
 from rota.scheduling.heads import run_s_of
 from rota.scheduling.lines import forget_keys
+from rota.scheduling.order import ORDERINGS
 from rota.scheduling.passes import Pass
-from rota.scheduling.registry import NO_PLUGINS, Catalog, resolve
+from rota.scheduling.registry import NO_PLUGINS, resolve
 from rota.scheduling.space import Space
 from rota.scheduling.timeline import Leaving, Timeline
 from rota.scheduling.victims import LostWork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rota.core.cluster import Cluster
     from rota.core.lanes import Lane
     from rota.core.node import Node, NodeSpec
-    from rota.scheduling.registry import Rules
+    from rota.core.policy import Policy
+    from rota.scheduling.api import Promise
+    from rota.scheduling.fragments import Typical
+    from rota.scheduling.registry import Catalog, Rules
 
 #: More touched nodes than this, and every lane is looked at again without asking which.
 MANY = 64
 INFINITE = float("inf")
 #: Remembered keys that are worked out again with each pass.
 RENEWED = 64
-#: Orderings under which two waiting jobs do not change places as time goes by, or seldom.
+BUILT_IN = frozenset(ORDERINGS)
+#: Those under which two waiting jobs do not change places as time goes by, or seldom.
 STEADY = frozenset(
     {
         *("fifo", "priority", "fairshare", "multifactor", "sjf", "saf"),
@@ -51,15 +57,18 @@ class Scheduler:
     def __init__(
         self,
         cluster: Cluster,
-        plugged: Catalog = NO_PLUGINS,
+        load: Callable[[Policy], Catalog] | None = None,
         clock: Callable[[], float] | None = None,
         guard: Guard = no_guard,
     ) -> None:
-        """``plugged`` are rules of others; a clock and a guard hold them to their time."""
+        """``load`` brings the rules of others; a clock and a guard hold them to their time."""
         self.cluster = cluster
-        self._plugged = plugged
+        self._load = load
+        self._plugged = NO_PLUGINS
         self._clock = clock
         self._guard = guard
+        #: Promises are made even where they bind nobody; else when somebody asks for one.
+        self.eager = True
         self._policy = cluster.policy
         self.promises = Promises(self)
         self.total: Amount = capacity(cluster)
@@ -81,11 +90,17 @@ class Scheduler:
         self._amounts: dict[int, Amount] = {}
         self._specs: dict[str, NodeSpec] = {}
         self._rules_version = cluster.rules_version
+        self._rules: Rules | None = None
+        self._typical: tuple[Typical, ...] = ()
+        #: When time alone may help somebody, and when the next promise is due.
+        self.wake_s = self.due_s = INFINITE
         self._begin()
 
     def _begin(self) -> None:
         cluster = self.cluster
         self._policy = cluster.policy
+        self._rules = None
+        self._plugged = self._load(self._policy) if self._load is not None else NO_PLUGINS
         picky = bool(self._policy.filters)
         self.space = Space(self._policy, picky=picky)
         self.timeline = Timeline(self.space)
@@ -106,7 +121,7 @@ class Scheduler:
 
     def another(self) -> Scheduler:
         """A new one for the same Cluster, which knows nothing yet and decides the same."""
-        return Scheduler(self.cluster, self._plugged, self._clock, self._guard)
+        return Scheduler(self.cluster, self._load, self._clock, self._guard)
 
     def run(self, now_s: float, limit: int = 1000) -> Plan:
         """Decide what starts. At most ``limit`` starts, so that one tick stays short."""
@@ -117,15 +132,37 @@ class Scheduler:
             self.changed = None
             forget_keys(self.cluster.lanes)
         self.catch_up(now_s)
-        if not self.cluster.lanes.fresh and not (self.cluster.elastic and self.changed):
+        self._awake(now_s)
+        if not self.cluster.lanes.fresh and not (self.cluster.elastic and self.changed != {}):
             return Plan(promises=self.promises.all())
         rules = self.rules()
         if {rules.primary.name, rules.secondary.name} <= STEADY:
             self._renew_keys()
         else:
             forget_keys(self.cluster.lanes)
+        self._expect()
+        if rules.scorers:
+            # What they say may change from pass to pass, and one that fails is left out.
+            self.space.extra = rules.plugged_score
+            self.space.forget_wants()
         with self._guard(rules.watch):
             return Pass(self, now_s, rules).run(limit)
+
+    def _expect(self) -> None:
+        """Tell the strategy that minds fragments which shapes wait, as far as that changed."""
+        if self._policy.place.strategy != "fgd":
+            return
+        lanes = self.cluster.lanes
+        weights = [
+            (role.request, role.count * sum(map(len, lanes.by_shape[number].values())))
+            for number, shape in lanes.shapes.items()
+            if number in lanes.by_shape
+            for role in shape.roles
+        ]
+        typical = typical_shapes(weights)
+        if typical != self._typical:
+            self._typical = typical
+            self.space.expect(typical)
 
     def _renew_keys(self) -> None:
         """Waiting changes keys slowly: those of some lanes are worked out again in turn."""
@@ -137,7 +174,37 @@ class Scheduler:
             if lane is not None:
                 lane.note = None
 
+    def promise_of(self, job_id: int, now_s: float) -> Promise | None:
+        """When and where a waiting job is to start; None when it was promised nothing."""
+        promises = self.promises
+        if promises.owed == job_id:
+            lane = self.cluster.lanes.where.get(job_id)
+            family = self.cluster.array_of(job_id)
+            if lane is None and family is not None:
+                lane = self.cluster.lanes.where.get(family.id)
+            if lane is not None:
+                self.timeline.now_s = now_s
+                this = Pass(self, now_s, self.rules())
+                promises.begin(this)
+                head = this.head(lane)
+                if this.open(head) and head.entry is not None:
+                    promises.make(head, head.entry)
+        return promises.kept.get(job_id)
+
     def rules(self) -> Rules:
+        """What the policy names. Built-in rules remember nothing and are kept."""
+        if self._rules is not None and not self._plugged_in:
+            return self._rules
+        self._rules = self._resolve()
+        return self._rules
+
+    @property
+    def _plugged_in(self) -> bool:
+        policy = self._policy
+        names = {policy.order.primary, policy.order.secondary}
+        return bool(policy.filters or policy.scorers or policy.victims) or not names <= BUILT_IN
+
+    def _resolve(self) -> Rules:
         return resolve(
             self._policy,
             self._plugged,
@@ -165,11 +232,27 @@ class Scheduler:
         for shape in [*cluster.lanes.by_shape]:
             if self._may_help(shape, touched):
                 cluster.lanes.open_shape(shape)
-        for number in self.hindered:
-            lane = cluster.lanes.by_number.get(number)
-            if lane is not None:
-                cluster.lanes.fresh[number] = lane
+        self._open(self.hindered)
         self.hindered.clear()
+
+    def _open(self, numbers: Iterable[int]) -> None:
+        """These lanes are worth another look."""
+        lanes = self.cluster.lanes
+        for number in numbers:
+            lane = lanes.by_number.get(number)
+            if lane is not None:
+                lanes.fresh[number] = lane
+
+    def _awake(self, now_s: float) -> None:
+        """Time alone may have changed answers, as passes said that it would; so may who left."""
+        if self.wake_s <= now_s:
+            self.wake_s = INFINITE
+            self._all_changed()
+        if self.due_s <= now_s or self.promises.has_lost():
+            self.due_s = INFINITE
+            self._open(self.promises.lanes_due(now_s))
+            self._open(self.hindered)
+            self.hindered.clear()
 
     def _count(self, touched: dict[str, None]) -> None:
         """Add up what there is, when a node came, went or is another one now."""

@@ -16,249 +16,69 @@ moment on, named nodes, neighbours, several models in one node, plug-ins) is ask
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from rota.core.job import ServiceClass
-from rota.scheduling.nodeclass import NodeClass, Standing, class_key
+from rota.core.resources import Amount
+from rota.scheduling.api import NodeView
+from rota.scheduling.buckets import Buckets
 from rota.scheduling.room import Room
-from rota.scheduling.scores import UNIT, Free, cost_of, ease, strategy, tightness
+from rota.scheduling.scores import Free, strategy, tightness
+from rota.scheduling.wants import (
+    BUCKET_BITS,
+    BUCKET_MASK,
+    CLAIM_AT,
+    CLASS_AT,
+    CLIP_MAX,
+    FIELD,
+    FINGER_BITS,
+    FINGER_MASK,
+    GUARDS,
+    MIX,
+    NUMBER,
+    SCORE_TOP,
+    SIGN_AT,
+    TOP,
+    Want,
+    beside,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rota.core.cluster import Cluster
     from rota.core.lanes import Shape
-    from rota.core.node import Allocation, Node
     from rota.core.policy import Policy
-    from rota.core.resources import Request
-
-FIELD = 32
-TOP = (1 << (FIELD - 1)) - 1
-GUARDS = sum(1 << (FIELD * d + FIELD - 1) for d in range(4))
-#: Above the amounts: numbers of the class, the device state and the claim, 24 bits each.
-NUMBER = (1 << 24) - 1
-CLASS_AT = 4 * FIELD
-SIGN_AT = CLASS_AT + 24
-CLAIM_AT = SIGN_AT + 24
-BUCKET_BITS = 32
-BUCKET_MASK = (1 << BUCKET_BITS) - 1
-#: Equal scores are told apart by the amounts themselves, never by who came first.
-FINGER_BITS = 32
-FINGER_MASK = (1 << FINGER_BITS) - 1
-MIX = 0x9E3779B97F4A7C15
-#: Nodes that take more tasks of one kind than this are not told apart.
-CLIP_MAX = 64
-#: Scores are whole numbers below this; the heap wants the best to be the least.
-SCORE_TOP = 1 << 40
-INFINITE = float("inf")
+    from rota.scheduling.fragments import Typical
+    from rota.scheduling.nodeclass import Standing
 
 #: What a node offers to a picky want: the room to choose from, or None.
 Ask = Callable[[str], Room | None]
 
 
-def pack(cpu_milli: int, memory_mib: int, disk_mib: int, devices: int) -> int:
-    """Free amounts as one integer, each field cut at what it can hold."""
-    return (
-        max(0, min(cpu_milli, TOP))
-        | max(0, min(memory_mib, TOP)) << FIELD
-        | max(0, min(disk_mib, TOP)) << 2 * FIELD
-        | max(0, min(devices, TOP)) << 3 * FIELD
-    )
-
-
-class Want:
-    """One kind of task, and the buckets that it fits in by how many of it they take."""
-
-    __slots__ = ("clip", "cursor", "exclusive", "firm", "heaps", "packed", "picky", "request",
-                 "seen", "shape", "standings")  # fmt: skip
-
-    def __init__(self, request: Request, shape: Shape, clip: int, picky: bool) -> None:
-        self.request = request
-        self.shape = shape
-        #: More than this many on one node make no difference.
-        self.clip = clip
-        self.firm = shape.service is ServiceClass.GUARANTEED
-        self.exclusive = shape.placement.exclusive
-        alone = 0 if request.shared else request.device_count
-        self.packed = pack(request.cpu_milli, request.memory_mib, request.disk_mib, alone)
-        #: By the number of a class; None: never on such a node.
-        self.standings: dict[int, Standing | None] = {}
-        self.heaps: list[list[int]] = [[] for _ in range(clip + 1)]
-        self.seen = 0
-        #: Where to go on when nodes are taken in order: (``Space.grown``, position).
-        self.cursor = (-1, 0)
-        #: Integers do not tell the whole truth: every node is asked.
-        self.picky = picky
-
-
-class Space:
-    """All nodes that take work, by what they have left."""
+class Space(Buckets):
+    """All nodes that take work, and for each want the best of them first."""
 
     def __init__(self, policy: Policy, *, picky: bool = False) -> None:
         """``picky``: something beyond integers (a plug-in) has a say in every placement."""
-        self.policy = policy
+        super().__init__(policy)
         self._picky = picky
-        self.rooms: dict[str, Room] = {}
-        self.class_of: dict[str, NodeClass] = {}
-        #: What each class was told from: while these very objects stay, so does the class.
-        self._told: dict[str, tuple[object, object, object]] = {}
         self._wants: dict[int, tuple[Want, ...]] = {}
-        self._classes: dict[object, NodeClass] = {}
-        self._class_list: list[NodeClass] = []
-        # One entry per bucket, never used again: a vector that comes back gets a new number.
-        self._vectors: list[int] = []
-        self._nodes: list[list[str]] = []
-        self._counts: list[int] = []
-        self._terms: list[int] = []
-        self._live: dict[int, int] = {}
-        self._at: dict[str, int] = {}
-        #: Interned device states: free memory of each shareable device, most first.
-        self._signs: list[tuple[int, ...]] = [()]
-        self._sign_ids: dict[tuple[int, ...], int] = {(): 0}
-        #: Interned claims on a node: the first moment that somebody else wants it.
-        self._claims: list[float] = [INFINITE]
-        self._claim_ids: dict[float, int] = {INFINITE: 0}
-        self.claimed_from: dict[str, float] = {}
         #: What a tight fit is worth; 0: the strategy looks at all amounts together.
         self._fit = _weight_of_fit(policy)
         self._strategy = strategy(policy.place.strategy, policy)
-        self._dearest = 0.0
+        #: Plugged-in scorers: what they add for a shape on a node with so much left.
+        self.extra: Callable[[Shape, NodeView], int] | None = None
         #: Nodes are taken in the order of their names, whatever they have left.
         self.in_order = policy.place.strategy == "first-fit"
-        self._names: list[str] | None = None
-        #: Changes whenever room is given back: where a want found nothing, it may now.
-        self.grown = 0
 
-    def refresh(self, cluster: Cluster, name: str) -> None:
-        """Take a node's present state in; it may be new, changed, or out of service."""
-        node = cluster.nodes.get(name)
-        if node is None or not node.takes_work:
-            self._leave(name)
-            self.rooms.pop(name, None)
-            self.class_of.pop(name, None)
-            self._told.pop(name, None)
-            self._names = None
-            return
-        self.class_of[name] = self._class(node)
-        if name not in self.rooms:
-            self._names = None
-        self.grown += 1
-        self.rooms[name] = Room.now(node, self.policy.place)
-        self.put(name)
+    def expect(self, typical: Sequence[Typical]) -> None:
+        """The shapes that usually come, for the strategy that keeps room for them."""
+        self._strategy = strategy(self.policy.place.strategy, self.policy, typical)
+        self.forget_wants()
 
-    def _class(self, node: Node) -> NodeClass:
-        told = (node.spec, node.labels, node.taints)
-        before = self._told.get(node.name)
-        if before is not None and all(old is new for old, new in zip(before, told, strict=True)):
-            return self.class_of[node.name]
-        self._told[node.name] = told
-        key = class_key(node)
-        known = self._classes.get(key)
-        if known is None:
-            known = self._classes[key] = NodeClass(len(self._class_list), node, self.policy)
-            self._class_list.append(known)
-            if cost_of(known.labels) > self._dearest:
-                self._dearest = cost_of(known.labels)
-                self.forget_wants()
-        return known
-
-    def claim(self, name: str, from_s: float) -> None:
-        """Somebody wants the node from then on: tasks that stay longer are looked at singly."""
-        if from_s < self.claimed_from.get(name, INFINITE) and name in self.rooms:
-            self.claimed_from[name] = from_s
-            self.put(name)
-
-    def set_claim(self, name: str, from_s: float) -> None:
-        """The earliest claim on a node is another one now."""
-        self.grown += 1
-        if from_s == INFINITE:
-            self.claimed_from.pop(name, None)
-        else:
-            self.claimed_from[name] = from_s
-        if name in self.rooms:
-            self.put(name)
-
-    def unclaim(self) -> None:
-        """Forget all claims."""
-        claimed, self.claimed_from = self.claimed_from, {}
-        self.grown += bool(claimed)
-        for name in claimed:
-            if name in self.rooms:
-                self.put(name)
-
-    def put(self, name: str) -> None:
-        """Move a node to the bucket of its free amounts, making one when needed."""
-        room, kind = self.rooms[name], self.class_of[name]
-        if room.alone:
-            # Somebody has it to himself: not even a task that asks for nothing fits beside him.
-            self._leave(name)
-            return
-        idle, sign = self._device_state(room) if room.devices else (0, 0)
-        vector = (
-            pack(room.cpu_milli, room.memory_mib, room.disk_mib, idle)
-            | GUARDS
-            | kind.id << CLASS_AT
-            | sign << SIGN_AT
-        )
-        if self.claimed_from and name in self.claimed_from:
-            vector |= self._claim_number(self.claimed_from[name]) << CLAIM_AT
-        old = self._at.get(name)
-        if old is not None:
-            if self._vectors[old] == vector:
-                return
-            self._leave(name)
-        bucket = self._live.get(vector)
-        if bucket is None:
-            bucket = self._live[vector] = len(self._vectors)
-            self._vectors.append(vector)
-            self._nodes.append([name])
-            self._counts.append(1)
-            self._terms.append(self._term(room, kind))
-        else:
-            heappush(self._nodes[bucket], name)
-            self._counts[bucket] += 1
-        self._at[name] = bucket
-
-    def _term(self, room: Room, kind: NodeClass) -> int:
-        """The part of the score that a node has of itself: how little is going on there."""
-        easy = ease(Free(max(0, room.cpu_milli), max(0, room.memory_mib)), kind.total)
-        name = self.policy.place.strategy
-        if name == "score":
-            return self.policy.place.weight_load * easy
-        return (UNIT - easy) // 101 if name == "best-fit" else easy // 101
-
-    def _leave(self, name: str) -> None:
-        bucket = self._at.pop(name, None)
-        if bucket is None:
-            return
-        self._counts[bucket] -= 1
-        if not self._counts[bucket]:
-            del self._live[self._vectors[bucket]]
-            self._nodes[bucket] = []
-
-    def _device_state(self, room: Room) -> tuple[int, int]:
-        idle = 0
-        free: list[int] = []
-        for device in room.devices.values():
-            if device.idle:
-                idle += 1
-            if left := device.free_mib:
-                free.append(left)
-        free.sort(reverse=True)
-        sign = tuple(free)
-        number = self._sign_ids.get(sign)
-        if number is None:
-            number = self._sign_ids[sign] = len(self._signs)
-            self._signs.append(sign)
-        return idle, number
-
-    def _claim_number(self, from_s: float) -> int:
-        number = self._claim_ids.get(from_s)
-        if number is None:
-            number = self._claim_ids[from_s] = len(self._claims)
-            self._claims.append(from_s)
-        return number
+    def _scores_changed(self) -> None:
+        self.forget_wants()
 
     def wants(self, number: int, shape: Shape) -> tuple[Want, ...]:
         """The heaps for each role of the shape with this number."""
@@ -308,13 +128,15 @@ class Space:
             if shared and not (takes := self._sharers(want, vector)):
                 continue
             if clip > 1:
-                takes = _beside(packed, vector, takes)
+                takes = beside(packed, vector, takes)
             if fit and not shared:
                 const, dimension, slope, most, _, _ = standing
                 free = vector >> dimension * FIELD & TOP
                 score = const - slope * free // most + terms[bucket]
             else:
                 score = self._score(want, vector, standing, terms[bucket])
+            if self.extra is not None:
+                score += self.extra(want.shape, self._view(vector))
             finger = (vector * MIX >> 40) & FINGER_MASK
             key = (SCORE_TOP - score) << FINGER_BITS | finger
             heappush(heaps[takes], key << BUCKET_BITS | bucket)
@@ -331,6 +153,17 @@ class Space:
         places = sum(left // share for left in free)
         return max(1, min(want.clip, places // count))
 
+    def _view(self, vector: int) -> NodeView:
+        """A node of a bucket as scorers see it: any of them, they are alike."""
+        kind = self._class_list[vector >> CLASS_AT & NUMBER]
+        free = Amount(
+            vector & TOP,
+            vector >> FIELD & TOP,
+            vector >> 2 * FIELD & TOP,
+            (vector >> 3 * FIELD & TOP) * 1000,
+        )
+        return NodeView(kind.spec, kind.labels, kind.taints, free)
+
     def _score(self, want: Want, vector: int, standing: Standing, term: int) -> int:
         """The score where one dimension does not say it all."""
         total = self._class_list[vector >> CLASS_AT & NUMBER].total
@@ -345,15 +178,25 @@ class Space:
             return self._strategy(want.request, free, total, standing.static)
         return standing.base + self._fit * tightness(want.request, free, total) + term
 
-    def best(self, want: Want, takes: int, until_s: float, ask: Ask) -> tuple[str, Room] | None:
+    def best(
+        self,
+        want: Want,
+        takes: int,
+        until_s: float,
+        ask: Ask,
+        bonus: Callable[[str], int] | None = None,
+    ) -> tuple[str, Room] | None:
         """The best node among those that take so many of a want, and the room to choose from.
 
         ``until_s`` is when the task will be gone. Nodes that somebody claims before that, and
-        all nodes of picky wants, are asked one by one.
+        all nodes of picky wants, are asked one by one. With ``bonus`` every single node has
+        points of its own, so all of them are looked at.
         """
         if self.in_order:
             return self._first(want, until_s, ask)
         heap, counts = want.heaps[takes], self._counts
+        if bonus is not None:
+            return self._best_of_all(heap, ask, bonus)
         skipped: list[int] = []
         found: tuple[str, Room] | None = None
         while heap:
@@ -368,6 +211,21 @@ class Space:
         for entry in skipped:
             heappush(heap, entry)
         return found
+
+    def _best_of_all(
+        self, heap: list[int], ask: Ask, bonus: Callable[[str], int]
+    ) -> tuple[str, Room] | None:
+        ranked = sorted(
+            ((entry >> BUCKET_BITS + FINGER_BITS) - bonus(name), name)
+            for entry in set(heap)
+            if self._counts[entry & BUCKET_MASK]
+            for name in self._members(entry & BUCKET_MASK)
+        )
+        for _, name in ranked:
+            room = ask(name)
+            if room is not None:
+                return name, room
+        return None
 
     def _first(self, want: Want, until_s: float, ask: Ask) -> tuple[str, Room] | None:
         """The first node by name that fits. Room only shrinks in between, so go on from there."""
@@ -414,32 +272,6 @@ class Space:
                 return name, room
         return None
 
-    def _members(self, bucket: int) -> list[str]:
-        """The nodes of a bucket in order; entries of nodes that left are cleaned away."""
-        names = self._nodes[bucket]
-        if len(names) > self._counts[bucket]:
-            names = [*dict.fromkeys(name for name in names if self._at.get(name) == bucket)]
-            heapify(names)
-            self._nodes[bucket] = names
-        return sorted(names)
-
-    def samples(self) -> Iterator[tuple[str, int]]:
-        """The first node of each bucket, and how many nodes it stands for."""
-        for bucket in self._live.values():
-            names = self._nodes[bucket]
-            while self._at.get(names[0]) != bucket:
-                heappop(names)
-            yield names[0], self._counts[bucket]
-
-    def take(self, name: str, allocation: Allocation) -> None:
-        self.rooms[name].take(allocation)
-        self.put(name)
-
-    def give_back(self, name: str, allocation: Allocation) -> None:
-        self.rooms[name].give_back(allocation)
-        self.grown += 1
-        self.put(name)
-
     def open_nodes(self, want: Want) -> Iterator[str]:
         """Every node that integers let one of a want on: those that take most of it first."""
         if self.in_order:
@@ -470,7 +302,7 @@ class Space:
             return 0
         vector = self._vectors[self._at[name]]
         shared = want.request.shared and want.request.device_count > 0
-        return _beside(want.packed, vector, self._sharers(want, vector) if shared else want.clip)
+        return beside(want.packed, vector, self._sharers(want, vector) if shared else want.clip)
 
     def may_ever_fit(self, want: Want, name: str) -> bool:
         """Whether a node of this kind takes one of a want when nothing else is there."""
@@ -492,15 +324,6 @@ class Space:
             return False
         shared = want.request.shared and want.request.device_count > 0
         return not shared or self._sharers(want, vector) > 0
-
-
-def _beside(packed: int, vector: int, takes: int) -> int:
-    """How many of a request fit in a bucket side by side, up to ``takes``."""
-    for shift in (0, FIELD, 2 * FIELD, 3 * FIELD):
-        asked = packed >> shift & TOP
-        if asked:
-            takes = min(takes, (vector >> shift & TOP) // asked)
-    return max(1, takes)
 
 
 def _weight_of_fit(policy: Policy) -> int:

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from rota.core.tenant import Reservation
     from rota.scheduling.nodeclass import NodeClass
     from rota.scheduling.room import Room
-    from rota.scheduling.space import Space, Want
+    from rota.scheduling.space import Space
+    from rota.scheduling.wants import Want
 
 INFINITE = float("inf")
 #: More new ends than this are sorted in at once instead of one by one.
 MANY = 1024
+#: So many entries of those who left are carried along before they are cleared away.
+SLACK = 64
 #: Who is still there after his time is taken to leave this much later.
 OVERDUE_S = 60.0
 
@@ -158,11 +161,11 @@ class Timeline:
             if end_s < until_s:
                 found.append((end_s, 1, leaving.allocation))
         for claim in self.claims.get(name, ()):
-            if claim.binds(asking.job, asking.user, asking.project):
-                if claim.start_s < until_s:
-                    found.append((claim.start_s, -1, claim.allocation))
-                    if claim.end_s < until_s:
-                        found.append((claim.end_s, 1, claim.allocation))
+            binds = claim.binds(asking.job, asking.user, asking.project)
+            if binds and claim.start_s < until_s:
+                found.append((claim.start_s, -1, claim.allocation))
+                if claim.end_s < until_s:
+                    found.append((claim.end_s, 1, claim.allocation))
         found.sort(key=lambda moment: (moment[0], -moment[1]))
         return found
 
@@ -206,7 +209,7 @@ class Timeline:
         fresh, self._fresh = self._fresh, []
         class_of = self._space.class_of
         held = sum(map(len, self._order.values()))
-        if len(fresh) > MANY or held > 2 * self._count + MANY:
+        if len(fresh) > MANY or held > 2 * self._count + SLACK:
             self._order = {}
             for name, items in self._of_node.items():
                 if name in class_of:

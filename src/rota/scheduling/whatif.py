@@ -6,8 +6,8 @@
 Inside the block the Cluster has lanes of its own (a copy) and passes are those of a Scheduler of
 its own, so nothing that the live one remembers is touched. Each change puts a new record in place
 of an old one and is taken back, in reverse order, before the next is tried; no record that was
-there before is ever changed itself, so whoever writes them to disk meanwhile sees the truth. Nobody else may use the Cluster inside the block: there must
-be no ``await`` in it.
+there before is ever changed itself, so whoever writes them to disk meanwhile sees the truth.
+Nobody else may use the Cluster inside the block: there must be no ``await`` in it.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class WhatIf:
     def __enter__(self) -> WhatIf:
         cluster = self.cluster
         self._lanes, self._touched = cluster.lanes, cluster.touched
-        self._policy = cluster.policy
+        self._policy, self._version = cluster.policy, cluster.rules_version
         cluster.lanes, cluster.touched = cluster.lanes.twin(), {}
         return self
 
@@ -188,7 +188,7 @@ class WhatIf:
         self.take_back()
         cluster = self.cluster
         cluster.lanes, cluster.touched = self._lanes, self._touched
-        cluster.policy = self._policy
+        cluster.policy, cluster.rules_version = self._policy, self._version
 
     @property
     def scheduler(self) -> Scheduler:
@@ -255,7 +255,8 @@ class WhatIf:
         scheduler = self.scheduler
         self.trials += 1
         scheduler.promises.forget()
-        self.cluster.lanes.reopen()
+        # Nothing that the trial before found out may shorten this one.
+        self.cluster.rules_changed()
         plan = scheduler.run(self.now_s, STARTS_MAX)
         # Nothing of the plan happens: what it took is given back by looking at the nodes again.
         for start in plan.starts:

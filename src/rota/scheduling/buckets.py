@@ -1,0 +1,213 @@
+"""Nodes by what they have left: those of one class with equal amounts share a bucket.
+
+A bucket that empties is retired; amounts that come back get a new number, so that whoever keeps
+numbers can tell what is new.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from rota.scheduling.nodeclass import NodeClass, class_key
+from rota.scheduling.room import Room
+from rota.scheduling.scores import UNIT, Free, cost_of, ease
+from rota.scheduling.wants import CLAIM_AT, CLASS_AT, GUARDS, INFINITE, SIGN_AT, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.core.cluster import Cluster
+    from rota.core.node import Allocation, Node
+    from rota.core.policy import Policy
+
+
+class Buckets:
+    """All nodes that take work, by what they have left."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.rooms: dict[str, Room] = {}
+        self.class_of: dict[str, NodeClass] = {}
+        #: What each class was told from: while these very objects stay, so does the class.
+        self._told: dict[str, tuple[object, object, object]] = {}
+        self._classes: dict[object, NodeClass] = {}
+        self._class_list: list[NodeClass] = []
+        # One entry per bucket, never used again: a vector that comes back gets a new number.
+        self._vectors: list[int] = []
+        self._nodes: list[list[str]] = []
+        self._counts: list[int] = []
+        self._terms: list[int] = []
+        self._live: dict[int, int] = {}
+        self._at: dict[str, int] = {}
+        #: Interned device states: free memory of each shareable device, most first.
+        self._signs: list[tuple[int, ...]] = [()]
+        self._sign_ids: dict[tuple[int, ...], int] = {(): 0}
+        #: Interned claims on a node: the first moment that somebody else wants it.
+        self._claims: list[float] = [INFINITE]
+        self._claim_ids: dict[float, int] = {INFINITE: 0}
+        self.claimed_from: dict[str, float] = {}
+        #: What a node of the dearest class costs.
+        self._dearest = 0.0
+        self._names: list[str] | None = None
+        #: Changes whenever room is given back: where a want found nothing, it may now.
+        self.grown = 0
+
+    def refresh(self, cluster: Cluster, name: str) -> None:
+        """Take a node's present state in; it may be new, changed, or out of service."""
+        node = cluster.nodes.get(name)
+        if node is None or not node.takes_work:
+            self._leave(name)
+            self.rooms.pop(name, None)
+            self.class_of.pop(name, None)
+            self._told.pop(name, None)
+            self._names = None
+            return
+        self.class_of[name] = self._class(node)
+        if name not in self.rooms:
+            self._names = None
+        self.grown += 1
+        self.rooms[name] = Room.now(node, self.policy.place)
+        self.put(name)
+
+    def _class(self, node: Node) -> NodeClass:
+        told = (node.spec, node.labels, node.taints)
+        before = self._told.get(node.name)
+        if before is not None and all(old is new for old, new in zip(before, told, strict=True)):
+            return self.class_of[node.name]
+        self._told[node.name] = told
+        key = class_key(node)
+        known = self._classes.get(key)
+        if known is None:
+            known = self._classes[key] = NodeClass(len(self._class_list), node, self.policy)
+            self._class_list.append(known)
+            if cost_of(known.labels) > self._dearest:
+                self._dearest = cost_of(known.labels)
+                self._scores_changed()
+        return known
+
+    def _scores_changed(self) -> None:
+        """A class came that changes how the others score."""
+
+    def claim(self, name: str, from_s: float) -> None:
+        """Somebody wants the node from then on: tasks that stay longer are looked at singly."""
+        if from_s < self.claimed_from.get(name, INFINITE) and name in self.rooms:
+            self.claimed_from[name] = from_s
+            self.put(name)
+
+    def set_claim(self, name: str, from_s: float) -> None:
+        """The earliest claim on a node is another one now."""
+        self.grown += 1
+        if from_s == INFINITE:
+            self.claimed_from.pop(name, None)
+        else:
+            self.claimed_from[name] = from_s
+        if name in self.rooms:
+            self.put(name)
+
+    def unclaim(self) -> None:
+        """Forget all claims."""
+        claimed, self.claimed_from = self.claimed_from, {}
+        self.grown += bool(claimed)
+        for name in claimed:
+            if name in self.rooms:
+                self.put(name)
+
+    def put(self, name: str) -> None:
+        """Move a node to the bucket of its free amounts, making one when needed."""
+        room, kind = self.rooms[name], self.class_of[name]
+        if room.alone:
+            # Somebody has it to himself: not even a task that asks for nothing fits beside him.
+            self._leave(name)
+            return
+        idle, sign = self._device_state(room) if room.devices else (0, 0)
+        vector = (
+            pack(room.cpu_milli, room.memory_mib, room.disk_mib, idle)
+            | GUARDS
+            | kind.id << CLASS_AT
+            | sign << SIGN_AT
+        )
+        if self.claimed_from and name in self.claimed_from:
+            vector |= self._claim_number(self.claimed_from[name]) << CLAIM_AT
+        old = self._at.get(name)
+        if old is not None:
+            if self._vectors[old] == vector:
+                return
+            self._leave(name)
+        bucket = self._live.get(vector)
+        if bucket is None:
+            bucket = self._live[vector] = len(self._vectors)
+            self._vectors.append(vector)
+            self._nodes.append([name])
+            self._counts.append(1)
+            self._terms.append(self._term(room, kind))
+        else:
+            heappush(self._nodes[bucket], name)
+            self._counts[bucket] += 1
+        self._at[name] = bucket
+
+    def _term(self, room: Room, kind: NodeClass) -> int:
+        """The part of the score that a node has of itself: how little is going on there."""
+        easy = ease(Free(max(0, room.cpu_milli), max(0, room.memory_mib)), kind.total)
+        name = self.policy.place.strategy
+        if name == "score":
+            return self.policy.place.weight_load * easy
+        return (UNIT - easy) // 101 if name == "best-fit" else easy // 101
+
+    def _leave(self, name: str) -> None:
+        bucket = self._at.pop(name, None)
+        if bucket is None:
+            return
+        self._counts[bucket] -= 1
+        if not self._counts[bucket]:
+            del self._live[self._vectors[bucket]]
+            self._nodes[bucket] = []
+
+    def _device_state(self, room: Room) -> tuple[int, int]:
+        idle = 0
+        free: list[int] = []
+        for device in room.devices.values():
+            if device.idle:
+                idle += 1
+            if left := device.free_mib:
+                free.append(left)
+        free.sort(reverse=True)
+        sign = tuple(free)
+        number = self._sign_ids.get(sign)
+        if number is None:
+            number = self._sign_ids[sign] = len(self._signs)
+            self._signs.append(sign)
+        return idle, number
+
+    def _claim_number(self, from_s: float) -> int:
+        number = self._claim_ids.get(from_s)
+        if number is None:
+            number = self._claim_ids[from_s] = len(self._claims)
+            self._claims.append(from_s)
+        return number
+
+    def _members(self, bucket: int) -> list[str]:
+        """The nodes of a bucket in order; entries of nodes that left are cleaned away."""
+        names = self._nodes[bucket]
+        if len(names) > self._counts[bucket]:
+            names = [*dict.fromkeys(name for name in names if self._at.get(name) == bucket)]
+            heapify(names)
+            self._nodes[bucket] = names
+        return sorted(names)
+
+    def samples(self) -> Iterator[tuple[str, int]]:
+        """The first node of each bucket, and how many nodes it stands for."""
+        for bucket in self._live.values():
+            names = self._nodes[bucket]
+            while self._at.get(names[0]) != bucket:
+                heappop(names)
+            yield names[0], self._counts[bucket]
+
+    def take(self, name: str, allocation: Allocation) -> None:
+        self.rooms[name].take(allocation)
+        self.put(name)
+
+    def give_back(self, name: str, allocation: Allocation) -> None:
+        self.rooms[name].give_back(allocation)
+        self.grown += 1
+        self.put(name)

@@ -1,0 +1,76 @@
+"""What a task wants and what a bucket of nodes has left, as integers that compare at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.job import ServiceClass
+
+if TYPE_CHECKING:
+    from rota.core.lanes import Shape
+    from rota.core.resources import Request
+    from rota.scheduling.nodeclass import Standing
+
+FIELD = 32
+TOP = (1 << (FIELD - 1)) - 1
+GUARDS = sum(1 << (FIELD * d + FIELD - 1) for d in range(4))
+#: Above the amounts: numbers of the class, the device state and the claim, 24 bits each.
+NUMBER = (1 << 24) - 1
+CLASS_AT = 4 * FIELD
+SIGN_AT = CLASS_AT + 24
+CLAIM_AT = SIGN_AT + 24
+BUCKET_BITS = 32
+BUCKET_MASK = (1 << BUCKET_BITS) - 1
+#: Equal scores are told apart by the amounts themselves, never by who came first.
+FINGER_BITS = 32
+FINGER_MASK = (1 << FINGER_BITS) - 1
+MIX = 0x9E3779B97F4A7C15
+#: Nodes that take more tasks of one kind than this are not told apart.
+CLIP_MAX = 64
+#: Scores are whole numbers below this; the heap wants the best to be the least.
+SCORE_TOP = 1 << 40
+INFINITE = float("inf")
+
+
+def pack(cpu_milli: int, memory_mib: int, disk_mib: int, devices: int) -> int:
+    """Free amounts as one integer, each field cut at what it can hold."""
+    return (
+        max(0, min(cpu_milli, TOP))
+        | max(0, min(memory_mib, TOP)) << FIELD
+        | max(0, min(disk_mib, TOP)) << 2 * FIELD
+        | max(0, min(devices, TOP)) << 3 * FIELD
+    )
+
+
+class Want:
+    """One kind of task, and the buckets that it fits in by how many of it they take."""
+
+    __slots__ = ("clip", "cursor", "exclusive", "firm", "heaps", "packed", "picky", "request",
+                 "seen", "shape", "standings")  # fmt: skip
+
+    def __init__(self, request: Request, shape: Shape, clip: int, picky: bool) -> None:
+        self.request = request
+        self.shape = shape
+        #: More than this many on one node make no difference.
+        self.clip = clip
+        self.firm = shape.service is ServiceClass.GUARANTEED
+        self.exclusive = shape.placement.exclusive
+        alone = 0 if request.shared else request.device_count
+        self.packed = pack(request.cpu_milli, request.memory_mib, request.disk_mib, alone)
+        #: By the number of a class; None: never on such a node.
+        self.standings: dict[int, Standing | None] = {}
+        self.heaps: list[list[int]] = [[] for _ in range(clip + 1)]
+        self.seen = 0
+        #: Where to go on when nodes are taken in order: (``Space.grown``, position).
+        self.cursor = (-1, 0)
+        #: Integers do not tell the whole truth: every node is asked.
+        self.picky = picky
+
+
+def beside(packed: int, vector: int, takes: int) -> int:
+    """How many of a request fit in a bucket side by side, up to ``takes``."""
+    for shift in (0, FIELD, 2 * FIELD, 3 * FIELD):
+        asked = packed >> shift & TOP
+        if asked:
+            takes = min(takes, (vector >> shift & TOP) // asked)
+    return max(1, takes)
