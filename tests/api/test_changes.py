@@ -186,3 +186,14 @@ def test_a_bad_change_is_refused_and_names_the_field(
     assert answer.status == 400
     assert answer.json["field"] == field
     assert caller.job(1)["state"] == "held"
+
+
+def test_another_type_of_gpu_says_nothing_about_how_many(caller: Caller) -> None:
+    caller.submit(resources={"gpus": 3, "gpu_type": "A100"})
+    caller.submit(resources={"cpus": 1})
+
+    caller.patch("/jobs/1", {"resources": {"gpu_type": "H100"}})
+    caller.patch("/jobs/2", {"resources": {"gpu_type": "H100"}})
+
+    wanted = [caller.job(job)["resources"] for job in (1, 2)]
+    assert [(r["gpus"], r["gpu_type"]) for r in wanted] == [(3, "H100"), (1, "H100")]

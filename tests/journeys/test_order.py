@@ -111,10 +111,10 @@ def test_higher_priority_starts_first_and_equal_ones_in_order(home: Box) -> None
     assert home.read("order").split() == ["bumped", "high", "a", "b", "c", "low"]
 
 
-def test_a_large_job_is_skipped_without_blocking_small_ones_behind_it(home: Box) -> None:
+def test_a_large_job_that_waits_is_passed_by_a_short_one(home: Box) -> None:
     blocker = home.job(UNTIL_GO, resources={"cpus": 2})
     large = home.job(["true"], resources={"cpus": 4})
-    small = home.ran(["true"], resources={"cpus": 1})
+    small = home.ran(["true"], resources={"cpus": 1}, time_limit_s=60)
 
     waiting = home.show(large)
     (home.work / "go").touch()

@@ -327,21 +327,18 @@ def test_a_plan_says_where_it_would_start_or_what_would_help_and_submits_nothing
 
 
 def test_why_a_job_waited_can_be_asked_after_it_has_run(box: Box) -> None:
-    first = hog(box, resources={"cpus": 4})
+    hog(box, resources={"cpus": 4})
     job = box.job(["true"], resources={"cpus": 2})
-    waited_s = time.time()
+    # To the next millisecond: the first job needs longer than that to notice the file.
+    waited_s = time.time() + 0.002
     (box.work / "go").touch()
     box.ended(job)
 
     then = box.rota("why", str(job), "--at", format_when(waited_s)).stdout
     now = box.rota("why", str(job)).stdout
 
-    assert then.splitlines()[0] in (
-        f"{job} was queued: not enough free cpus",
-        f"{job}: it had not been submitted then",
-    )
+    assert then.splitlines()[0] == f"{job} was queued: not enough free cpus"
     assert now.startswith(f"{job} is completed")
-    assert first < job
 
 
 def test_queues_are_listed_with_what_their_jobs_wait_for(box: Box) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import crowd
-from rota.core.policy import Backfill, Policy, PreemptRules
+from rota.core.policy import Backfill, Policy
 from rota.core.presets import PRESETS
 from rota.scheduling.scheduler import Scheduler
 from rota.testing.stage import Stage
@@ -63,16 +63,14 @@ def test_a_story_is_decided_the_same_in_every_process_and_with_every_hash_seed(n
 
 #: Rules whose answers follow from the Cluster alone: nothing is remembered and nothing ages.
 timeless = st.builds(
-    lambda kind, primary, strategy, preempt: msgspec.structs.replace(
+    lambda kind, primary, strategy: msgspec.structs.replace(
         sites.backfilling(kind),
         order=msgspec.structs.replace(sites.backfilling(kind).order, primary=primary),
         place=msgspec.structs.replace(Policy().place, strategy=strategy),
-        preempt=PreemptRules(enabled=preempt, min_runtime_s=0, only_willing=False, gap=0),
     ),
     st.sampled_from([Backfill.NONE, Backfill.EASY]),
     st.sampled_from(["fifo", "sjf", "priority", "fairshare"]),
     st.sampled_from(sites.STRATEGIES),
-    st.booleans(),
 )
 
 
@@ -138,8 +136,7 @@ def test_a_pass_over_an_unchanged_site_decides_nothing_new(nodes, jobs):
     policy=timeless,
 )
 def test_passes_with_a_small_limit_start_what_one_large_pass_starts(nodes, jobs, limit, policy):
-    calm = msgspec.structs.replace(policy, preempt=PreemptRules())
-    large, small = Stage(nodes, calm), Stage(nodes, calm)
+    large, small = Stage(nodes, policy), Stage(nodes, policy)
     for stage in (large, small):
         for spec in jobs:
             stage.submit(spec)

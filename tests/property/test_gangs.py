@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from rota.core.job import Role, ServiceClass
 from rota.core.lanes import Shape, shape_of
-from rota.core.policy import Backfill, BackfillRules, PlaceRules, Policy
+from rota.core.policy import Backfill, BackfillRules, PlaceRules, Policy, PreemptRules
 from rota.scheduling.filters import static_problem
 from rota.scheduling.room import Room
 from rota.scheduling.rooms import count_in
-from rota.testing.stage import Stage
+from rota.testing.stage import Stage, node, spec
 from tests.property import sites
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def alone(spec: JobSpec) -> JobSpec:
 single_role_jobs = st.one_of(sites.specs().map(alone), sites.gang_specs())
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(
     nodes=sites.nodes(least=1),
     jobs=st.lists(sites.specs(), max_size=6),
@@ -162,7 +162,7 @@ def two_role_jobs(draw: st.DrawFn) -> JobSpec:
     return msgspec.structs.replace(spec, roles=roles, placement=placement)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     nodes=sites.nodes(least=1, most=3),
     jobs=st.lists(sites.specs(), max_size=3),
@@ -179,3 +179,53 @@ def test_a_job_of_two_roles_finds_room_exactly_when_some_distribution_fits(
     stage.run()
 
     assert (job in stage.started_s) == expected
+
+
+@settings(max_examples=80)
+@given(
+    nodes=sites.nodes(),
+    policy=sites.policies(),
+    jobs=sites.submissions(st.one_of(sites.gang_specs(), sites.specs()), most=12),
+)
+def test_gangs_start_whole_and_lie_as_they_asked_to(nodes, policy, jobs):
+    stage = Stage(nodes, policy)
+    for job in jobs:
+        stage.submit_later(job.at_s, job.spec, job.runs_s)
+
+    while stage.step():
+        for number in stage.running:
+            check_gang(stage, number)
+
+
+def check_gang(stage: Stage, number: int) -> None:
+    """Between passes a live gang has at least its least size, on the nodes that it asked for."""
+    job = stage.cluster.jobs[number]
+    if any(attempt.stop_cause for attempt in job.live_attempts):
+        return
+    live = [task for task in job.tasks if task.current is not None and task.current.live]
+    for index, role in enumerate(job.spec.roles):
+        count = sum(task.role == index for task in live)
+        assert (role.min_count or role.count) <= count <= role.count
+    placement = job.spec.placement
+    used = stage.nodes_of(number)
+    if placement.topology:
+        values = {stage.cluster.nodes[name].all_labels[placement.topology] for name in used}
+        assert len(values) == 1
+    if placement.node_count and len(job.spec.roles) == 1 and not job.spec.elastic:
+        counts = [used.count(name) for name in set(used)]
+        assert len(counts) == min(placement.node_count, job.spec.task_count)
+        assert max(counts) - min(counts) <= 1
+
+
+@settings(max_examples=60)
+@given(
+    sizes=st.lists(st.integers(2, 6), min_size=2, max_size=8),
+    policy=sites.policies(preempt=PreemptRules()),
+)
+def test_gangs_never_hold_halves_of_each_others_room(sizes, policy):
+    stage = Stage([node(f"n{number}", cpus=2) for number in range(3)], policy)
+    jobs = [stage.submit(spec(tasks=size, cpus=1, time_limit_s=10)) for size in sizes]
+
+    stage.play()
+
+    assert sorted(stage.ended_s) == jobs

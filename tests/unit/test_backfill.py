@@ -202,6 +202,7 @@ def test_who_was_kept_out_by_a_promise_starts_when_its_owner_is_cancelled():
     wide = stage.submit(hours(8, cpus=4, tasks=2))
     long = stage.submit(hours(30, cpus=4))
     stage.run()
+    stage.run()
     assert stage.waiting == [wide, long]
 
     cancel(stage, wide)
@@ -235,6 +236,18 @@ def test_a_victim_that_has_run_long_enough_gives_way_though_nothing_else_happens
 
     assert stage.started_s[high] == stage.begin_s + 300
     assert stage.placed_s[low] > stage.started_s[high]
+
+
+def test_who_started_in_the_same_pass_is_a_victim_once_he_has_run_long_enough():
+    rules = PreemptRules(enabled=True, min_runtime_s=300, only_willing=False)
+    order = OrderRules(primary="fifo", secondary="fifo")
+    stage = Stage([node("n0")], Policy(order=order, preempt=rules))
+    stage.submit(hours(9, cpus=4, priority=10, grace_s=0))
+    high = stage.submit(hours(1, cpus=4, priority=90))
+
+    stage.play()
+
+    assert stage.started_s[high] == stage.begin_s + 300
 
 
 def test_a_promise_moves_forward_when_somebody_ends_early():

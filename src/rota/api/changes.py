@@ -275,6 +275,10 @@ def _roles(spec: JobSpec, asked: JobPatch) -> tuple[Role, ...]:
     return (changed, *spec.roles[1:])
 
 
+#: Naming one of these asks for a device.
+_OF_DEVICES = frozenset({"gpu_type", "gpu_memory_mb", "shared"})
+
+
 def _new_request(now: Request, asked: dict[str, Any]) -> Request:
     before: dict[str, Any] = {
         "cpus": now.cpu_milli / 1000,
@@ -288,6 +292,8 @@ def _new_request(now: Request, asked: dict[str, Any]) -> Request:
     }
     if asked.get("gpus") == 0:
         before |= {"gpu_type": "", "gpu_memory_mb": 0, "shared": False, "device": ""}
+    elif "gpus" not in asked and not now.device_count and asked.keys() & _OF_DEVICES:
+        before["gpus"] = 1
     elif "gpus" in asked and now.device_milli:
         # A share that was named as a fraction ends with the fraction.
         before["shared"] = False

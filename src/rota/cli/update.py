@@ -72,6 +72,9 @@ def update(ctx: click.Context, /, no_dependencies: bool, as_json: bool, **_: Any
     place = session.job_path(client, job)
     given = explicit(ctx, _NAMES)
     body = request.option_fields(given, lambda text: session.job_name(client, text))
+    if "gpus" not in given:
+        # How many it asked for before stands; another type or memory says nothing about that.
+        body.get("resources", {}).pop("gpus", None)
     if no_dependencies:
         body["depends_on"] = []
     if command:

@@ -331,6 +331,9 @@ class Pass:
             scheduler.changed = {}
         for number in self._full:
             lanes.fresh.pop(number, None)
+        if self.policy.preempt.enabled and plan.starts and self._full:
+            # Who started just now was no victim yet for those who wait.
+            self.wake_at(self.now_s + max(self.policy.preempt.min_runtime_s, 1))
         # Whom somebody waits for may have started after he was looked at.
         plan.more = plan.more or bool(plan.starts and self._lonely)
         scheduler.full.update(self._full)

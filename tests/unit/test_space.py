@@ -1,0 +1,83 @@
+"""The free room by node: what a want sees as nodes fill, empty, come and go."""
+
+from rota.core import events as ev
+from rota.core.cluster import Cluster
+from rota.core.lanes import shape_of
+from rota.core.node import Allocation
+from rota.core.policy import DEFAULT
+from rota.scheduling.space import Space
+from rota.testing.stage import Stage, node, spec
+
+
+def a_space(*nodes) -> tuple[Space, Cluster]:
+    cluster = Stage(nodes).cluster
+    space = Space(DEFAULT)
+    for name in cluster.nodes:
+        space.refresh(cluster, name)
+    return space, cluster
+
+
+def open_to(space: Space, **wishes) -> list[str]:
+    shape = shape_of(spec(**wishes))
+    return sorted(space.open_nodes(space.want(shape.roles[0].request, shape)))
+
+
+def test_nodes_are_open_to_what_fits_in_every_dimension():
+    space, _ = a_space(node("a", cpus=2, mem=100), node("b", cpus=8, mem=10), node("c", gpus=1))
+
+    assert open_to(space, cpus=2, mem=50) == ["a", "c"]
+    assert open_to(space, cpus=8) == ["b"]
+    assert open_to(space, gpus=1) == ["c"]
+    assert open_to(space, cpus=9) == []
+
+
+def test_what_is_taken_is_missing_until_it_is_given_back():
+    space, _ = a_space(node("a", cpus=4))
+    held = Allocation("a", 3000, 0)
+
+    space.take("a", held)
+    assert open_to(space, cpus=2) == []
+
+    space.give_back("a", held)
+    assert open_to(space, cpus=2) == ["a"]
+
+
+def test_a_node_that_somebody_has_to_himself_is_open_to_nobody():
+    space, _ = a_space(node("a", cpus=4, gpus=1))
+
+    space.take("a", Allocation("a", 1000, 0, exclusive=True))
+
+    assert open_to(space, cpus=0) == []
+    assert open_to(space, cpus=0, gpus=1, gpu_mem=1) == []
+
+
+def test_a_node_that_is_drained_or_removed_is_open_to_nobody():
+    space, cluster = a_space(node("a"), node("b"))
+    cluster.nodes["a"].drained = True
+    del cluster.nodes["b"]
+
+    for name in ("a", "b"):
+        space.refresh(cluster, name)
+
+    assert open_to(space, cpus=1) == []
+
+
+def test_whole_and_shared_devices_are_told_apart():
+    space, _ = a_space(node("a", gpus=2, gpu_mem=1000))
+    space.take("a", Allocation("a", 0, 0, devices=(0,), device_memory_mib=600, shared=True))
+
+    assert open_to(space, gpus=1) == ["a"]
+    assert open_to(space, gpus=2) == []
+    assert open_to(space, gpus=2, gpu_mem=400) == ["a"]
+    assert open_to(space, gpus=2, gpu_mem=401) == []
+    assert open_to(space, gpus=1, gpu_mem=1000) == ["a"]
+
+
+def test_labels_that_an_operator_adds_change_what_a_node_is_open_to():
+    stage = Stage([node("a")])
+    stage.run()
+    stage.tell(ev.NodeMarked(node="a", labels={"rack": "r1"}))
+
+    stage.scheduler.catch_up(stage.now_s)
+
+    assert stage.scheduler.space.class_of["a"].labels == {"rack": "r1"}
