@@ -159,9 +159,11 @@ placements = st.one_of(
 )
 #: What the naive placement understands as well: no neighbours.
 alone_placements = placements.map(
-    lambda placement: placement
-    if not placement.affinities
-    else Placement(topology=placement.topology, exclusive=placement.exclusive)
+    lambda placement: (
+        placement
+        if not placement.affinities
+        else Placement(topology=placement.topology, exclusive=placement.exclusive)
+    )
 )
 
 

@@ -1,13 +1,12 @@
 """Capacity is never exceeded: in no dimension, on no device, at no time, for no kind of job."""
 
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rota.testing.stage import Stage
 from tests.property import sites
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(
     nodes=sites.nodes(),
     policy=sites.policies(),

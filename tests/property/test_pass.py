@@ -63,10 +63,7 @@ def ready(cluster: Cluster) -> list[tuple[int, int, int, JobSpec]]:
         if array.eligible_s and not array.held:
             ids = [array.element_id(p) for p in array.pending().walk()]
             found += [(array.spec, job, array.id) for job in ids]
-    return [
-        (-cluster.queues[spec.queue].priority, job, array, spec)
-        for spec, job, array in found
-    ]
+    return [(-cluster.queues[spec.queue].priority, job, array, spec) for spec, job, array in found]
 
 
 def family(cluster: Cluster, job: int) -> int:

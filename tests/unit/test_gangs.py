@@ -1,5 +1,11 @@
 """Jobs of several tasks: all or nothing, and one failure is everybody's."""
 
+import pytest
+
+from rota.core.errors import Rejected
+from rota.core.job import Role
+from rota.core.placing import Placement
+from rota.core.resources import Request
 from rota.core.states import Cause
 from rota.rpc.messages import Seen, Sighting
 from rota.testing.scene import Scene
@@ -174,3 +180,43 @@ def test_a_gang_counts_once_under_a_cap():
     scene.submit("third", group="g")
 
     assert scene.states("gang", "second", "third") == ["running", "running", "queued"]
+
+
+def test_a_gang_starts_with_most_of_its_tasks_where_the_policy_says_so_and_gets_the_rest_later():
+    scene = Scene(cpus=5)
+    scene.set_policy(gang_partial=0.8)
+    scene.submit("other", cpus=1)
+    scene.submit("gang", tasks=5)
+    at_first = len(scene.job("gang").live_attempts)
+
+    scene.finish("other")
+
+    assert (at_first, len(scene.job("gang").live_attempts)) == (4, 5)
+
+
+def test_a_policy_that_lets_gangs_start_in_part_concerns_those_that_wait_already():
+    scene = Scene(cpus=5)
+    scene.submit("other", cpus=1)
+    scene.submit("gang", tasks=5)
+    before = scene.state("gang")
+
+    scene.set_policy(gang_partial=0.8)
+
+    assert (before, scene.state("gang")) == ("queued", "running")
+
+
+def test_a_gang_that_no_set_of_nodes_holds_is_refused_unless_its_least_size_fits():
+    scene = Scene(cpus=4)
+
+    with pytest.raises(Rejected, match="tasks: 5 is not valid"):
+        scene.submit("gang", tasks=5)
+    scene.submit("elastic", roles=(Role(count=5, min_count=2, request=Request()),))
+
+    assert len(scene.job("elastic").live_attempts) == 4
+
+
+def test_more_nodes_than_there_are_is_refused():
+    scene = Scene(nodes=2)
+
+    with pytest.raises(Rejected, match="nodes: 3 is not valid"):
+        scene.submit("wide", tasks=3, placement=Placement(node_count=3))

@@ -145,7 +145,9 @@ def test_neighbours_that_start_in_the_same_pass_are_seen():
 
 
 def test_affinity_by_rack_means_any_node_of_the_rack():
-    scene = a_scene(a_node("a1", cpus=1, rack="r1"), a_node("a2", rack="r1"), a_node("b1", rack="r2"))
+    scene = a_scene(
+        a_node("a1", cpus=1, rack="r1"), a_node("a2", rack="r1"), a_node("b1", rack="r2")
+    )
     scene.submit("web", labels={"app": "web"}, placement=Placement(nodes=("a1",)))
     wish = Affinity("app", "web", topology="rack")
 
@@ -265,9 +267,7 @@ def test_guaranteed_jobs_count_against_what_is_really_there():
     ]
 
 
-@pytest.mark.parametrize(
-    ("mixing", "state"), [(Mixing.NEVER, "queued"), (Mixing.AVOID, "running")]
-)
+@pytest.mark.parametrize(("mixing", "state"), [(Mixing.NEVER, "queued"), (Mixing.AVOID, "running")])
 def test_jobs_without_devices_stay_off_device_nodes_as_the_policy_says(mixing, state):
     scene = a_scene(a_node("g1", gpus=1), cpu_jobs_on_gpu_nodes=mixing)
 

@@ -19,7 +19,8 @@ def a_space(*nodes) -> tuple[Space, Cluster]:
 
 def open_to(space: Space, **wishes) -> list[str]:
     shape = shape_of(spec(**wishes))
-    return sorted(space.open_nodes(space.want(shape.roles[0].request, shape)))
+    (want,) = space.wants(hash(shape), shape)
+    return sorted(space.open_nodes(want))
 
 
 def test_nodes_are_open_to_what_fits_in_every_dimension():

@@ -3,6 +3,7 @@
 from rota.core.lanes import shape_of
 from rota.core.node import Allocation
 from rota.core.policy import DEFAULT
+from rota.core.presets import PRESETS
 from rota.core.tenant import Reservation
 from rota.scheduling.space import Space
 from rota.scheduling.timeline import OVERDUE_S, Asking, Claim, Leaving, Timeline
@@ -85,7 +86,7 @@ def test_who_outstays_his_time_is_taken_to_leave_soon():
 
 
 def test_those_who_stay_are_still_known_after_a_node_was_looked_at_again():
-    stage = Stage([node("a", gpus=2)])
+    stage = Stage([node("a", gpus=2)], PRESETS["easy"])
     stage.submit(spec(gpus=1, time_limit_s=10))
     stage.submit(spec(gpus=1, time_limit_s=20))
     wide = stage.submit(spec(gpus=2, time_limit_s=10))

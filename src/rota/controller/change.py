@@ -17,10 +17,10 @@ from rota.controller.commands import (
     Select,
     Update,
 )
+from rota.controller.possible import refuse_impossible
 from rota.controller.submit import (
     refuse_escalation,
     refuse_group,
-    refuse_impossible,
     refuse_nameless_share,
     refuse_nodes,
     refuse_project,

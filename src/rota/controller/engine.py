@@ -338,4 +338,6 @@ def _batch(cluster: Cluster, dirty: Dirty, recorded: list[ev.Recorded]) -> Batch
         users={name: cluster.users.get(name) for name in dirty.users},
         usage={key: cluster.usage.get(key) for key in dirty.usage},
         settings=dict.fromkeys(dirty.settings, cluster.policy),
+        # A reservation has an id of the same row as jobs, and leaves nothing when it goes.
+        next_id=cluster.next_id if dirty.reservations else 0,
     )

@@ -27,7 +27,7 @@ def recover(snapshot: Snapshot) -> Cluster:
     cluster.reservations = {r.id: r for r in snapshot.reservations}
     cluster.users = {user.name: user for user in snapshot.users}
     cluster.usage = {usage.key: usage for usage in snapshot.usage}
-    cluster.policy = next(iter(snapshot.settings), DEFAULT)
+    cluster.set_policy(next(iter(snapshot.settings), DEFAULT))
     cluster.tokens = {token.id: token for token in snapshot.tokens}
     cluster.keys = {(user, key): first for user, key, first in snapshot.keys}
     for job_id, state in snapshot.outcomes:

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
 from rota.controller.commands import Submission, Submit, Submitted
+from rota.controller.possible import refuse_impossible
 from rota.core import events as ev
 from rota.core.dependencies import refuse_unknown
 from rota.core.errors import Conflict, Forbidden, Rejected
-from rota.core.lanes import shape_of
 from rota.core.states import QueueState
 from rota.core.tenant import Access, Actor, Group
-from rota.scheduling.fit import Room, place
 from rota.scheduling.quota import refuse_over_quota
 
 if TYPE_CHECKING:
@@ -159,57 +158,6 @@ def refuse_escalation(actor: Actor, priority: int) -> None:
             value=priority,
             allowed=f"0 to {USER_PRIORITY_MAX}",
         )
-
-
-def refuse_impossible(cluster: Cluster, spec: JobSpec) -> None:
-    """A job that no node could run even when empty is refused, naming the dimension.
-
-    Without any node on record (the agent has not reported yet) nothing can be said, and a job
-    with a scheduling timeout may wait for a node that does not exist yet.
-    """
-    if not cluster.nodes:
-        return
-    nodes = sorted(cluster.nodes.values(), key=lambda node: node.name)
-    requests = shape_of(spec).requests
-    for request in dict.fromkeys(requests):
-        shorts = [Room.empty(node).shortage(request) for node in nodes]
-        if all(shorts):
-            _refuse(shorts[0], spec, nodes_have(cluster, shorts[0]))
-    if len(requests) > 1 and isinstance(place(requests, [Room.empty(n) for n in nodes]), str):
-        raise Rejected.bad(
-            "tasks", len(requests), "this many tasks of this size fit on no set of nodes here"
-        )
-
-
-def _refuse(dimension: str, spec: JobSpec, have: str) -> None:
-    request = spec.request
-    field, value = {
-        "cpus": ("cpus", f"{request.cpu_milli / 1000:g}"),
-        "memory": ("memory", f"{request.memory_mib} MiB"),
-        "disk": ("disk", f"{request.disk_mib} MiB"),
-    }.get(dimension, (dimension.replace(" ", "_"), _device_words(request)))
-    raise Rejected.bad(f"resources.{field}", value, f"no node can ever give that: {have}")
-
-
-def _device_words(request: object) -> str:
-    count = getattr(request, "device_count", 0)
-    kind = getattr(request, "device_type", "") or getattr(request, "device", "")
-    memory = getattr(request, "device_memory_mib", 0)
-    return f"{count} x {kind}" + (f" of {memory} MiB" if memory else "")
-
-
-def nodes_have(cluster: Cluster, dimension: str) -> str:
-    """What the largest node has in a dimension, in words."""
-    nodes = cluster.nodes.values()
-    if dimension == "cpus":
-        return f"the largest has {max(n.spec.cpu_milli for n in nodes) / 1000:g} CPUs"
-    if dimension == "memory":
-        return f"the largest has {max(n.spec.memory_mib for n in nodes)} MiB of memory"
-    if dimension == "disk":
-        return f"the largest has {max(n.spec.disk_mib for n in nodes)} MiB of disk"
-    models = sorted({d.model or d.kind for n in nodes for d in n.spec.devices})
-    most = max(len(n.spec.devices) for n in nodes)
-    return f"a node has at most {most} devices" + (f" ({', '.join(models)})" if models else "")
 
 
 def _take(scribe: Scribe, submission: Submission, uid: str, key: str) -> tuple[int, str]:

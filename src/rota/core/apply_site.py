@@ -117,7 +117,7 @@ def _user_removed(cluster: Cluster, event: ev.UserRemoved, at_s: float) -> None:
 
 
 def _policy_set(cluster: Cluster, event: ev.PolicySet, at_s: float) -> None:
-    cluster.policy = event.policy
+    cluster.set_policy(event.policy)
     cluster.rules_changed()
     for name in cluster.nodes:
         cluster.touch(name)

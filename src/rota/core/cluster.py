@@ -252,7 +252,7 @@ class Cluster:
                 self.by_state[after][job.id] = None
         if before is not after or before is None:
             self._index_caps(job, after in ACTIVE)
-            if job.spec.elastic and after in ACTIVE:
+            if after in ACTIVE and self._may_grow(job.spec):
                 self.elastic[job.id] = None
             else:
                 self.elastic.pop(job.id, None)
@@ -287,6 +287,27 @@ class Cluster:
                 if not self.active_in[cap]:
                     del self.active_in[cap]
                 self.lanes.open_counter(cap)
+
+    def _may_grow(self, spec: JobSpec) -> bool:
+        """Whether a job may run with fewer tasks than it asks for, and get the rest later."""
+        return spec.elastic or (self.policy.gang.partial < 1.0 and spec.task_count > 1)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Other rules; where they say how gangs start, waiting jobs have other shapes."""
+        before, self.policy = self.policy, policy
+        if policy.gang.partial == before.gang.partial:
+            return
+        self.lanes.partial = policy.gang.partial
+        for job in self.jobs.values():
+            self.lanes.remove(job.id)
+            self.index_job(job, job.state)
+            if job.state in ACTIVE and self._may_grow(job.spec):
+                self.elastic[job.id] = None
+            else:
+                self.elastic.pop(job.id, None)
+        for array in self.arrays.values():
+            self.lanes.remove(array.id)
+            self.index_array(array)
 
     def touch(self, node: str) -> None:
         """The room on a node changed: the next pass looks at it again."""

@@ -8,7 +8,10 @@ it as much as one.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,9 +42,19 @@ class Shape(NamedTuple):
         return tuple(role.request for role in self.roles for _ in range(role.count))
 
 
-def shape_of(spec: JobSpec) -> Shape:
+def shape_of(spec: JobSpec, partial: float = 1.0) -> Shape:
+    """``partial``: a gang that says nothing itself starts with this share of its tasks."""
     labels = tuple(sorted(spec.labels.items())) if spec.placement.affinities else ()
-    return Shape(spec.roles, spec.placement, spec.service, labels)
+    roles = spec.roles
+    if partial < 1.0:
+        roles = tuple(
+            role if role.count == 1 or role.min_count else _least(role, partial) for role in roles
+        )
+    return Shape(roles, spec.placement, spec.service, labels)
+
+
+def _least(role: Role, partial: float) -> Role:
+    return replace(role, min_count=max(1, ceil(role.count * partial)))
 
 
 class LaneKey(NamedTuple):
@@ -164,6 +177,8 @@ class Lanes:
         self.shapes: dict[int, Shape] = {}
         self.by_shape: dict[int, dict[int, Lane]] = {}
         self._numbers: dict[Shape, int] = {}
+        #: The rule of the policy for gangs; see ``shape_of``.
+        self.partial = 1.0
         self._next_shape = 1
         self._next_lane = 1
         self._waiting_for: dict[Counter, dict[int, Lane]] = {}
@@ -186,7 +201,7 @@ class Lanes:
         return twin
 
     def key_of(self, spec: JobSpec, capped_array: int) -> LaneKey:
-        return key_with(self._number(shape_of(spec)), spec, capped_array)
+        return key_with(self._number(shape_of(spec, self.partial)), spec, capped_array)
 
     def _number(self, shape: Shape) -> int:
         number = self._numbers.get(shape)

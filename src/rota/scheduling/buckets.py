@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rota.scheduling.nodeclass import NodeClass, class_key
 from rota.scheduling.room import Room
-from rota.scheduling.scores import UNIT, Free, cost_of, ease
-from rota.scheduling.wants import CLAIM_AT, CLASS_AT, GUARDS, INFINITE, SIGN_AT, pack
+from rota.scheduling.scores import UNIT, cost_of, ease
+from rota.scheduling.wants import CLAIM_AT, FINGER_MASK, INFINITE, MIX, SIGN_AT, pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,7 @@ class Buckets:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
+        self._strategy_name = policy.place.strategy
         self.rooms: dict[str, Room] = {}
         self.class_of: dict[str, NodeClass] = {}
         #: What each class was told from: while these very objects stay, so does the class.
@@ -38,6 +39,7 @@ class Buckets:
         self._nodes: list[list[str]] = []
         self._counts: list[int] = []
         self._terms: list[int] = []
+        self._fingers: list[int] = []
         self._live: dict[int, int] = {}
         self._at: dict[str, int] = {}
         #: Interned device states: free memory of each shareable device, most first.
@@ -121,12 +123,9 @@ class Buckets:
             self._leave(name)
             return
         idle, sign = self._device_state(room) if room.devices else (0, 0)
-        vector = (
-            pack(room.cpu_milli, room.memory_mib, room.disk_mib, idle)
-            | GUARDS
-            | kind.id << CLASS_AT
-            | sign << SIGN_AT
-        )
+        vector = pack(room.cpu_milli, room.memory_mib, room.disk_mib, idle) | kind.guarded
+        if sign:
+            vector |= sign << SIGN_AT
         if self.claimed_from and name in self.claimed_from:
             vector |= self._claim_number(self.claimed_from[name]) << CLAIM_AT
         old = self._at.get(name)
@@ -141,6 +140,7 @@ class Buckets:
             self._nodes.append([name])
             self._counts.append(1)
             self._terms.append(self._term(room, kind))
+            self._fingers.append((vector * MIX >> 40) & FINGER_MASK)
         else:
             heappush(self._nodes[bucket], name)
             self._counts[bucket] += 1
@@ -148,8 +148,8 @@ class Buckets:
 
     def _term(self, room: Room, kind: NodeClass) -> int:
         """The part of the score that a node has of itself: how little is going on there."""
-        easy = ease(Free(max(0, room.cpu_milli), max(0, room.memory_mib)), kind.total)
-        name = self.policy.place.strategy
+        easy = ease((max(0, room.cpu_milli), max(0, room.memory_mib)), kind.total)
+        name = self._strategy_name
         if name == "score":
             return self.policy.place.weight_load * easy
         return (UNIT - easy) // 101 if name == "best-fit" else easy // 101
@@ -167,9 +167,13 @@ class Buckets:
         idle = 0
         free: list[int] = []
         for device in room.devices.values():
-            if device.idle:
+            # As ``idle`` and ``free_mib`` say it, in one go.
+            if device.taken or not device.device.healthy:
+                continue
+            if not device.sharers and not device.foreign_pids:
                 idle += 1
-            if left := device.free_mib:
+            left = device.device.memory_mib - device.shared_mib - device.foreign_mib
+            if left > 0:
                 free.append(left)
         free.sort(reverse=True)
         sign = tuple(free)

@@ -13,7 +13,7 @@ from math import comb
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from rota.core.node import Device
     from rota.core.resources import Request
@@ -44,19 +44,13 @@ class DeviceLike(Protocol):
     def offers(self, request: Request) -> bool: ...
 
 
-def open_devices(request: Request, rooms: Iterable[DeviceLike]) -> list[DeviceLike]:
+def open_devices(request: Request, rooms: Collection[DeviceLike]) -> list[DeviceLike]:
     """Devices that the request could be given, all of them together: never a whole and its part."""
-    found: list[DeviceLike] = []
-    every: list[DeviceLike] = []
-    parts = False
+    found = [room for room in rooms if room.offers(request)]
     for room in rooms:
-        every.append(room)
-        device = room.device
-        if device.parent >= 0:
-            parts = True
-        if device.healthy and room.offers(request):
-            found.append(room)
-    return _without_overlap(request.device_count, found, every) if parts else found
+        if room.device.parent >= 0:
+            return _without_overlap(request.device_count, found, [*rooms])
+    return found
 
 
 def _without_overlap(

@@ -37,7 +37,7 @@ class Placed(NamedTuple):
 class Asker:
     """Answers for single nodes what integers cannot; the pass knows claims and neighbours."""
 
-    __slots__ = ("_this", "barred", "entry", "group", "own", "shape", "space", "until_s", "wants")
+    __slots__ = ("_this", "barred", "bonus", "entry", "group", "own", "shape", "space", "until_s", "wants")
 
     def __init__(self, this: Pass, entry: Entry, until_s: float) -> None:
         self._this = this
@@ -51,13 +51,11 @@ class Asker:
         self.group: str | None = None
         #: Nodes that this very job already has tasks on: exclusive, but its own.
         self.own: set[str] = set()
-
-    @property
-    def bonus(self) -> Callable[[str], int] | None:
-        """Points of single nodes: for wishes about neighbours that can do without."""
-        if any(wish.weight for wish in self.shape.placement.affinities):
-            return partial(self._this.near.bonus, self.shape)
-        return None
+        #: Points of single nodes: for wishes about neighbours that can do without.
+        self.bonus: Callable[[str], int] | None = None
+        affinities = self.shape.placement.affinities
+        if affinities and any(wish.weight for wish in affinities):
+            self.bonus = partial(this.near.bonus, self.shape)
 
     def room(self, name: str, want: Want) -> Room | None:
         """What a node offers to a task of this want; None when it does not fit there."""
@@ -195,6 +193,8 @@ def _place_some(
             if room is not None:
                 return _fill(asker, want, (name, room), tasks, first, placed)
     for takes in _preferred(tasks, want.clip, whole, space.in_order):
+        if not want.heaps[takes] and not space.in_order:
+            continue
         found = space.best(
             want,
             takes,
@@ -227,21 +227,25 @@ def _fill(
     placed: list[Placed],
 ) -> int:
     name, room = found
-    space = asker.space
-    done = 0
-    while True:
-        allocation = room.choose(
-            want.request, firm=want.firm, exclusive=want.exclusive, seed=asker.entry.job
-        )
-        space.rooms[name].take(allocation)
+    space, request, seed = asker.space, want.request, asker.entry.job
+    here, done = space.rooms[name], 0
+    # Where integers say it all, the room itself says whether one more fits.
+    plain = tasks > 1 and not space.must_ask(name, want, asker.until_s)
+    allocation: Allocation | None
+    allocation = room.choose(request, firm=want.firm, exclusive=want.exclusive, seed=seed)
+    while allocation is not None:
+        here.take(allocation)
         placed.append(Placed(first + done, allocation))
         asker.own.add(name)
         done += 1
         if done == tasks:
             break
+        if plain:
+            allocation = here.another(request, firm=want.firm, seed=seed)
+            continue
         again = asker.room(name, want)
         if again is None:
             break
-        room = again
+        allocation = again.choose(request, firm=want.firm, exclusive=want.exclusive, seed=seed)
     space.put(name)
     return done

@@ -8,6 +8,7 @@ import msgspec
 
 from rota.core.holdings import amount_of
 from rota.core.lanes import Shape, key_with, shape_of
+from rota.core.resources import NOTHING
 from rota.core.states import Cause, JobState
 from rota.scheduling.api import Entry, Start
 from rota.scheduling.gang import Asker, Placed, place
@@ -15,7 +16,7 @@ from rota.scheduling.heads import run_s_of
 from rota.scheduling.timeline import Leaving
 
 if TYPE_CHECKING:
-    from rota.core.job import Job
+    from rota.core.job import Job, Role
     from rota.scheduling.passes import Pass
 
 
@@ -26,6 +27,38 @@ def grow(this: Pass) -> None:
         missing = missing_tasks(job)
         if missing:
             _grow_one(this, job, missing)
+
+
+def within_quota(this: Pass, entry: Entry, placed: list[Placed]) -> list[Placed]:
+    """Of a gang that may start smaller only as many tasks as its quotas allow.
+
+    Its fewest were held against them before there was a place for it.
+    """
+    role_of = [number for number, role in enumerate(entry.shape.roles) for _ in range(role.count)]
+    left = list(placed)
+    spare = _spare(entry.shape.roles, [role_of[task] for task, _ in placed])
+    if not any(spare):
+        return placed
+    amount = NOTHING
+    for _, allocation in placed:
+        amount = amount.plus(amount_of(allocation))
+    for one in reversed(placed):
+        if this.quotas.short(entry.key, amount) is None:
+            break
+        role = role_of[one.task]
+        if spare[role]:
+            spare[role] -= 1
+            left.remove(one)
+            amount = amount.plus(amount_of(one.allocation), -1)
+            this.space.give_back(one.allocation.node, one.allocation)
+    return left
+
+
+def _spare(roles: tuple[Role, ...], placed: list[int]) -> list[int]:
+    """How many tasks of each role were placed beyond the fewest."""
+    return [
+        placed.count(number) - (role.min_count or role.count) for number, role in enumerate(roles)
+    ]
 
 
 def missing_tasks(job: Job) -> list[int]:

@@ -22,7 +22,10 @@ Candidate = tuple[int, int, int]
 class Head:
     """The first job of a lane that was not dealt with yet."""
 
-    __slots__ = ("_candidates", "amount", "array", "entry", "full", "key", "lane", "shape")
+    __slots__ = (
+        *("_candidates", "_run_s", "amount", "array", "entry"),
+        *("full", "key", "lane", "shape", "version"),
+    )
 
     def __init__(self, cluster: Cluster, lane: Lane, amount: Amount) -> None:
         self.lane = lane
@@ -34,6 +37,9 @@ class Head:
         self.entry: Entry | None = None
         #: What its place in line depends on beside fair share; None: not worked out yet.
         self.key: tuple[float, ...] | None = None
+        #: Of the shares that the key was made with.
+        self.version = -1
+        self._run_s = -1.0
         #: Known to find no room: nothing was given back that could help.
         self.full = False
 
@@ -47,13 +53,11 @@ class Head:
         _, job_id, self.array = found
         item = cluster.arrays[self.array] if self.array else cluster.jobs[job_id]
         key = self.lane.key
+        if self._run_s < 0.0:
+            # The same for all jobs of a lane.
+            self._run_s = run_s_of(key, self.shape.roles, rules)
         self.entry = Entry(
-            job_id,
-            key,
-            self.shape,
-            item.submitted_s,
-            item.eligible_s,
-            run_s_of(key, self.shape.roles, rules),
+            job_id, key, self.shape, item.submitted_s, item.eligible_s, self._run_s
         )
         return self.entry
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.lanes import Lane
 from rota.scheduling.api import View
-from rota.scheduling.order import order_key
+from rota.scheduling.order import UNSHARED, order_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,10 +73,17 @@ class Lines:
         self._shares = this.shares
         self._own = View(this.now_s, this.policy, NO_SHARES, this.view.total)
         self._dropped = this.rules.watch.version
+        #: Whether the two rules are known not to look at shares.
+        self._plain = (
+            this.rules.primary in UNSHARED,
+            this.rules.secondary in UNSHARED,
+        )
         self._heads: dict[int, Head] = {}
         self._full = {lane.number for lane in full}
         #: Shapes that find no room in this pass: their lanes are passed over.
         self.dead: set[int] = set()
+        #: Nobody else is about: fair share decides nothing. All versions begin at 0.
+        self.alone = True
         accounts: defaultdict[tuple[str, str], list[Standing]] = defaultdict(list)
         for lane in (*lanes, *full):
             own = lane.note
@@ -86,7 +93,6 @@ class Lines:
                     continue
                 own = self._own_key(head)
             accounts[lane.account].append((own, lane.number, lane))
-        #: Nobody else is about: fair share decides nothing.
         self.alone = len(accounts) <= 1
         self._lines: list[tuple[Key, tuple[str, str], Line]] = []
         self._build([Line(*account, found) for account, found in accounts.items()])
@@ -114,10 +120,11 @@ class Lines:
     def _own_key(self, head: Head) -> Key:
         """Everything but fair share: borrowers last, then queue, rules, bonus and id."""
         key = head.key = head.lane.note = key_of(self._pass, head, self._own)
+        head.version = self._version(head.lane.account)
         return key
 
-    def _version(self, line: Line) -> int:
-        return 0 if self.alone else self._shares.version(line.user, line.project)
+    def _version(self, account: tuple[str, str]) -> int:
+        return 0 if self.alone else self._shares.version(*account)
 
     @property
     def is_last(self) -> bool:
@@ -133,9 +140,9 @@ class Lines:
             if head is None:
                 heappop(lanes)
                 continue
-            version = self._version(line)
+            version = self._version(lane.account)
             exact = head.key
-            if exact is None or version != line.version:
+            if exact is None or version != head.version:
                 exact = self._own_key(head)
             if exact != own:
                 heapreplace(lanes, (exact, number, lane))
@@ -153,7 +160,8 @@ class Lines:
             return key_of(self._pass, head, view)
         # Only the rules look at shares: the rest of the own key stands.
         rules = self._pass.rules
-        primary, secondary = rules.primary.key(entry, view), rules.secondary.key(entry, view)
+        primary = own[2] if self._plain[0] else rules.primary.key(entry, view)
+        secondary = own[3] if self._plain[1] else rules.secondary.key(entry, view)
         return (own[0], own[1], primary, secondary, own[4], own[5])
 
     def first(self) -> Head | None:
@@ -162,7 +170,7 @@ class Lines:
             self._start_over()
         while self._lines:
             line = self._lines[0][2]
-            if line.ready and line.version == self._version(line):
+            if line.ready and line.version == self._version((line.user, line.project)):
                 lane = line.lanes[0][2]
                 if lane.key.shape not in self.dead:
                     return self._heads[lane.number]

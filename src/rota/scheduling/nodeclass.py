@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.filters import static_problem
 from rota.scheduling.scores import LAST_RESORT, UNIT, Total, class_score
+from rota.scheduling.wants import CLASS_AT, GUARDS
 
 if TYPE_CHECKING:
     from rota.core.lanes import Shape
@@ -51,11 +52,13 @@ class Standing(NamedTuple):
 class NodeClass:
     """Nodes that filters and scores cannot tell apart."""
 
-    __slots__ = ("_shares", "id", "labels", "mixed", "spec", "taints", "total")
+    __slots__ = ("_shares", "guarded", "id", "labels", "mixed", "spec", "taints", "total")
 
     def __init__(self, number: int, node: Node, policy: Policy) -> None:
         spec = node.spec
         self.id = number
+        #: What the vectors of all its buckets have in common.
+        self.guarded = GUARDS | number << CLASS_AT
         self.spec = spec
         self.labels = node.all_labels
         self.taints = node.all_taints

@@ -309,3 +309,5 @@ _SHIPPED: tuple[Ordering, ...] = (
 )
 #: The shipped orderings by name.
 ORDERINGS: dict[str, Ordering] = {ordering.name: ordering for ordering in _SHIPPED}
+#: Those that do not ask for anybody's share: their keys stand while others start.
+UNSHARED = tuple(rule for rule in _SHIPPED if rule.name not in ("fairshare", MULTIFACTOR))

@@ -15,7 +15,7 @@ from rota.core.states import QueueState
 from rota.scheduling.api import Plan, Start, View
 from rota.scheduling.fairshare import FairShare
 from rota.scheduling.gang import Asker, Placed, place
-from rota.scheduling.growth import grow
+from rota.scheduling.growth import grow, within_quota
 from rota.scheduling.heads import Head
 from rota.scheduling.lines import NO_SHARES, Lines, key_of
 from rota.scheduling.near import Near
@@ -203,7 +203,7 @@ class Pass:
         number = entry.key.shape
         if placed is not None:
             self.scheduler.no_room.discard(number)
-            return placed
+            return within_quota(self, entry, placed)
         self._shut[shut] = until_s
         if not self._hindered(number, entry.shape):
             self.scheduler.no_room.add(number)
@@ -245,21 +245,27 @@ class Pass:
         """A job starts: everything that later jobs of this pass must know of it."""
         key = entry.key
         end_s = self.now_s + entry.run_s
-        amount = NOTHING
+        roles, count = entry.shape.roles, len(placed)
         for task, allocation in placed:
             uid = f"{entry.job}/{task}"
             self.timeline.add(Leaving(end_s, uid, allocation.node, allocation))
-            amount = amount.plus(amount_of(allocation))
+        if len(roles) == 1:
+            # All tasks hold the same.
+            amount = NOTHING.plus(amount_of(placed[0].allocation), count)
+        else:
+            amount = NOTHING
+            for _, allocation in placed:
+                amount = amount.plus(amount_of(allocation))
         if not self._lines.alone:
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
         self._tried = False
         self.near.started(entry, head.array, placed)
-        whole = len(placed) == sum(role.count for role in entry.shape.roles)
+        whole = count == sum([role.count for role in roles])
         self.plan.starts.append(
             Start(
                 entry.job,
-                tuple(allocation for _, allocation in placed),
+                tuple([allocation for _, allocation in placed]),
                 head.array,
                 () if whole else tuple(task for task, _ in placed),
                 after,

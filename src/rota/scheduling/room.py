@@ -6,8 +6,8 @@ more. ``take`` and ``give_back`` undo each other exactly.
 
 from __future__ import annotations
 
-from bisect import insort
-from functools import cache
+from bisect import bisect_left, bisect_right, insort
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from rota.core.node import Allocation, Device, Node
@@ -15,9 +15,10 @@ from rota.core.policy import PlaceRules
 from rota.scheduling.devices import choose_devices, open_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rota.core.resources import Request
+    from rota.scheduling.devices import DeviceLike
 
 RULES = PlaceRules()
 
@@ -42,6 +43,12 @@ def is_variant(model: str, wanted: str) -> bool:
 
 def _words(text: str) -> list[str]:
     return "".join(c if c.isalnum() else " " for c in text.lower()).split()
+
+
+@lru_cache(maxsize=1024)
+def _is_run(cpus: tuple[int, ...]) -> bool:
+    """Whether these are numbers one after the other, as the CPUs of a NUMA domain mostly are."""
+    return bool(cpus) and cpus == tuple(range(cpus[0], cpus[0] + len(cpus)))
 
 
 class DeviceRoom:
@@ -83,12 +90,13 @@ class DeviceRoom:
 
     def offers(self, request: Request) -> bool:
         """Exclusive tasks want an idle device; shared ones memory beside other shared ones."""
-        if not self.matches(request):
+        if self.taken or not self.matches(request):
             return False
         if not request.shared:
-            return self.idle
-        device = self.device
-        return device.memory_mib > 0 and 0 < request.share_of(device.memory_mib) <= self.free_mib
+            return not (self.sharers or self.foreign_pids)
+        memory_mib = self.device.memory_mib
+        left = memory_mib - self.shared_mib - self.foreign_mib
+        return memory_mib > 0 and 0 < request.share_of(memory_mib) <= left
 
     def matches(self, request: Request) -> bool:
         """Kind, model and size: what no amount of waiting changes."""
@@ -130,7 +138,7 @@ class Room:
         self.firm_cpu_milli, self.firm_memory_mib = spec.cpu_milli, spec.memory_mib
         #: CPU numbers to pin to, in order. Overcommitted CPUs cannot be pinned.
         self.pins = rules.overcommit_cpu <= 1
-        self.cpus = list(spec.cpus) if self.pins else []
+        self.cpus = sorted(spec.cpus) if self.pins else []
         self.devices = {device.index: DeviceRoom(device) for device in spec.devices}
         self.holders = self.alone = 0
         for allocation in held:
@@ -199,6 +207,12 @@ class Room:
         """
         if (self.alone and not own) or (exclusive and self.holders):
             return "whole node" if exclusive else "cpus"
+        short = self._amount_shortage(request, firm=firm)
+        if short or not request.device_count:
+            return short
+        return self._device_shortage(request)
+
+    def _amount_shortage(self, request: Request, *, firm: bool) -> str:
         if request.cpu_milli > (
             min(self.firm_cpu_milli, self.cpu_milli) if firm else self.cpu_milli
         ):
@@ -209,28 +223,49 @@ class Room:
             return "memory"
         if request.disk_mib > self.disk_mib:
             return "disk"
-        if request.device_count:
-            return self._device_shortage(request)
         return ""
 
     def _device_shortage(self, request: Request) -> str:
         rooms = self.devices.values()
+        if len(open_devices(request, rooms)) >= request.device_count:
+            return ""
         if sum(room.device.kind == request.device for room in rooms) < request.device_count:
             return f"{request.device}s"
         if sum(room.matches(request) for room in rooms) < request.device_count:
             return f"{request.device} type" if request.device_type else f"{request.device} memory"
-        if len(open_devices(request, rooms)) < request.device_count:
-            return f"{request.device}s"
-        return ""
+        return f"{request.device}s"
 
     def choose(
         self, request: Request, *, firm: bool = False, exclusive: bool = False, seed: int = 0
     ) -> Allocation:
         """What a request that fits would get: devices near each other, CPUs near the devices."""
-        devices: tuple[int, ...] = ()
+        found: Sequence[DeviceLike] = ()
         if request.device_count:
-            open_rooms = open_devices(request, self.devices.values())
-            devices = choose_devices(request, open_rooms, self.rules.devices, seed)
+            found = open_devices(request, self.devices.values())
+        return self._allocate(request, found, firm, exclusive, seed)
+
+    def another(self, request: Request, *, firm: bool = False, seed: int = 0) -> Allocation | None:
+        """What one more task of a job that is here already would get; None: it does not fit."""
+        if self._amount_shortage(request, firm=firm):
+            return None
+        found: Sequence[DeviceLike] = ()
+        if request.device_count:
+            found = open_devices(request, self.devices.values())
+            if len(found) < request.device_count:
+                return None
+        return self._allocate(request, found, firm, False, seed)
+
+    def _allocate(
+        self,
+        request: Request,
+        found: Sequence[DeviceLike],
+        firm: bool,
+        exclusive: bool,
+        seed: int,
+    ) -> Allocation:
+        devices: tuple[int, ...] = ()
+        if found:
+            devices = choose_devices(request, found, self.rules.devices, seed)
         return Allocation(
             self.node.spec.name,
             request.cpu_milli,
@@ -252,25 +287,30 @@ class Room:
             return ()
         domains = self.node.spec.numa_cpus
         if devices and len(domains) > 1:
-            numa = {self.devices[index].device.numa for index in devices}
-            near = {
-                cpu
-                for number in sorted(numa)
-                if 0 <= number < len(domains)
-                for cpu in domains[number]
-            }
-            first = [cpu for cpu in self.cpus if cpu in near]
-            if len(first) < whole:
-                first += [cpu for cpu in self.cpus if cpu not in near]
-            return tuple(sorted(first[:whole]))
+            numa = sorted({self.devices[index].device.numa for index in devices})
+            near = [domains[number] for number in numa if 0 <= number < len(domains)]
+            return self._near_cpus(whole, near)
         return tuple(self.cpus[:whole])
+
+    def _near_cpus(self, whole: int, domains: list[tuple[int, ...]]) -> tuple[int, ...]:
+        if len(domains) == 1 and _is_run(domains[0]):
+            low = bisect_left(self.cpus, domains[0][0])
+            if bisect_right(self.cpus, domains[0][-1], low) - low >= whole:
+                return tuple(self.cpus[low : low + whole])
+        near = {cpu for domain in domains for cpu in domain}
+        first = [cpu for cpu in self.cpus if cpu in near]
+        if len(first) < whole:
+            first += [cpu for cpu in self.cpus if cpu not in near]
+        return tuple(sorted(first[:whole]))
 
     def take(self, allocation: Allocation) -> None:
         self._shift(allocation, 1)
         pinned = allocation.cpus
         if pinned and self.cpus:
-            if self.cpus[: len(pinned)] == list(pinned):
-                del self.cpus[: len(pinned)]
+            # Most often they lie side by side among those that are left.
+            at = bisect_left(self.cpus, pinned[0])
+            if self.cpus[at : at + len(pinned)] == list(pinned):
+                del self.cpus[at : at + len(pinned)]
             else:
                 gone = set(pinned)
                 self.cpus = [cpu for cpu in self.cpus if cpu not in gone]

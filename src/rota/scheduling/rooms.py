@@ -61,7 +61,9 @@ def _place(
     for role in shape.roles:
         before = len(placed)
         _place_role(rooms, shape, role, names, placed)
-        if len(placed) - before < (role.min_count or role.count):
+        spread = shape.placement.node_count
+        # So many nodes are so many nodes: spread tasks start all together.
+        if len(placed) - before < (role.count if spread else role.min_count or role.count):
             whole = False
             break
     for allocation in reversed(placed):

@@ -211,7 +211,7 @@ def tightness(request: Request, free: Free, total: Total) -> int:
     return UNIT - UNIT * (free[0] - cpu) // cpu_total
 
 
-def ease(free: Free, total: Total) -> int:
+def ease(free: Free | tuple[int, int], total: Total) -> int:
     """How little is going on there, by CPUs and memory: what neighbours would feel."""
     return UNIT * free[0] // (total[0] or 1) + UNIT * free[1] // (total[1] or 1) >> 1
 

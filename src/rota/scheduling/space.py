@@ -33,9 +33,7 @@ from rota.scheduling.wants import (
     CLIP_MAX,
     FIELD,
     FINGER_BITS,
-    FINGER_MASK,
     GUARDS,
-    MIX,
     NUMBER,
     SCORE_TOP,
     SIGN_AT,
@@ -113,7 +111,7 @@ class Space(Buckets):
             return
         want.seen = total
         packed, standings, clip, guards = want.packed, want.standings, want.clip, GUARDS
-        terms, fit, heaps = self._terms, self._fit, want.heaps
+        terms, fit, heaps, fingers = self._terms, self._fit, want.heaps, self._fingers
         shared = want.request.shared and want.request.device_count > 0
         for vector, bucket in reversed(self._live.items()):
             if bucket < seen:
@@ -137,8 +135,7 @@ class Space(Buckets):
                 score = self._score(want, vector, standing, terms[bucket])
             if self.extra is not None:
                 score += self.extra(want.shape, self._view(vector))
-            finger = (vector * MIX >> 40) & FINGER_MASK
-            key = (SCORE_TOP - score) << FINGER_BITS | finger
+            key = (SCORE_TOP - score) << FINGER_BITS | fingers[bucket]
             heappush(heaps[takes], key << BUCKET_BITS | bucket)
 
     def _sharers(self, want: Want, vector: int) -> int:
@@ -249,6 +246,11 @@ class Space(Buckets):
 
     def _offered(self, bucket: int, name: str, want: Want, until_s: float, ask: Ask) -> Room | None:
         return ask(name) if self._must_ask(bucket, want, until_s) else self.rooms[name]
+
+    def must_ask(self, name: str, want: Want, until_s: float) -> bool:
+        """Whether integers do not say all about a want on this node."""
+        bucket = self._at.get(name)
+        return bucket is None or self._must_ask(bucket, want, until_s)
 
     def _must_ask(self, bucket: int, want: Want, until_s: float) -> bool:
         vector = self._vectors[bucket]

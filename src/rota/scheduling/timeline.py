@@ -105,7 +105,10 @@ class Timeline:
 
     def add(self, leaving: Leaving) -> None:
         """One more, placed by the pass that is under way."""
-        self._of_node.setdefault(leaving.node, {})[leaving.uid] = leaving
+        here = self._of_node.get(leaving.node)
+        if here is None:
+            here = self._of_node[leaving.node] = {}
+        here[leaving.uid] = leaving
         self._count += 1
         self._fresh.append(leaving)
 

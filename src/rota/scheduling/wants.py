@@ -34,6 +34,8 @@ INFINITE = float("inf")
 
 def pack(cpu_milli: int, memory_mib: int, disk_mib: int, devices: int) -> int:
     """Free amounts as one integer, each field cut at what it can hold."""
+    if 0 <= cpu_milli <= TOP and 0 <= memory_mib <= TOP and 0 <= disk_mib <= TOP >= devices >= 0:
+        return cpu_milli | memory_mib << FIELD | disk_mib << 2 * FIELD | devices << 3 * FIELD
     return (
         max(0, min(cpu_milli, TOP))
         | max(0, min(memory_mib, TOP)) << FIELD

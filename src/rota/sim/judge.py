@@ -1,36 +1,47 @@
 """What really happened in a world, kept apart from what the controller believes.
 
-The judge sees every process start and end with its own eyes and knows what callers were told.
-Each rule below is one of the promises A to F of the architecture.
+The judge sees every process start and end with its own eyes, reads the log and knows what callers
+were told. Each rule below is one of the promises A to F of the architecture.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.states import FINAL, Cause
+from rota.core.holdings import amount_of
+from rota.core.policy import PreemptMode
+from rota.core.resources import NOTHING
+from rota.core.states import FINAL, Cause, JobState
+from rota.sim.books import Books, Broken
 
 if TYPE_CHECKING:
-    from rota.core.job import Attempt, Job
+    from collections.abc import Iterable
+
+    from rota.core.events import Recorded
+    from rota.core.job import Attempt, Job, JobSpec
     from rota.core.node import Allocation, NodeSpec
+    from rota.core.tenant import Limits
     from rota.store.api import Store
 
+__all__ = ["Broken", "Judge", "Process"]
 
-class Broken(AssertionError):
-    """A promise was broken; the seed of the world tells the whole story."""
+#: Causes that a scheduler's choice has: no job ends for good because of one.
+PASSING = (Cause.BACKFILL_WINDOW, Cause.ASSEMBLY_TIMEOUT, Cause.SHRUNK, Cause.REQUEUED)
 
 
 class Process:
     """One real process of the world."""
 
-    __slots__ = ("allocation", "ended", "exit_code", "job", "node", "task", "uid")
+    __slots__ = ("after", "allocation", "ended", "exit_code", "job", "node", "spec", "task", "uid")
 
-    def __init__(self, uid: str, job: int, task: int, allocation: Allocation) -> None:
-        self.uid = uid
-        self.job = job
+    def __init__(self, job: Job, task: int, attempt: Attempt) -> None:
+        self.uid = attempt.uid
+        self.job = job.id
+        self.spec: JobSpec = job.spec
         self.task = task
-        self.node = allocation.node
-        self.allocation = allocation
+        self.allocation: Allocation = attempt.allocation
+        self.node = attempt.allocation.node
+        self.after = attempt.after
         self.ended = False
         self.exit_code: int | None = None
 
@@ -40,11 +51,20 @@ class Judge:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.books = Books()
         self.processes: dict[str, Process] = {}
+        self.alive: dict[str, Process] = {}
         self.acknowledged: set[int] = set()
+        #: Jobs and arrays that somebody asked to cancel.
+        self.cancelled: set[int] = set()
         self.excused: set[str] = set()
         #: The latest life of each node, as attempts name it.
         self.boots: dict[str, str] = {}
+
+    def read(self, log: Iterable[Recorded]) -> None:
+        """What was committed; lines that were read before are passed over."""
+        for record in log:
+            self.books.read(record, lambda uid: self.find(uid)[0].spec)
 
     def find(self, uid: str) -> tuple[Job, int, Attempt]:
         """Promise C: what starts is on disk before it starts."""
@@ -54,7 +74,8 @@ class Judge:
             raise Broken(f"C: {uid} starts and its job is not on disk")
         task = int(task_text)
         for attempt in job.tasks[task].attempts if job.tasks else ():
-            if attempt.uid == uid and attempt.number == int(number):
+            # A task that left a running gang and came back has several of one number.
+            if attempt.uid == uid and attempt.number == int(number.partition("-")[0]):
                 return job, task, attempt
         raise Broken(f"C: {uid} starts and the attempt is not on disk")
 
@@ -62,25 +83,79 @@ class Judge:
         job, task, attempt = self.find(uid)
         if uid in self.processes:
             raise Broken(f"B: {uid} was started a second time")
-        twin = next((p for p in self._alive() if (p.job, p.task) == (job.id, task)), None)
+        twin = next((p for p in self.alive.values() if (p.job, p.task) == (job.id, task)), None)
         if twin is not None:
             raise Broken(f"B: {uid} starts while {twin.uid} is alive")
-        process = self.processes[uid] = Process(uid, job.id, task, attempt.allocation)
+        process = self.processes[uid] = self.alive[uid] = Process(job, task, attempt)
+        self._check_turn(process)
         self._check_room(node)
+        self._check_limits(process)
         return process
 
-    def _alive(self) -> list[Process]:
-        return [process for process in self.processes.values() if not process.ended]
+    def ends(self, uid: str) -> Process:
+        process = self.processes[uid]
+        process.ended = True
+        self.alive.pop(uid, None)
+        return process
+
+    def _check_turn(self, process: Process) -> None:
+        """Whoever gets the room of others starts after they have gone, and they never again."""
+        early = [uid for uid in process.after if uid in self.alive]
+        if early:
+            raise Broken(f"F: {process.uid} starts beside {early[0]}, whose room it gets")
+        heir = next((p for p in self.alive.values() if process.uid in p.after), None)
+        if heir is not None:
+            raise Broken(f"F: {process.uid} starts, and {heir.uid} has got its room")
 
     def _check_room(self, node: NodeSpec) -> None:
-        held = [p.allocation for p in self._alive() if p.node == node.name]
-        if sum(a.cpu_milli for a in held) > node.cpu_milli:
+        here = [p for p in self.alive.values() if p.node == node.name]
+        held = [p.allocation for p in here]
+        books = self.books
+        if sum(a.cpu_milli for a in held) > node.cpu_milli * books.overcommit_cpu:
             raise Broken(f"F: node {node.name} runs more than its CPUs")
-        if sum(a.memory_mib for a in held) > node.memory_mib:
+        if sum(a.memory_mib for a in held) > node.memory_mib * books.overcommit_memory:
             raise Broken(f"F: node {node.name} runs more than its memory")
-        devices = [index for a in held if not a.shared for index in a.devices]
-        if len(devices) != len(set(devices)):
+        firm = [a for a in held if a.firm]
+        if (
+            sum(a.cpu_milli for a in firm) > node.cpu_milli
+            or sum(a.memory_mib for a in firm) > node.memory_mib
+        ):
+            raise Broken(f"F: node {node.name} guaranteed more than it has")
+        if any(a.exclusive for a in held) and len({p.job for p in here}) > 1:
+            raise Broken(f"F: node {node.name} is the own of one job and runs another")
+        pins = [cpu for a in held for cpu in a.cpus]
+        if len(pins) != len(set(pins)):
+            raise Broken(f"F: a CPU of {node.name} is in two hands")
+        self._check_devices(node, held)
+
+    def _check_devices(self, node: NodeSpec, held: list[Allocation]) -> None:
+        whole = [index for a in held if not a.shared for index in a.devices]
+        if len(whole) != len(set(whole)):
             raise Broken(f"F: a device of {node.name} is in two hands")
+        for device in node.devices:
+            parts = [a for a in held if a.shared and device.index in a.devices]
+            if parts and device.index in whole:
+                raise Broken(f"F: device {device.index} of {node.name} is shared and is not")
+            if sum(a.share_of(device) for a in parts) > device.memory_mib:
+                raise Broken(f"F: device {device.index} of {node.name} is shared beyond its memory")
+
+    def _check_limits(self, process: Process) -> None:
+        """Quotas and caps, on what really runs; a limit that came later does not count."""
+        books, spec = self.books, process.spec
+        placed = books.placed_at[process.uid]
+        alive = list(self.alive.values())
+        # One more task of a job that runs already is no further job.
+        grows = sum(p.job == process.job for p in alive) > 1
+        for ceiling in books.ceilings(spec):
+            if ceiling.since < placed:
+                group = [p for p in alive if ceiling.binds(p.spec)]
+                over = _exceeded(ceiling.limits, group, jobs=not grows)
+                if over:
+                    raise Broken(f"F: {process.uid} takes {ceiling.name} beyond its {over}")
+        for name, since, cap, binds in books.job_caps(spec):
+            jobs = {p.job for p in alive if binds(p.spec)}
+            if cap and since < placed and len(jobs) > cap and not grows:
+                raise Broken(f"F: {process.uid} takes {name} beyond its cap of {cap}")
 
     def signalled(self, uid: str) -> None:
         """Promise D: nothing is stopped unless the record says that it should be."""
@@ -90,19 +165,22 @@ class Judge:
 
     def final(self) -> None:
         """When all is quiet: nothing lost, every end known, every run accounted for."""
-        runs: dict[tuple[int, int], int] = {}
-        for process in self.processes.values():
-            runs[process.job, process.task] = runs.get((process.job, process.task), 0) + 1
         for job_id in sorted(self.acknowledged):
             job = self.store.job(job_id)
             if job is None:
                 raise Broken(f"A: job {job_id} was acknowledged and is gone")
             if job.state not in FINAL or job.outcome is None:
                 raise Broken(f"A: job {job_id} is {job.state} when all is quiet")
+        for job_id in sorted({p.job for p in self.processes.values()} | self.acknowledged):
+            job = self.store.job(job_id)
+            assert job is not None
             self._check_ends(job)
+            self._check_outcome(job)
         for uid, process in self.processes.items():
             if not process.ended:
                 raise Broken(f"C: {uid} is alive when all is quiet")
+        if self.books.live:
+            raise Broken(f"C: {min(self.books.live)} is on record as alive when all is quiet")
 
     def _check_ends(self, job: Job) -> None:
         for task in job.tasks:
@@ -118,12 +196,52 @@ class Judge:
                     raise Broken(f"E: {attempt.uid} is on record as lost, and nothing was lost")
         self._check_count(job)
 
+    def _check_outcome(self, job: Job) -> None:
+        """No job ends for a reason that it did not have: who only gave way comes back."""
+        outcome, spec = job.outcome, job.spec
+        assert outcome is not None
+        asked = {job.id, job.array_id} & self.cancelled
+        gives_up = spec.preempt_mode is PreemptMode.CANCEL or self.books.cancels
+        allowed = {
+            JobState.COMPLETED: outcome.cause is Cause.EXIT and outcome.exit_code == 0,
+            JobState.CANCELLED: bool(asked)
+            or outcome.cause is Cause.DEPENDENCY
+            or (outcome.cause is Cause.PREEMPTED and gives_up),
+            JobState.UNSCHEDULABLE: bool(spec.scheduling_timeout_s),
+            JobState.FAILED: outcome.cause not in PASSING,
+        }
+        if not allowed.get(outcome.state, True):
+            raise Broken(f"E: job {job.id} ended {outcome.state} because of {outcome.cause}")
+        if outcome.state is JobState.COMPLETED:
+            stayed = [a for a in job.round if a.cause is not Cause.SHRUNK]
+            if not stayed or any(a.exit_code != 0 for a in stayed):
+                raise Broken(f"E: job {job.id} completed, and not all of its tasks did")
+
     def _excused(self, attempt: Attempt) -> bool:
         """Its process went down with the machine, or it was placed before a reboot."""
         boot = self.boots.get(attempt.allocation.node)
         return attempt.uid in self.excused or attempt.incarnation != boot
 
     def _check_count(self, job: Job) -> None:
-        allowed = (1 + job.spec.retries) * (1 + job.requeues)
-        if any(len(task.attempts) > allowed for task in job.tasks):
+        allowed = (1 + job.spec.retries) * (1 + job.requeues) + job.preemptions
+        rounds = {attempt.number for task in job.tasks for attempt in task.attempts}
+        if len(rounds) > allowed:
             raise Broken(f"B: job {job.id} had more attempts than its retries and requeues allow")
+
+
+def _exceeded(limits: Limits, group: list[Process], *, jobs: bool) -> str:
+    """The dimension in which these processes hold more than a limit allows."""
+    total = NOTHING
+    for process in group:
+        total = total.plus(amount_of(process.allocation))
+    used = {
+        "jobs": len({process.job for process in group}) if jobs else 0,
+        "cpu_milli": total.cpu_milli,
+        "memory_mib": total.memory_mib,
+        "device_milli": total.device_milli,
+    }
+    for name, amount in used.items():
+        limit = getattr(limits, name)
+        if limit is not None and amount > limit:
+            return f"{name} of {limit} ({amount})"
+    return ""

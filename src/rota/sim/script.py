@@ -13,6 +13,7 @@ from rota.core.job import Array, Dependency, DependencyKind, Job, JobSpec, Resta
 from rota.core.node import Device, NodeSpec
 from rota.core.resources import Request
 from rota.core.tenant import Access, Actor
+from rota.sim.wishes import richer
 
 if TYPE_CHECKING:
     from rota.sim.world import World
@@ -45,24 +46,45 @@ class Script:
             Device(index=i, uuid=f"g{i}", model="A100", memory_mib=40960, numa=i // 2, fake=True)
             for i in range(gpus)
         )
-        return [
+        specs = [
             NodeSpec(f"n{i}", 4000, 8192, 1024, cpus=(0, 1, 2, 3), devices=devices)
             for i in range(count)
         ]
+        return self.world.site.equip(specs)
 
     def begin(self) -> None:
+        for command in self.world.site.opening():
+            self._send(command)
         self.world.timeline.after(self.chance.uniform(0.0, 1.0), self._next)
 
     def _next(self) -> None:
+        site = self.world.site
+        if not site.is_ready():
+            self.world.timeline.after(0.2, self._next)
+            return
         if self.left <= 0:
+            delay_s = 0.0 if site.plain else site.chance.choice((0.0, 10.0, 60.0))
+            self.world.timeline.after(delay_s, self._close)
             self._free_everything()
             return
         self.left -= 1
-        if self.ids and self.chance.random() < 0.35:
+        if site.wants_a_say():
+            self._send(site.command())
+        elif self.ids and self.chance.random() < 0.35:
             self._send(self._change())
         else:
             self._send(self._submit())
         self.world.timeline.after(self.chance.choice((0.0, 0.05, 0.5, 3.0)), self._next)
+
+    def _close(self) -> None:
+        """What might keep a job waiting for ever is taken back, when there is somebody to ask."""
+        if self.world.site.plain:
+            return
+        commands = self.world.site.closing()
+        for command in commands:
+            self._send(command)
+        if not commands:
+            self.world.timeline.after(1.0, self._close)
 
     def _free_everything(self) -> None:
         """The last word: whatever is still held is released, so that the world can end."""
@@ -89,9 +111,13 @@ class Script:
             self.open -= 1
             if isinstance(answer, cmd.Submitted):
                 self._acknowledged(answer, command)
-            elif not isinstance(answer, RotaError | cmd.Changed):
+            elif isinstance(command, cmd.Submit | cmd.Select) and not isinstance(
+                answer, RotaError | cmd.Changed
+            ):
                 raise AssertionError(f"no answer to {command}: {answer}")
 
+        if isinstance(command, cmd.Cancel):
+            self.world.judge.cancelled.update(command.ids)
         self.world.ask(command, answered)
 
     def _acknowledged(self, answer: cmd.Submitted, command: cmd.Command) -> None:
@@ -131,7 +157,7 @@ class Script:
 
     def _spec(self, actor: Actor) -> JobSpec:
         chance = self.chance
-        gpus = bool(self.world.nodes[0].spec.devices) and chance.random() < 0.4
+        gpus = any(node.spec.devices for node in self.world.nodes) and chance.random() < 0.4
         request = Request(cpu_milli=chance.choice((500, 1000, 2000)),
                           memory_mib=chance.choice((0, 1024, 4096)))  # fmt: skip
         if gpus:
@@ -143,7 +169,7 @@ class Script:
             Dependency(chance.choice(tuple(DependencyKind)), chance.choice(self.ids))
             for _ in range(chance.choice((0, 0, 0, 1, 2)) if self.ids else 0)
         )
-        return JobSpec(
+        spec = JobSpec(
             name="w",
             user=actor.user,
             command=("true",),
@@ -159,3 +185,4 @@ class Script:
             scheduling_timeout_s=chance.choice((0, 0, 0, 20)),
             begin_s=self.world.now_s() + 2 if chance.random() < 0.1 else 0.0,
         )
+        return spec if self.world.site.plain else richer(spec, actor, self.world)

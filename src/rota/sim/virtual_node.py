@@ -87,8 +87,7 @@ class VirtualKeeper:
         known = self.journal.get(uid)
         if known is None or known.phase == "ended":
             return
-        process = self.node.judge.processes[uid]
-        process.ended = True
+        process = self.node.judge.ends(uid)
         code = None if signal or lost else process.exit_code
         self.journal[uid] = Known(
             uid,

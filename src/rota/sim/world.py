@@ -19,6 +19,7 @@ from rota.rpc.messages import AgentMessage, decode_from_agent, encode
 from rota.sim.clock import Timeline
 from rota.sim.judge import Broken, Judge
 from rota.sim.script import Script
+from rota.sim.site import Site
 from rota.sim.virtual_node import VirtualNode
 from rota.store.memory import Fault, MemoryDisk, MemoryStore, ProcessDied
 
@@ -54,7 +55,16 @@ class Faults:
 class World:
     """Plays a seed to its end; ``play`` returns the hash of all that was recorded."""
 
-    def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        tell: Callable[[str], None] | None = None,
+        *,
+        plain: bool = False,
+        script: Callable[[World], Script] = Script,
+        crash: tuple[int, Fault] | None = None,
+    ) -> None:
+        """``plain``: nobody changes the rules. ``crash``: this commit, and only it, fails so."""
         self.seed = seed
         self.chance = Random(seed)
         self.timeline = Timeline()
@@ -72,7 +82,10 @@ class World:
         self._ticking = False
         self._numbers = 0
         self._digest = hashlib.sha256()
-        self.script = Script(self)
+        self.crash = crash
+        self.commits = 0
+        self.site = Site(self, plain=plain)
+        self.script = script(self)
         self.nodes = [
             VirtualNode(spec, seed, self.timeline, self.judge, self._from_node)
             for spec in self.script.node_specs()
@@ -110,7 +123,7 @@ class World:
             and not self.inbox
             and not self.controller.cluster.jobs
             and not any(array.waiting for array in self.controller.cluster.arrays.values())
-            and all(process.ended for process in self.judge.processes.values())
+            and not self.judge.alive
         )
 
     def number(self) -> int:
@@ -131,6 +144,7 @@ class World:
         )
         check(self.controller.cluster)
         self._compare_rows_and_log()
+        self.judge.read(self.store.all_events())
         self.tell(f"{self.timeline.now_s:.3f} controller starts")
         self.wake()
 
@@ -184,6 +198,7 @@ class World:
         self._plan_fault()
         try:
             if tick.batch.events:
+                self.commits += 1
                 self.store.commit(tick.batch)
         except ProcessDied as death:
             self._die(str(death))
@@ -194,6 +209,10 @@ class World:
         self._act(tick)
 
     def _plan_fault(self) -> None:
+        if self.crash is not None:
+            if self.crash[0] == self.commits + 1:
+                self.disk.fault = self.crash[1]
+            return
         roll = self.chance.random()
         if roll < self.faults.crash:
             self.disk.fault = self.chance.choice(
@@ -217,6 +236,7 @@ class World:
         self._boot()
 
     def _act(self, tick: Tick) -> None:
+        self.judge.read(tick.batch.events)
         for record in tick.batch.events:
             self.tell(f"{self.timeline.now_s:.3f} {record.actor}: {record.event}")
         for ticket, answer in tick.answers:

@@ -37,6 +37,8 @@ class Batch(msgspec.Struct):
     usage: dict[str, Usage | None] = {}
     settings: dict[str, Policy | None] = {}
     tokens: dict[str, Token | None] = {}
+    #: The next id, when one was taken that no job or array will keep; 0: as the rows say.
+    next_id: int = 0
 
 
 class Snapshot(msgspec.Struct):

@@ -59,6 +59,7 @@ class Change(msgspec.Struct, array_like=True):
     records: list[tuple[str, str | int, bytes | None]] = []
     #: What ``prune`` took away: jobs, arrays, and numbers of events.
     pruned: tuple[list[int], list[int], list[int]] = ([], [], [])
+    next_id: int = 0
 
 
 class Tables:
@@ -80,6 +81,7 @@ class Tables:
         self.last_s = 0.0
 
     def put(self, change: Change) -> None:
+        self.next_id = max(self.next_id, change.next_id)
         for job in change.jobs:
             self.jobs[job.id] = job
             self.uids[job.uid] = job.id

@@ -62,6 +62,7 @@ class MemoryStore:
             events=[rows.event_row(event) for event in batch.events],
             blobs=dict(batch.blobs),
             records=_records(batch),
+            next_id=batch.next_id,
         )
         _refuse_contradictions(change, tables)
         self._write(change)

@@ -81,6 +81,8 @@ class SqlStore:
                 plan += statements.upsert_records(table, kept)
                 gone = [key for key, row in changed.items() if row is None]
                 plan += statements.delete(table, "key", gone)
+        if batch.next_id:
+            plan.append(statements.set_meta("next_id", repr(batch.next_id)))
         return plan
 
     def load(self) -> Snapshot:

@@ -40,6 +40,7 @@ ALICE = Actor("alice", Access.USER)
 BOB = Actor("bob", Access.USER)
 VIEWER = Actor("vera", Access.VIEWER)
 OPERATOR = Actor("olga", Access.OPERATOR)
+ADMIN = Actor("root", Access.ADMIN)
 
 
 class Scene(PretendedAgents):
@@ -190,6 +191,11 @@ class Scene(PretendedAgents):
         ids = tuple(self._id(job) for job in jobs)
         answer: cmd.Changed = self.ask(kind(actor=actor, ids=ids, **more))
         return answer
+
+    def set_policy(self, preset: str = "", **rules: object) -> None:
+        """A named policy, single rules (``gang_partial=0.8``), or both."""
+        by_key = {key.replace("_", ".", 1): value for key, value in rules.items()}
+        self.ask(cmd.SetPolicy(actor=ADMIN, preset=preset, rules=by_key))
 
     def update(
         self,

@@ -1,0 +1,96 @@
+"""What no node could ever run is refused at submit, naming what is missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.errors import Rejected
+from rota.core.job import ServiceClass
+from rota.core.lanes import shape_of
+from rota.scheduling.room import Room
+from rota.scheduling.rooms import count_in
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+    from rota.core.job import JobSpec, Role
+    from rota.core.lanes import Shape
+    from rota.core.resources import Request
+
+
+def refuse_impossible(cluster: Cluster, spec: JobSpec) -> None:
+    """A job that no node could run even when empty is refused, naming the dimension.
+
+    Without any node on record (the agent has not reported yet) nothing can be said, and a job
+    with a scheduling timeout may wait for a node that does not exist yet. Labels and taints are
+    not looked at: they change more easily than machines do.
+    """
+    if not cluster.nodes:
+        return
+    shape = shape_of(spec, cluster.policy.gang.partial)
+    for role in shape.roles:
+        _refuse_task(cluster, shape, role.request)
+        if role.count > 1 or shape.placement.node_count:
+            _refuse_gang(cluster, shape, role)
+
+
+def _refuse_task(cluster: Cluster, shape: Shape, request: Request) -> None:
+    """One node that fits is enough, so most submits look at one."""
+    firm = shape.service is ServiceClass.GUARANTEED
+    rules = cluster.policy.place
+    first = ""
+    for node in cluster.nodes.values():
+        short = Room.empty(node, rules).shortage(request, firm=firm)
+        if not short:
+            return
+        first = first or short
+    _refuse(first, request, nodes_have(cluster, first))
+
+
+def _refuse_gang(cluster: Cluster, shape: Shape, role: Role) -> None:
+    """Enough nodes must exist for all tasks of a role, or for the fewest that it starts with."""
+    nodes = shape.placement.node_count
+    share = -(-role.count // nodes) if nodes else 0
+    wanted = role.min_count or role.count
+    hosts = found = 0
+    for node in cluster.nodes.values():
+        count = count_in(Room.empty(node, cluster.policy.place), shape, role)
+        found += count
+        hosts += count >= max(share, 1)
+        if found >= wanted and hosts >= nodes:
+            return
+    if nodes and hosts < nodes:
+        raise Rejected.bad(
+            "nodes", nodes, f"so many nodes that take {share} of its tasks each do not exist"
+        )
+    raise Rejected.bad(
+        "tasks", role.count, "this many tasks of this size fit on no set of nodes here"
+    )
+
+
+def _refuse(dimension: str, request: Request, have: str) -> None:
+    field, value = {
+        "cpus": ("cpus", f"{request.cpu_milli / 1000:g}"),
+        "memory": ("memory", f"{request.memory_mib} MiB"),
+        "disk": ("disk", f"{request.disk_mib} MiB"),
+    }.get(dimension, (dimension.replace(" ", "_"), _device_words(request)))
+    raise Rejected.bad(f"resources.{field}", value, f"no node can ever give that: {have}")
+
+
+def _device_words(request: Request) -> str:
+    kind = request.device_type or request.device
+    memory = request.device_memory_mib
+    return f"{request.device_count} x {kind}" + (f" of {memory} MiB" if memory else "")
+
+
+def nodes_have(cluster: Cluster, dimension: str) -> str:
+    """What the largest node has in a dimension, in words."""
+    specs = [node.spec for node in cluster.nodes.values()]
+    if dimension == "cpus":
+        return f"the largest has {max(spec.cpu_milli for spec in specs) / 1000:g} CPUs"
+    if dimension == "memory":
+        return f"the largest has {max(spec.memory_mib for spec in specs)} MiB of memory"
+    if dimension == "disk":
+        return f"the largest has {max(spec.disk_mib for spec in specs)} MiB of disk"
+    models = sorted({d.model or d.kind for spec in specs for d in spec.devices})
+    most = max(len(spec.devices) for spec in specs)
+    return f"a node has at most {most} devices" + (f" ({', '.join(models)})" if models else "")

@@ -1,0 +1,265 @@
+"""What those do who run the place: rules, accounts, reservations, marks on nodes, all seeded.
+
+A world may be *plain*: then nobody does any of it. What is set up here could keep a job waiting
+for ever, so ``closing`` takes all of it back before the world ends.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota.controller import commands as cmd
+from rota.core.placing import Taint, TaintEffect
+from rota.core.policy import Backfill, Mixing, Overrun, PreemptMode
+from rota.core.presets import PRESETS
+from rota.core.states import QueueState
+from rota.core.tenant import Access, Actor, Group, Limits, Project, Queue, Quota, Reservation, User
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.node import NodeSpec
+    from rota.sim.world import World
+
+ROOT = Actor("root", Access.ADMIN)
+#: Projects and those above them.
+PARENTS = {"lab": "", "vision": "lab", "text": "lab", "ops": ""}
+STRATEGIES = ("score", "score", "first-fit", "best-fit", "spread", "fgd", "dotprod", "gpu-packing")
+
+
+class Site:
+    """Draws from a stream of its own, so that plain worlds stay what they were."""
+
+    def __init__(self, world: World, *, plain: bool) -> None:
+        self.world = world
+        self.plain = plain
+        self.chance = Random(f"{world.seed} site")
+        #: How much of it there is: from a quiet place to one that changes all the time.
+        self.busy = 0.0 if plain else self.chance.choice((0.0, 0.1, 0.3))
+        self._tainted: list[str] = []
+
+    def equip(self, specs: list[NodeSpec]) -> list[NodeSpec]:
+        """Labels, racks, now and then a taint, and one node without devices."""
+        if self.plain:
+            return specs
+        mixed = len(specs) > 1 and self.chance.random() < 0.3
+        return [
+            msgspec.structs.replace(
+                spec,
+                labels={"zone": "ab"[number % 2], "rack": f"r{number // 2}", "speed": str(number)},
+                devices=() if mixed and number == 0 else spec.devices,
+                taints=(Taint("slow", effect=TaintEffect.AVOID),) if number == 1 else (),
+            )
+            for number, spec in enumerate(specs)
+        ]
+
+    def opening(self) -> list[cmd.Command]:
+        """What is decided before anybody comes."""
+        if self.plain:
+            return []
+        chance = self.chance
+        policy = self._policy()
+        if chance.random() < 0.2:
+            policy.rules["place.overcommit_cpu"] = chance.choice((1.0, 1.5, 2.0))
+            policy.rules["place.overcommit_memory"] = chance.choice((1.0, 1.5))
+        found: list[cmd.Command] = [policy, self._queue()]
+        for name in PARENTS:
+            found.append(self._project(name))
+        found += [self._user() for _ in range(chance.choice((0, 1, 2)))]
+        return found
+
+    def is_ready(self) -> bool:
+        """Nobody asks for much before a node is known: what none could run would be accepted."""
+        controller = self.world.controller
+        return self.plain or (controller is not None and bool(controller.cluster.nodes))
+
+    def wants_a_say(self) -> bool:
+        return self.busy > 0.0 and self.chance.random() < self.busy
+
+    def command(self) -> cmd.Command:
+        """One thing that somebody changes in the middle of it."""
+        choices: tuple[Callable[[], cmd.Command], ...] = (
+            self._policy,
+            self._user,
+            lambda: self._project(self.chance.choice(tuple(PARENTS))),
+            self._queue,
+            self._reservation,
+            self._reservation,
+            self._reservation_removed,
+            self._mark,
+            self._drain,
+            self._checkpoint,
+            self._update,
+            self._group,
+            lambda: cmd.Trigger(actor=ROOT),
+        )
+        return self.chance.choice(choices)()
+
+    def closing(self) -> list[cmd.Command]:
+        """Whatever might keep a job waiting for ever is taken back."""
+        controller = self.world.controller
+        if self.plain or controller is None:
+            return []
+        cluster = controller.cluster
+        rules = {"place.cpu_jobs_on_gpu_nodes": "allow", "share.hard_ratio": 0}
+        found: list[cmd.Command] = [
+            cmd.SetPolicy(actor=ROOT, rules=rules),
+            cmd.SetQueue(actor=ROOT, queue=Queue(name="side")),
+        ]
+        found += [cmd.SetProject(actor=ROOT, project=Project(n, p)) for n, p in PARENTS.items()]
+        found += [cmd.RemoveUser(actor=ROOT, user=name) for name in cluster.users]
+        found += [cmd.RemoveReservation(actor=ROOT, reservation=r) for r in cluster.reservations]
+        for node in cluster.nodes.values():
+            found.append(cmd.DrainNode(actor=ROOT, node=node.name, drained=False))
+            keys = tuple(dict.fromkeys(taint.key for taint in node.taints))
+            labels: dict[str, str | None] = dict.fromkeys(node.labels)
+            found.append(cmd.MarkNode(actor=ROOT, node=node.name, untaint=keys, labels=labels))
+        return found
+
+    def _policy(self) -> cmd.SetPolicy:
+        chance = self.chance
+        rules: dict[str, Any] = {
+            "backfill.overrun": str(chance.choice(tuple(Overrun))),
+            "place.strategy": chance.choice(STRATEGIES),
+            "place.cpu_jobs_on_gpu_nodes": str(chance.choice(tuple(Mixing))),
+            "place.devices": chance.choice(("sequential", "numa", "random")),
+            "gang.assembly_timeout_s": chance.choice((0, 2, 600)),
+            "gang.grow": chance.random() < 0.7,
+        }
+        if chance.random() < 0.2:
+            rules["backfill.kind"] = str(chance.choice(tuple(Backfill)))
+            rules["backfill.depth"] = chance.choice((0, 2))
+            rules["backfill.delay_max_s"] = chance.choice((0, 5))
+            rules["share.hard_ratio"] = chance.choice((0, 0, 2))
+        if chance.random() < 0.6:
+            rules |= {
+                "preempt.enabled": True,
+                "preempt.mode": str(chance.choice((*PreemptMode, *("requeue",) * 3))),
+                "preempt.gap": chance.choice((0, 0, 100, 400)),
+                "preempt.min_runtime_s": chance.choice((0, 0, 1)),
+                "preempt.grace_s": chance.choice((0, 1, 3)),
+                "preempt.max_per_job": chance.choice((1, 3, 10)),
+                "preempt.only_willing": chance.random() < 0.5,
+            }
+        return cmd.SetPolicy(actor=ROOT, preset=chance.choice(tuple(PRESETS)), rules=rules)
+
+    def _limits(self, share: float) -> Limits:
+        """Some of the dimensions; ``share`` says how tight they are."""
+        chance = self.chance
+        return Limits(
+            jobs=chance.choice((None, None, int(4 * share) or 1)),
+            cpu_milli=chance.choice((None, int(8000 * share))),
+            memory_mib=chance.choice((None, None, int(16384 * share))),
+            device_milli=chance.choice((None, int(4000 * share))),
+        )
+
+    def _quota(self) -> Quota:
+        chance = self.chance
+        if chance.random() < 0.5:
+            return Quota()
+        types = {"training": Limits(jobs=1)} if chance.random() < 0.2 else {}
+        hard = msgspec.structs.replace(
+            self._limits(chance.choice((0.5, 1.0))),
+            queued=chance.choice((None, None, 6)),
+            device_hours=chance.choice((None, None, 0.002)),
+        )
+        if chance.random() < 0.5:
+            return Quota(hard=hard, types=types)
+        soft = self._limits(0.25)
+        capped = {
+            name: limit if (top := getattr(hard, name)) is None else min(limit, top)
+            for name in ("jobs", "cpu_milli", "memory_mib", "device_milli")
+            if (limit := getattr(soft, name)) is not None
+        }
+        return Quota(hard=hard, soft=Limits(**capped), types=types, borrow=chance.random() < 0.6)
+
+    def _user(self) -> cmd.Command:
+        name = self.chance.choice(("ann", "bob", "", "root"))
+        shares = self.chance.choice((1, 1, 3))
+        return cmd.SetUser(actor=ROOT, user=User(name, shares, self._quota()))
+
+    def _project(self, name: str) -> cmd.Command:
+        shares = self.chance.choice((1, 1, 4))
+        project = Project(name, PARENTS[name], shares, self._quota())
+        return cmd.SetProject(actor=ROOT, project=project)
+
+    def _queue(self) -> cmd.Command:
+        chance = self.chance
+        states = (QueueState.ACTIVE, QueueState.ACTIVE, QueueState.ACTIVE, QueueState.PAUSED)
+        queue = Queue(
+            name="side",
+            priority=chance.choice((25, 50, 75)),
+            max_running=chance.choice((0, 0, 2)),
+            state=chance.choice(states),
+            max_per_user=chance.choice((0, 0, 1)),
+            preempts=chance.random() < 0.8,
+            preemptible=chance.random() < 0.8,
+        )
+        return cmd.SetQueue(actor=ROOT, queue=queue)
+
+    def _reservation(self) -> cmd.Command:
+        chance = self.chance
+        start_s = self.world.now_s() + chance.choice((0.0, 0.5, 2.0, 6.0))
+        specs = [node.spec for node in self.world.nodes]
+        spec = chance.choice(specs)
+        what: dict[str, Any] = {"nodes": (spec.name,)}
+        if spec.devices and chance.random() < 0.7:
+            what = chance.choice(
+                (
+                    {"node": spec.name, "devices": (chance.choice((0, 1)), 3)},
+                    {"device_count": chance.choice((1, 2, 3))},
+                    {"device_count": 2, "nodes": (spec.name,)},
+                )
+            )
+        owner, project = chance.choice((("ann", ""), ("bob", ""), ("", "vision"), ("", "")))
+        made = Reservation(
+            0, owner, start_s, start_s + chance.choice((1.0, 4.0, 12.0)), project=project, **what
+        )
+        return cmd.AddReservation(actor=ROOT, reservation=made)
+
+    def _reservation_removed(self) -> cmd.Command:
+        controller = self.world.controller
+        known = [*controller.cluster.reservations] if controller is not None else []
+        chosen = self.chance.choice(known) if known else 1
+        return cmd.RemoveReservation(actor=ROOT, reservation=chosen)
+
+    def _mark(self) -> cmd.Command:
+        chance = self.chance
+        node = chance.choice(self.world.nodes).spec.name
+        if chance.random() < 0.3:
+            return cmd.MarkNode(actor=ROOT, node=node, labels={"zone": chance.choice("abc")})
+        if chance.random() < 0.4:
+            return cmd.MarkNode(actor=ROOT, node=node, untaint=("odd",))
+        effect = chance.choice(tuple(TaintEffect))
+        return cmd.MarkNode(actor=ROOT, node=node, taints=(Taint("odd", effect=effect),))
+
+    def _drain(self) -> cmd.Command:
+        node = self.chance.choice(self.world.nodes).spec.name
+        return cmd.DrainNode(actor=ROOT, node=node, drained=self.chance.random() < 0.5)
+
+    def _some_job(self) -> int:
+        return self.chance.choice(self.world.script.ids or [1])
+
+    def _checkpoint(self) -> cmd.Command:
+        return cmd.ReportCheckpoint(actor=ROOT, job=self._some_job())
+
+    def _update(self) -> cmd.Command:
+        chance = self.chance
+        changes: dict[str, Any] = chance.choice(
+            (
+                {"priority": chance.choice((5, 60, 90))},
+                {"time_limit_s": chance.choice((0, 6, 60))},
+                {"estimate_s": chance.choice((0, 2, 20))},
+                {"preemptible": chance.random() < 0.5},
+                {"project": chance.choice(("vision", "ops"))},
+                {"queue": "side"},
+            )
+        )
+        return cmd.Update(actor=ROOT, job=self._some_job(), changes=changes)
+
+    def _group(self) -> cmd.Command:
+        name = self.chance.choice(("group-ann", "group-bob"))
+        return cmd.SetGroup(actor=ROOT, group=Group(name, "", self.chance.choice((1, 2, 3))))
