@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from rota.core import events as ev
 from rota.core.apply import apply
@@ -29,6 +29,13 @@ KINDS = (
 LIMITS_S = (600, 1800, 3600, 7200, 14400, 28800, 43200, 86400)
 USERS = 20
 SHAPES = 200
+
+
+class More(TypedDict, total=False):
+    """What all jobs say, instead of what chance says."""
+
+    priority: int
+    preemptible: bool
 
 
 def nodes(count: int, seed: int = 7) -> list[NodeSpec]:
@@ -102,27 +109,43 @@ def shapes(seed: int = 11) -> list[tuple[Request, int, int]]:
     return list(found)
 
 
-def site(node_count: int, job_count: int, policy: Policy | None = None, seed: int = 3) -> Cluster:
-    """A Cluster with all its nodes up and all its jobs waiting."""
+def site(
+    node_count: int,
+    job_count: int,
+    policy: Policy | None = None,
+    seed: int = 3,
+    **more: Unpack[More],
+) -> Cluster:
+    """A Cluster with all its nodes up and all its jobs waiting; all jobs may be told ``more``."""
     cluster = Cluster("bench")
     if policy is not None:
         apply(cluster, ev.PolicySet(policy=policy), 0.0)
     for spec in nodes(node_count):
         apply(cluster, ev.NodeRegistered(spec=spec, incarnation="i", boot_id="b"), 0.0)
+    submit(cluster, job_count, 1000.0, seed, **more)
+    return cluster
+
+
+def submit(
+    cluster: Cluster, job_count: int, now_s: float, seed: int = 3, **more: Unpack[More]
+) -> None:
+    """So many jobs come in one after the other, shapes and users by chance."""
     chance = Random(seed)
     kinds = shapes()
+    first = max(cluster.jobs, default=0) + 1
     popular = [1.0 / (rank + 1) ** 0.7 for rank in range(len(kinds))]
     chance.shuffle(popular)
     for number, (request, tasks, limit_s) in enumerate(chance.choices(kinds, popular, k=job_count)):
+        user, priority = f"u{chance.randrange(USERS)}", chance.choice((25, 50, 50, 50, 75))
         spec = JobSpec(
             name="job",
-            user=f"u{chance.randrange(USERS)}",
+            user=user,
             command=("true",),
             roles=(Role(count=tasks, request=request),),
             time_limit_s=limit_s,
-            priority=chance.choice((25, 50, 50, 50, 75)),
+            priority=more.get("priority", priority),
+            preemptible=more.get("preemptible", False),
         )
-        job = number + 1
+        job = first + number
         event = ev.JobSubmitted(job=job, uid=f"u{job}", spec=spec, eligible=True)
-        apply(cluster, event, 1000.0 + number * 0.01)
-    return cluster
+        apply(cluster, event, now_s + number * 0.01)

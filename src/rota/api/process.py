@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import gc
 import json
 import logging
 import os
@@ -26,6 +25,7 @@ from rota import __version__
 from rota.api.app import make_app
 from rota.api.context import Settings
 from rota.api.server import Server
+from rota.controller.collector import quiet_collector
 from rota.controller.commands import SetPolicy
 from rota.controller.loop import Host
 from rota.controller.retention import forget_old_jobs
@@ -134,9 +134,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         variables=variables,
         checked=os.environ.get("ROTA_CHECK") == "1",
     )
-    # What was loaded stays: the collector need not look at it again and again.
-    gc.collect()
-    gc.freeze()
+    quiet_collector()
     url = _url(sockets[-1])
     settings = Settings(
         version=__version__,

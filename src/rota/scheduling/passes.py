@@ -91,8 +91,9 @@ class Pass:
             scheduler.full.pop(number, None)
         # Whoever waits for room and comes first keeps his promise, though nothing new helps him.
         full: list[Lane] = []
-        if self.promises.depth and scheduler.full:
-            count = self.promises.depth + len(self.promises.hopeless)
+        if (self.promises.depth or self._strict) and scheduler.full:
+            # In a strict order he also keeps everybody else from passing him.
+            count = max(self.promises.depth, 1) + len(self.promises.hopeless)
             full = scheduler.first_of_full(self, count)
         self._hopeful = dict.fromkeys(lane.key.shape for lane in fresh.values())
         return Lines(self, fresh.values(), full)

@@ -65,7 +65,9 @@ def _roles(chance: Random, first: Role) -> tuple[Role, ...]:
         request, cpu_milli=500, memory_mib=0, device="", device_count=0, shared=False,
         device_memory_mib=0, device_milli=0,
     )  # fmt: skip
-    return (Role(name="driver", request=driver), Role(name="worker", count=2, request=request))
+    # All of it fits on one node.
+    worker = msgspec.structs.replace(request, cpu_milli=min(request.cpu_milli, 1000))
+    return (Role(name="driver", request=driver), Role(name="worker", count=2, request=worker))
 
 
 def _in_parts(chance: Random, request: Request) -> Request:
