@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 from hypothesis import strategies as st
 
 from rota.core.job import JobSpec, Role, ServiceClass
@@ -157,14 +158,6 @@ placements = st.one_of(
     st.builds(Placement, topology=st.just("rack"), node_count=st.sampled_from([0, 0, 2])),
     st.builds(Placement, tolerations=tolerations, exclusive=st.just(True)),
 )
-#: What the naive placement understands as well: no neighbours.
-alone_placements = placements.map(
-    lambda placement: (
-        placement
-        if not placement.affinities
-        else Placement(topology=placement.topology, exclusive=placement.exclusive)
-    )
-)
 
 
 @st.composite
@@ -303,6 +296,12 @@ def policies(**fixed: object) -> st.SearchStrategy[Policy]:
     }
     known = {name: st.just(value) for name, value in fixed.items()}
     return st.builds(Policy, **(parts | known))
+
+
+def without_neighbours(spec: JobSpec) -> JobSpec:
+    """The same job with no word about others: whom it waits for may never come."""
+    placement = msgspec.structs.replace(spec.placement, affinities=())
+    return msgspec.structs.replace(spec, placement=placement)
 
 
 def backfilling(kind: Backfill, **more: object) -> Policy:

@@ -45,7 +45,7 @@ def _first(answer: dict[str, Any]) -> str:
 
 
 def _place(held: dict[str, Any]) -> str:
-    text = f"task {held['task']} on {held['node']}: {held['cpus']:g} CPUs"
+    text = f"task {held['task']} on {held['node']}: {held['cpus']:g} CPU" + ("" if held["cpus"] == 1 else "s")
     if held["gpus"]:
         text += f", GPU {', '.join(map(str, held['gpus']))}"
     return text
