@@ -9,6 +9,8 @@ from rota.core.apply import apply
 from rota.core.job import Outcome
 from rota.core.states import Cause, JobState
 
+CANCELLED = Outcome(JobState.CANCELLED, Cause.CANCELLED)
+
 if TYPE_CHECKING:
     from random import Random
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.sections import arrays, depth, durable, idle, latency, long, noop, restart
+from bench.sections import arrays, core, depth, durable, idle, latency, long, noop, restart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 SECTIONS: dict[str, Callable[[Context], list[Row]]] = {
     section.SECTION: section.measure
-    for section in (noop, latency, durable, depth, idle, restart, arrays, long)
+    for section in (core, noop, latency, durable, depth, idle, restart, arrays, long)
 }

@@ -45,7 +45,8 @@ def _first(answer: dict[str, Any]) -> str:
 
 
 def _place(held: dict[str, Any]) -> str:
-    text = f"task {held['task']} on {held['node']}: {held['cpus']:g} CPU" + ("" if held["cpus"] == 1 else "s")
+    cpus = f"{held['cpus']:g} CPU" + ("" if held["cpus"] == 1 else "s")
+    text = f"task {held['task']} on {held['node']}: {cpus}"
     if held["gpus"]:
         text += f", GPU {', '.join(map(str, held['gpus']))}"
     return text
