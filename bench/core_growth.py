@@ -71,8 +71,8 @@ def draw(sizes: tuple[int, ...], seconds: list[float], exponent: float) -> None:
     picture = log_chart(
         "Full pass from cold: CPU seconds over queued jobs (ten per node)",
         [
-            Series(f"measured, exponent {exponent:.2f}", "#1668b3", list(zip(sizes, seconds, strict=True))),
-            Series("n log n", "#999999", list(zip(sizes, bound, strict=True)), dashed=True),
+            Series(f"measured, exponent {exponent:.2f}", "#1668b3", [*zip(sizes, seconds, strict=True)]),
+            Series("n log n", "#999999", [*zip(sizes, bound, strict=True)], dashed=True),
         ],
         ("jobs", "seconds"),
     )  # fmt: skip

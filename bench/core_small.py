@@ -94,7 +94,8 @@ def placement_row(rounds: int) -> Row:
         apply(cluster, ev.JobSubmitted(job=job, uid=f"u{job}", spec=spec, eligible=True), NOW_S)
         this = Pass(scheduler, NOW_S, scheduler.rules())
         head = this.head(cluster.lanes.where[job])
-        assert this.open(head) and head.entry is not None
+        assert this.open(head)
+        assert head.entry is not None
         began = time.process_time_ns()
         placed = place(Asker(this, head.entry, this.until_s(head.entry)))
         took = time.process_time_ns() - began

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import importlib.util
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench import gauge
 from bench.peers import shared_folder
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
+    from rota.core.node import NodeSpec
     from rota.core.resources import Request
 
 ABSENT = "; the bare kernel is not in the shared folder: not compared"
@@ -32,7 +33,8 @@ def placements_per_s(cluster: Cluster) -> float | None:
     if path is None or not path.is_file():
         return None
     specification = importlib.util.spec_from_file_location("bare_kernel", path)
-    assert specification is not None and specification.loader is not None
+    assert specification is not None
+    assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     free = [_node(node.spec) for node in cluster.nodes.values()]
@@ -44,7 +46,7 @@ def placements_per_s(cluster: Cluster) -> float | None:
             numbers.extend(range(count, count + role.count))
             count += role.count
     multipliers = tuple((1 << SHIFT) * 1000 // most for most in MOST)
-    rates = []
+    rates: list[float] = []
     for _ in range(3):
         core = module.Core(free, [*asked], multipliers, SHIFT, MIX, (1 << 24) - 1)
         queues = [deque(numbers) for numbers in asked.values()]
@@ -54,7 +56,7 @@ def placements_per_s(cluster: Cluster) -> float | None:
     return sorted(rates)[1]
 
 
-def _node(spec: Any) -> tuple[int, int, int, int, int]:
+def _node(spec: NodeSpec) -> tuple[int, int, int, int, int]:
     memory = sum(device.memory_mib for device in spec.devices) // 1024
     return spec.cpu_milli, spec.memory_mib, spec.disk_mib // 1024, len(spec.devices), memory
 

@@ -97,7 +97,8 @@ def easy_rows(
 ) -> list[Row]:
     """The same pass with and without EASY; the default looks ahead over the whole queue."""
     usual = cluster.policy
-    assert usual.backfill.kind is Backfill.EASY and not usual.backfill.look_ahead
+    assert usual.backfill.kind is Backfill.EASY
+    assert not usual.backfill.look_ahead
     rules = msgspec.structs.replace(usual.backfill, kind=Backfill.NONE)
     plain = msgspec.structs.replace(usual, backfill=rules)
     apply(cluster, ev.PolicySet(policy=plain), NOW_S)

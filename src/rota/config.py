@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota import paths
+from rota import notify_settings, paths
 from rota.core import policy_text
 from rota.core.errors import Rejected
 from rota.core.placing_text import parse_taint
 from rota.core.policy import DEFAULT
 from rota.core.presets import preset
 from rota.core.units import parse_cpu_milli, parse_memory_mib
+from rota.notify_settings import Notify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -110,12 +111,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     server: Server = Server()
     agent: Agent = Agent()
     scheduling: Scheduling = Scheduling()
+    notify: Notify = Notify()
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "server": Server,
     "agent": Agent,
     "scheduling": Scheduling,
+    "notify": Notify,
 }
 
 #: Names from before there was a ``rota.toml``, and where they belong now.
@@ -265,7 +268,7 @@ def _join(host: str, port: object) -> str:
 
 def _from_text(section: str, key: str, text: str) -> object:
     """A variable's value; ``labels`` are written ``rack=a,disk=ssd``, ``taints`` with commas."""
-    if (section, key) == ("agent", "taints"):
+    if (section, key) in (("agent", "taints"), ("notify", "hosts")):
         return [part.strip() for part in text.split(",") if part.strip()]
     if (section, key) != ("agent", "labels"):
         return text
@@ -279,7 +282,9 @@ def _build(settings: _Settings, origins: Mapping[str, str]) -> Config:
     sections: dict[str, Any] = {}
     for section, kind in SECTIONS.items():
         values = {
-            key: _typed(origins.get(f"{section}.{key}", ""), kind, key, value)
+            key: _entries(origins[f"notify.{key}"], key, value)
+            if section == "notify" and key in _TABLES
+            else _typed(origins.get(f"{section}.{key}", ""), kind, key, value)
             for key, value in settings.get(section, {}).items()
         }
         sections[section] = kind(**values)
@@ -291,7 +296,23 @@ def _build(settings: _Settings, origins: Mapping[str, str]) -> Config:
             check(value)
         except ValueError as error:
             raise Rejected(f"{origins.get(name, name)}: {error}", field=name) from None
+    try:
+        notify_settings.check_whole(config.notify)
+    except ValueError as error:
+        raise Rejected(f"[notify]: {error}", field="notify") from None
     return config
+
+
+#: Keys of [notify] that hold tables of their own.
+_TABLES = ("webhooks", "mails", "plugins")
+
+
+def _entries(origin: str, key: str, value: object) -> object:
+    """Never quotes the value: there may be a secret in it."""
+    try:
+        return notify_settings.read_entries(key, value)
+    except ValueError as error:
+        raise Rejected(f"{origin}: {error}", field=f"notify.{key}") from None
 
 
 def _typed(origin: str, kind: type[msgspec.Struct], key: str, value: object) -> object:

@@ -1,6 +1,7 @@
 """Lists: pages, filters, both orders, and arrays whose elements have no rows yet."""
 
 import time
+from urllib.parse import quote
 
 import pytest
 
@@ -118,6 +119,41 @@ def test_filters_look_at_rows_and_at_elements_alike(
     filtered: Caller, query: dict, expected: list[int]
 ) -> None:
     assert ids(filtered.list(**query)) == expected
+
+
+@pytest.mark.parametrize(
+    ("priority", "expected"),
+    [
+        ("high", [2, 3]),
+        ("normal", [4]),
+        ("low", [1, 6, 7]),
+        ("75", [2]),
+        ("20-50", [1, 4, 6, 7]),
+        ("critical", []),
+        ("", [1, 2, 3, 4, 6, 7]),
+    ],
+)
+def test_jobs_are_listed_by_state_user_and_priority(
+    server: Running, priority: str, expected: list[int]
+) -> None:
+    ada, bob = server.as_user("ada"), server.as_user("bob")
+    for number in (25, 75, 70, 50):
+        ada.submit(priority=number)
+    ada.submit(priority="low", array="0-1")
+    bob.submit(priority="high")
+    ada.submit(priority="high", hold=True)
+
+    found = bob.list(state="queued", user_id="ada", priority=priority)
+
+    assert ids(found) == expected
+    assert ids(bob.list(state="held", user_id="ada", priority="high")) == [9]
+
+
+@pytest.mark.parametrize("priority", ["101", "-5", "5-", "1-2-3", "hgih", "٥"])
+def test_a_priority_that_cannot_be_meant_is_refused(caller: Caller, priority: str) -> None:
+    refused = caller.get(f"/jobs?priority={quote(priority)}")
+
+    assert (refused.status, refused.json["field"]) == (400, "priority")
 
 
 @pytest.fixture

@@ -103,14 +103,16 @@ class AnyStory(RuleBasedStateMachine):
 
     @precondition(lambda self: self.ids())
     @rule(
-        kind=st.sampled_from([cmd.Cancel, cmd.Hold, cmd.Hold, cmd.Release, cmd.Requeue]),
+        kind=st.sampled_from(
+            [cmd.Cancel, cmd.Hold, cmd.Hold, cmd.Release, cmd.Requeue, cmd.Suspend, cmd.Resume]
+        ),
         data=st.data(),
     )
     def ask_about_some(self, kind: type[cmd.Select], data: st.DataObject) -> None:
         ids = data.draw(st.lists(st.integers(1, self.ids()), min_size=1, max_size=3), "ids")
         self.scene.ask(kind(actor=ALICE, ids=tuple(ids)))
 
-    @rule(kind=st.sampled_from([cmd.Hold, cmd.Release, cmd.Requeue]))
+    @rule(kind=st.sampled_from([cmd.Hold, cmd.Release, cmd.Requeue, cmd.Resume]))
     def ask_about_all(self, kind: type[cmd.Select]) -> None:
         answer = self.scene.ask(kind(actor=OPERATOR, of_user="*"))
 

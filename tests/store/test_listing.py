@@ -27,6 +27,7 @@ def filled(store):
                     queue="slow" if number > 9 else "default",
                     name=f"job-{number % 5}",
                     array_id=3 if 4 <= number <= 6 else 0,
+                    priority=10 * (number % 4),
                 )
                 for number in range(1, 13)
             ]
@@ -57,6 +58,9 @@ def ids(jobs):
         (JobFilter(ids=(2, 9, 99)), [2, 9]),
         (JobFilter(ids=(2, 9), user="bob"), [9]),
         (JobFilter(user="nobody"), []),
+        (JobFilter(priorities=(30, 100)), [3, 7, 11]),
+        (JobFilter(priorities=(10, 20), user="bob"), [6, 9]),
+        (JobFilter(priorities=(0, 9), states=(S.QUEUED, S.FAILED), ids=(4, 5, 7)), [4]),
         (JobFilter(states=tuple(S)), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]),
     ],
 )

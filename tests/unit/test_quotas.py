@@ -277,7 +277,7 @@ def test_only_what_was_borrowed_can_be_reclaimed():
     assert desk.reclaimable(jobs[borrowed[1]])
 
 
-def test_a_shrunk_job_gives_back_an_amount_and_keeps_its_place():
+def test_what_a_victim_holds_counts_until_it_has_gone():
     books = Books()
     books.user("alice", hard=Limits(jobs=1, device_milli=4000))
     running = books.run(gpus=4)
@@ -289,7 +289,7 @@ def test_a_shrunk_job_gives_back_an_amount_and_keeps_its_place():
     found = desk.shorts(key_of(books, job), amount(gpus=3))
     assert [(s.dimension, s.used) for s in found] == [
         (Dimension.JOBS, 1),
-        (Dimension.DEVICE_MILLI, 2000),
+        (Dimension.DEVICE_MILLI, 4000),
     ]
 
 

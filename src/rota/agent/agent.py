@@ -13,7 +13,7 @@ While the controller is away everything goes on as before: jobs run, grace perio
 
 from __future__ import annotations
 
-from signal import SIGKILL, SIGTERM, Signals
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signals
 from typing import TYPE_CHECKING
 
 from rota.agent.charge import Charge, Stage, sighting_of
@@ -168,7 +168,16 @@ class Agent:
                 charge.first_signal = _signal_number(item.signal)
                 charge.grace_s = item.grace_s if item.grace_s >= 0 else charge.keep.grace_s
             self._stop(charge, now_s, out)
+        elif not charge.stopping:
+            self._suspend(charge, item.suspended, out)
         return charge if charge.stage in (Stage.ENDED, Stage.MISSING) else None
+
+    def _suspend(self, charge: Charge, suspended: bool, out: list[Instruction]) -> None:
+        """Stop its processes where they are, or let them go on: only when that is news."""
+        if charge.suspended != suspended:
+            charge.suspended = suspended
+            if charge.stage is Stage.RUNNING:
+                out.append(Signal(charge.uid, SIGSTOP if suspended else SIGCONT))
 
     def _take_charge(self, item: Wanted, now_s: float, out: list[Instruction]) -> Charge:
         launch = item.launch
@@ -211,6 +220,8 @@ class Agent:
             charge.term_at_s = charge.kill_at_s - min(TERM_BEFORE_S, grace_s / 4)
         else:
             out.append(Signal(charge.uid, SIGTERM))
+        # What is stopped where it is hears nothing: the signal waits for it as it goes on.
+        self._suspend(charge, False, out)
 
     def _kill(self, charge: Charge, now_s: float, note: str, out: list[Instruction]) -> None:
         self._stopping[charge.uid] = charge
@@ -252,6 +263,7 @@ class Agent:
         charge = self._charges.get(known.uid)
         if charge is None:
             charge = self._charges[known.uid] = Charge(known.uid, Stage.SPAWNING, known.keep)
+            charge.suspended = known.suspended
         if known.phase == "ended":
             if charge.stage is Stage.ENDED:
                 return None
@@ -260,6 +272,8 @@ class Agent:
         if charge.stage is Stage.RUNNING:
             if charge.stopping:
                 self._terminate(charge, now_s, out)  # the signal may have been lost
+            elif charge.suspended != known.suspended:
+                out.append(Signal(charge.uid, SIGSTOP if charge.suspended else SIGCONT))
             return None
         self._run(charge, known.pid, known.started_s, now_s, out)
         return charge
@@ -301,6 +315,8 @@ class Agent:
         charge.seen = Seen(charge.uid, Sighting.RUNNING, pid=pid, started_s=started_s)
         if charge.stopping:
             self._terminate(charge, now_s, out)
+        elif charge.suspended:
+            out.append(Signal(charge.uid, SIGSTOP))
 
     def _settle(self, charge: Charge, stage: Stage, seen: Seen) -> None:
         charge.stage = stage

@@ -27,7 +27,7 @@ class Charge:
     """One attempt in the agent's care."""
 
     __slots__ = ("first_signal", "grace_s", "keep", "kill_at_s", "launch", "pid", "seen", "stage",
-                 "stopping", "term_at_s", "uid", "wanted")  # fmt: skip
+                 "stopping", "suspended", "term_at_s", "uid", "wanted")  # fmt: skip
 
     def __init__(self, uid: str, stage: Stage, keep: Keep) -> None:
         self.uid = uid
@@ -36,6 +36,8 @@ class Charge:
         #: Until the controller says otherwise in a full set, everything is wanted.
         self.wanted = True
         self.stopping = False
+        #: Whether its processes are stopped where they are, or shall be once they exist.
+        self.suspended = False
         #: What it hears first when it is stopped, so that it can save its state; 0: TERM.
         self.first_signal = 0
         #: How long it then has.

@@ -4,6 +4,7 @@
     intent   about to start an attempt: written before its process exists
     started  its process: pid and start time, so that a reused pid is never taken for it
     noted    why it is being killed
+    stopped  its processes were stopped where they are, or (on: false) told to go on
     ended    its exit status
     forget   attempts whose end the controller has on disk
 
@@ -45,6 +46,7 @@ class Attempt:
         "pidfd",
         "start",
         "started_s",
+        "suspended",
         "uid",
     )
 
@@ -59,6 +61,8 @@ class Attempt:
         self.note = ""
         #: It was sent a signal that it may answer in its own time: see ``keeper_reap``.
         self.asked = False
+        #: Its processes were stopped where they are, and not told to go on since.
+        self.suspended = False
         #: Watches an adopted process, which is no child of ours; -1 for children.
         self.pidfd = -1
         self.ended: dict[str, Any] | None = None
@@ -81,6 +85,9 @@ class Attempt:
 
     def noted(self) -> dict[str, Any]:
         return {"ev": "noted", "uid": self.uid, "note": self.note}
+
+    def stopped(self) -> dict[str, Any]:
+        return {"ev": "stopped", "uid": self.uid, "on": self.suspended}
 
     def end(
         self,
@@ -115,7 +122,8 @@ class Attempt:
         """Its entry in the full list for an agent that connects."""
         if self.phase == ENDED and self.ended is not None:
             return {**self.ended, "phase": ENDED, "keep": self.keep}
-        return {**self.started(), "phase": RUNNING, "keep": self.keep, "note": self.note}
+        known = {"phase": RUNNING, "keep": self.keep, "note": self.note}
+        return {**self.started(), **known, "suspended": self.suspended}
 
     def facts(self) -> list[dict[str, Any]]:
         """The lines that say all of this again, for a fresh journal."""
@@ -124,6 +132,8 @@ class Attempt:
             facts.append(self.started())
         if self.note:
             facts.append(self.noted())
+        if self.suspended:
+            facts.append(self.stopped())
         if self.ended is not None:
             facts.append(self.ended)
         return facts
@@ -218,6 +228,8 @@ def _take(attempts: dict[str, Attempt], kind: str, fact: dict[str, Any]) -> None
         attempt.phase = RUNNING
     elif kind == "noted":
         attempt.note = fact["note"]
+    elif kind == "stopped":
+        attempt.suspended = fact["on"]
     elif kind == "ended":
         attempt.ended = fact
         attempt.phase = ENDED

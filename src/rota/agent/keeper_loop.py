@@ -309,7 +309,11 @@ class Keeper:
                 attempt.note = note
                 self._journal.append(line_of(attempt.noted()))
             attempt.asked = attempt.asked or bool(order.get("asks"))
-            targets.append((attempt, int(order.get("signal", signal.SIGTERM))))
+            number = int(order.get("signal", signal.SIGTERM))
+            if attempt.suspended != (number == signal.SIGSTOP):
+                attempt.suspended = number == signal.SIGSTOP
+                self._journal.append(line_of(attempt.stopped()))
+            targets.append((attempt, number))
         # Why it dies is on disk before it does.
         self._journal.flush()
         self._reaper.signal_trees(targets)

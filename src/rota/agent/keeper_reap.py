@@ -39,6 +39,9 @@ LOST = "exit code lost: keeper was killed"
 NEVER = "not started: keeper was killed"
 REBOOTED = "lost: the machine restarted"
 
+#: A tree that keeps growing while it is being stopped is looked at so often.
+STOP_LOOKS_MAX = 5
+
 #: Signals that ask a program to end.
 _REQUESTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -179,14 +182,14 @@ class Reaper:
             until_s += attempt.grace_s
             self._lenient[attempt.uid] = until_s
         elif attempt.cgroup:
-            _kill_cgroup(attempt.cgroup)
+            _switch(attempt.cgroup, "kill", b"1")
         self.clearing[attempt.uid] = until_s + CLEARING_S_MAX
 
     def _lose_patience(self, attempt: Attempt) -> None:
         if self._lenient.pop(attempt.uid, None) is not None:
             self.clearing[attempt.uid] = time.monotonic() + CLEARING_S_MAX
             if attempt.cgroup:
-                _kill_cgroup(attempt.cgroup)
+                _switch(attempt.cgroup, "kill", b"1")
 
     def patience_s(self) -> float:
         """How long the loop may sleep while something is being cleared up."""
@@ -274,9 +277,17 @@ class Reaper:
 
     def signal_trees(self, targets: Iterable[tuple[Attempt, int]]) -> None:
         """To the group at once, then to everything else that belongs to the attempt."""
-        targets = list(targets)
+        self._signal_once(targets := list(targets))
+        # What was started while the others were being stopped has to be stopped as well.
+        for _ in range(STOP_LOOKS_MAX):
+            growing = [one for one in targets if one[1] == signal.SIGSTOP and not one[0].cgroup]
+            if not growing or self._signal_once(growing) == 0:
+                return
+
+    def _signal_once(self, targets: list[tuple[Attempt, int]]) -> int:
+        """Gives how many processes that were not stopped yet were told to."""
         if not targets:
-            return
+            return 0
         table = snapshot()
         roots = {pid: orphan.owner for pid, orphan in self._orphans.items() if orphan.owner}
         for process in table.values():
@@ -286,20 +297,32 @@ class Reaper:
                 roots[process.pid] = attempt_uid(process.pid)
         mains = self._true_mains(table)
         owned = group_by_owner(table, mains, roots)
+        moving = 0
         for attempt, number in targets:
             members = [pid for pid in owned.get(attempt.uid, ()) if pid != self._pid]
             group = attempt.pid if attempt.phase == RUNNING and attempt.pid in mains else 0
-            if number == signal.SIGKILL:
-                attempt.asked = False
-                self._lose_patience(attempt)
-                if attempt.cgroup:
-                    _kill_cgroup(attempt.cgroup)
-            elif number in _REQUESTS:
-                attempt.asked = True
+            moving += sum(not (table[pid].stopped or table[pid].zombie) for pid in members)
+            self._prepare(attempt, number)
             _send(group, members, table, number)
-            if number in _REQUESTS:
+            if number in _REQUESTS or (attempt.asked and number != signal.SIGKILL):
                 # A stopped process would not hear it.
                 _send(group, members, table, signal.SIGCONT)
+            if number not in (signal.SIGSTOP, signal.SIGKILL) and attempt.cgroup:
+                _switch(attempt.cgroup, "freeze", b"0")
+        return moving
+
+    def _prepare(self, attempt: Attempt, number: int) -> None:
+        """What a signal means beyond itself."""
+        if number == signal.SIGKILL:
+            attempt.asked = False
+            self._lose_patience(attempt)
+            if attempt.cgroup:
+                _switch(attempt.cgroup, "kill", b"1")
+        elif number in _REQUESTS:
+            attempt.asked = True
+        elif number == signal.SIGSTOP and attempt.cgroup:
+            # At once for all, also for what is being started just now.
+            _switch(attempt.cgroup, "freeze", b"1")
 
     def _true_mains(self, table: dict[int, Process]) -> dict[int, str]:
         """Without first processes that have gone and whose number somebody else has now."""
@@ -327,6 +350,7 @@ def _kill(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _kill_cgroup(path: str) -> None:
-    with suppress(OSError), open(path + "/cgroup.kill", "wb", buffering=0) as switch:
-        switch.write(b"1")
+def _switch(cgroup: str, name: str, value: bytes) -> None:
+    """``kill`` and ``freeze`` reach all processes of a group at once, where the kernel has them."""
+    with suppress(OSError), open(f"{cgroup}/cgroup.{name}", "wb", buffering=0) as switch:
+        switch.write(value)

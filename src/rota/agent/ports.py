@@ -108,6 +108,8 @@ class Known(msgspec.Struct, frozen=True):
     lost: bool = False
     maxrss_kb: int = 0
     cpu_s: float = 0.0
+    #: Its processes were stopped where they are, and not told to go on since.
+    suspended: bool = False
 
     def end(self) -> Ended:
         """The same facts as the event that told of the end."""

@@ -18,7 +18,7 @@ PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 class Process:
     """One line of /proc/PID/stat, as far as it matters here."""
 
-    __slots__ = ("group", "parent", "pid", "rss_kib", "session", "start", "zombie")
+    __slots__ = ("group", "parent", "pid", "rss_kib", "session", "start", "stopped", "zombie")
 
     def __init__(self, pid: int, stat: bytes) -> None:
         # The name in brackets may hold blanks and brackets: the last bracket ends it.
@@ -26,6 +26,7 @@ class Process:
         self.pid = pid
         #: It has ended; only nobody has asked for its status yet.
         self.zombie = fields[0] in (b"Z", b"X")
+        self.stopped = fields[0] in (b"T", b"t")
         self.parent = int(fields[1])
         self.group = int(fields[2])
         self.session = int(fields[3])

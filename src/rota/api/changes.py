@@ -1,4 +1,4 @@
-"""Routes that change jobs: cancel, hold, release, requeue, update."""
+"""Routes that change jobs: cancel, hold, release, requeue, suspend, resume, update."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ from rota.controller.commands import (
     Hold,
     Release,
     Requeue,
+    Resume,
     Select,
     SetGroup,
+    Suspend,
     Update,
 )
 from rota.core.errors import Conflict, Forbidden, Rejected
@@ -49,6 +51,8 @@ _VERBS: dict[str, type[Select]] = {
     "hold": Hold,
     "release": Release,
     "requeue": Requeue,
+    "suspend": Suspend,
+    "resume": Resume,
 }
 _REASONS = (400, 403, 404, 409, 429, 503)
 
@@ -372,4 +376,19 @@ async def requeue_many(request: Asking) -> ChangedView:
     return await _select(request, "requeue")
 
 
-ROUTES = [cancel_one, update_one, cancel_many, hold_many, release_many, requeue_many]
+@post("/jobs:suspend", summary="Stop several running jobs where they are", **_SELECT)
+async def suspend_many(request: Asking) -> ChangedView:
+    """They keep their room and their state; the time does not count against their limits."""
+    return await _select(request, "suspend")
+
+
+@post("/jobs:resume", summary="Let several suspended jobs go on", **_SELECT)
+async def resume_many(request: Asking) -> ChangedView:
+    """The opposite of suspend."""
+    return await _select(request, "resume")
+
+
+ROUTES = [
+    *(cancel_one, update_one, cancel_many, hold_many, release_many),
+    *(requeue_many, suspend_many, resume_many),
+]

@@ -94,6 +94,8 @@ async def list_jobs(
     queue: params.QueueName = "",
     name: params.JobName = "",
     label: params.Label = "",
+    user_id: params.UserId = "",
+    priority: params.Priority = "",
     array: params.ArrayId = 0,
     ids: params.Ids = "",
     limit: params.Limit = 100,
@@ -108,11 +110,12 @@ async def list_jobs(
         return Page([], None)
     query = Query(
         states=params.parse_states(states),
-        user=user,
+        user=user or user_id,
         project=project,
         queue=queue,
         name=name,
         label=label,
+        priorities=params.parse_priorities(priority),
         array=array,
         ids=tuple(dict.fromkeys(chosen)),
         limit=limit,

@@ -44,6 +44,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = ""
     name: str = ""
     label: str = ""
+    #: The lowest and the highest priority wanted.
+    priorities: tuple[int, int] = (0, 100)
     array: int = 0
     ids: tuple[int, ...] = ()
     limit: int = 100
@@ -58,6 +60,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
             and (not self.project or spec.project == self.project)
             and (not self.queue or spec.queue == self.queue)
             and (not self.name or spec.name == self.name)
+            and self.priorities[0] <= spec.priority <= self.priorities[1]
         )
 
     def labelled(self, spec: JobSpec, actor: Actor) -> bool:
@@ -194,6 +197,7 @@ def _filters(cluster: Cluster, query: Query) -> list[JobFilter]:
         name=query.name,
         array=query.array,
         ids=query.ids,
+        priorities=query.priorities,
     )
     if not query.ids or query.array:
         return [wanted]

@@ -9,6 +9,7 @@ from litestar.params import PathParameter, QueryParameter
 from rota.api.lookup import ID_MAX, parse_id
 from rota.core.errors import Rejected
 from rota.core.states import FINAL, JobState
+from rota.scheduling.order import BANDS, HIGH_MIN, LOW_MAX
 
 JobPath = Annotated[
     str, PathParameter(description="A job's id, `5_3` for element 3 of array 5, or a uid")
@@ -27,6 +28,16 @@ ProjectName = Annotated[str, QueryParameter(name="project", description="Only of
 QueueName = Annotated[str, QueryParameter(name="queue", description="Only in this queue")]
 JobName = Annotated[str, QueryParameter(name="name", description="Only of this name")]
 Label = Annotated[str, QueryParameter(description="Only with this label: `key` or `key=value`")]
+UserId = Annotated[
+    str, QueryParameter(name="user_id", description="Another name for `user`", max_length=200)
+]
+Priority = Annotated[
+    str,
+    QueryParameter(
+        description="Only of this priority: a number, a range (`30-60`), or a word; `low`,"
+        " `normal` and `high` mean all of these bands"
+    ),
+]
 ArrayId = Annotated[
     int, QueryParameter(name="array", description="Only elements of this array", ge=0, lt=ID_MAX)
 ]
@@ -49,6 +60,14 @@ _GROUPS = {
     "finished": FINAL,
 }
 IDS_MAX = 10_000
+PRIORITY_MIN, PRIORITY_MAX = 0, 100
+PRIORITIES = {str(number): number for number in range(PRIORITY_MIN, PRIORITY_MAX + 1)}
+#: The three bands that jobs are counted by.
+BAND_RANGES = {
+    "low": (PRIORITY_MIN, LOW_MAX),
+    "normal": (LOW_MAX + 1, HIGH_MIN - 1),
+    "high": (HIGH_MIN, PRIORITY_MAX),
+}
 
 
 def parse_states(text: str) -> frozenset[JobState]:
@@ -62,6 +81,21 @@ def parse_states(text: str) -> frozenset[JobState]:
             raise Rejected.bad("state", word, f"known states: {known}")
         wanted |= _GROUPS.get(word) or {JobState(word)}
     return frozenset(wanted)
+
+
+def parse_priorities(text: str) -> tuple[int, int]:
+    """The lowest and the highest that are wanted; empty: all of them."""
+    if not text:
+        return PRIORITY_MIN, PRIORITY_MAX
+    if text in BAND_RANGES:
+        return BAND_RANGES[text]
+    known = BANDS.get(text)
+    low, dash, high = (str(known) if known is not None else text).partition("-")
+    ends = (low, high if dash else low)
+    if not all(end in PRIORITIES for end in ends):
+        words = ", ".join(BANDS)
+        raise Rejected.bad("priority", text, f"0 to 100, a range such as 30-60, or {words}")
+    return PRIORITIES[ends[0]], PRIORITIES[ends[1]]
 
 
 def parse_cursor(text: str) -> int:

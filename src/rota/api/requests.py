@@ -178,14 +178,22 @@ class JobRequest(Strict):
         says("Indices such as `0-99`, `1,3,5-20:5` or `0-999%16` (at most 16 at once)"),
     ] = ""
     parameters: Annotated[Parameters | None, says("A sweep instead of an array")] = None
-    retries: Annotated[int, Meta(ge=0, le=1000), says("How often it is tried again")] = 0
-    restart: Annotated[RestartPolicy, says("When it is tried again")] = RestartPolicy.ON_FAILURE
+    retries: Annotated[
+        Annotated[int, Meta(ge=0, le=1000)] | None,
+        says("How often it is tried again; 0, or 3 where `restart` is given"),
+    ] = None
+    restart: Annotated[
+        RestartPolicy | None, says("When it is tried again; `on-failure` unless given")
+    ] = None
     retry_on: Annotated[
         list[int | str],
         Meta(max_length=300),
         says("Only after these exit codes or causes; empty: any failure"),
     ] = []
-    backoff_s: Annotated[Seconds, says("Wait before the first retry; doubles each time")] = 1
+    backoff_s: Annotated[
+        Seconds | None,
+        says("Wait before the first retry, doubled each time; 1, or 60 with `restart` alone"),
+    ] = None
     labels: Annotated[dict[str, str], says("Words to find it by")] = {}
     hold: Annotated[bool, says("Held until it is released")] = False
     qos: Annotated[
@@ -263,7 +271,9 @@ class JobPatch(Strict):
     #: The cap of an array, or of the group that the job belongs to; 0 lifts it.
     max_concurrent: Whole | None = None
     hold: bool | None = None
-    action: Literal["cancel", "hold", "release", "requeue"] | None = None
+    action: (
+        Literal["cancel", "hold", "release", "requeue", "suspend", "resume"] | None
+    ) = None
 
 
 class SelectRequest(Strict):

@@ -13,7 +13,7 @@ from rota.controller.commands import Submission
 from rota.controller.launch import encode_environment
 from rota.core.errors import Rejected
 from rota.core.indices import Run, parse_indices
-from rota.core.job import Dependency, JobSpec, Role
+from rota.core.job import Dependency, JobSpec, RestartPolicy, Role
 from rota.core.resources import Request
 from rota.core.units import parse_when
 from rota.scheduling.order import BANDS
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 #: A longer line cannot be an argument of a process (the kernel allows 128 KiB): it is a script.
 LINE_MAX = 100_000
+#: For jobs that name a restart policy and not how often.
+RESTARTS = 3
+RESTART_BACKOFF_S = 60.0
 
 
 class Desk:
@@ -83,10 +86,8 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         any_dependency=request.depends_any,
         keep_waiting=request.keep_waiting,
         group=checks.word("group", request.group),
-        retries=request.retries,
-        restart=request.restart,
         retry_on=checks.retry_on(request.retry_on),
-        backoff_s=float(request.backoff_s),
+        **_restarts(request),
         labels=request.labels,
         preemptible=request.preemptible,
         **_claim(request, desk),
@@ -117,6 +118,16 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
         "restart_cost_s": ceil(request.restart_cost_s),
         "type": request.type,
     }
+
+
+def _restarts(request: JobRequest) -> dict[str, Any]:
+    """Whoever names a restart policy and nothing else wants restarts: 3, the first after 60 s."""
+    policy = request.restart or RestartPolicy.ON_FAILURE
+    named = request.restart not in (None, RestartPolicy.NEVER) and request.retries is None
+    retries = RESTARTS if named else request.retries or 0
+    usual_s = RESTART_BACKOFF_S if named else 1.0
+    backoff_s = usual_s if request.backoff_s is None else float(request.backoff_s)
+    return {"restart": policy, "retries": retries, "backoff_s": backoff_s}
 
 
 class _Keep:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.states import ACTIVE, WAITING, JobState
+from rota.scheduling.order import HIGH_MIN, LOW_MAX
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.job import JobSpec
 
-LOW, HIGH = 25, 75
-
 
 def band_of(priority: int) -> str:
     """The word for a priority."""
-    if priority >= HIGH:
+    if priority >= HIGH_MIN:
         return "high"
-    return "low" if priority <= LOW else "normal"
+    return "low" if priority <= LOW_MAX else "normal"
 
 
 class QueueTally:

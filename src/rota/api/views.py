@@ -117,6 +117,8 @@ class JobView(msgspec.Struct, kw_only=True):
     retries: int
     restart: str
     held: bool
+    #: Since when its processes are stopped where they are; null: they are not.
+    suspended_at: str | None = None
     preemptible: bool
     preempt_mode: str | None = None
     preemptions: int = 0
@@ -187,7 +189,8 @@ def job_view(job: Job, actor: Actor, reason: str = "") -> JobView:
     view.uid = job.uid
     view.name = fill_in(spec.name, job)
     view.state = job.state
-    view.reason = reason
+    view.reason = reason or (f"suspended by {job.suspended_by}" if job.suspended_s else "")
+    view.suspended_at = when(job.suspended_s)
     view.array_id = job.array_id or None
     view.array_index = job.array_index if job.array_id else None
     view.started_at = when(job.started_s)

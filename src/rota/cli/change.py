@@ -1,4 +1,4 @@
-"""``rota cancel``, ``hold``, ``release`` and ``requeue``: one shape, four verbs."""
+"""``rota cancel``, ``hold``, ``release``, ``requeue``, ``suspend``, ``resume``: one shape."""
 
 from __future__ import annotations
 
@@ -116,3 +116,21 @@ def _release_at(at_s: float, options: dict[str, Any]) -> int:
 def requeue(held: bool, **options: Any) -> int:
     """Stop running JOBS and put them back into the queue, in their old place."""
     return change("requeue", "requeued", options, **({"hold": True} if held else {}))
+
+
+@click.command()
+@_selecting
+def suspend(**options: Any) -> int:
+    """Stop running JOBS where they are, until 'rota resume'.
+
+    They keep their memory, their GPUs and the rest of their room. The time that they are
+    suspended does not count against their time limit.
+    """
+    return change("suspend", "suspended", options)
+
+
+@click.command()
+@_selecting
+def resume(**options: Any) -> int:
+    """Let suspended JOBS go on where they were stopped."""
+    return change("resume", "resumed", options)

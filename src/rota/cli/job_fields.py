@@ -115,7 +115,8 @@ def where_or_why(job: Job) -> str:
     """The nodes of a running job, the reason of a waiting one, the cause of an ended one."""
     state = job["state"]
     if state in {"running", "scheduled"}:
-        return ",".join(job.get("nodes") or ())
+        nodes = ",".join(job.get("nodes") or ())
+        return f"{nodes}: {job['reason']}" if job.get("reason") else nodes
     if state == "completed":
         return ""
     if state in FINISHED:

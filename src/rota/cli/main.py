@@ -32,6 +32,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "hold": ("rota.cli.change:hold", "Keep waiting jobs from starting"),
         "release": ("rota.cli.change:release", "Let held jobs start"),
         "requeue": ("rota.cli.change:requeue", "Put jobs back into the queue"),
+        "suspend": ("rota.cli.change:suspend", "Stop running jobs where they are"),
+        "resume": ("rota.cli.change:resume", "Let suspended jobs go on"),
         "update": ("rota.cli.update:update", "Change a waiting job"),
         "group": ("rota.cli.group:group", "How many jobs of a group may run at once"),
         "checkpoint": ("rota.cli.checkpoint:checkpoint", "Say that a job's work is saved"),

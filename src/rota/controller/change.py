@@ -1,4 +1,4 @@
-"""Changing jobs that exist: cancel, hold, release, requeue, update. Checks who may."""
+"""Changing jobs that exist: cancel, hold, suspend, requeue, update. Checks who may."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from rota.controller.commands import (
     Refusal,
     Release,
     Requeue,
+    Resume,
     Select,
+    Suspend,
     Update,
 )
 from rota.controller.possible import refuse_impossible
@@ -90,7 +92,7 @@ def _ids_of(cluster: Cluster, command: Select) -> tuple[int, ...]:
 
 def _concerns_waiting(command: Select) -> bool:
     """Whether a command says anything about elements that wait and are not held."""
-    return not isinstance(command, Release | Requeue)
+    return not isinstance(command, Release | Requeue | Suspend | Resume)
 
 
 def _change_one(scribe: Scribe, command: Select, item: int) -> list[int]:
@@ -108,6 +110,10 @@ def _change_one(scribe: Scribe, command: Select, item: int) -> list[int]:
         _release_job(scribe, job)
     elif isinstance(command, Requeue):
         _requeue_job(scribe, job, command.hold)
+    elif isinstance(command, Suspend):
+        _suspend_job(scribe, job, command.actor.user)
+    elif isinstance(command, Resume):
+        _resume_job(scribe, job)
     return [item]
 
 
@@ -168,6 +174,10 @@ def _concerns(command: Select, job: Job) -> bool:
         return job.held
     if isinstance(command, Requeue):
         return job.state in ACTIVE
+    if isinstance(command, Suspend):
+        return job.state is JobState.RUNNING and not job.suspended_s
+    if isinstance(command, Resume):
+        return bool(job.suspended_s)
     return True
 
 
@@ -212,6 +222,25 @@ def _requeue_job(scribe: Scribe, job: Job, hold: bool) -> None:
         raise Conflict(f"job {job.id} is being cancelled", field="id", value=job.id)
     scribe.emit(ev.StopPlanned(job=job.id, then="hold" if hold else "requeue"))
     lifecycle.stop_attempts(scribe, job, Cause.REQUEUED, "")
+
+
+def _suspend_job(scribe: Scribe, job: Job, by: str) -> None:
+    if job.state is not JobState.RUNNING:
+        raise Conflict(
+            f"job {job.id} is {job.state}; only a running job can be suspended (hold a waiting one)",
+            field="id",
+            value=job.id,
+        )
+    if any(attempt.stop_cause is not None for attempt in job.live_attempts):
+        raise Conflict(f"job {job.id} is being stopped", field="id", value=job.id)
+    if not job.suspended_s:
+        scribe.emit(ev.JobSuspended(job=job.id, by=by))
+
+
+def _resume_job(scribe: Scribe, job: Job) -> None:
+    if not job.suspended_s:
+        raise Conflict(f"job {job.id} is not suspended", field="id", value=job.id)
+    scribe.emit(ev.JobResumed(job=job.id))
 
 
 def update(scribe: Scribe, command: Update) -> Changed:

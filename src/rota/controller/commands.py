@@ -64,6 +64,14 @@ class Requeue(Select, frozen=True, kw_only=True):
     hold: bool = False
 
 
+class Suspend(Select, frozen=True, kw_only=True):
+    """Stop the processes of running jobs where they are; they keep their room."""
+
+
+class Resume(Select, frozen=True, kw_only=True):
+    """Let suspended jobs go on."""
+
+
 class Update(Command, frozen=True, kw_only=True):
     """Change a waiting job; of a running one only what does not concern its room."""
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rota.core.cluster import Cluster, Dirty
+    from rota.core.job import Attempt
     from rota.core.policy import Policy
     from rota.scheduling.api import Start
     from rota.scheduling.registry import Catalog
@@ -283,6 +284,10 @@ class Controller:
             if start.after:
                 self._withheld[uid] = node.name
 
+    def _running_of(self, job_id: int) -> list[Attempt]:
+        job = self.cluster.jobs.get(job_id)
+        return job.live_attempts if job is not None else []
+
     def _order(self, scribe: Scribe, tick: Tick) -> None:
         """Tell each connected agent what this tick changed in its set."""
         fresh: dict[str, dict[str, None]] = {}
@@ -294,6 +299,9 @@ class Controller:
             elif isinstance(event, ev.AttemptStopAsked) and event.uid in self.cluster.live:
                 allocation = self.cluster.jobs[event.job].tasks[event.task].attempts[-1].allocation
                 fresh.setdefault(allocation.node, {})[event.uid] = None
+            elif isinstance(event, ev.JobSuspended | ev.JobResumed):
+                for attempt in self._running_of(event.job):
+                    fresh.setdefault(attempt.allocation.node, {})[attempt.uid] = None
             elif isinstance(event, ev.AttemptEnded):
                 gone.setdefault(_node_of(self.cluster, event), []).append(event.uid)
         for uid in self._let_in():

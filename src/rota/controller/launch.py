@@ -42,15 +42,17 @@ def wanted(
     )
     if attempt.stop_cause is not None:
         return _farewell(cluster, job, attempt, started)
+    suspended = bool(job.suspended_s)
     if started:
-        return Wanted(uid=attempt.uid, started=True)
+        return Wanted(uid=attempt.uid, started=True, suspended=suspended)
     environment = _environment.decode(read_blob(job.spec.environment) or _NOTHING)
     common = dict(everywhere)
     if folder := common.get("ROTA_CHECKPOINT_DIR"):
         # Its own for each job, and the same one for every attempt of it.
         common["ROTA_CHECKPOINT_DIR"] = f"{folder}/{job.id}"
     environment |= {**common, **job.spec.variables, **_variables(cluster, job, task, attempt)}
-    return Wanted(uid=attempt.uid, launch=_launch(job, task, attempt, environment, read_blob))
+    launch = _launch(job, task, attempt, environment, read_blob)
+    return Wanted(uid=attempt.uid, launch=launch, suspended=suspended)
 
 
 def is_withheld(cluster: Cluster, uid: str) -> bool:

@@ -168,8 +168,11 @@ def stop_attempts(
     """Ask the agents to end whatever of the job is alive. The first cause stays.
 
     Only these ``tasks``, if any are named. No agent has heard of an attempt whose launch is
-    withheld: it ends here and now.
+    withheld: it ends here and now. A suspended job that ends as a whole is resumed, so that it
+    hears of it.
     """
+    if job.suspended_s and tasks is None:
+        scribe.emit(ev.JobResumed(job=job.id))
     ended = False
     for task in job.tasks:
         attempt = task.current

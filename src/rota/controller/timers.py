@@ -52,9 +52,9 @@ def _give_up(scribe: Scribe, timer: Timer) -> None:
 def _stop_overlong(scribe: Scribe, timer: Timer) -> None:
     cluster = scribe.cluster
     job = cluster.jobs.get(timer.id)
-    if job is None or job.state not in ACTIVE or not job.spec.time_limit_s or not job.started_s:
+    if job is None or job.state not in ACTIVE or not job.limit_due_s:
         return
-    due_s = job.started_s + job.spec.time_limit_s
+    due_s = job.limit_due_s
     if due_s > scribe.now_s:
         cluster.push_timer(due_s, "time-limit", job.id)
         return

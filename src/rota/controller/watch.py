@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rota.core import events as ev
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from rota.core.events import Recorded
 
@@ -30,6 +30,8 @@ class Watch:
     def __init__(self) -> None:
         self._subscriptions: set[Subscription] = set()
         self._waiters: dict[int, set[asyncio.Event]] = {}
+        #: Called with everything that was committed, in the loop: they must be quick.
+        self.listeners: list[Callable[[Sequence[Recorded]], None]] = []
 
     def subscribe(self) -> Subscription:
         subscription = Subscription()
@@ -42,6 +44,8 @@ class Watch:
     def publish(self, records: Sequence[Recorded]) -> None:
         if self._waiters:
             self._wake_waiters(records)
+        for listener in self.listeners:
+            listener(records)
         for subscription in list(self._subscriptions):
             try:
                 for record in records:

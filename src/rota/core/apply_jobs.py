@@ -98,8 +98,8 @@ def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
         cluster.push_timer(job.not_before_s, "begin", item)
     if job.spec.scheduling_timeout_s and job.eligible_s:
         cluster.push_timer(job.eligible_s + job.spec.scheduling_timeout_s, "unschedulable", item)
-    if isinstance(job, Job) and job.spec.time_limit_s and job.state is JobState.RUNNING:
-        cluster.push_timer(job.started_s + job.spec.time_limit_s, "time-limit", item)
+    if isinstance(job, Job) and job.limit_due_s and job.state is JobState.RUNNING:
+        cluster.push_timer(job.limit_due_s, "time-limit", item)
 
 
 def set_attempt_timers(cluster: Cluster, job: Job) -> None:
@@ -217,6 +217,36 @@ def _job_released(cluster: Cluster, event: ev.JobReleased, at_s: float) -> None:
     job_changed(cluster, job, before)
 
 
+def _job_suspended(cluster: Cluster, event: ev.JobSuspended, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    if not job.live_attempts:
+        raise IllegalMove(f"job {job.id} cannot be suspended: nothing of it is alive")
+    job.suspended_s, job.suspended_by = at_s, event.by
+    _touch_nodes(cluster, job)
+    job_changed(cluster, job, before)
+
+
+def _job_resumed(cluster: Cluster, event: ev.JobResumed, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    _wake(job, at_s)
+    _touch_nodes(cluster, job)
+    set_timers(cluster, job.id, job)
+    job_changed(cluster, job, before)
+
+
+def _touch_nodes(cluster: Cluster, job: Job) -> None:
+    """It leaves its room at another time than a pass believed."""
+    for attempt in job.live_attempts:
+        cluster.touch(attempt.allocation.node)
+
+
+def _wake(job: Job, at_s: float) -> None:
+    """It is no longer suspended; the time that it was is remembered for its limit."""
+    if job.suspended_s:
+        job.paused_s += max(0.0, at_s - job.suspended_s)
+        job.suspended_s, job.suspended_by = 0.0, ""
+
+
 def _job_updated(cluster: Cluster, event: ev.JobUpdated, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
     _unlink_parents(cluster, job.id, job)
@@ -244,9 +274,15 @@ def _stop_planned(cluster: Cluster, event: ev.StopPlanned, at_s: float) -> None:
 
 
 def _back_in_queue(job: Job, not_before_s: float) -> None:
-    job.after_stop = ""
+    _end_round(job)
     job.eligible_s = 0.0
     job.not_before_s = not_before_s
+
+
+def _end_round(job: Job) -> None:
+    """What concerned the attempts that have gone is over; the next round begins afresh."""
+    job.after_stop = job.suspended_by = ""
+    job.suspended_s = job.paused_s = 0.0
 
 
 def _job_retried(cluster: Cluster, event: ev.JobRetried, at_s: float) -> None:
@@ -273,7 +309,7 @@ def _job_preempted(cluster: Cluster, event: ev.JobPreempted, at_s: float) -> Non
     job, before = _job_whose_attempts_ended(cluster, event.job)
     job.preempted = True
     job.preemptions += 1
-    job.after_stop = ""
+    _end_round(job)
     job.eligible_s = at_s
     set_timers(cluster, job.id, job)
     job_changed(cluster, job, before)
@@ -291,6 +327,7 @@ def _job_settled(cluster: Cluster, event: ev.JobSettled, at_s: float) -> None:
         raise IllegalMove(f"job {job.id} cannot settle: an attempt is alive")
     job.outcome = event.outcome
     job.ended_s = at_s
+    _wake(job, at_s)
     _unlink_parents(cluster, job.id, job)
     job_changed(cluster, job, before)
 
@@ -314,6 +351,8 @@ JOB_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.JobEligible: _job_eligible,
     ev.JobHeld: _job_held,
     ev.JobReleased: _job_released,
+    ev.JobSuspended: _job_suspended,
+    ev.JobResumed: _job_resumed,
     ev.JobUpdated: _job_updated,
     ev.StopPlanned: _stop_planned,
     ev.JobRetried: _job_retried,

@@ -138,6 +138,6 @@ def _due(item: Job | Array) -> Iterator[tuple[float, str, int]]:
         yield item.not_before_s, "begin", item.id
     if waits and spec.scheduling_timeout_s and item.eligible_s:
         yield item.eligible_s + spec.scheduling_timeout_s, "unschedulable", item.id
-    if isinstance(item, Job) and item.state in ACTIVE and spec.time_limit_s and item.started_s:
+    if isinstance(item, Job) and item.state in ACTIVE and item.limit_due_s:
         stopping = any(attempt.stop_cause is not None for attempt in item.live_attempts)
-        yield from () if stopping else [(item.started_s + spec.time_limit_s, "time-limit", item.id)]
+        yield from () if stopping else [(item.limit_due_s, "time-limit", item.id)]

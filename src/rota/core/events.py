@@ -92,6 +92,19 @@ class JobReleased(Event, frozen=True, tag="job-released"):
     job: int
 
 
+class JobSuspended(Event, frozen=True, tag="job-suspended"):
+    """Its processes were stopped where they are; it keeps its room and its state."""
+
+    job: int
+    by: str
+
+
+class JobResumed(Event, frozen=True, tag="job-resumed"):
+    """Its processes go on, or are about to be ended."""
+
+    job: int
+
+
 class JobUpdated(Event, frozen=True, tag="job-updated"):
     """The spec of a waiting job (or the limits of a running one) was replaced."""
 
@@ -303,6 +316,8 @@ AnyEvent = (
     | JobEligible
     | JobHeld
     | JobReleased
+    | JobSuspended
+    | JobResumed
     | JobUpdated
     | AttemptPlaced
     | AttemptStarted

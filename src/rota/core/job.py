@@ -8,6 +8,7 @@ import msgspec
 
 from rota.core.indices import IndexSet, Run, index_at
 from rota.core.node import Allocation
+from rota.core.notices import Target
 from rota.core.placing import ANYWHERE, Placement
 from rota.core.policy import PreemptMode
 from rota.core.resources import Request
@@ -120,6 +121,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     type: str = ""
     #: ``{name}`` values of a sweep, one tuple of values per element.
     parameters: tuple[str, ...] = ()
+    #: Whom it wants to tell of what happens to it.
+    notify: tuple[Target, ...] = ()
 
     @property
     def request(self) -> Request:
@@ -217,6 +220,11 @@ class Job(msgspec.Struct, omit_defaults=True):
     checkpoint_s: float = 0.0
     #: What to do when the live attempts have gone: set by cancel and requeue.
     after_stop: str = ""
+    #: Since when its processes are stopped where they are, and who asked; 0: they are not.
+    suspended_s: float = 0.0
+    suspended_by: str = ""
+    #: How long this round was suspended before; such time does not count against its limit.
+    paused_s: float = 0.0
     tasks: list[Task] = []
     outcome: Outcome | None = None
     ended_s: float = 0.0
@@ -259,6 +267,14 @@ class Job(msgspec.Struct, omit_defaults=True):
     def started_s(self) -> float:
         """When the latest attempt really started; 0 while none did."""
         return min((a.started_s for a in self.round if a.started_s), default=0.0)
+
+    @property
+    def limit_due_s(self) -> float:
+        """When its limit is over; 0: never, or not known while it is suspended or not started."""
+        started_s = self.started_s
+        if not started_s or not self.spec.time_limit_s or self.suspended_s:
+            return 0.0
+        return started_s + self.spec.time_limit_s + self.paused_s
 
     @property
     def next_number(self) -> int:

@@ -89,7 +89,7 @@ class ShareRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class BackfillRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Backfill = Backfill.EASY
-    #: Waiting jobs with a reservation of their own; 0: what the kind says (1, or all).
+    #: Waiting jobs with a promise of their own; 0: what the kind says (1, conservative 256).
     depth: int = 0
     #: Candidates looked at behind the first job that waits; 0: all.
     look_ahead: int = 0

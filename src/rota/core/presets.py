@@ -70,7 +70,8 @@ PRESETS: Mapping[str, Policy] = {
     "preemptive": Policy(
         order=OrderRules(primary="priority", secondary="fairshare"),
         backfill=_EASY,
-        preempt=PreemptRules(enabled=True),
+        # Whoever chose to be interrupted by others wants the time to save his work.
+        preempt=PreemptRules(enabled=True, grace_s=300),
     ),
 }
 

@@ -39,6 +39,7 @@ MOVES: MappingProxyType[JobState, MappingProxyType[JobState, str]] = MappingProx
         S.HELD: MappingProxyType(
             {
                 S.QUEUED: "released",
+                S.PREEMPTED: "released, having given way before it was held",
                 S.CANCELLED: "cancelled, or a dependency can never be met",
                 S.UNSCHEDULABLE: "scheduling timeout",
             }

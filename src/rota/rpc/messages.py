@@ -51,6 +51,7 @@ class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
     is missing and must not be started again. ``stop`` asks for TERM, the grace, KILL. With a
     ``signal`` (``USR1``) that one is sent first, so that the job can save its state, and TERM
     shortly before the grace is over. ``grace_s`` is the grace of this stop; below 0: as launched.
+    ``suspended`` wants its processes stopped where they are; one that is to end is never so.
     """
 
     uid: str
@@ -59,6 +60,7 @@ class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
     stop: Cause | None = None
     signal: str = ""
     grace_s: float = -1.0
+    suspended: bool = False
 
 
 class Sighting(StrEnum):

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from rota.scheduling.scheduler import Scheduler
     from rota.scheduling.timeline import Asking
 
-ALL = 1 << 30
+#: Jobs that get a promise with conservative backfill, unless the policy names a number: planning
+#: a whole deep queue anew with every job that ends early would take longer than the jobs.
+MANY_PROMISES = 256
 #: With more lanes than this waiting for room a site counts as large.
 MANY_FULL = 2000
 #: Jobs with a deadline that get a promise beside the first in line.
@@ -59,6 +61,8 @@ class Promises:
         #: When promises were last worked out, and whether this pass goes by those.
         self._planned_s = -INFINITE
         self._reused = False
+        #: Something happened that may let promised jobs start earlier.
+        self._loose = True
 
     def forget(self) -> None:
         self.kept.clear()
@@ -73,6 +77,11 @@ class Promises:
         return any(
             job not in cluster.lanes.where and cluster.array_of(job) is None for job in self.kept
         )
+
+    def is_due(self, job: int) -> bool:
+        """Whether the job was promised to start by now."""
+        promise = self.kept.get(job)
+        return promise is not None and promise.start_s <= self._scheduler.timeline.now_s
 
     def lanes_due(self, now_s: float) -> list[int]:
         """The lanes of those who should start by now."""
@@ -98,7 +107,7 @@ class Promises:
             return 0
         if rules.depth:
             return rules.depth
-        return ALL if rules.kind is Backfill.CONSERVATIVE else 1
+        return MANY_PROMISES if rules.kind is Backfill.CONSERVATIVE else 1
 
     @property
     def wants_more(self) -> bool:
@@ -141,6 +150,8 @@ class Promises:
             for promise in before.values():
                 if self._holds(promise):
                     self._keep(promise)
+        self._loose = timeline.loosened or len(self.kept) < len(before)
+        timeline.loosened = False
         waiting = cluster.lanes.where
         self._first_s = {
             job: at_s
@@ -177,16 +188,19 @@ class Promises:
             return False
         kept = self.kept.get(entry.job)
         self.made += 1
-        if kept is not None and self._reused and kept.start_s > this.now_s:
+        if kept is not None and kept.start_s > this.now_s and self._stands:
             return True
         self._planned_s = this.now_s
         if kept is not None:
             del self.kept[entry.job]
             self._scheduler.timeline.unclaim_job(entry.job)
-        found = self._earliest(head.shape, entry)
-        if kept is not None and kept.start_s > this.now_s:
+        good = kept is not None and kept.start_s > this.now_s
+        found = self._earliest(head.shape, entry, kept.start_s if kept and good else INFINITE)
+        if good:
             # A promise is only ever exchanged for an earlier one; who outstays his time breaks it.
-            found = found if found is not None and found.start_s < kept.start_s else kept
+            earlier = found is not None and kept is not None and found.start_s < kept.start_s
+            self._loose = self._loose or earlier
+            found = found if earlier else kept
         if found is not None:
             self._first_s.setdefault(entry.job, found.start_s)
             self._keep(found)
@@ -199,6 +213,11 @@ class Promises:
         self.hopeless[head.lane.number] = None
         return False
 
+    @property
+    def _stands(self) -> bool:
+        """Whether nothing happened that could bring a promise forward."""
+        return self._reused or (self._kind is Backfill.CONSERVATIVE and not self._loose)
+
     def _may_have_one(self, entry: Entry) -> bool:
         if self._is_open:
             return True
@@ -208,14 +227,14 @@ class Promises:
             and self.made < DEADLINES_MAX
         )
 
-    def _earliest(self, shape: Shape, entry: Entry) -> Promise | None:
+    def _earliest(self, shape: Shape, entry: Entry, before_s: float) -> Promise | None:
         this = self._pass
         assert this is not None
         horizon_s = this.policy.backfill.horizon_s
         asks = this.near.hinders(shape) or shape.placement.asks_nodes
         found = this.timeline.earliest(
             this.asking(entry),
-            this.now_s + horizon_s if horizon_s else INFINITE,
+            min(before_s, this.now_s + horizon_s if horizon_s else INFINITE),
             this.space.wants(entry.key.shape, shape),
             self._open_now(entry),
             partial(this.near.refuses, shape) if asks else None,
@@ -249,8 +268,10 @@ class Promises:
 
     def fulfilled(self, job: int) -> None:
         """The job started: nobody has to make room for it any more."""
-        if self.kept.pop(job, None) is not None:
+        kept = self.kept.pop(job, None)
+        if kept is not None:
             self._scheduler.timeline.unclaim_job(job)
+            self._loose = self._loose or kept.start_s > self._scheduler.timeline.now_s
         self._first_s.pop(job, None)
 
     def window(self, name: str, asking: Asking, entry: Entry) -> Room:

@@ -162,6 +162,8 @@ class Inquiry:
             others = dict.fromkeys(self.cluster.live[uid][0] for uid in uids)
             return why.Leaving(jobs=tuple(others), nodes=nodes)
         verb = "running" if job.state is JobState.RUNNING else "starting"
+        if job.suspended_s:
+            return why.Active(verb=verb, nodes=nodes, cause=f"suspended by {job.suspended_by}")
         return why.Active(verb=verb, nodes=nodes)
 
     def _conditions(self, item: Item) -> Iterator[Reason]:

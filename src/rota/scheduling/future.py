@@ -99,30 +99,35 @@ class Future:
         #: How many tasks of each role fit where, and in all.
         self._counts: list[dict[str, int]] = [{} for _ in shape.roles]
         self._sums = [0] * len(shape.roles)
+        #: When each node was looked at last: for a later moment it may have less, never more.
+        self._looked_s: dict[str, float] = {}
 
     def look(self, name: str, at_s: float) -> None:
         """See how many tasks a node takes from a moment on."""
         kind = self._space.class_of[name]
         roles = self._asking.shape.roles
-        if self._exact or kind.mixed or name in self._timeline.claims:
+        if self._exact or kind.mixed:
             room = self._room(name, at_s)
             counts = [count_in(room, self._asking.shape, role) for role in roles]
         else:
-            outline = self._outline(name)
-            outline.move(at_s)
+            outline = self._outline(name, at_s)
             counts = [outline.count(role.request, role.count, kind) for role in roles]
+        self._looked_s[name] = at_s
         for number, count in enumerate(counts):
             known = self._counts[number]
             self._sums[number] += count - known.get(name, 0)
             known[name] = count
 
-    def _outline(self, name: str) -> Outline:
+    def _outline(self, name: str, at_s: float) -> Outline:
+        if name in self._timeline.claims:
+            return Outline(self._room(name, at_s), [])
         outline = self._outlines.get(name)
         if outline is None:
             timeline = self._timeline
             leaving = [(timeline.leaves_s(item), item) for item in timeline.leaving(name)]
             leaving.sort(key=lambda pair: pair[0])
             outline = self._outlines[name] = Outline(self._space.rooms[name], leaving)
+        outline.move(at_s)
         return outline
 
     def _room(self, name: str, at_s: float) -> Room:
@@ -132,12 +137,32 @@ class Future:
     def find(self, at_s: float) -> list[Allocation] | None:
         """Room for all tasks, if enough has come together."""
         shape = self._asking.shape
-        for role, total in zip(shape.roles, self._sums, strict=True):
-            if total < (role.min_count or role.count):
-                return None
+        if not self._suffices():
+            return None
+        if self._timeline.claims and self._look_again(at_s) and not self._suffices():
+            return None
         names = self._enough() if self._is_plain() else self._all()
         rooms = {name: self._room(name, at_s) for name in names}
         return place_in(rooms, shape, self._space.class_of)
+
+    def _suffices(self) -> bool:
+        roles = self._asking.shape.roles
+        return all(
+            total >= (role.min_count or role.count)
+            for role, total in zip(roles, self._sums, strict=True)
+        )
+
+    def _look_again(self, at_s: float) -> bool:
+        """Claims may have come nearer since a node was looked at; whether there were such nodes."""
+        stale = [
+            name
+            for name in self._timeline.claims
+            if self._looked_s.get(name, at_s) < at_s
+            and any(known.get(name) for known in self._counts)
+        ]
+        for name in stale:
+            self.look(name, at_s)
+        return bool(stale)
 
     def _is_plain(self) -> bool:
         placement = self._asking.shape.placement

@@ -37,7 +37,8 @@ class Placed(NamedTuple):
 class Asker:
     """Answers for single nodes what integers cannot; the pass knows claims and neighbours."""
 
-    __slots__ = ("_this", "barred", "bonus", "entry", "group", "own", "shape", "space", "until_s", "wants")
+    __slots__ = ("_this", "barred", "bonus", "entry", "group", "own", "shape", "space", "until_s",
+                 "wants")  # fmt: skip
 
     def __init__(self, this: Pass, entry: Entry, until_s: float) -> None:
         self._this = this

@@ -64,7 +64,7 @@ def _spare(roles: tuple[Role, ...], placed: list[int]) -> list[int]:
 def missing_tasks(job: Job) -> list[int]:
     """Tasks that never started in this round, or gave their room back; none once any has ended."""
     current = job.round
-    if job.state is not JobState.RUNNING or job.after_stop:
+    if job.state is not JobState.RUNNING or job.after_stop or job.suspended_s:
         return []
     if any(attempt.stop_cause is not None and attempt.live for attempt in current):
         return []
@@ -85,7 +85,7 @@ def _grow_one(this: Pass, job: Job, missing: list[int]) -> None:
     roles = [role for role in spec.roles for _ in range(role.count)]
     key = key_with(-job.id, spec)
     run_s = run_s_of(spec, spec.roles, this.policy.backfill)
-    end_s = job.started_s + run_s
+    end_s = job.started_s + run_s + job.paused_s
     placed: list[Placed] = []
     for index in missing:
         one = msgspec.structs.replace(roles[index], count=1, min_count=0)

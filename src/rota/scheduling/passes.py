@@ -161,7 +161,9 @@ class Pass:
             self.cluster.lanes.block(head.lane, waits_for)
             self._capped[head.lane.number] = None
             return False
-        placed = None if head.full else self._find_room(entry)
+        # Behind one that does not fit only somebody whose promise is due can.
+        waits = head.full and not self.promises.is_due(entry.job)
+        placed = None if waits else self._find_room(entry)
         if placed is not None:
             self._start(head, entry, placed)
             return True
@@ -191,9 +193,10 @@ class Pass:
 
     def until_s(self, entry: Entry) -> float:
         """When the job will be gone. Against reservations only a limit counts."""
-        if not entry.key.time_limit_s and self.promises.reserved:
-            return float("inf")
-        return self.now_s + entry.run_s
+        if not self.promises.reserved:
+            return self.now_s + entry.run_s
+        limit_s = entry.key.time_limit_s
+        return self.now_s + limit_s if limit_s else float("inf")
 
     def _find_room(self, entry: Entry) -> list[Placed] | None:
         until_s = self.until_s(entry)
@@ -275,7 +278,7 @@ class Pass:
         )
 
     def evicted(self, eviction: Eviction) -> None:
-        """What a victim holds no longer counts against its account in this pass."""
+        """What a victim holds need not be reclaimed from its account again."""
         job = self.cluster.jobs[eviction.job]
         held = NOTHING
         for task in eviction.tasks or range(len(job.tasks)):
@@ -287,6 +290,8 @@ class Pass:
     def _no_room(self, head: Head, entry: Entry) -> bool:
         """The lane waits for room; its first jobs may get a promise. Whether to go on with it."""
         self._closed = self._strict
+        if self._strict or self.policy.backfill.look_ahead:
+            self.scheduler.ahead[head.array or entry.job] = None
         self._tried = False
         self._note_full(head)
         if self._lines.is_last and self.promises.can_wait:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 #: Up to so many units every set of them is considered, by ascending cost.
 EXACT_MAX = 10
+INFINITE = float("inf")
 #: The whole problem is searched in full up to so many nodes.
 EXACT_NODES = 32
 #: Nodes that could serve are gathered in portions of this size; who finds one in the first
@@ -318,7 +319,7 @@ class _Hunt:
             if bound is None or (best is not None and bound >= best[0]):
                 continue
             looks -= best is not None
-            found = self._cheapest_on(trial, name, request, units)
+            found = self._cheapest_on(trial, name, request, units, best[0] if best else INFINITE)
             cost = sum(unit.cost for unit in found or ())
             if found is not None and (best is None or cost < best[0]):
                 best = (cost, name, found)
@@ -327,11 +328,16 @@ class _Hunt:
         return None if best is None else best[1:]
 
     def _cheapest_on(
-        self, trial: Trial, name: str, request: Request, units: list[Unit]
+        self, trial: Trial, name: str, request: Request, units: list[Unit], below: float
     ) -> list[Unit] | None:
-        """The cheapest set on one node; beyond small numbers a set without needless members."""
+        """The cheapest set on one node; beyond small numbers a set without needless members.
+
+        Sets that cost as much as ``below`` or more are of no use.
+        """
         if len(units) <= EXACT_MAX:
             for chosen in cheapest_first(units, trial.least_count(name, request, units)):
+                if below < INFINITE and sum(unit.cost for unit in chosen) >= below:
+                    return None
                 if trial.would_fit(name, request, chosen):
                     return trial.let_off(name, request, chosen)
             return None

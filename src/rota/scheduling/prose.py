@@ -112,10 +112,11 @@ def line(reason: Reason, now_s: float) -> str:
 
 def _line_of_active(reason: Reason, now_s: float) -> str:
     match reason:
-        case why.Active() if reason.cause:
+        case why.Active() if reason.verb == "stopping":
             return f"it has {reason.grace_s} s to end by itself"
         case why.Active():
-            return f"it is {reason.verb} on {', '.join(reason.nodes)}"
+            said = f", {reason.cause}" if reason.cause else ""
+            return f"it is {reason.verb} on {', '.join(reason.nodes)}{said}"
         case why.Leaving():
             return f"its room on {', '.join(reason.nodes)} is being left by {_jobs(reason.jobs)}"
         case why.Turn() if reason.behind:

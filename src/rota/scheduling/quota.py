@@ -150,12 +150,17 @@ class Quotas:
         _shift(self._by_key.get(key) or self._of_key(key), amount, jobs, -1)
 
     def evict(self, job: Job, amount: Amount | None = None) -> None:
-        """A victim gives its room back: all of it and its place, or (elastic) an amount."""
-        _shift(self._of_job(job), held_by(job) if amount is None else amount, amount is None, -1)
+        """A victim will give its room back: all of it and its place, or (elastic) an amount.
+
+        Until it has gone it counts against every ceiling; but no more need be reclaimed for it.
+        """
+        held = held_by(job) if amount is None else amount
+        _shift(self._of_job(job), held, amount is None, leaving=True)
 
     def restore(self, job: Job, amount: Amount | None = None) -> None:
         """The opposite of ``evict``, for a plan that was dropped."""
-        _shift(self._of_job(job), held_by(job) if amount is None else amount, amount is None)
+        held = held_by(job) if amount is None else amount
+        _shift(self._of_job(job), held, amount is None, -1, leaving=True)
 
     def _of_key(self, key: LaneKey) -> Bound:
         bound = UNBOUND
@@ -201,13 +206,15 @@ def _short_of(rule: Rule, wish: _Wish) -> Short:
 
 
 def _beyond(rule: Rule) -> bool:
-    used = rule.meter.used[rule.at]
+    used = rule.meter.used[rule.at] - rule.meter.leaving[rule.at]
     return used >= rule.limit if rule.at is Dimension.DEVICE_HOURS else used > rule.limit
 
 
-def _shift(bound: Bound, amount: Amount, jobs: int, sign: int = 1) -> None:
+def _shift(
+    bound: Bound, amount: Amount, jobs: int, sign: int = 1, *, leaving: bool = False
+) -> None:
     for meter in bound.meters:
-        used = meter.used
+        used = meter.leaving if leaving else meter.used
         used[0] += sign * jobs
         used[1] += sign * amount.cpu_milli
         used[2] += sign * amount.memory_mib

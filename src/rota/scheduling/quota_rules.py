@@ -33,12 +33,14 @@ class Dimension(IntEnum):
 class Meter:
     """What an account (or a queue, a group, an array) holds now, what the pass gave included."""
 
-    __slots__ = ("counters", "used")
+    __slots__ = ("counters", "leaving", "used")
 
     def __init__(self, counters: tuple[Counter, ...], used: list[float]) -> None:
         #: Opened when something of it is given back.
         self.counters = counters
         self.used = used
+        #: Of it: what this pass has asked back and its holders still have.
+        self.leaving = [0.0] * 5
 
 
 class Rule(NamedTuple):

@@ -304,7 +304,7 @@ class Room:
         return tuple(sorted(first[:whole]))
 
     def take(self, allocation: Allocation) -> None:
-        self._shift(allocation, 1)
+        self.shift(allocation, 1)
         pinned = allocation.cpus
         if pinned and self.cpus:
             # Most often they lie side by side among those that are left.
@@ -317,14 +317,15 @@ class Room:
 
     def give_back(self, allocation: Allocation) -> None:
         """Undo a ``take``."""
-        self._shift(allocation, -1)
+        self.shift(allocation, -1)
         if self.pins:
             known = set(self.node.spec.cpus) if allocation.cpus else ()
             for cpu in allocation.cpus:
                 if cpu in known and cpu not in self.cpus:
                     insort(self.cpus, cpu)
 
-    def _shift(self, allocation: Allocation, sign: int) -> None:
+    def shift(self, allocation: Allocation, sign: int) -> None:
+        """Take (1) or give back (-1) everything but single CPUs."""
         self.cpu_milli -= sign * allocation.cpu_milli
         self.memory_mib -= sign * allocation.memory_mib
         self.disk_mib -= sign * allocation.disk_mib

@@ -85,6 +85,8 @@ class Scheduler:
         self.changed: dict[str, None] | None = None
         #: Lanes that a claim or a neighbour keeps out: worth a look whenever anything changes.
         self.hindered: dict[int, None] = {}
+        #: Jobs (and arrays) that nobody may pass: when one of them goes, all others are looked at.
+        self.ahead: dict[int, None] = {}
         #: Somebody is beyond his hard share: whoever ends, all are looked at again.
         self.barred = False
         self._amounts: dict[int, Amount] = {}
@@ -117,6 +119,7 @@ class Scheduler:
         self.full.clear()
         self.no_room.clear()
         self.hindered.clear()
+        self.ahead.clear()
         self.cluster.lanes.reopen()
 
     def another(self) -> Scheduler:
@@ -248,6 +251,8 @@ class Scheduler:
         if self.wake_s <= now_s:
             self.wake_s = INFINITE
             self._all_changed()
+        elif not self.ahead.keys() <= self.cluster.lanes.where.keys():
+            self._all_changed()
         if self.due_s <= now_s or self.promises.has_lost():
             self.due_s = INFINITE
             self._open(self.promises.lanes_due(now_s))
@@ -287,9 +292,8 @@ class Scheduler:
             if attempt.stop_cause is not None:
                 end_s = attempt.stop_s + job.spec.grace_s
             else:
-                end_s = (attempt.started_s or attempt.placed_s) + run_s_of(
-                    job.spec, job.spec.roles, rules
-                )
+                run_s = run_s_of(job.spec, job.spec.roles, rules) + job.paused_s
+                end_s = (attempt.started_s or attempt.placed_s) + run_s
             found[uid] = Leaving(end_s, uid, node.name, allocation)
         return found
 

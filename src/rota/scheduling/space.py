@@ -62,6 +62,7 @@ class Space(Buckets):
         super().__init__(policy)
         self._picky = picky
         self._wants: dict[int, tuple[Want, ...]] = {}
+        self._by_shape: dict[Shape, tuple[Want, ...]] = {}
         #: What a tight fit is worth; 0: the strategy looks at all amounts together.
         self._fit = _weight_of_fit(policy)
         self._strategy = strategy(policy.place.strategy, policy)
@@ -82,9 +83,14 @@ class Space(Buckets):
         """The heaps for each role of the shape with this number."""
         known = self._wants.get(number)
         if known is None:
+            # A shape that comes back has another number; what was found out about it holds.
+            known = self._by_shape.get(shape)
+            if known is not None:
+                self._wants[number] = known
+                return known
             picky = self._picky or shape.service is ServiceClass.GUARANTEED
             picky = picky or shape.placement.asks_nodes
-            known = self._wants[number] = tuple(
+            known = self._wants[number] = self._by_shape[shape] = tuple(
                 Want(role.request, shape, min(role.count, CLIP_MAX), picky) for role in shape.roles
             )
         return known
@@ -92,6 +98,7 @@ class Space(Buckets):
     def forget_wants(self) -> None:
         """Drop all heaps: they are made again as they are needed."""
         self._wants.clear()
+        self._by_shape.clear()
 
     @property
     def want_count(self) -> int:

@@ -84,6 +84,8 @@ class Timeline:
         self._count = 0
         self.claims: dict[str, list[Claim]] = {}
         self._promised: dict[int, dict[str, None]] = {}
+        #: Somebody left before his time, or a node came: what was planned may go earlier.
+        self.loosened = True
 
     def set_node(self, name: str, leaving: dict[str, Leaving]) -> None:
         """All attempts that are on a node now."""
@@ -93,6 +95,12 @@ class Timeline:
             # Ends stand in order by class: those of a node that changed its class move.
             before = {}
             self._kinds[name] = kind
+            self.loosened = True
+        elif any(
+            item.end_s > self.now_s and uid not in leaving and "/" not in uid
+            for uid, item in before.items()
+        ):
+            self.loosened = True
         self._count += len(leaving) - len(self._of_node.get(name, {}))
         for uid, item in leaving.items():
             known = before.get(uid)
@@ -242,23 +250,16 @@ class Timeline:
         classes = self._space.classes_for(wants)
         for name in open_now:
             future.look(name, self.now_s)
-        before_s = self.now_s
         for at_s, name in self._ends(classes):
             if at_s > until_s:
                 return None
-            names = [name]
-            if at_s > before_s:
-                # Claims may have begun in the meantime: nodes that have some are looked at again.
-                names = [*dict.fromkeys((name, *self.claims))]
-                before_s = at_s
-            for changed in names:
-                if changed not in self._space.rooms or (refuses is not None and refuses(changed)):
-                    continue
-                if self._space.class_of[changed].id in classes:
-                    future.look(changed, at_s)
-            found = future.find(at_s)
-            if found is not None:
-                return at_s, found
+            if name not in self._space.rooms or (refuses is not None and refuses(name)):
+                continue
+            if self._space.class_of[name].id in classes:
+                future.look(name, at_s)
+                found = future.find(at_s)
+                if found is not None:
+                    return at_s, found
         return None
 
 

@@ -123,11 +123,17 @@ class Trial:
         """Whether one task fits on a node without these units."""
         room = self._room(name)
         mine = [held for unit in units for _, held in unit.held if held.node == name]
+        if (
+            room.cpu_milli + sum([held.cpu_milli for held in mine]) < request.cpu_milli
+            or room.memory_mib + sum([held.memory_mib for held in mine]) < request.memory_mib
+        ):
+            return False
+        # Single CPUs do not decide whether it fits, and moving them costs most.
         for allocation in mine:
-            room.give_back(allocation)
+            room.shift(allocation, -1)
         short = self._short(name, request)
         for allocation in mine:
-            room.take(allocation)
+            room.shift(allocation, 1)
         return not short
 
     def let_off(self, name: str, request: Request, chosen: list[Unit]) -> list[Unit]:

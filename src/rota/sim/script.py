@@ -87,10 +87,13 @@ class Script:
             self.world.timeline.after(1.0, self._close)
 
     def _free_everything(self) -> None:
-        """The last word: whatever is still held is released, so that the world can end."""
+        """The last word: what is still held or suspended goes on, so that the world can end."""
         held = [job.id for job in self._unfinished() if job.held]
         if held:
             self._send(cmd.Release(actor=ACTORS[2], ids=tuple(held)))
+        stopped = [job.id for job in self._unfinished() if isinstance(job, Job) and job.suspended_s]
+        if stopped:
+            self._send(cmd.Resume(actor=ACTORS[2], ids=tuple(stopped)))
         if not self.world.quiet():
             self.world.timeline.after(5.0, self._free_everything)
 
@@ -130,7 +133,9 @@ class Script:
 
     def _change(self) -> cmd.Command:
         actor = self.chance.choice(ACTORS)
-        kind = self.chance.choice((cmd.Cancel, cmd.Hold, cmd.Release, cmd.Requeue))
+        kind = self.chance.choice(
+            (cmd.Cancel, cmd.Hold, cmd.Release, cmd.Requeue, cmd.Suspend, cmd.Resume)
+        )
         job = self.chance.choice(self.ids) + self.chance.choice((0, 0, 1))
         return kind(actor=actor, ids=(job,))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rota.agent.agent import Agent
 from rota.agent.ports import (
     Ended,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from rota.sim.clock import Timeline
     from rota.sim.judge import Judge
 
-KILL = 9
+KILL, CONT, STOP = 9, 18, 19
 
 
 class VirtualKeeper:
@@ -45,6 +47,8 @@ class VirtualKeeper:
     def __init__(self, node: VirtualNode) -> None:
         self.node = node
         self.journal: dict[str, Known] = {}
+        #: Suspended processes whose time has come meanwhile.
+        self._late: set[str] = set()
 
     def obey(self, command: Spawn | Signal | Forget) -> None:
         if isinstance(command, Forget):
@@ -69,18 +73,35 @@ class VirtualKeeper:
         self.journal[uid] = record
         fate = Random(f"{node.seed} {uid}")
         process.exit_code = fate.choice((0, 0, 0, 0, 1, 3))
-        node.timeline.after(fate.choice((0.0, 0.01, 0.3, 2.0, 8.0)), lambda: self.ends(uid))
+        node.timeline.after(fate.choice((0.0, 0.01, 0.3, 2.0, 8.0)), lambda: self._is_done(uid))
         node.tell(_started(record))
 
     def _signal(self, command: Signal) -> None:
         uid = command.uid
         if uid not in self.journal or self.journal[uid].phase == "ended":
             return
+        if command.signal in (STOP, CONT):
+            self._suspend(uid, command.signal == STOP)
+            return
         self.node.judge.signalled(uid)
         stubborn = Random(f"{self.node.seed} {uid} stubborn").random() < 0.3
         if command.signal == KILL or not stubborn:
             delay_s = Random(f"{self.node.seed} {uid} dying").choice((0.0, 0.05))
             self.node.timeline.after(delay_s, lambda: self.ends(uid, signal=command.signal))
+
+    def _suspend(self, uid: str, suspended: bool) -> None:
+        self.journal[uid] = msgspec.structs.replace(self.journal[uid], suspended=suspended)
+        if not suspended and uid in self._late:
+            self._late.discard(uid)
+            self.node.timeline.after(0.0, lambda: self._is_done(uid))
+
+    def _is_done(self, uid: str) -> None:
+        """Its work is done, unless it is stopped where it is."""
+        known = self.journal.get(uid)
+        if known is not None and known.suspended:
+            self._late.add(uid)
+        else:
+            self.ends(uid)
 
     def ends(self, uid: str, *, signal: int = 0, lost: bool = False) -> None:
         """A process is gone: on the journal first, then told to whoever listens."""

@@ -76,6 +76,8 @@ class JobFilter(msgspec.Struct, frozen=True):
     name: str = ""
     array: int = 0
     ids: tuple[int, ...] = ()
+    #: The lowest and the highest priority wanted.
+    priorities: tuple[int, int] = (0, 100)
 
 
 class Store(Protocol):
@@ -128,6 +130,12 @@ class Store(Protocol):
         unfinished or that a repeated key may still find. Returns how many rows went: call it
         again, in the thread that commits, until that is 0.
         """
+
+    def bookmark(self, name: str) -> str:
+        """How far some reader of the log has come, in its own words; empty: it never said."""
+
+    def set_bookmark(self, name: str, place: str) -> None:
+        """Keep that. In the thread that commits."""
 
     def tidy(self) -> None:
         """Work that can wait for an idle moment. In the thread that commits."""

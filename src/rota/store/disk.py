@@ -60,6 +60,8 @@ class Change(msgspec.Struct, array_like=True):
     #: What ``prune`` took away: jobs, arrays, and numbers of events.
     pruned: tuple[list[int], list[int], list[int]] = ([], [], [])
     next_id: int = 0
+    #: How far readers of the log have come.
+    bookmarks: dict[str, str] = {}
 
 
 class Tables:
@@ -76,11 +78,13 @@ class Tables:
         self.seqs_about: dict[int, list[int]] = {}
         self.blobs: dict[str, bytes] = {}
         self.records: dict[str, dict[str | int, bytes]] = {name: {} for name in rows.RECORDS}
+        self.bookmarks: dict[str, str] = {}
         self.next_id = 1
         self.next_seq = 1
         self.last_s = 0.0
 
     def put(self, change: Change) -> None:
+        self.bookmarks.update(change.bookmarks)
         self.next_id = max(self.next_id, change.next_id)
         for job in change.jobs:
             self.jobs[job.id] = job

@@ -6,12 +6,10 @@ A listing by state walks one short range of an index per state and merges them, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rota.core.states import JobState
-
-if TYPE_CHECKING:
-    from rota.store.api import JobFilter
+from rota.store.api import JobFilter
 
 ALL_STATES = tuple(JobState)
 
@@ -84,4 +82,8 @@ def _conditions(wanted: JobFilter) -> tuple[list[str], list[Any]]:
         "array_id": wanted.array,
     }
     given = {column: value for column, value in named.items() if value}
-    return [f"{column} = ?" for column in given], list(given.values())
+    conditions, values = [f"{column} = ?" for column in given], list(given.values())
+    if wanted.priorities != JobFilter().priorities:
+        conditions.append("priority BETWEEN ? AND ?")
+        values += wanted.priorities
+    return conditions, values

@@ -189,6 +189,12 @@ class MemoryStore:
     def _ended_s(self, job_id: int) -> float:
         return rows.decode_job(self._tables.jobs[job_id].body).ended_s
 
+    def bookmark(self, name: str) -> str:
+        return self._tables.bookmarks.get(name, "")
+
+    def set_bookmark(self, name: str, place: str) -> None:
+        self._write(Change(bookmarks={name: place}))
+
     def tidy(self) -> None:
         """Nothing to do."""
 
@@ -241,6 +247,7 @@ def _matches(job: Job, wanted: JobFilter) -> bool:
         and wanted.queue in ("", spec.queue)
         and wanted.name in ("", spec.name)
         and wanted.array in (0, job.array_id)
+        and wanted.priorities[0] <= spec.priority <= wanted.priorities[1]
     )
 
 

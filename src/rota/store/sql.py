@@ -181,6 +181,13 @@ class SqlStore:
         """Drop up to ``limit`` jobs that ended before a time; see ``prune.py`` for what stays."""
         return Pruning(self.driver, before_s, frozenset(keep)).run(limit)
 
+    def bookmark(self, name: str) -> str:
+        found = self.driver.read("SELECT value FROM meta WHERE key = ?", (f"bookmark {name}",))
+        return str(found[0][0]) if found else ""
+
+    def set_bookmark(self, name: str, place: str) -> None:
+        self.driver.write([statements.set_meta(f"bookmark {name}", place)])
+
     def tidy(self) -> None:
         """Work that can wait for an idle moment."""
         self.driver.tidy()

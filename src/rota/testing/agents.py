@@ -42,6 +42,8 @@ class PretendedAgents(ABC):
         self.launches: dict[str, Launch] = {}
         self.alive: dict[str, str] = {}
         self.stopping: set[str] = set()
+        #: Attempts whose processes are stopped where they are.
+        self.suspended: set[str] = set()
         #: The open connection of each node, and what was said on each connection.
         self.link_of: dict[str, int] = {}
         self.session_of: dict[int, int] = {}
@@ -96,6 +98,7 @@ class PretendedAgents(ABC):
         """The process of an attempt ends; its agent says so now, or when it can."""
         node = self.alive.pop(uid)
         self.stopping.discard(uid)
+        self.suspended.discard(uid)
         seen = Seen(
             uid,
             Sighting.ENDED,
@@ -159,6 +162,7 @@ class PretendedAgents(ABC):
         """Carry out one order; what there is to say about it."""
         if order.launch is not None:
             self.launches[order.uid] = order.launch
+        (self.suspended.add if order.suspended else self.suspended.discard)(order.uid)
         if order.uid in self._untold:
             return self._untold.pop(order.uid)[1]
         running = Seen(order.uid, Sighting.RUNNING, pid=1, started_s=self.now_s)

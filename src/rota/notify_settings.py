@@ -1,0 +1,195 @@
+"""[notify]: whom the site tells of what happens to jobs, and how mail leaves it."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import msgspec
+
+from rota.core.errors import Rejected
+from rota.core.notices import (
+    EVENTS,
+    Target,
+    check_mail,
+    check_url,
+    matches,
+    parse_events,
+    parse_target,
+    url_host,
+)
+
+SECURITIES = ("none", "starttls", "tls")
+_OWN_HEADERS = frozenset(
+    {"host", "content-length", "content-type", "connection", "transfer-encoding"}
+)
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all entries share: which events of whose jobs, and how hard to try."""
+
+    name: str = ""
+    #: Empty: every event.
+    events: tuple[str, ...] = ()
+    #: Patterns such as ``ann`` or ``team-*``; empty: of everybody.
+    users: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    #: None: as [notify] says.
+    retries: int | None = None
+    backoff_s: float | None = None
+    timeout_s: float | None = None
+
+    def wants(self, event: str, user: str, project: str) -> bool:
+        return (
+            (not self.events or event in self.events)
+            and matches(self.users, user)
+            and matches(self.projects, project)
+        )
+
+
+class Webhook(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[[notify.webhooks]]: a POST for each event."""
+
+    url: str
+    headers: dict[str, str] = {}
+    #: The body is signed with it; see docs/notify.md.
+    secret: str = ""
+
+
+class MailRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[[notify.mails]]: a mail for each event."""
+
+    to: str
+
+
+class PluginRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[[notify.plugins]]: a notifier of one's own; jobs name it as ``NAME:ADDRESS``."""
+
+    #: ``package.module:Name``, or a name in the entry points ``rota.notifiers``.
+    use: str
+    #: Given to it for events of all jobs; empty: only jobs that name it.
+    address: str = ""
+    #: Arguments of its class.
+    options: dict[str, Any] = {}
+
+
+class Notify(msgspec.Struct, frozen=True, kw_only=True):
+    """All of [notify]."""
+
+    webhooks: tuple[Webhook, ...] = ()
+    mails: tuple[MailRule, ...] = ()
+    plugins: tuple[PluginRule, ...] = ()
+    #: Hosts that jobs may name in ``--notify URL`` (``*.example.org``); empty: any, ``-``: none.
+    hosts: tuple[str, ...] = ()
+    #: Further tries before a message is given up; the wait before each is twice the last one.
+    retries: int = 6
+    backoff_s: float = 1.0
+    timeout_s: float = 10.0
+    smtp_host: str = ""
+    smtp_port: int = 0
+    smtp_from: str = ""
+    smtp_user: str = ""
+    smtp_password: str = ""
+    #: ``none``, ``starttls`` or ``tls``; empty: ``starttls`` where there is a user, else ``none``.
+    smtp_security: str = ""
+
+    @property
+    def mails_leave(self) -> bool:
+        return bool(self.smtp_host)
+
+    def target(self, text: str) -> Target:
+        """A target that a job names, if this site can and may serve it."""
+        try:
+            found = parse_target(text)
+        except ValueError as error:
+            raise Rejected.bad("notify", text, str(error)) from None
+        if found.scheme == "mail":
+            if not self.mails_leave:
+                raise Rejected.bad("notify", text, "this Rota sends no mail: no notify.smtp_host")
+        elif found.host:
+            name = found.host.rpartition(":")[0] if ":" in found.host else found.host
+            allowed = ", ".join(self.hosts)
+            if self.hosts and not (matches(self.hosts, found.host) or matches(self.hosts, name)):
+                raise Rejected.bad("notify", text, f"jobs may name these hosts only: {allowed}")
+        elif found.scheme not in (names := [rule.name for rule in self.plugins]):
+            known = ", ".join(["https", "http", "mail", *names])
+            raise Rejected.bad("notify", text, f"there is no notifier {found.scheme}; {known}")
+        return found
+
+
+_Entry = TypeVar("_Entry", bound=Rule)
+
+
+def read_entries(key: str, value: object) -> tuple[Rule, ...]:
+    """The tables of [[notify.webhooks]] and its like; ``ValueError`` says which one is wrong."""
+    kind: type[Rule] = {"webhooks": Webhook, "mails": MailRule, "plugins": PluginRule}[key]
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise ValueError(f"expected tables: [[notify.{key}]]")
+    found = tuple(_entry(kind, number, entry) for number, entry in enumerate(value, 1))
+    names = [rule.name for rule in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two entries are called {name!r}; give each a name of its own")
+    return found
+
+
+def _entry(kind: type[_Entry], number: int, table: dict[str, Any]) -> _Entry:
+    known = [field.name for field in msgspec.structs.fields(kind)]
+    for key in table:
+        if key not in known:
+            near = get_close_matches(key, known, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise ValueError(f"entry {number}: unknown key {key}; {hint}(known: {', '.join(known)})")
+    try:
+        rule = msgspec.convert(table, kind)
+        events = parse_events(rule.events) if rule.events else EVENTS
+        _check(rule)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ValueError(f"entry {number}: {error}") from None
+    return msgspec.structs.replace(rule, events=events, name=rule.name or _name_of(rule))
+
+
+def _name_of(rule: Rule) -> str:
+    if isinstance(rule, Webhook):
+        return url_host(rule.url)
+    if isinstance(rule, PluginRule):
+        return rule.use.rpartition(":")[2]
+    return getattr(rule, "to", "")
+
+
+def _check(rule: Rule) -> None:
+    check_patience(rule.retries, rule.backoff_s, rule.timeout_s)
+    if isinstance(rule, MailRule):
+        check_mail(rule.to)
+    if isinstance(rule, Webhook):
+        check_url(rule.url)
+        for header, value in rule.headers.items():
+            plain = header.isascii() and value.isascii() and value.isprintable()
+            if not plain or not header.replace("-", "").replace("_", "").isalnum():
+                raise ValueError(f"header {header!r}: names and values are plain ASCII")
+            if header.lower() in _OWN_HEADERS:
+                raise ValueError(f"header {header!r} is set by Rota itself")
+
+
+def check_patience(retries: int | None, backoff_s: float | None, timeout_s: float | None) -> None:
+    if retries is not None and not 0 <= retries <= 100:
+        raise ValueError(f"retries: {retries} is not valid; from 0 to 100")
+    if backoff_s is not None and not 0 <= backoff_s <= 3600:
+        raise ValueError(f"backoff_s: {backoff_s:g} is not valid; from 0 to 3600")
+    if timeout_s is not None and not 0.1 <= timeout_s <= 300:
+        raise ValueError(f"timeout_s: {timeout_s:g} is not valid; from 0.1 to 300")
+
+
+def check_whole(settings: Notify) -> None:
+    """What single keys cannot show; ``ValueError`` says what does not go together."""
+    check_patience(settings.retries, settings.backoff_s, settings.timeout_s)
+    if settings.smtp_security not in ("", *SECURITIES):
+        raise ValueError(f"smtp_security: expected one of {', '.join(SECURITIES)}")
+    if settings.smtp_host:
+        if not settings.smtp_from:
+            raise ValueError("smtp_host needs smtp_from, the address that mails come from")
+        check_mail(settings.smtp_from)
+    elif settings.mails:
+        raise ValueError("[[notify.mails]] needs smtp_host and smtp_from")
+    if not 0 <= settings.smtp_port <= 65_535:
+        raise ValueError(f"smtp_port: {settings.smtp_port} is not valid; from 0 to 65535")
