@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rota.client.builder import Job
     from rota.client.cluster import ClusterContext, connect, local
 
 __version__ = "0.1.0"
-__all__ = ["ClusterContext", "__version__", "connect", "local"]
+__all__ = ["ClusterContext", "Job", "__version__", "connect", "local"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the client module has
@@ -17,4 +18,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the client module 
         from rota.client import cluster
 
         return getattr(cluster, name)
+    if name == "Job":
+        from rota.client.builder import Job
+
+        return Job
     raise AttributeError(f"module 'rota' has no attribute {name!r}")

@@ -32,6 +32,7 @@ DEFAULT_PORT = 8082
 
 #: Names that can be chosen; anything else is refused at start.
 QUOTA_PROVIDERS = ("local",)
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_path: str = ""
     #: An external GPU inventory; empty: Rota's own nodes.
     inventory_url: str = ""
+    #: From which level on controller and agent write to their logs.
+    log_level: str = "info"
 
     @property
     def address(self) -> tuple[str, int]:
@@ -356,6 +359,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "server.listen": parse_listen,
     "server.inbox_size": _at_least(1),
     "server.retention_days": _at_least(0),
+    "server.log_level": _one_of(LOG_LEVELS),
     "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,
     "agent.memory": parse_memory_mib,
     "agent.reserve_memory": parse_memory_mib,

@@ -122,10 +122,10 @@ _Entry = TypeVar("_Entry", bound=Rule)
 
 def read_entries(key: str, value: object) -> tuple[Rule, ...]:
     """The tables of [[notify.webhooks]] and its like; ``ValueError`` says which one is wrong."""
-    kind: type[Rule] = {"webhooks": Webhook, "mails": MailRule, "plugins": PluginRule}[key]
+    kinds: dict[str, type[Rule]] = {"webhooks": Webhook, "mails": MailRule, "plugins": PluginRule}
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise ValueError(f"expected tables: [[notify.{key}]]")
-    found = tuple(_entry(kind, number, entry) for number, entry in enumerate(value, 1))
+    found = tuple(_entry(kinds[key], number, entry) for number, entry in enumerate(value, 1))
     names = [rule.name for rule in found]
     for name in names:
         if names.count(name) > 1:
@@ -139,7 +139,9 @@ def _entry(kind: type[_Entry], number: int, table: dict[str, Any]) -> _Entry:
         if key not in known:
             near = get_close_matches(key, known, 1)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise ValueError(f"entry {number}: unknown key {key}; {hint}(known: {', '.join(known)})")
+            raise ValueError(
+                f"entry {number}: unknown key {key}; {hint}(known: {', '.join(known)})"
+            )
     try:
         rule = msgspec.convert(table, kind)
         events = parse_events(rule.events) if rule.events else EVENTS

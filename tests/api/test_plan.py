@@ -77,6 +77,7 @@ def test_a_plan_names_node_and_devices_or_what_would_help_and_submits_nothing(
     assert fits.json["starts"] is True
     assert fits.json["allocations"][0]["node"] == "box"
     assert fits.json["allocations"][0]["gpus"] == [0]
+    assert fits.json["score"] == 150
     assert (waits["starts"], waits["decision"]) == (False, "queued")
     assert waits["help"] == ["ask for 1 GPU instead of 2: --gpus 1"]
     assert waits["start_at"] is not None

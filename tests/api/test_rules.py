@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from rota.cli.types import PRIORITY_WORDS
 from rota.core.policy_text import ORDERINGS
 from rota.core.presets import PRESETS
 from rota.scheduling import order
@@ -14,7 +13,6 @@ from tests.api.running import Caller, PretendedAgent, Running
 
 def test_the_words_of_the_settings_are_those_of_the_scheduler() -> None:
     assert set(ORDERINGS) == set(order.ORDERINGS)
-    assert dict(order.BANDS) == PRIORITY_WORDS
     named = {p.order.primary for p in PRESETS.values()} | {
         p.order.secondary for p in PRESETS.values()
     }
@@ -41,6 +39,7 @@ def test_a_trial_says_what_would_change_and_changes_nothing(caller: Caller) -> N
     assert {change["key"]: change["after"] for change in trial["changes"]} == {
         "preempt.enabled": True,
         "preempt.gap": 5,
+        "preempt.grace_s": 300,
     }
     assert caller.get("/policy").json["changed"] == {}
 

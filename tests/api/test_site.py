@@ -50,6 +50,24 @@ def test_a_queue_is_made_counted_and_removed(caller: Caller) -> None:
     assert caller.get("/queues/night").status == 404
 
 
+def test_queues_of_a_project_are_listed_with_what_runs_and_waits_in_each(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.put("/queues/day", {"project": "vision", "priority": 60, "max_running": 1})
+    caller.put("/queues/night", {"project": "vision", "priority": 10})
+    caller.put("/queues/other", {"project": "speech"})
+    for queue in ("day", "day", "night", "day"):
+        caller.submit(queue=queue, project="vision")
+    agent.launched(1)
+    agent.launched(3)
+
+    items = caller.get("/queues?project_id=vision").json["items"]
+
+    assert [(item["name"], item["priority"]) for item in items] == [("day", 60), ("night", 10)]
+    counters = ("running_jobs", "pending_jobs", "total_jobs")
+    assert [[item[key] for key in counters] for item in items] == [[1, 2, 3], [1, 0, 1]]
+
+
 def test_a_closed_queue_refuses_jobs(caller: Caller) -> None:
     caller.put("/queues/night", {"state": "closed"})
 

@@ -69,6 +69,32 @@ def test_a_job_saves_its_work_and_says_so(new_box: Callable[..., Box]) -> None:
     assert "last checkpoint" in box.rota("show", str(job)).stdout
 
 
+def test_a_job_saves_its_work_gives_way_and_goes_on_from_there(new_box: Callable[..., Box]) -> None:
+    box = new_box()
+    box.env["ROTA_SERVER_CHECKPOINT_PATH"] = str(box.work / "saved")
+    box.up()
+    rules = ("preempt.mode=checkpoint", "preempt.min_runtime_s=0", "preempt.grace_s=30")
+    box.rota("policy", "set", "preemptive", *rules)
+    saves = (
+        'mkdir -p "$ROTA_CHECKPOINT_DIR"; saved="$ROTA_CHECKPOINT_DIR/step"; '
+        '[ "$ROTA_RESUME" = 1 ] && echo "goes on from $(cat "$saved")" && exit; '
+        "trap 'echo 41 > \"$saved\"; exit 0' USR1; echo begun; while :; do sleep 0.05; done"
+    )
+    low = box.job(
+        saves, priority=10, preemptible=True, checkpoint_signal="USR1", resources={"cpus": 4}
+    )
+    until(lambda: "begun" in box.output(low), "its first words")
+
+    high = box.job("sleep 1", priority=60, resources={"cpus": 4})
+
+    assert box.ended(high)["state"] == "completed"
+    assert box.ended(low)["state"] == "completed"
+    assert box.output(low) == "goes on from 41\n"
+    first, second = box.show(low)["attempts"]
+    assert (first["cause"], first["exit_code"]) == (f"preempted: gave way to job {high}", 0)
+    assert first["ended_at"] <= box.show(high)["started_at"] <= second["started_at"]
+
+
 def test_what_is_promised_is_shown_on_a_line_and_not_promised_again(home: Box) -> None:
     add = ("reserve", "add", "--start", "2096-03-01T18:00", "--duration", "4h", "--zone", "UTC")
     number = home.rota(*add, "--gpus", "3", "--user", "ada", "-q").stdout.strip()

@@ -134,6 +134,7 @@ def test_a_state_folder_that_is_a_file_is_refused_in_one_line(new_box: Callable[
         ("ROTA_SERVER_LISTTEN", "x", "ROTA_SERVER_LISTEN"),
         ("ROTA_SCHEDULING_POLICY", "fifoo", "fifo"),
         ("SCHEDULING_POLICY", "magic", "fifo"),
+        ("QUOTA_PROVIDER", "bank", "local"),
         ("ROTA_AGENT_CPUS", "-3", "-3"),
         ("ROTA_CONFIG", "/no/such/rota.toml", "/no/such/rota.toml"),
         ("ROTA_FAKE_GPUS", "/no/such/gpus.json", "/no/such/gpus.json"),

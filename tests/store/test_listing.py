@@ -95,7 +95,7 @@ def test_pages_together_are_the_whole_list(filled, wanted, newest_first):
 
 def test_a_listing_gives_jobs_in_full(filled):
     assert filled.list_jobs(JobFilter(ids=(4,))) == [
-        job(4, S.QUEUED, user="ann", name="job-4", array_id=3)
+        job(4, S.QUEUED, user="ann", name="job-4", array_id=3, priority=0)
     ]
 
 

@@ -21,12 +21,16 @@ def drain(scene: Scene, node: str, *, drained: bool = True, note: str = "") -> N
 
 def test_work_goes_to_the_first_node_that_fits_in_order_of_names():
     scene = Scene(nodes=0)
-    for name, cpus in (("c", 8), ("a", 1), ("b", 8)):
+    scene.set_policy(place_strategy="first-fit")
+    for name, cpus in (("d", 2), ("c", 8), ("a", 1), ("b", 8)):
         scene.add_node(NodeSpec(name, cpus * 1000, 1000))
+    scene.submit("fills b", cpus=7)
 
     scene.submit("two", cpus=2)
+    scene.submit("nine", cpus=9, scheduling_timeout_s=60)
 
-    assert node_of(scene, "two") == "b"
+    assert (node_of(scene, "fills b"), node_of(scene, "two")) == ("b", "c")
+    assert scene.state("nine") == "queued"
 
 
 def test_a_node_that_is_not_connected_is_no_candidate():

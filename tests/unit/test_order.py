@@ -8,7 +8,7 @@ from rota.controller import commands as cmd
 from rota.controller.engine import Asked
 from rota.core.events import AttemptPlaced
 from rota.core.tenant import Queue
-from rota.testing.scene import OPERATOR, Scene
+from rota.testing.scene import BOB, OPERATOR, Scene
 
 
 def started(scene: Scene) -> list[int]:
@@ -28,27 +28,30 @@ def test_jobs_of_one_size_start_in_the_order_of_their_submission():
 
 def test_a_job_that_does_not_fit_lets_smaller_ones_behind_it_start():
     scene = Scene(cpus=4)
-    scene.submit("runs", cpus=3)
+    scene.set_policy("fifo")
+    scene.submit("runs", cpus=3, time_limit_s=60)
 
-    scene.submit("too big for now", cpus=2)
-    scene.submit("small", cpus=1)
+    scene.submit("too big for now", cpus=4)
+    scene.submit("small", cpus=1, time_limit_s=3600)
 
     assert scene.states("too big for now", "small") == ["queued", "running"]
 
 
 def test_a_skipped_job_keeps_its_place_before_later_ones_of_its_size():
     scene = Scene(cpus=4)
+    scene.set_policy("fifo")
     scene.submit("runs", cpus=3)
-    scene.submit("skipped", cpus=2)
+    scene.submit("skipped", cpus=3)
     scene.submit("small", cpus=1)
-    scene.submit("as big, but later", cpus=2)
+    scene.submit("as big, but later", actor=BOB, priority=75, cpus=3)
+    scene.submit("small, but later", actor=BOB, cpus=1)
 
     scene.finish("small")
-    scene.finish("runs", code=0)
+    scene.finish("runs")
 
-    assert started(scene) == [
-        scene.names[n] for n in ("runs", "small", "skipped", "as big, but later")
-    ]
+    turns = ("runs", "small", "small, but later", "skipped")
+    assert started(scene) == [scene.names[name] for name in turns]
+    assert scene.state("as big, but later") == "queued"
 
 
 def test_after_the_room_is_given_back_the_skipped_job_comes_before_a_smaller_later_one():

@@ -10,8 +10,8 @@ from rota.core.placing import ANYWHERE
 from rota.core.policy import DEFAULT, Policy
 from rota.core.resources import Amount
 from rota.scheduling.api import Entry, View
+from rota.core.units import BANDS
 from rota.scheduling.order import (
-    BANDS,
     ORDERINGS,
     aged,
     boosted,

@@ -17,6 +17,7 @@ from rota.api.views import indices_text, may_look_into
 from rota.controller.launch import fill_in
 from rota.core.errors import Forbidden
 from rota.core.job import Array, Job
+from rota.core.notices import format_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +110,7 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         checkpoint_signal=spec.checkpoint_signal,
         restart_cost_s=spec.restart_cost_s,
         type=spec.type,  # type: ignore[arg-type]
+        notify=[format_target(target) for target in spec.notify],
         **request_fields(spec),
     )
 

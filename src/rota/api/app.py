@@ -25,6 +25,7 @@ from rota.api import (
     live,
     logs,
     nodes,
+    notify,
     plan,
     policy,
     queue_stats,
@@ -53,7 +54,7 @@ ROUTES = [
     route
     for part in (
         *(jobs, changes, again, checkpoints, logs, live, status, queues, quotas, accounts),
-        *(reservations, policy, usage, nodes, tokens, why, plan, queue_stats),
+        *(reservations, policy, usage, nodes, tokens, why, plan, queue_stats, notify),
     )
     for route in part.ROUTES
 ]

@@ -22,6 +22,7 @@ from rota.api.submission import (
     request_of,
     shell_line,
     shown_devices,
+    targets,
 )
 from rota.api.views import JobView
 from rota.controller.change import may_change
@@ -233,6 +234,7 @@ def _rule_changes(context: Context, asked: JobPatch) -> dict[str, Any]:
             else signal_name(asked.checkpoint_signal),
             "restart_cost_s": _whole(asked.restart_cost_s),
             "type": asked.type,
+            "notify": None if asked.notify is None else targets(asked.notify, context.desk),
         }
     )
 

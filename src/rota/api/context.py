@@ -15,12 +15,14 @@ from rota.api.auth import Identities
 from rota.api.lookup import resolve_now
 from rota.api.submission import Desk
 from rota.core.tenant import Actor
+from rota.notify_settings import Notify
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from rota.api.requests import Body
     from rota.controller.loop import Host
+    from rota.controller.outbox import Outbox
 
 #: Where the front door leaves the actor for the routes behind it.
 ACTOR = "rota.actor"
@@ -37,6 +39,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     #: Its uid, and root, are admins on the local socket.
     own_uid: int = msgspec.field(default_factory=os.geteuid)
     quota_provider: str = "local"
+    #: Whom jobs may ask to be told, beside what the site itself wants to hear.
+    notify: Notify = Notify()
 
 
 class Context:
@@ -44,6 +48,8 @@ class Context:
 
     def __init__(self, host: Host, settings: Settings) -> None:
         self.settings = settings
+        #: Who tells others what happened; absent where nothing was set up to.
+        self.outbox: Outbox | None = None
         self.attach(host)
         #: Set when the server stops: streams and long polls end by themselves.
         self.closing = asyncio.Event()
@@ -52,7 +58,12 @@ class Context:
     def attach(self, host: Host) -> None:
         """Serve this host from now on."""
         self.host = host
-        self.desk = Desk(host.knows_blob, host.clock.now_s, partial(resolve_now, host))
+        self.desk = Desk(
+            host.knows_blob,
+            host.clock.now_s,
+            partial(resolve_now, host),
+            self.settings.notify.target,
+        )
 
     async def until_closing(self, work: Coroutine[Any, Any, None]) -> None:
         """Await something, but not longer than the server lives."""

@@ -9,7 +9,8 @@ from litestar.params import PathParameter, QueryParameter
 from rota.api.lookup import ID_MAX, parse_id
 from rota.core.errors import Rejected
 from rota.core.states import FINAL, JobState
-from rota.scheduling.order import BANDS, HIGH_MIN, LOW_MAX
+from rota.core.units import BANDS
+from rota.scheduling.order import HIGH_MIN, LOW_MAX
 
 JobPath = Annotated[
     str, PathParameter(description="A job's id, `5_3` for element 3 of array 5, or a uid")

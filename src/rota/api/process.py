@@ -28,9 +28,11 @@ from rota.api.server import Server
 from rota.controller.collector import quiet_collector
 from rota.controller.commands import SetPolicy
 from rota.controller.loop import Host
+from rota.controller.outbox import open_outbox
 from rota.controller.retention import forget_old_jobs
 from rota.core.errors import RotaError, Unavailable
 from rota.core.tenant import Access, Actor
+from rota.notify_settings import Notify
 from rota.paths import SOCKET_NAME
 from rota.store.open import open_store
 from rota.store.writer import Writer
@@ -63,6 +65,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     #: Jobs find their own folder below it as ROTA_CHECKPOINT_DIR.
     checkpoint_path: str = ""
     quota_provider: str = "local"
+    #: Whom to tell of what happens to jobs.
+    notify: Notify = Notify()
+    #: What is less important is not written to the log.
+    log_level: str = "info"
 
 
 class CannotStart(RotaError):
@@ -141,8 +147,10 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         url=url,
         database=store.name,
         quota_provider=plan.quota_provider,
+        notify=plan.notify,
     )
     app = make_app(host, settings)
+    outbox = app.context.outbox = open_outbox(host, plan.notify)
     server = Server(app, app.context.closing)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -166,6 +174,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     await server.stop()
     host.stop()
     await ticking
+    await outbox.close()
     await writer.close()
     store.close()
     log.info("stopped")

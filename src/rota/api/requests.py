@@ -217,6 +217,13 @@ class JobRequest(Strict):
         Seconds, says("What a restart costs it beyond lost work; dear jobs give way last")
     ] = 0
     type: Annotated[JobType, says("What kind of work it is, for quotas by type")] = ""
+    notify: Annotated[
+        Words,
+        says(
+            "Whom to tell of what happens to it: `https://HOST/PATH`, `mail:ADDRESS` or "
+            "`NAME:ADDRESS`, each with its events behind it (`,on=started,failed`); else its end"
+        ),
+    ] = []
 
 
 class BatchRequest(Strict):
@@ -268,6 +275,7 @@ class JobPatch(Strict):
     checkpoint_signal: Short | None = None
     restart_cost_s: Seconds | None = None
     type: JobType | None = None
+    notify: Words | None = None
     #: The cap of an array, or of the group that the job belongs to; 0 lifts it.
     max_concurrent: Whole | None = None
     hold: bool | None = None

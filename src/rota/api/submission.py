@@ -14,18 +14,22 @@ from rota.controller.launch import encode_environment
 from rota.core.errors import Rejected
 from rota.core.indices import Run, parse_indices
 from rota.core.job import Dependency, JobSpec, RestartPolicy, Role
+from rota.core.notices import TARGETS_MAX
 from rota.core.resources import Request
-from rota.core.units import parse_when
-from rota.scheduling.order import BANDS
+from rota.core.units import BANDS, parse_when
+from rota.notify_settings import Notify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.api.requests import DependencyRequest, JobRequest, Parameters, Resources
+    from rota.core.notices import Target
     from rota.core.tenant import Actor
 
 #: A longer line cannot be an argument of a process (the kernel allows 128 KiB): it is a script.
 LINE_MAX = 100_000
+#: Where nothing was set up, jobs may still name URLs.
+NOBODY = Notify()
 #: For jobs that name a restart policy and not how often.
 RESTARTS = 3
 RESTART_BACKOFF_S = 60.0
@@ -39,11 +43,14 @@ class Desk:
         knows_blob: Callable[[str], bool],
         now_s: Callable[[], float],
         find_job: Callable[[str], int],
+        target: Callable[[str], Target] = NOBODY.target,
     ) -> None:
         self.knows_blob = knows_blob
         self.now_s = now_s
         #: The id behind ``5_3``.
         self.find_job = find_job
+        #: Somebody to tell, if the site can and may.
+        self.target = target
 
 
 def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
@@ -117,7 +124,15 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
         "checkpoint_signal": signal_name(request.checkpoint_signal),
         "restart_cost_s": ceil(request.restart_cost_s),
         "type": request.type,
+        "notify": targets(request.notify, desk),
     }
+
+
+def targets(asked: list[str], desk: Desk) -> tuple[Target, ...]:
+    """Whom to tell; each one once."""
+    if len(asked) > TARGETS_MAX:
+        raise Rejected.bad("notify", len(asked), f"at most {TARGETS_MAX} of them")
+    return tuple(dict.fromkeys(desk.target(text) for text in asked if text))
 
 
 def _restarts(request: JobRequest) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rota.api.auth import sees_all
 from rota.api.placing import PlacementView, placement_view
 from rota.api.submission import shown_devices
 from rota.controller.launch import fill_in, output_path
+from rota.core.notices import format_target
 from rota.core.units import format_when
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ class JobView(msgspec.Struct, kw_only=True):
     output: str | None = None
     error: str | None = None
     labels: dict[str, str] | None = None
+    notify: list[str] = []
     parameters: dict[str, str] | None = None
     #: Of an array: how many elements there are, and in which states.
     count: int | UnsetType = UNSET
@@ -257,6 +259,7 @@ def _add_private(view: JobView, spec: JobSpec) -> None:
     view.output = spec.output or None
     view.error = spec.error or None
     view.labels = spec.labels
+    view.notify = [format_target(target) for target in spec.notify]
     view.placement = placement_view(spec.placement)
 
 

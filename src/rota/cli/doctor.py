@@ -158,6 +158,20 @@ def check_keeper(folder: Path) -> Finding:
     return Finding(OK, "keeper", f"pid {pid}")
 
 
+def check_notify(status: dict[str, Any]) -> Finding:
+    """Whether messages about jobs reach those who want them."""
+    if not status:
+        return Finding(WARN, "notify", "unknown without a controller")
+    found = session.connect().get("/notify/status")["receivers"]
+    lost = [one for one in found if one["given_up"] or one["state"] != "ok"]
+    if not lost:
+        sent = sum(one["sent"] for one in found)
+        return Finding(OK, "notify", f"{len(found)} receivers, {sent} messages sent")
+    worst = max(lost, key=lambda one: (one["state"] == "down", one["given_up"]))
+    seen = f"{worst['name']}: {worst['state']}, {worst['given_up']} given up: {worst['problem']}"
+    return Finding(WARN, "notify", seen, "see 'rota notify' and controller.log")
+
+
 def examine(environment: Mapping[str, str], cgroup_root: Path) -> list[Finding]:
     """All checks; one that breaks is a finding itself."""
     folder = state_dir(environment)
@@ -173,6 +187,7 @@ def examine(environment: Mapping[str, str], cgroup_root: Path) -> list[Finding]:
         lambda: server,
         lambda: check_agent(status, nodes),
         lambda: check_keeper(folder),
+        lambda: check_notify(status),
         lambda: check_cgroup(cgroup_root),
         check_nvml,
     ]

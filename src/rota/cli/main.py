@@ -59,6 +59,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "down": ("rota.cli.service:down", "Stop Rota; running jobs go on"),
         "status": ("rota.cli.service:status", "Is Rota running, and what is it doing"),
         "agent": ("rota.cli.service:agent", "Join this machine to a controller"),
+        "notify": ("rota.cli.notify:notify", "Who is told of jobs, and whether that works"),
         "token": ("rota.cli.token:token", "Credentials for use over the network"),
         "doctor": ("rota.cli.doctor:doctor", "Find out what is wrong here"),
         "completion": ("rota.cli.completion:completion", "Tab completion for your shell"),

@@ -50,6 +50,7 @@ _LISTS = {
     "tolerate": "tolerate",
     "near": "near",
     "apart": "apart",
+    "notify": "notify",
 }
 #: Likewise, each with several names in it.
 _NAMES = {"nodelist": "node_list", "exclude": "exclude", "data": "data"}

@@ -6,7 +6,7 @@ import getopt
 import re
 from typing import TYPE_CHECKING
 
-from rota.cli.types import PRIORITY_WORDS
+from rota.core.units import BANDS
 from rota.client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -220,9 +220,9 @@ def _qos(text: str) -> list[str]:
     word = text.lower().replace("_", "-")
     if word in {"guaranteed", "burstable", "best-effort"}:
         return ["--qos", word]
-    if word in PRIORITY_WORDS:
+    if word in BANDS:
         return ["--priority", word]
-    known = ", ".join(["guaranteed", "burstable", "best-effort", *PRIORITY_WORDS])
+    known = ", ".join(["guaranteed", "burstable", "best-effort", *BANDS])
     raise ValueError(f"Rota knows {known}")
 
 

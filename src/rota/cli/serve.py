@@ -128,6 +128,8 @@ def _plan(place: Place, settings: Config, options: UpOptions) -> Plan:
         rules=settings.scheduling.rules,
         checkpoint_path=settings.server.checkpoint_path,
         quota_provider=settings.scheduling.quota_provider,
+        notify=settings.notify,
+        log_level=settings.server.log_level,
     )
 
 
@@ -228,7 +230,7 @@ def run_controller(plan: Plan, detached: bool = False, trouble: int = -1) -> int
     """Be the controller process until told to stop; trouble at the start is one line and 2."""
     from rota.api.process import run
 
-    _set_up_logging(Path(plan.state_dir) / "controller.log", detached)
+    open_logbook(Path(plan.state_dir) / "controller.log", plan.log_level, detached)
     try:
         run(plan)
     except RotaError as error:
@@ -248,7 +250,7 @@ def _tell(trouble: int, detached: bool, line: str) -> None:
 
 def _run_agent(folder: Path, settings: Config, detached: bool, trouble: int) -> int:
     """Be the agent of this machine, for the controller on it."""
-    _set_up_logging(folder / "agent.log", detached)
+    open_logbook(folder / "agent.log", settings.server.log_level, detached)
     url = f"unix://{folder / paths.SOCKET_NAME}"
     return _agent_process(folder, url, "", settings, "", partial(_tell, trouble, detached))
 
@@ -292,30 +294,12 @@ def _fake_gpus(folder: Path, asked: str) -> str:
     return str(file)
 
 
-def _set_up_logging(path: Path, detached: bool) -> None:
-    """Everything to a file that is rotated; in the foreground also what matters to stderr."""
-    form = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
-    root = logging.getLogger()
-    try:
-        targets: list[logging.Handler] = [
-            logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, LOGS_KEPT)
-        ]
-    except OSError:
-        targets = []
-    if not detached or not targets:
-        targets.append(logging.StreamHandler())
-        targets[-1].setLevel(logging.WARNING)
-    for target in targets:
-        target.setFormatter(form)
-        root.addHandler(target)
-    logging.getLogger("rota").setLevel(logging.INFO)
-
-
 def agent(options: AgentOptions) -> int:
     """Run an agent in the foreground, for a controller elsewhere or here."""
     place, settings = _prepare(options.state_dir)
     url = options.join or f"unix://{place.socket}"
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    level = settings.server.log_level.upper()
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
     return _agent_process(place.folder, url, options.token, settings, options.name)
 
 

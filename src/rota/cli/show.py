@@ -102,6 +102,7 @@ def claim_pairs(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("checkpoint signal", job.get("checkpoint_signal")),
         ("last checkpoint", job_fields.local_time(job.get("checkpoint_at"))),
         ("restart cost", _duration(job.get("restart_cost_s"))),
+        ("notifies", ", ".join(job.get("notify") or ())),
     ]
 
 

@@ -19,6 +19,13 @@ _FAILURE = "When it fails or takes too long"
 _AROUND = "Its surroundings"
 
 
+def _read_target(text: str) -> object:
+    """Imported only when somebody wants to be told."""
+    from rota.core.notices import parse_target
+
+    return parse_target(text)
+
+
 def _job() -> list[click.Parameter]:
     return [
         _option(_JOB, "-n", "--name", help="A name; {lr} is replaced by a sweep's value."),
@@ -40,6 +47,15 @@ def _job() -> list[click.Parameter]:
         ),
         _option(
             _JOB, "--stdin", metavar="FILE", help="Give it this file as standard input (to 8 MiB)."
+        ),
+        _option(
+            _JOB,
+            "--notify",
+            type=types.Wish("target", _read_target),
+            multiple=True,
+            metavar="TARGET",
+            help="Tell https://HOST/PATH or mail:ADDRESS when it ends, or of ,on=started,failed "
+            "behind it (see 'rota notify --help'). Repeatable.",
         ),
     ]
 

@@ -14,15 +14,6 @@ from rota.core import units
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PRIORITY_WORDS = {
-    "critical": 100,
-    "urgent": 80,
-    "high": 75,
-    "normal": 50,
-    "low": 25,
-    "batch": 10,
-    "scavenger": 0,
-}
 ULIMITS = ("as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "rss", "stack")
 _UNLIMITED = {"unlimited", "-1"}
 
@@ -56,9 +47,9 @@ def _memory(text: str) -> int:
 
 def _priority(text: str) -> int:
     word = text.strip().lower()
-    number = PRIORITY_WORDS.get(word, int(word) if re.fullmatch(r"[0-9]{1,9}", word) else -1)
+    number = units.BANDS.get(word, int(word) if re.fullmatch(r"[0-9]{1,9}", word) else -1)
     if not 0 <= number <= 100:
-        words = ", ".join(PRIORITY_WORDS)
+        words = ", ".join(units.BANDS)
         raise ValueError(f"'{text}' is not valid; expected 0 to 100, or {words}")
     return number
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
+    from rota.client.builder import Job
+
 #: Names of ``resources`` in Python, and what they are called in a request.
 RESOURCES = {
     "cpu": "cpus",
@@ -70,10 +72,13 @@ class JobHandle(int):
     """The id of a job (it is an ``int``), with what one wants to ask of it."""
 
     _cluster: ClusterContext
-    _folder: Path
+    #: Where the result of a function is left; None for a command.
+    _folder: Path | None
 
     @classmethod
-    def make(cls, job_id: int, cluster: ClusterContext, folder: Path) -> JobHandle:
+    def make(
+        cls, job_id: int, cluster: ClusterContext, folder: Path | None = None
+    ) -> JobHandle:  # fmt: skip
         handle = cls(job_id)
         handle._cluster = cluster
         handle._folder = folder
@@ -89,9 +94,12 @@ class JobHandle(int):
         return self.status().finished
 
     def result(self, timeout: float | None = None) -> Any:  # noqa: ANN401 - the user's own value
-        """What the function returned, or what it raised, raised here."""
+        """What the function returned, or what it raised, raised here; a command returns None."""
         status = self._cluster.wait(self, timeout=timeout)
-        if (self._folder / "result").exists() and status.state in ("completed", "failed"):
+        if self._folder is None:
+            if status.state == "completed":
+                return None
+        elif (self._folder / "result").exists() and status.state in ("completed", "failed"):
             returned, value = calls.read_result(self._folder)
             if returned:
                 return value
@@ -133,6 +141,11 @@ class ClusterContext:
         }
         answer = self._client.post("/jobs", request, key=new_key())
         return JobHandle.make(answer["id"], self, folder)
+
+    def launch(self, job: Job) -> JobHandle:
+        """Submit a job that a builder made. It has an end and output, but no result."""
+        answer = self._client.post("/jobs", job.request(), key=new_key())
+        return JobHandle.make(answer["id"], self)
 
     def map(
         self, function: Callable[..., Any], items: Iterable[Any], *, max_concurrent: int = 0,

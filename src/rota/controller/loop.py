@@ -102,6 +102,11 @@ class Host:
         return self._controller.scheduler
 
     @property
+    def newest_seq(self) -> int:
+        """The number of the newest event; it may be one commit ahead of the disk."""
+        return self._controller.next_seq - 1
+
+    @property
     def waiting(self) -> int:
         """How many messages wait for the next tick."""
         return len(self._inbox)

@@ -8,9 +8,10 @@ a millionth for any half-life of a day or more.
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING
 
-from rota.core.usage import Spent, decay, decayed_seconds, device_milli_of
+from rota.core.usage import Spent, decay, device_milli_of
 
 if TYPE_CHECKING:
     from rota.core.job import Attempt, JobSpec
@@ -55,12 +56,15 @@ class Running:
     def decayed(self, counter: Counter, now_s: float, half_life_s: float) -> Spent:
         """Use up to now, each instant decayed by its own age."""
         total = Spent()
+        rate = log(2.0) / half_life_s if half_life_s > 0 else 0.0
         for slot, pace in sorted(self.of.get(counter, {}).items()):
             pivot_ms = _mean_start_ms(pace)
-            pivot_s = slot * SLOT_S + pivot_ms / 1000
-            length_s = decayed_seconds(pivot_s, now_s, now_s, half_life_s)
+            age_s = now_s - (slot * SLOT_S + pivot_ms / 1000)
+            left = decay(age_s, half_life_s)
+            # As ``decayed_seconds`` up to now, with what is at hand.
+            length_s = max(0.0, 1.0 - left) / rate if rate else max(0.0, age_s)
             # Who started later than the mean has used less, by what an instant of then weighs.
-            _add_slot(total, pace, length_s, pivot_ms, decay(now_s - pivot_s, half_life_s))
+            _add_slot(total, pace, length_s, pivot_ms, left)
         return total
 
     def since(self, counter: Counter, now_s: float, start_s: float) -> Spent:

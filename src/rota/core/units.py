@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +20,20 @@ if TYPE_CHECKING:
 MAX_SIZE_BYTES = 1 << 60
 MAX_CPU_MILLI = 1_000_000 * 1000
 MAX_DURATION_S = 100 * 366 * 86_400
+
+#: Named priorities on the scale of 0 to 100. Inside they count ten times as much, so that 60,
+#: 40 and 20 are the 600, 400 and 200 of sites that think in thousands.
+BANDS = MappingProxyType(
+    {
+        "critical": 100,
+        "urgent": 80,
+        "high": 75,
+        "normal": 50,
+        "low": 25,
+        "batch": 10,
+        "scavenger": 0,
+    }
+)
 
 _SHIFT = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))? ?([kmgtp]?)(?:i?b)?")

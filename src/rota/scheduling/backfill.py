@@ -189,6 +189,7 @@ class Promises:
         kept = self.kept.get(entry.job)
         self.made += 1
         if kept is not None and kept.start_s > this.now_s and self._stands:
+            this.wake_at(kept.start_s, promised=True)
             return True
         self._planned_s = this.now_s
         if kept is not None:
@@ -278,10 +279,13 @@ class Promises:
         """What is free on a node as long as the job may stay there.
 
         It is taken to keep to its estimate where others wait for it, and to its limit (if it has
-        one at all) where a reservation begins.
+        one at all) where a reservation begins. A pass comes a little after a promise is due: that
+        is nobody's fault, and the next in line must not keep the job from what it was promised.
         """
         now_s = self._scheduler.timeline.now_s
         until_s = now_s + entry.run_s
+        if self.is_due(entry.job):
+            until_s = min(until_s, self.kept[entry.job].end_s)
         if name in self.reserved:
             limit_s = entry.key.time_limit_s
             until_s = now_s + limit_s if limit_s else INFINITE

@@ -11,31 +11,15 @@ Waiting counts from when nothing but room was missing: nobody ages in front of a
 from __future__ import annotations
 
 from math import inf, log2, log10
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rota.core.lanes import Shape
     from rota.core.policy import OrderRules
     from rota.scheduling.api import Entry, Ordering, View
 
-#: Named priorities on the scale of 0 to 100. Inside they count ten times as much, so that 60,
-#: 40 and 20 are the 600, 400 and 200 of sites that think in thousands.
-BANDS: Mapping[str, int] = MappingProxyType(
-    {
-        "critical": 100,
-        "urgent": 80,
-        "high": 75,
-        "normal": 50,
-        "low": 25,
-        "batch": 10,
-        "scavenger": 0,
-    }
-)
 #: From the scale that people use to the one of ``priority_max`` and of preemption.
 SCALE = 10
 #: The low band ends here, the high band begins there; between them is normal.

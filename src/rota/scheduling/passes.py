@@ -87,15 +87,15 @@ class Pass:
     def _line_up(self) -> Lines:
         """All lanes that may have a new answer, and those with the next promises."""
         scheduler, fresh = self.scheduler, self.cluster.lanes.fresh
-        for number in fresh:
-            scheduler.full.pop(number, None)
+        for number in scheduler.full.keys() & fresh.keys():
+            del scheduler.full[number]
         # Whoever waits for room and comes first keeps his promise, though nothing new helps him.
         full: list[Lane] = []
         if (self.promises.depth or self._strict) and scheduler.full:
             # In a strict order he also keeps everybody else from passing him.
             count = max(self.promises.depth, 1) + len(self.promises.hopeless)
             full = scheduler.first_of_full(self, count)
-        self._hopeful = dict.fromkeys(lane.key.shape for lane in fresh.values())
+        self._hopeful = {lane.key.shape: None for lane in fresh.values()}
         return Lines(self, fresh.values(), full)
 
     def head(self, lane: Lane) -> Head:
@@ -219,6 +219,9 @@ class Pass:
         changed = self.scheduler.changed
         if changed is None or number not in self.scheduler.no_room:
             return False
+        if self.promises.is_due(entry.job):
+            # What was promised to him is free by now, if it is: others could not have it.
+            return False
         return not self._may_fit(number)
 
     def window(self, name: str, entry: Entry) -> Room:
@@ -338,11 +341,13 @@ class Pass:
         plan.more = len(plan.starts) >= limit
         if not plan.more:
             # Whoever was passed over waits for room as well.
-            self._full.update(dict.fromkeys(n for n in lanes.fresh if n not in self._capped))
+            capped = self._capped
+            self._full.update({n: None for n in lanes.fresh if n not in capped})
             lanes.fresh.clear()
             scheduler.changed = {}
-        for number in self._full:
-            lanes.fresh.pop(number, None)
+        else:
+            for number in self._full:
+                lanes.fresh.pop(number, None)
         if self.policy.preempt.enabled and plan.starts and self._full:
             # Who started just now was no victim yet for those who wait.
             self.wake_at(self.now_s + max(self.policy.preempt.min_runtime_s, 1))

@@ -334,6 +334,8 @@ class _Hunt:
 
         Sets that cost as much as ``below`` or more are of no use.
         """
+        if not trial.would_fit(name, request, units):
+            return None  # Not even with all of them gone.
         if len(units) <= EXACT_MAX:
             for chosen in cheapest_first(units, trial.least_count(name, request, units)):
                 if below < INFINITE and sum(unit.cost for unit in chosen) >= below:

@@ -101,7 +101,9 @@ class Takeovers:
             return names
         until_s = this.until_s(entry)
         own = this.promises.kept.get(entry.job)
+        # What it was promised is its own, but for what somebody reserved.
         mine = {a.node for a in own.allocations} if own is not None else set()
+        mine -= this.promises.reserved.keys()
         return [
             name for name in names if name in mine or until_s <= claimed.get(name, float("inf"))
         ]

@@ -34,6 +34,8 @@ class Script:
         self.left = self.chance.randint(5, 30)
         self.open = 0
         self.ids: list[int] = []
+        #: When everything that may keep jobs waiting is taken back.
+        self.closes_s = 0.0
 
     @property
     def done(self) -> bool:
@@ -63,8 +65,7 @@ class Script:
             self.world.timeline.after(0.2, self._next)
             return
         if self.left <= 0:
-            delay_s = 0.0 if site.plain else site.chance.choice((0.0, 10.0, 60.0))
-            self.world.timeline.after(delay_s, self._close)
+            self.closes_s = self.world.timeline.now_s + site.patience_s
             self._free_everything()
             return
         self.left -= 1
@@ -76,21 +77,14 @@ class Script:
             self._send(self._submit())
         self.world.timeline.after(self.chance.choice((0.0, 0.05, 0.5, 3.0)), self._next)
 
-    def _close(self) -> None:
-        """What might keep a job waiting for ever is taken back, when there is somebody to ask."""
-        if self.world.site.plain:
-            return
-        commands = self.world.site.closing()
-        for command in commands:
-            self._send(command)
-        if not commands:
-            self.world.timeline.after(1.0, self._close)
-
     def _free_everything(self) -> None:
         """The last word: what is still held or suspended goes on, so that the world can end."""
         held = [job.id for job in self._unfinished() if job.held]
         if held:
             self._send(cmd.Release(actor=ACTORS[2], ids=tuple(held)))
+        if self.world.timeline.now_s >= self.closes_s and not self.open:
+            for command in self.world.site.closing():
+                self._send(command)
         stopped = [job.id for job in self._unfinished() if isinstance(job, Job) and job.suspended_s]
         if stopped:
             self._send(cmd.Resume(actor=ACTORS[2], ids=tuple(stopped)))

@@ -21,7 +21,7 @@ from rota.core.tenant import Access, Actor, Group, Limits, Project, Queue, Quota
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.node import NodeSpec
+    from rota.core.node import Node, NodeSpec
     from rota.sim.world import World
 
 ROOT = Actor("root", Access.ADMIN)
@@ -39,7 +39,8 @@ class Site:
         self.chance = Random(f"{world.seed} site")
         #: How much of it there is: from a quiet place to one that changes all the time.
         self.busy = 0.0 if plain else self.chance.choice((0.0, 0.1, 0.3))
-        self._tainted: list[str] = []
+        #: How long what was set up stays after the last request.
+        self.patience_s = 0.0 if plain else self.chance.choice((0.0, 10.0, 60.0))
 
     def equip(self, specs: list[NodeSpec]) -> list[NodeSpec]:
         """Labels, racks, now and then a taint, and one node without devices."""
@@ -66,8 +67,7 @@ class Site:
             policy.rules["place.overcommit_cpu"] = chance.choice((1.0, 1.5, 2.0))
             policy.rules["place.overcommit_memory"] = chance.choice((1.0, 1.5))
         found: list[cmd.Command] = [policy, self._queue()]
-        for name in PARENTS:
-            found.append(self._project(name))
+        found += [self._project(name) for name in PARENTS]
         found += [self._user() for _ in range(chance.choice((0, 1, 2)))]
         return found
 
@@ -99,21 +99,36 @@ class Site:
         return self.chance.choice(choices)()
 
     def closing(self) -> list[cmd.Command]:
-        """Whatever might keep a job waiting for ever is taken back."""
+        """Whatever might still keep a job waiting for ever is taken back."""
         controller = self.world.controller
         if self.plain or controller is None:
             return []
         cluster = controller.cluster
+        found: list[cmd.Command] = []
         rules = {"place.cpu_jobs_on_gpu_nodes": "allow", "share.hard_ratio": 0}
-        found: list[cmd.Command] = [
-            cmd.SetPolicy(actor=ROOT, rules=rules),
-            cmd.SetQueue(actor=ROOT, queue=Queue(name="side")),
-        ]
-        found += [cmd.SetProject(actor=ROOT, project=Project(n, p)) for n, p in PARENTS.items()]
+        if (cluster.policy.place.cpu_jobs_on_gpu_nodes, cluster.policy.share.hard_ratio) != (
+            Mixing.ALLOW,
+            0,
+        ):
+            found.append(cmd.SetPolicy(actor=ROOT, rules=rules))
+        if cluster.queues.get("side") != Queue(name="side"):
+            found.append(cmd.SetQueue(actor=ROOT, queue=Queue(name="side")))
+        for project in cluster.projects.values():
+            free = Project(project.name, project.parent)
+            if project != free:
+                found.append(cmd.SetProject(actor=ROOT, project=free))
         found += [cmd.RemoveUser(actor=ROOT, user=name) for name in cluster.users]
         found += [cmd.RemoveReservation(actor=ROOT, reservation=r) for r in cluster.reservations]
         for node in cluster.nodes.values():
+            found += self._cleared(node)
+        return found
+
+    @staticmethod
+    def _cleared(node: Node) -> list[cmd.Command]:
+        found: list[cmd.Command] = []
+        if node.drained:
             found.append(cmd.DrainNode(actor=ROOT, node=node.name, drained=False))
+        if node.taints or node.labels:
             keys = tuple(dict.fromkeys(taint.key for taint in node.taints))
             labels: dict[str, str | None] = dict.fromkeys(node.labels)
             found.append(cmd.MarkNode(actor=ROOT, node=node.name, untaint=keys, labels=labels))

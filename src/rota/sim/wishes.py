@@ -60,7 +60,9 @@ def _roles(chance: Random, first: Role) -> tuple[Role, ...]:
     if kind < 0.65:
         return (Role(count=chance.choice((2, 3, 4)), request=request),)
     if kind < 0.9:
-        return (Role(count=chance.choice((3, 4)), min_count=chance.choice((1, 2)), request=request),)
+        return (
+            Role(count=chance.choice((3, 4)), min_count=chance.choice((1, 2)), request=request),
+        )
     driver = msgspec.structs.replace(
         request, cpu_milli=500, memory_mib=0, device="", device_count=0, shared=False,
         device_memory_mib=0, device_milli=0,

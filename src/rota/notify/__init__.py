@@ -1,0 +1,1 @@
+"""Telling others what happened to jobs: webhooks, mail and notifiers of one's own."""

@@ -1,0 +1,189 @@
+"""From the log to what people are told: which events tell of what, and in which words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota.core import events as ev
+from rota.core.job import Array, Job
+from rota.core.units import format_when
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.events import Recorded
+    from rota.core.job import Outcome
+
+#: What is told: the name of the event and what else there is to say about it.
+Told = tuple[str, dict[str, Any]]
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened to one job, as every receiver gets it."""
+
+    #: The same whenever it is sent again: receivers can drop repeats by it.
+    id: str
+    event: str
+    #: Its place in the log: later events have higher numbers.
+    seq: int
+    at: str
+    actor: str
+    job: dict[str, Any]
+    detail: dict[str, Any]
+    #: The same in a line for people; chat services show this field of a webhook.
+    text: str
+    at_s: float
+
+
+def telling(record: Recorded) -> list[Told]:
+    """What an event of the log tells about its job; mostly nothing."""
+    rule = TELLING.get(type(record.event))
+    return rule(record.event) if rule is not None else []
+
+
+def subject(event: ev.AnyEvent) -> int:
+    """The job or array that an event which tells something is about."""
+    found: int = getattr(event, "job", 0) or getattr(event, "array", 0)
+    return found
+
+
+def round_of(event: ev.AttemptStarted | ev.AttemptEnded) -> str:
+    """All tasks of a job that start together have attempts of the same number."""
+    return event.uid.rpartition(".")[2].partition("-")[0]
+
+
+def _submitted(event: ev.JobSubmitted | ev.ArraySubmitted) -> list[Told]:
+    told: list[Told] = [("submitted", {})]
+    if event.held:
+        told.append(("held", {}))
+    if event.eligible:
+        told.append(("eligible", {}))
+    return told
+
+
+def _array_changed(event: ev.ArrayChanged) -> list[Told]:
+    told: list[Told] = []
+    if event.held is not None:
+        told.append(("held" if event.held else "released", {}))
+    if event.eligible:
+        told.append(("eligible", {}))
+    return told
+
+
+def _started(event: ev.AttemptStarted | ev.AttemptEnded) -> list[Told]:
+    """An end tells of the start as well, when nothing else did: see ``Collector``."""
+    return [("started", {"started_at": format_when(event.started_s)})] if event.started_s else []
+
+
+def _requeued(event: ev.JobRequeued) -> list[Told]:
+    told: list[Told] = [("requeued", {"why": "returned" if event.kept else "asked"})]
+    return [*told, ("held", {})] if event.held else told
+
+
+def _retried(event: ev.JobRetried) -> list[Told]:
+    more = {"detail": event.detail} if event.detail else {}
+    again = {"why": "retry", "cause": event.cause, "next_try_at": format_when(event.not_before_s)}
+    return [("requeued", again | more)]
+
+
+def _ended(event: ev.JobSettled | ev.ArrayCancelled) -> list[Told]:
+    return [(str(event.outcome.state), _outcome(event.outcome))]
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    found: dict[str, Any] = {"cause": outcome.cause, "exit_code": outcome.exit_code}
+    if outcome.signal:
+        found["signal"] = outcome.signal
+    if outcome.detail:
+        found["detail"] = outcome.detail
+    return found
+
+
+TELLING: dict[type, Callable[[Any], list[Told]]] = {
+    ev.JobSubmitted: _submitted,
+    ev.ArraySubmitted: _submitted,
+    ev.ArrayChanged: _array_changed,
+    ev.JobEligible: lambda _: [("eligible", {})],
+    ev.JobHeld: lambda _: [("held", {})],
+    ev.JobReleased: lambda _: [("released", {})],
+    ev.AttemptStarted: _started,
+    ev.AttemptEnded: _started,
+    ev.JobPreempted: lambda _: [("preempted", {})],
+    ev.JobRequeued: _requeued,
+    ev.JobRetried: _retried,
+    ev.JobSettled: _ended,
+    ev.ArrayCancelled: _ended,
+}
+
+
+def make_notice(record: Recorded, told: Told, item: Job | Array, cluster_id: str) -> Notice:
+    """What to send. Facts about the job are as of now, those in ``detail`` as of the event."""
+    event, detail = told
+    facts = _facts(item)
+    number = facts["id"]
+    if isinstance(item, Job) and item.array_id:
+        number = f"{item.array_id}_{item.array_index}"
+    kind = "array" if isinstance(item, Array) else "job"
+    why = detail.get("detail") or (detail.get("cause", "") if event != "completed" else "")
+    return Notice(
+        id=f"{cluster_id}-{record.seq}-{event}",
+        event=event,
+        seq=record.seq,
+        at=format_when(record.at_s),
+        actor=record.actor,
+        job=facts,
+        detail=detail,
+        text=f"{kind} {number} ({facts['name']}) of {facts['user']}: {_WORDS.get(event, event)}"
+        + (f", {why}" if why else ""),
+        at_s=record.at_s,
+    )
+
+
+_WORDS = {
+    "eligible": "waits for room",
+    "requeued": "back in the queue",
+    "timeout": "stopped at its time limit",
+    "node_failed": "lost its node",
+    "unschedulable": "given up without a start",
+}
+
+
+def _facts(item: Job | Array) -> dict[str, Any]:
+    spec = item.spec
+    facts: dict[str, Any] = {
+        "id": item.id,
+        "uid": item.uid,
+        "name": spec.name,
+        "user": spec.user,
+        "project": spec.project,
+        "queue": spec.queue,
+        "priority": spec.priority,
+        "labels": spec.labels,
+        "tasks": spec.task_count,
+        "submitted_at": format_when(item.submitted_s),
+    }
+    if isinstance(item, Array):
+        return facts | {"array_id": item.id, "count": item.count}
+    name = spec.name
+    for key, value in item.parameters.items():
+        name = name.replace(f"{{{key}}}", value)
+    nodes = [attempt.allocation.node for attempt in item.round]
+    return facts | {
+        "name": name,
+        "array_id": item.array_id or None,
+        "array_index": item.array_index if item.array_id else None,
+        "started_at": format_when(item.started_s) if item.started_s else None,
+        "ended_at": format_when(item.ended_s) if item.ended_s else None,
+        "nodes": list(dict.fromkeys(nodes)),
+    }
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_notice(notice: Notice) -> bytes:
+    """The body of a webhook."""
+    fields = {name: getattr(notice, name) for name in notice.__struct_fields__ if name != "at_s"}
+    return _encode(fields)
