@@ -68,11 +68,15 @@ def draw(sizes: tuple[int, ...], seconds: list[float], exponent: float) -> None:
     """Measured times beside n log n through the first of them."""
     scale = seconds[0] / (sizes[0] * math.log2(sizes[0]))
     bound = [scale * size * math.log2(size) for size in sizes]
+
+    def points(values: list[float]) -> list[tuple[float, float]]:
+        return [*zip(sizes, values, strict=True)]
+
     picture = log_chart(
         "Full pass from cold: CPU seconds over queued jobs (ten per node)",
         [
-            Series(f"measured, exponent {exponent:.2f}", "#1668b3", [*zip(sizes, seconds, strict=True)]),
-            Series("n log n", "#999999", [*zip(sizes, bound, strict=True)], dashed=True),
+            Series(f"measured, exponent {exponent:.2f}", "#1668b3", points(seconds)),
+            Series("n log n", "#999999", points(bound), dashed=True),
         ],
         ("jobs", "seconds"),
     )  # fmt: skip

@@ -77,6 +77,14 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     cgroup_root: str = ""
     #: Devices that exist only in a demo or test: a number, or a file that describes them.
     fake_gpus: str = ""
+    #: Processes outside Rota on GPUs that do not count: ``Xorg,gnome-shell,4242``.
+    foreign_ignore: str = ""
+    #: Those that hold less memory than this on a GPU do not count; empty: all do.
+    foreign_threshold: str = ""
+
+    @property
+    def foreign_threshold_mib(self) -> int:
+        return parse_memory_mib(self.foreign_threshold)
 
     @property
     def cpu_milli(self) -> int:
@@ -363,6 +371,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,
     "agent.memory": parse_memory_mib,
     "agent.reserve_memory": parse_memory_mib,
+    "agent.foreign_threshold": parse_memory_mib,
     "agent.taints": lambda taints: [parse_taint(text) for text in taints],
     "scheduling.policy": _preset,
     "scheduling.interval_ms": _at_least(1),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rota.core.policy import Backfill
 from rota.core.presets import PRESETS
@@ -126,6 +127,22 @@ def test_a_wide_job_starts_although_small_ones_keep_coming(name, bound_s):
 
     third = 3
     assert stage.started_s[third] <= stage.begin_s + 50.0 + bound_s
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_whoever_has_waited_too_long_is_passed_no_more_under_any_policy(name):
+    chosen = PRESETS[name]
+    order = replace(chosen.order, wait_max_s=600)
+    stage = Stage([node("n0"), node("n1")], replace(chosen, order=order), checked=False)
+    for number in range(100):
+        stage.submit_later(number * 40.0, spec(cpus=4, time_limit_s=60, user="bob"))
+    stage.submit_later(50.0, spec(cpus=4, tasks=2, time_limit_s=100))
+
+    stage.play()
+
+    third = 3
+    slack_s = 3600.0 if name == "aggressive" else 0.0
+    assert stage.started_s[third] <= stage.begin_s + 50.0 + 600.0 + 200.0 + slack_s
 
 
 spans = st.tuples(st.integers(0, 8), st.integers(1, 6)).map(lambda s: (s[0] * 10, s[1] * 10))

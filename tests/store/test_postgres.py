@@ -1,6 +1,7 @@
 """PostgreSQL: one controller leads, and a server that goes away is not the end."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -78,6 +79,22 @@ def test_a_commit_after_the_connection_was_cut_succeeds_on_a_new_one(postgres_ur
     store.commit(log.submitted(job(3)))
 
     assert ids(store) == [1, 3]
+
+
+def test_reads_share_a_pool_of_connections(store):
+    everybody = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = 'rota'"
+    )
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: store.count_states(), range(100)))
+    (after_many,) = store.driver.read(everybody)[0]
+
+    for _ in range(50):
+        store.count_states()
+
+    assert 2 <= after_many <= 5
+    assert store.driver.read(everybody) == [(after_many,)]
 
 
 def test_a_read_after_the_connection_was_cut_succeeds(postgres_url, store):

@@ -5,6 +5,8 @@ import sqlite3
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
 
 from rota.core.errors import Rejected
 from rota.store import migrations, rows, schema, statements
@@ -30,6 +32,38 @@ def test_the_newest_migration_is_the_head():
     numbers = [path.name[:3] for path in schema.Path(folder, "versions").glob("[0-9]*.py")]
 
     assert max(numbers) == migrations.HEAD
+
+
+def test_the_first_migration_makes_the_jobs_with_their_indexes(tmp_path):
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/first.db")
+    folder = migrations.__path__[0]
+    (first,) = schema.Path(folder, "versions").glob("001_*.py")
+    config = Config()
+    config.set_main_option("script_location", folder)
+
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, first.name[:3])
+
+    made = sa.inspect(engine)
+    assert "jobs" in made.get_table_names()
+    leading = {name: columns[0] for name, columns in _sqlite_indexes(tmp_path / "first.db").items()}
+    assert (leading["jobs_state"], leading["jobs_user"]) == ("state", "user_id")
+    assert leading["jobs_created"].lower() == "created_at desc"
+    engine.dispose()
+
+
+def _sqlite_indexes(path):
+    """Index -> its columns, as they are written."""
+    connection = sqlite3.connect(path)
+    found = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index'")
+    columns = {
+        name: [column.strip() for column in text.partition("(")[2].partition(")")[0].split(",")]
+        for name, text in found
+        if text is not None
+    }
+    connection.close()
+    return columns
 
 
 def test_migrations_lead_to_the_same_sqlite_schema_as_the_script(tmp_path):
@@ -93,7 +127,8 @@ def test_a_database_of_a_newer_schema_is_refused_in_one_line(sql_place):
     store = sql_place.open()
     store.driver.write([("UPDATE alembic_version SET version_num = '999'", ())])
 
-    with pytest.raises(Rejected, match=r"newer Rota \(schema 999, this one knows 001\)") as caught:
+    known = rf"newer Rota \(schema 999, this one knows {migrations.HEAD}\)"
+    with pytest.raises(Rejected, match=known) as caught:
         sql_place.reopen()
 
     assert "\n" not in str(caught.value)

@@ -550,3 +550,66 @@ def test_the_owner_of_a_reservation_by_count_may_use_other_free_gpus_beside_it()
     stage.run()
 
     assert stage.running == jobs
+
+
+# D60
+
+
+def test_a_child_is_cancelled_when_its_parents_take_longer_than_it_waits_for_them():
+    scene = Scene()
+    scene.submit("parent")
+    scene.submit("child", after={"parent": "after-ok"}, dependency_timeout_s=HOUR_S)
+    scene.submit("grandchild", after={"child": "after-ok"})
+    scene.submit("patient", after={"parent": "after-ok"})
+    scene.pass_time(HOUR_S - 1)
+    before = scene.state("child")
+    scene.restart()
+
+    scene.pass_time(1)
+
+    assert before == "queued"
+    assert scene.states("child", "grandchild", "patient") == ["cancelled", "cancelled", "queued"]
+    assert scene.cause("child") == "dependency: job 1 was still running after 1h"
+
+
+def test_parents_that_are_met_in_time_end_the_wait_for_them():
+    scene = Scene(cpus=8)
+    scene.submit("parent")
+    scene.submit("child", after={"parent": "after-ok"}, dependency_timeout_s=60, retries=1)
+    scene.submit("array", array="0-3", after={"parent": "after-ok"}, dependency_timeout_s=60)
+    scene.pass_time(30)
+    scene.finish("parent")
+
+    scene.pass_time(600)
+    scene.finish("child", 1)
+    scene.pass_time(600)
+
+    assert scene.is_running("child")
+    assert not scene.cluster.arrays[scene.names["array"]].cut
+
+
+def test_an_array_whose_parents_are_late_is_cancelled_as_a_whole():
+    scene = Scene()
+    scene.submit("parent")
+    array = scene.submit("array", array="0-3", after={"parent": "after"}, dependency_timeout_s=60)
+    scene.submit("held", hold=True)
+    scene.submit("late", array="0-3", after={"held": "after-any"}, dependency_timeout_s=60)
+
+    scene.pass_time(60)
+
+    assert scene.state(array + 1) == "running"
+    assert scene.state(scene.names["late"] + 1) == "cancelled"
+
+
+def test_with_any_of_several_parents_the_first_that_is_met_is_enough_and_each_end_is_looked_at():
+    scene = Scene()
+    for name in ("one", "two", "three"):
+        scene.submit(name)
+    after = dict.fromkeys(("one", "two", "three"), "after-ok")
+    scene.submit("child", after=after, any_dependency=True)
+    scene.finish("one", 1)
+    waits = scene.state("child")
+
+    scene.finish("two")
+
+    assert (waits, scene.is_running("child")) == ("queued", True)

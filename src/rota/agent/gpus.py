@@ -20,11 +20,36 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 FAKE_VARIABLE = "ROTA_FAKE_GPUS"
+#: The kernel keeps no more of the name of a process.
+NAME_MAX = 15
 _AMD_VENDOR = "0x1002"
 
 
 class BadGpuFile(Exception):
     """The file with made-up GPUs cannot be used; the text says why."""
+
+
+class Tolerance(msgspec.Struct, frozen=True):
+    """Which processes outside Rota do not count, although they are on a device."""
+
+    names: frozenset[str] = frozenset()
+    pids: frozenset[int] = frozenset()
+    #: Whoever holds less than this on a device; 0: nobody.
+    below_mib: int = 0
+
+    @classmethod
+    def of(cls, text: str, below_mib: int = 0) -> Tolerance:
+        """From names and pids with commas or blanks between them: ``Xorg, 4242``."""
+        words = text.replace(",", " ").split()
+        pids = frozenset(int(word) for word in words if word.isdecimal())
+        names = frozenset(word[:NAME_MAX] for word in words if not word.isdecimal())
+        return cls(names, pids, below_mib)
+
+    def covers(self, use: ForeignUse, name_of: Callable[[int], str]) -> bool:
+        """``name_of`` is asked for the name of a process only if names matter."""
+        if use.pid in self.pids or use.memory_mib < self.below_mib:
+            return True
+        return bool(self.names) and name_of(use.pid) in self.names
 
 
 class FakeUse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,6 +58,7 @@ class FakeUse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pid: int
     user: str
     memory_mib: int
+    name: str = ""
 
 
 class FakeGpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,22 +106,36 @@ def read_fake(file: str) -> list[FakeGpu]:
 
 
 def foreign_use(
-    devices: tuple[Device, ...], own_pids: Callable[[], set[int]], fake_file: str = ""
+    devices: tuple[Device, ...],
+    own_pids: Callable[[], set[int]],
+    fake_file: str = "",
+    tolerance: Tolerance = Tolerance(),  # noqa: B008 - frozen
 ) -> tuple[ForeignUse, ...]:
-    """Processes on the devices that are not ours. ``own_pids`` is asked only if there are any."""
+    """Processes on the devices that are not ours. ``own_pids`` is asked only if there are any.
+
+    Those that do not count are told as well, and marked, so that people can see them.
+    """
     fake_file = fake_file or os.environ.get(FAKE_VARIABLE, "")
+    names: dict[int, str] = {}
     if fake_file:
-        found = [
-            ForeignUse(index, use.pid, use.user, use.memory_mib)
-            for index, gpu in enumerate(read_fake(fake_file))
-            for use in gpu.foreign
-        ]
+        found = []
+        for index, gpu in enumerate(read_fake(fake_file)):
+            found += [ForeignUse(index, use.pid, use.user, use.memory_mib) for use in gpu.foreign]
+            names |= {use.pid: use.name for use in gpu.foreign if use.name}
     else:
         found = _nvidia_use(devices)
     if not found:
         return ()
     ours = own_pids()
-    return tuple(use for use in found if use.pid not in ours)
+
+    def name_of(pid: int) -> str:
+        return names.get(pid) or _read(Path(f"/proc/{pid}/comm"))
+
+    return tuple(
+        msgspec.structs.replace(use, ignored=True) if tolerance.covers(use, name_of) else use
+        for use in found
+        if use.pid not in ours
+    )
 
 
 def _nvml() -> Any:  # noqa: ANN401

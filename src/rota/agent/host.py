@@ -24,7 +24,7 @@ from rota.agent import folder, keeper_link, wire
 from rota.agent.agent import Agent
 from rota.agent.cgroups import Cgroups, CgroupsUnusable, open_cgroups
 from rota.agent.discover import Overrides, discover
-from rota.agent.gpus import BadGpuFile, foreign_use
+from rota.agent.gpus import BadGpuFile, Tolerance, foreign_use
 from rota.agent.launch import Launcher, LaunchFailed
 from rota.agent.logs import drop_old_logs, read_log
 from rota.agent.memory import MemoryWatch
@@ -71,6 +71,8 @@ class AgentConfig(msgspec.Struct, frozen=True):
     cgroup_root: str = ""
     #: Logs of ended attempts are kept for so many days; 0: for ever.
     log_days: int = 0
+    #: Which processes of others on the devices do not count.
+    tolerance: Tolerance = Tolerance()
 
     @property
     def folder(self) -> Path:
@@ -317,7 +319,10 @@ class Host:
             return
         try:
             foreign = foreign_use(
-                self._spec.devices, self._own_pids, self._config.overrides.gpus_file
+                self._spec.devices,
+                self._own_pids,
+                self._config.overrides.gpus_file,
+                self._config.tolerance,
             )
         except BadGpuFile as error:
             log.error("%s", error)

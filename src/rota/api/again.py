@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.job import JobSpec
+    from rota.core.resources import Request
 
 _environment = msgspec.msgpack.Decoder(dict[str, str])
 
@@ -57,7 +58,7 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         return (blob(digest) if digest else None) or b""
 
     environment = body(spec.environment)
-    role, asked = spec.roles[0], spec.request
+    role = spec.roles[0]
     return JobRequest(
         name=spec.name,
         command=list(spec.command),
@@ -67,16 +68,7 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         project=spec.project,
         queue=spec.queue,
         priority=spec.priority,
-        resources=Resources(
-            cpus=asked.cpu_milli / 1000,
-            memory_mb=asked.memory_mib,
-            gpus=shown_devices(asked),
-            gpu_type=asked.device_type,
-            gpu_memory_mb=asked.device_memory_mib,
-            shared=asked.shared,
-            disk_mb=asked.disk_mib,
-            device="tpu" if asked.device == "tpu" else "",
-        ),
+        resources=_resources(role.request),
         tasks=role.count,
         min_tasks=role.min_count,
         workdir=spec.workdir,
@@ -96,6 +88,7 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         ],
         depends_any=spec.any_dependency,
         keep_waiting=spec.keep_waiting,
+        dependency_timeout_s=spec.dependency_timeout_s,
         group=spec.group,
         retries=spec.retries,
         restart=spec.restart,
@@ -112,6 +105,19 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         type=spec.type,  # type: ignore[arg-type]
         notify=[format_target(target) for target in spec.notify],
         **request_fields(spec),
+    )
+
+
+def _resources(asked: Request) -> Resources:
+    return Resources(
+        cpus=asked.cpu_milli / 1000,
+        memory_mb=asked.memory_mib,
+        gpus=shown_devices(asked),
+        gpu_type=asked.device_type,
+        gpu_memory_mb=asked.device_memory_mib,
+        shared=asked.shared,
+        disk_mb=asked.disk_mib,
+        device="tpu" if asked.device == "tpu" else "",
     )
 
 

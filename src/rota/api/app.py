@@ -32,6 +32,7 @@ from rota.api import (
     queues,
     quotas,
     reservations,
+    stats,
     status,
     tokens,
     usage,
@@ -54,7 +55,7 @@ ROUTES = [
     route
     for part in (
         *(jobs, changes, again, checkpoints, logs, live, status, queues, quotas, accounts),
-        *(reservations, policy, usage, nodes, tokens, why, plan, queue_stats, notify),
+        *(reservations, policy, usage, nodes, tokens, why, plan, queue_stats, stats, notify),
     )
     for route in part.ROUTES
 ]

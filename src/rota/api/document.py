@@ -43,6 +43,7 @@ _TAGS = {
     "projects": "Projects, users, quotas",
     "users": "Projects, users, quotas",
     "usage": "Projects, users, quotas",
+    "stats": "Projects, users, quotas",
     "reservations": "Reservations and rules",
     "policy": "Reservations and rules",
     "status": "Rota itself",

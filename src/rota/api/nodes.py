@@ -39,6 +39,8 @@ class ForeignView(msgspec.Struct):
     pid: int
     user: str
     memory_mb: int
+    #: It does not count: by the agent's settings, or because an operator said so.
+    ignored: bool = False
 
 
 class GpuView(msgspec.Struct):
@@ -59,6 +61,8 @@ class GpuView(msgspec.Struct):
     jobs: list[int]
     foreign: list[ForeignView]
     fake: bool
+    #: An operator keeps it from jobs; what runs on it goes on.
+    closed: bool = False
 
 
 class NodeView(msgspec.Struct):
@@ -131,14 +135,17 @@ def _gpu_view(
     node: Node, device: Device, jobs: list[int], held_mib: dict[int, int], shared: set[int]
 ) -> GpuView:
     foreign = [
-        ForeignView(use.pid, use.user, use.memory_mib)
+        ForeignView(use.pid, use.user, use.memory_mib, node.minds_not(use))
         for use in node.foreign
         if use.device == device.index
     ]
-    state = "foreign" if foreign else "free"
+    counted = [use for use in foreign if not use.ignored]
+    state = "foreign" if counted else "free"
+    if device.closed or not device.healthy:
+        state = "closed" if device.closed else "broken"
     if jobs:
         state = "shared" if device.index in shared else "used"
-    taken_mib = sum(use.memory_mb for use in foreign)
+    taken_mib = sum(use.memory_mb for use in counted)
     if jobs:
         whole = device.index not in shared
         taken_mib += device.memory_mib if whole else held_mib.get(device.index, 0)
@@ -158,6 +165,7 @@ def _gpu_view(
         jobs=jobs,
         foreign=foreign,
         fake=device.fake,
+        closed=device.closed,
     )
 
 
@@ -165,7 +173,7 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
     """A node as the API shows it: what it has, what of it is free."""
     spec, room = node.spec, node.headroom()
     devices = gpu_views(cluster, node)
-    free_gpus = sum(not device.jobs for device in devices)
+    free_gpus = sum(not device.jobs and not device.closed for device in devices)
     return NodeView(
         name=node.name,
         state=node.state,
@@ -177,7 +185,7 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
             (spec.cpu_milli - room.cpu_milli) / 1000,
             spec.memory_mib - room.memory_mib,
             spec.disk_mib - room.disk_mib,
-            len(devices) - free_gpus,
+            sum(bool(device.jobs) for device in devices),
         ),
         devices=devices,
         jobs=sorted({cluster.live[uid][0] for uid in node.live}),
@@ -214,7 +222,7 @@ async def show_node(request: Asking, name: params.NamePath) -> NodeView:
 
 @patch(
     "/nodes/{name:str}",
-    summary="Label or taint a node",
+    summary="Label or taint a node, or choose its devices",
     opt={"right": "operate", "body": MarkRequest, "errors": (404, 409, 429, 503)},
 )
 async def mark_node(request: Asking, name: params.NamePath) -> NodeView:
@@ -228,9 +236,21 @@ async def mark_node(request: Asking, name: params.NamePath) -> NodeView:
         labels=asked.labels,
         taints=tuple(_taint(text) for text in asked.taints),
         untaint=tuple(asked.untaint),
+        devices=_devices(asked.devices),
+        ignore=tuple(asked.ignore),
+        unignore=tuple(asked.unignore),
     )
     await host.ask(command)
     return node_view(host.cluster, _named(host.cluster, name))
+
+
+def _devices(asked: list[int] | str | None) -> tuple[int, ...] | None:
+    """Empty for all of them; a list without any is a slip, not a wish."""
+    if asked == []:
+        raise Rejected.bad("devices", [], "name at least one, or say all; drain the node for none")
+    if isinstance(asked, str):
+        return ()
+    return None if asked is None else tuple(asked)
 
 
 def _taint(text: str) -> Taint:

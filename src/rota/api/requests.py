@@ -165,6 +165,9 @@ class JobRequest(Strict):
         list[DependencyRequest], Meta(max_length=10_000), says("Jobs to wait for")
     ] = []
     depends_any: Annotated[bool, says("One met dependency is enough")] = False
+    dependency_timeout_s: Annotated[
+        Seconds, says("Cancelled if its dependencies are not met in this time; 0: wait for ever")
+    ] = 0
     keep_waiting: Annotated[bool, says("Wait on although a dependency can no longer be met")] = (
         False
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -10,6 +10,8 @@ from msgspec import UNSET, Meta, UnsetType
 from rota.api.requests import BIG, Seconds, Short, Words, says
 
 Ceiling = Annotated[int, Meta(ge=0, le=BIG)] | UnsetType | None
+Index = Annotated[int, Meta(ge=0, le=65_535)]
+Pids = Annotated[list[Annotated[int, Meta(ge=1, le=BIG)]], Meta(max_length=1000)]
 Shares = Annotated[int, Meta(ge=0, le=1_000_000)]
 Amount = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 
@@ -137,11 +139,17 @@ class PolicyRequest(Strict):
 
 
 class MarkRequest(Strict):
-    """Labels to set (null: to take away), taints to add, keys of taints to take away."""
+    """Labels, taints, devices and processes of others: absent fields stay as they are."""
 
     labels: Annotated[dict[str, str | None], says("Labels to set; null takes one away")] = {}
     taints: Annotated[Words, says("Taints to add: `key`, `key=value`, `key=value:avoid`")] = []
     untaint: Annotated[Words, says("Keys of taints to take away")] = []
+    devices: Annotated[
+        Annotated[list[Index], Meta(max_length=1024)] | Literal["all"] | None,
+        says("Indices of the devices that jobs may be given, or `all`; what runs goes on"),
+    ] = None
+    ignore: Annotated[Pids, says("Pids of processes outside Rota that shall not count")] = []
+    unignore: Annotated[Pids, says("Pids that shall count again")] = []
 
 
 class CheckpointRequest(Strict):

@@ -92,6 +92,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         dependencies=dependencies(request.depends_on, desk),
         any_dependency=request.depends_any,
         keep_waiting=request.keep_waiting,
+        dependency_timeout_s=ceil(request.dependency_timeout_s),
         group=checks.word("group", request.group),
         retry_on=checks.retry_on(request.retry_on),
         **_restarts(request),

@@ -113,6 +113,7 @@ class JobView(msgspec.Struct, kw_only=True):
     time_limit_s: int
     grace_s: int
     scheduling_timeout_s: int
+    dependency_timeout_s: int
     begin_at: str | None = None
     group: str
     retries: int
@@ -232,6 +233,7 @@ def _shared_view(item: Job | Array, actor: Actor) -> JobView:
         time_limit_s=spec.time_limit_s,
         grace_s=spec.grace_s,
         scheduling_timeout_s=spec.scheduling_timeout_s,
+        dependency_timeout_s=spec.dependency_timeout_s,
         begin_at=when(spec.begin_s),
         group=spec.group,
         retries=spec.retries,

@@ -41,10 +41,11 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Cluster": {
         "top": ("rota.cli.top:top", "Live view of nodes, GPUs and jobs"),
         "nodes": ("rota.cli.nodes:nodes", "List nodes"),
-        "node": ("rota.cli.nodes:node", "Show, drain, resume, label or taint a node"),
+        "node": ("rota.cli.nodes:node", "Show, drain, resume or mark a node, choose its GPUs"),
         "gpus": ("rota.cli.nodes:gpus", "List GPUs and who uses them"),
         "queues": ("rota.cli.queue_stats:queues", "What waits in which queue, how long and why"),
         "usage": ("rota.cli.usage:usage", "Who uses how much, and who is entitled to what"),
+        "stats": ("rota.cli.stats:stats", "How jobs fared, per user and period"),
         "reserve": ("rota.cli.reserve:reserve", "Reserve GPUs or nodes, plan maintenance"),
     },
     "Rules": {

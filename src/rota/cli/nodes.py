@@ -12,6 +12,11 @@ from rota.cli.options import json_option, quiet_option
 from rota.cli.queue import terminal_width
 from rota.cli.show import items
 from rota.client.http import segment
+from rota.core.errors import Rejected
+from rota.core.indices import parse_indices
+
+#: No machine has more.
+DEVICES_MAX = 1024
 
 _NODES = (
     render.Column("NODE", shrinks=True, least=8),
@@ -93,7 +98,7 @@ def gpu_table(gpus: list[dict[str, Any]], width: int | None = None) -> list[str]
             gpu.get("index", ""),
             gpu.get("model") or gpu.get("type") or "",
             brief_mib(gpu.get("memory_mb") or 0),
-            gpu.get("state") or ("free" if gpu.get("available") else "used"),
+            _gpu_state(gpu),
             ",".join(map(str, gpu.get("jobs") or ())),
             " ".join(_foreign(use) for use in gpu.get("foreign") or ()),
         )
@@ -102,8 +107,17 @@ def gpu_table(gpus: list[dict[str, Any]], width: int | None = None) -> list[str]
     return render.table(_GPUS, rows, width)
 
 
+def _gpu_state(gpu: dict[str, Any]) -> str:
+    """A closed device may still be in use by what was started before."""
+    state = str(gpu.get("state") or ("free" if gpu.get("available") else "used"))
+    return f"{state}+closed" if gpu.get("closed") and state != "closed" else state
+
+
 def _foreign(use: dict[str, Any]) -> str:
-    return f"{use.get('user') or '?'}:{use.get('pid', '')}:{brief_mib(use.get('memory_mb') or 0)}"
+    """``bob:4242:8.79G``, in brackets when it does not count."""
+    size = brief_mib(use.get("memory_mb") or 0)
+    text = f"{use.get('user') or '?'}:{use.get('pid', '')}:{size}"
+    return f"({text})" if use.get("ignored") else text
 
 
 def _print(
@@ -127,13 +141,19 @@ def nodes(as_json: bool, quiet: bool) -> None:
     _print(found, node_table(found, terminal_width()), as_json, ids)
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--free", is_flag=True, help="Only those that are free.")
 @click.option("--type", "model", help="Only this model.")
 @json_option
 @quiet_option
-def gpus(free: bool, model: str | None, as_json: bool, quiet: bool) -> None:
-    """List GPUs: which jobs use them, and which processes outside Rota do."""
+@click.pass_context
+def gpus(ctx: click.Context, free: bool, model: str | None, as_json: bool, quiet: bool) -> None:
+    """List GPUs: which jobs use them, and which processes outside Rota do.
+
+    What is in brackets does not count.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
     found = items(
         session.connect().get("/gpus", available="true" if free else None, type=model or None)
     )
@@ -141,9 +161,44 @@ def gpus(free: bool, model: str | None, as_json: bool, quiet: bool) -> None:
     _print(found, gpu_table(found, terminal_width()), as_json, ids)
 
 
+@gpus.command()
+@click.argument("name", metavar="NODE")
+@click.argument("pids", nargs=-1, required=True, type=click.IntRange(min=1))
+@click.option("--unignore", is_flag=True, help="Let them count again.")
+@json_option
+def ignore(name: str, pids: tuple[int, ...], unignore: bool, as_json: bool) -> None:
+    """Treat the processes PIDS outside Rota on GPUs of NODE as if they were not there.
+
+    For as long as they are there; [agent] foreign_ignore does so for good. For operators.
+    """
+    body = {"unignore" if unignore else "ignore": list(pids)}
+    answer = session.connect().patch(f"/nodes/{segment(name)}", body)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    click.echo("\n".join(gpu_table(answer["devices"], terminal_width())))
+
+
 @click.group()
 def node() -> None:
-    """One node: show it, take it out of service, put it back, label or taint it."""
+    """One node: show it, take it out of service, put it back, mark it, choose its GPUs."""
+
+
+@node.command()
+@click.argument("name")
+@click.argument("chosen", metavar="INDEX,…|all")
+@json_option
+def devices(name: str, chosen: str, as_json: bool) -> None:
+    """Give jobs only these devices of the node NAME: 0,1 or 0-3,6, or all of them again.
+
+    What runs on the others goes on. For operators.
+    """
+    wanted = "all" if chosen == "all" else _indices(chosen)
+    answer = session.connect().patch(f"/nodes/{segment(name)}", {"devices": wanted})
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    click.echo("\n".join(gpu_table(answer["devices"], terminal_width())))
 
 
 @node.command()
@@ -156,6 +211,20 @@ def show(name: str, as_json: bool) -> None:
         click.echo(json.dumps(found, indent=2))
         return
     click.echo("\n".join(render.block(_node_pairs(found))))
+
+
+def _brief_gpu(gpu: dict[str, Any]) -> str:
+    return f"{gpu.get('index')}: {gpu.get('model', '')}" + (" (closed)" * bool(gpu.get("closed")))
+
+
+def _indices(text: str) -> list[int]:
+    try:
+        runs, cap = parse_indices(text)
+    except Rejected:
+        runs, cap = (), 1
+    if cap or sum(map(len, runs)) > DEVICES_MAX:
+        raise click.UsageError(f"'{text}' is not valid; expected 0,1 or 0-3,6 or all")
+    return [index for run in runs for index in range(run.first, run.last + 1, run.step)]
 
 
 def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
@@ -174,7 +243,7 @@ def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
             f"{brief_mib(amount(node, 'total', 'memory_mb'))} used",
         ),
         ("disk", brief_mib(disk_mib) if disk_mib else ""),
-        ("gpus", ", ".join(f"{d.get('index')}: {d.get('model', '')}" for d in devices)),
+        ("gpus", ", ".join(map(_brief_gpu, devices))),
         ("labels", " ".join(f"{k}={v}" for k, v in (node.get("labels") or {}).items())),
         ("taints", " ".join(node.get("taints") or ())),
         ("jobs", ", ".join(map(str, node.get("jobs") or ()))),

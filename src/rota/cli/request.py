@@ -30,6 +30,7 @@ _PLAIN = {
     "max_concurrent": "max_concurrent",
     "any_of": "depends_any",
     "keep_waiting": "keep_waiting",
+    "dependency_timeout": "dependency_timeout_s",
     "hold": "hold",
     "scheduling_timeout": "scheduling_timeout_s",
     "output": "output",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import logging.handlers
 import os
 import signal
 import socket
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota import config, paths
+from rota.cli.logbook import open_logbook
 from rota.cli.stop_jobs import let_jobs_start, stop_jobs
 from rota.cli.supervise import PidLock, Supervisor, Ward
 from rota.client.errors import ClientError
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 #: How long the first start may take: loading a large state, an agent finding its devices.
 READY_S = 120.0
-LOG_BYTES = 10 * 1024 * 1024
-LOGS_KEPT = 3
 FAKE_GPU_MIB = 16_384
 
 
@@ -264,6 +262,7 @@ def _agent_process(
     say: Callable[[str], object] | None = None,
 ) -> int:
     from rota.agent.discover import Overrides, memory_total_mib
+    from rota.agent.gpus import Tolerance
     from rota.agent.host import AgentConfig, run_agent
 
     asked = settings.agent
@@ -279,7 +278,13 @@ def _agent_process(
         taints=tuple(parse_taint(text) for text in asked.taints),
     )
     plan = AgentConfig(
-        folder, url, token, overrides, asked.cgroup_root, settings.server.retention_days
+        folder,
+        url,
+        token,
+        overrides,
+        asked.cgroup_root,
+        settings.server.retention_days,
+        Tolerance.of(asked.foreign_ignore, asked.foreign_threshold_mib),
     )
     return run_agent(plan, say)
 

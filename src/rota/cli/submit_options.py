@@ -147,6 +147,12 @@ def _when() -> list[click.Parameter]:
             help="Wait on even if a condition can no longer be met.",
         ),
         _option(
+            _WHEN,
+            "--dependency-timeout",
+            type=types.DURATION,
+            help="Cancelled if its conditions are not met in this time.",
+        ),
+        _option(
             _WHEN, "--begin", type=types.WHEN, help="Not before 18:00, 2026-11-15T18:00, now+2h."
         ),
         _option(_WHEN, "--hold", is_flag=True, help="Not before 'rota release'."),

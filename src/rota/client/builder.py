@@ -52,8 +52,8 @@ class Job:
         return self._asking(cpus=parse_cpu_milli(str(count)) / 1000)
 
     def memory(self, size: str | int) -> Job:
-        """``16g``, ``512m``; a number counts bytes."""
-        return self._asking(memory_mb=parse_memory_mib(str(size)))
+        """``16g``, ``512m``, or a number of MiB."""
+        return self._asking(memory_mb=parse_memory_mib(size) if isinstance(size, str) else size)
 
     def gpus(self, count: int = 1, model: str = "") -> Job:
         """Whole GPUs, of one model if it is named."""

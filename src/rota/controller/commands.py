@@ -129,12 +129,19 @@ class RemoveReservation(Command, frozen=True, kw_only=True):
 
 
 class MarkNode(Command, frozen=True, kw_only=True):
-    """Labels to set (None: to take away), taints to add, keys of taints to take away."""
+    """Labels to set (None: to take away), taints to add, keys of taints to take away.
+
+    ``devices`` are the indices that jobs may be given (None: as before, empty: all of them).
+    ``ignore`` and ``unignore`` are pids of processes outside Rota.
+    """
 
     node: str
     labels: dict[str, str | None] = {}
     taints: tuple[Taint, ...] = ()
     untaint: tuple[str, ...] = ()
+    devices: tuple[int, ...] | None = None
+    ignore: tuple[int, ...] = ()
+    unignore: tuple[int, ...] = ()
 
 
 class ReportCheckpoint(Command, frozen=True, kw_only=True):

@@ -194,7 +194,7 @@ class Controller:
         self.sessions.open(session)
         known = self.cluster.nodes.get(hello.node.name)
         if known is None or (known.spec, known.incarnation, known.boot_id, known.state) != (
-            hello.node,
+            hello.node.with_closed(known.closed),
             hello.incarnation,
             hello.boot_id,
             NodeState.UP,

@@ -140,10 +140,46 @@ def _mark_node(scribe: Scribe, command: cmd.MarkNode) -> object:
         for pair in chosen:
             del taints[pair]
     taints |= {(taint.key, taint.value): taint for taint in command.taints}
-    event = ev.NodeMarked(node=node.name, labels=labels, taints=tuple(taints.values()))
-    if (event.labels, event.taints) != (node.labels, node.taints):
+    event = ev.NodeMarked(
+        node=node.name,
+        labels=labels,
+        taints=tuple(taints.values()),
+        closed=_closed(node, command.devices),
+        ignored_pids=_ignored(node, command),
+    )
+    before = (node.labels, node.taints, node.closed, node.ignored_pids)
+    if (event.labels, event.taints, event.closed, event.ignored_pids) != before:
         scribe.emit(event)
     return node
+
+
+def _closed(node: Node, chosen: tuple[int, ...] | None) -> tuple[str, ...]:
+    """The uuids that jobs are not given, when they may have these indices only."""
+    if chosen is None:
+        return node.closed
+    devices = node.spec.devices
+    known = {device.index for device in devices}
+    if strange := [index for index in chosen if index not in known]:
+        there = ", ".join(str(device.index) for device in devices) or "none"
+        raise Rejected.bad("devices", strange[0], f"the devices of node {node.name} are {there}")
+    if not chosen:
+        return ()
+    return tuple(device.uuid for device in devices if device.index not in chosen)
+
+
+def _ignored(node: Node, command: cmd.MarkNode) -> tuple[int, ...]:
+    """Only of what is there: a pid that is to come may be anybody's."""
+    there = dict.fromkeys(use.pid for use in node.foreign)
+    for field, pids, known in (
+        ("ignore", command.ignore, there),
+        ("unignore", command.unignore, dict.fromkeys(node.ignored_pids)),
+    ):
+        if strange := [pid for pid in pids if pid not in known]:
+            listed = ", ".join(map(str, known)) or "none"
+            what = "processes outside Rota" if field == "ignore" else "ignored processes"
+            raise Rejected.bad(field, strange[0], f"{what} on node {node.name}: {listed}")
+    kept = [pid for pid in node.ignored_pids if pid not in command.unignore]
+    return tuple(dict.fromkeys((*kept, *command.ignore)))
 
 
 def _not_marked(node: Node, kind: str, key: str, known: list[str], of_agent: bool) -> Rejected:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
 from rota.controller.launch import is_withheld
+from rota.core.dependencies import judge
 from rota.core.job import Array, Job, Outcome
 from rota.core.policy import Overrun
 from rota.core.states import ACTIVE, WAITING, Cause, JobState, Phase
@@ -42,6 +43,25 @@ def _give_up(scribe: Scribe, timer: Timer) -> None:
         Cause.SCHEDULING_TIMEOUT,
         f"found no room within {format_duration(timeout_s)}",
     )
+    _end_waiting(scribe, waiting, outcome)
+
+
+def _parents_late(scribe: Scribe, timer: Timer) -> None:
+    """Its parents had their time: it does not wait for them any longer."""
+    cluster = scribe.cluster
+    waiting: Job | Array | None = cluster.jobs.get(timer.id) or cluster.arrays.get(timer.id)
+    timeout_s = waiting.spec.dependency_timeout_s if waiting is not None else 0
+    if waiting is None or not timeout_s or waiting.submitted_s + timeout_s > scribe.now_s:
+        return
+    verdict = judge(cluster, waiting)
+    if not verdict.met:
+        state = verdict.parent_state or "unknown"
+        detail = f"job {verdict.parent} was still {state} after {format_duration(timeout_s)}"
+        outcome = Outcome(JobState.CANCELLED, Cause.DEPENDENCY, detail)
+        _end_waiting(scribe, waiting, outcome)
+
+
+def _end_waiting(scribe: Scribe, waiting: Job | Array, outcome: Outcome) -> None:
     if isinstance(waiting, Array):
         if waiting.waiting:
             lifecycle.cut_array(scribe, waiting, outcome)
@@ -147,6 +167,7 @@ def _wake(scribe: Scribe, timer: Timer) -> None:
 RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
     "begin": _begin,
     "unschedulable": _give_up,
+    "parents": _parents_late,
     "time-limit": _stop_overlong,
     "window": _end_window,
     "assembly": _disband,

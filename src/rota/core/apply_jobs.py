@@ -96,6 +96,8 @@ def _unlink_parents(cluster: Cluster, item: int, job: Job | Array) -> None:
 def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
     if job.not_before_s and not job.eligible_s:
         cluster.push_timer(job.not_before_s, "begin", item)
+    if job.spec.dependency_timeout_s and job.spec.dependencies and not job.parents_met:
+        cluster.push_timer(job.submitted_s + job.spec.dependency_timeout_s, "parents", item)
     if job.spec.scheduling_timeout_s and job.eligible_s:
         cluster.push_timer(job.eligible_s + job.spec.scheduling_timeout_s, "unschedulable", item)
     if isinstance(job, Job) and job.limit_due_s and job.state is JobState.RUNNING:

@@ -22,7 +22,8 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
         node = cluster.nodes[name] = Node(
             event.spec, event.incarnation, event.boot_id, live={}, withheld={}
         )
-    node.spec, node.incarnation, node.boot_id = event.spec, event.incarnation, event.boot_id
+    node.spec = event.spec.with_closed(node.closed)
+    node.incarnation, node.boot_id = event.incarnation, event.boot_id
     _welcome_withheld(cluster, node)
     node.state, node.seen_s = NodeState.UP, at_s
     _note(node, "")
@@ -60,7 +61,11 @@ def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
 
 
 def _devices_seen(cluster: Cluster, event: ev.DevicesSeen, at_s: float) -> None:
-    cluster.nodes[event.node].foreign = event.foreign
+    """A pid that is gone may come back as somebody else's: it counts again."""
+    node = cluster.nodes[event.node]
+    node.foreign = event.foreign
+    there = {use.pid for use in event.foreign}
+    node.ignored_pids = tuple(pid for pid in node.ignored_pids if pid in there)
     _node_changed(cluster, event.node)
 
 
@@ -131,6 +136,8 @@ def _rule_dropped(cluster: Cluster, event: ev.RuleDropped, at_s: float) -> None:
 def _node_marked(cluster: Cluster, event: ev.NodeMarked, at_s: float) -> None:
     node = cluster.nodes[event.node]
     node.labels, node.taints = dict(event.labels), event.taints
+    node.closed, node.ignored_pids = event.closed, event.ignored_pids
+    node.spec = node.spec.with_closed(node.closed)
     _node_changed(cluster, event.node)
 
 

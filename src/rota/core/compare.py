@@ -87,6 +87,9 @@ def _indexes(cluster: Cluster) -> dict[str, Any]:
         },
         "where": {i: _key(cluster, lane) for i, lane in sorted(cluster.lanes.where.items())},
         "holdings": dict(sorted(cluster.holdings.of.items(), key=repr)),
+        "running": dict(sorted(cluster.running.of.items(), key=repr)),
+        "waiting": dict(sorted(cluster.waiting.of.items(), key=repr)),
+        "elastic": sorted(cluster.elastic),
         "waited for": {key: sorted(uids) for key, uids in sorted(cluster.waited_for.items())},
         "live": dict(sorted(cluster.live.items())),
         "children": {key: sorted(kids) for key, kids in sorted(cluster.children.items())},
@@ -136,6 +139,8 @@ def _due(item: Job | Array) -> Iterator[tuple[float, str, int]]:
     waits = isinstance(item, Array) or item.state in WAITING
     if waits and item.not_before_s and not item.eligible_s and not item.held:
         yield item.not_before_s, "begin", item.id
+    if waits and spec.dependency_timeout_s and spec.dependencies and not item.parents_met:
+        yield item.submitted_s + spec.dependency_timeout_s, "parents", item.id
     if waits and spec.scheduling_timeout_s and item.eligible_s:
         yield item.eligible_s + spec.scheduling_timeout_s, "unschedulable", item.id
     if isinstance(item, Job) and item.state in ACTIVE and item.limit_due_s:

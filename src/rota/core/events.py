@@ -237,11 +237,17 @@ class DevicesSeen(Event, frozen=True, tag="devices-seen"):
 
 
 class NodeMarked(Event, frozen=True, tag="node-marked"):
-    """An operator's labels and taints for a node, replacing those of before."""
+    """What an operator says about a node, replacing what was said before.
+
+    Labels, taints, the uuids of devices that are kept from jobs, and the pids of processes
+    outside Rota that do not count.
+    """
 
     node: str
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
+    closed: tuple[str, ...] = ()
+    ignored_pids: tuple[int, ...] = ()
 
 
 class NodeRemoved(Event, frozen=True, tag="node-removed"):

@@ -97,6 +97,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     dependencies: tuple[Dependency, ...] = ()
     any_dependency: bool = False
     keep_waiting: bool = False
+    #: Its parents must be met this long after the submission; 0: whenever they are.
+    dependency_timeout_s: int = 0
     group: str = ""
     retries: int = 0
     restart: RestartPolicy = RestartPolicy.ON_FAILURE

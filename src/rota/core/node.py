@@ -29,6 +29,13 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
     ecc_errors: int = 0
     #: Broken devices stay on record and are not handed out.
     healthy: bool = True
+    #: An operator keeps it from jobs.
+    closed: bool = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may be handed out at all."""
+        return self.healthy and not self.closed
 
 
 class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,18 +54,29 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     system: str = ""
     taints: tuple[Taint, ...] = ()
 
+    def with_closed(self, uuids: tuple[str, ...]) -> NodeSpec:
+        """The same machine with just these devices kept from jobs."""
+        if not uuids and not any(device.closed for device in self.devices):
+            return self
+        devices = [
+            msgspec.structs.replace(device, closed=device.uuid in uuids) for device in self.devices
+        ]
+        return msgspec.structs.replace(self, devices=tuple(devices))
+
     @property
     def total(self) -> Amount:
         return Amount(self.cpu_milli, self.memory_mib, self.disk_mib)
 
 
-class ForeignUse(msgspec.Struct, frozen=True):
+class ForeignUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """A process outside Rota that holds memory on a device."""
 
     device: int
     pid: int
     user: str
     memory_mib: int
+    #: The agent was told not to mind it: by its name or pid, or because it is small.
+    ignored: bool = False
 
 
 class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -85,7 +103,10 @@ class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Node(msgspec.Struct):
-    """A machine as the controller knows it. ``live`` are the uids that hold room on it."""
+    """A machine as the controller knows it. ``live`` are the uids that hold room on it.
+
+    ``spec`` is what the agent says, with the devices marked that an operator closed.
+    """
 
     spec: NodeSpec
     incarnation: str
@@ -104,6 +125,10 @@ class Node(msgspec.Struct):
     taints: tuple[Taint, ...] = ()
     #: Who could not be started here since the last start that worked.
     failed_starts: tuple[str, ...] = ()
+    #: The uuids of devices that an operator keeps from jobs.
+    closed: tuple[str, ...] = ()
+    #: Processes outside Rota that an operator does not mind, for as long as they are there.
+    ignored_pids: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -116,6 +141,15 @@ class Node(msgspec.Struct):
     @property
     def all_taints(self) -> tuple[Taint, ...]:
         return (*self.spec.taints, *self.taints)
+
+    @property
+    def strangers(self) -> list[ForeignUse]:
+        """The processes outside Rota that count."""
+        return [use for use in self.foreign if not self.minds_not(use)]
+
+    def minds_not(self, use: ForeignUse) -> bool:
+        """Whether a process outside Rota is to be treated as if it were not there."""
+        return use.ignored or use.pid in self.ignored_pids
 
     @property
     def takes_work(self) -> bool:

@@ -60,6 +60,9 @@ class OrderRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     age_after_s: int = 3600
     age_factor: float = 1.1
     priority_max: int = 1000
+    #: Who has waited this long comes before all others, and nothing that would delay him passes,
+    #: whatever the rules say: nobody waits for ever. 0: never.
+    wait_max_s: int = 7 * 86400
     #: Weight of the bonus for a (short) time limit in the sum; 0 leaves it to break ties.
     limit_bonus_weight: float = 0.0
     #: Weight of fair share in the sum of the rule ``multifactor``.

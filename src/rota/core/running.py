@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import log
 from typing import TYPE_CHECKING
 
-from rota.core.usage import Spent, decay, device_milli_of
+from rota.core.usage import Spent, device_milli_of
 
 if TYPE_CHECKING:
     from rota.core.job import Attempt, JobSpec
@@ -55,17 +55,22 @@ class Running:
 
     def decayed(self, counter: Counter, now_s: float, half_life_s: float) -> Spent:
         """Use up to now, each instant decayed by its own age."""
-        total = Spent()
         rate = log(2.0) / half_life_s if half_life_s > 0 else 0.0
+        cpu_s = gib_s = device_s = 0.0
+        # Every pass asks this of every account: spelt out, as ``_add_slot`` and ``decay`` say it.
         for slot, pace in sorted(self.of.get(counter, {}).items()):
-            pivot_ms = _mean_start_ms(pace)
+            cpu, memory, device, cpu_ms, memory_ms, device_ms = pace
+            pivot_ms = cpu_ms / cpu if cpu else SLOT_S * 500.0
             age_s = now_s - (slot * SLOT_S + pivot_ms / 1000)
-            left = decay(age_s, half_life_s)
-            # As ``decayed_seconds`` up to now, with what is at hand.
+            left = 0.5 ** (age_s / half_life_s) if rate and age_s > 0 else 1.0
             length_s = max(0.0, 1.0 - left) / rate if rate else max(0.0, age_s)
             # Who started later than the mean has used less, by what an instant of then weighs.
-            _add_slot(total, pace, length_s, pivot_ms, left)
-        return total
+            late_s = left / 1000
+            cpu_s += max(0.0, cpu * length_s - late_s * (cpu_ms - cpu * pivot_ms)) / 1000
+            gib_s += max(0.0, memory * length_s - late_s * (memory_ms - memory * pivot_ms)) / 1024
+            part_s = device * length_s - late_s * (device_ms - device * pivot_ms)
+            device_s += max(0.0, part_s) / 1000
+        return Spent(cpu_s, gib_s, device_s)
 
     def since(self, counter: Counter, now_s: float, start_s: float) -> Spent:
         """Use from a moment on up to now."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rota.scheduling.api import Entry
 from rota.scheduling.heads import run_s_of
-from rota.scheduling.order import order_key
+from rota.scheduling.lines import entry_key
 from rota.scheduling.reasons import Ahead
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ NAMED = 3
 
 def ahead_of(this: Pass, entry: Entry, lane: Lane, item: int) -> Ahead:
     """Counted one by one, elements of arrays too. ``item`` is what stands in the lane."""
-    mine = _key(this, lane, entry)
+    mine = entry_key(this, entry, this.scheduler.amount(lane.key.shape), this.view)
     count = 0
     first: list[tuple[Key, int]] = []
     for other in this.cluster.lanes.lanes.values():
@@ -75,7 +75,8 @@ def _first_id(this: Pass, item: int) -> int:
 
 
 def _key_of(this: Pass, lane: Lane, place: Place) -> Key:
-    return _key(this, lane, entry_in(this, lane, place[1]))
+    amount = this.scheduler.amount(lane.key.shape)
+    return entry_key(this, entry_in(this, lane, place[1]), amount, this.view)
 
 
 def entry_in(this: Pass, lane: Lane, item: int) -> Entry:
@@ -91,10 +92,3 @@ def entry_in(this: Pass, lane: Lane, item: int) -> Entry:
         record.eligible_s,
         run_s_of(key, shape.roles, this.policy.backfill),
     )
-
-
-def _key(this: Pass, lane: Lane, entry: Entry) -> Key:
-    key, rules = lane.key, this.rules
-    borrows = this.quotas.borrowing(key, this.scheduler.amount(key.shape))
-    rank = this.rank_of(key.queue)
-    return (float(borrows), *order_key(entry, this.view, rules.primary, rules.secondary, rank))

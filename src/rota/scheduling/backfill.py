@@ -63,6 +63,8 @@ class Promises:
         self._reused = False
         #: Something happened that may let promised jobs start earlier.
         self._loose = True
+        #: Whose promise this pass has looked at.
+        self._settled: dict[int, None] = {}
 
     def forget(self) -> None:
         self.kept.clear()
@@ -104,7 +106,7 @@ class Promises:
         """How many waiting jobs get a promise."""
         rules = self._scheduler.cluster.policy.backfill
         if rules.kind is Backfill.NONE:
-            return 0
+            return int(bool(self._scheduler.overdue))
         if rules.depth:
             return rules.depth
         return MANY_PROMISES if rules.kind is Backfill.CONSERVATIVE else 1
@@ -137,6 +139,7 @@ class Promises:
         """A pass starts: reservations have their claims; of promises only conservative ones do."""
         self._pass = this
         self.made = self.owed = self._vain = 0
+        self._settled.clear()
         lanes = this.cluster.lanes.by_number
         self.hopeless = dict.fromkeys(number for number in self.hopeless if number in lanes)
         timeline, cluster = self._scheduler.timeline, this.cluster
@@ -189,6 +192,7 @@ class Promises:
         kept = self.kept.get(entry.job)
         self.made += 1
         if kept is not None and kept.start_s > this.now_s and self._stands:
+            self._settled[entry.job] = None
             this.wake_at(kept.start_s, promised=True)
             return True
         self._planned_s = this.now_s
@@ -196,6 +200,8 @@ class Promises:
             del self.kept[entry.job]
             self._scheduler.timeline.unclaim_job(entry.job)
         good = kept is not None and kept.start_s > this.now_s
+        if kept is not None and not good:
+            self._drop_later()
         found = self._earliest(head.shape, entry, kept.start_s if kept and good else INFINITE)
         if good:
             # A promise is only ever exchanged for an earlier one; who outstays his time breaks it.
@@ -205,6 +211,7 @@ class Promises:
         if found is not None:
             self._first_s.setdefault(entry.job, found.start_s)
             self._keep(found)
+            self._settled[entry.job] = None
             this.wake_at(found.start_s, promised=True)
             self.hopeless.pop(head.lane.number, None)
             return True
@@ -214,12 +221,26 @@ class Promises:
         self.hopeless[head.lane.number] = None
         return False
 
+    def _drop_later(self) -> None:
+        """Somebody outstays his time, and one who is due cannot start.
+
+        Whoever comes after him must not stay ahead of him for that: they are planned anew.
+        """
+        for job in [job for job in self.kept if job not in self._settled]:
+            del self.kept[job]
+            self._scheduler.timeline.unclaim_job(job)
+        self._loose = True
+
     @property
     def _stands(self) -> bool:
         """Whether nothing happened that could bring a promise forward."""
         return self._reused or (self._kind is Backfill.CONSERVATIVE and not self._loose)
 
     def _may_have_one(self, entry: Entry) -> bool:
+        if self._kind is Backfill.NONE:
+            # Whoever waited too long is not passed any more, whatever the rule.
+            this = self._pass
+            return self._is_open and this is not None and this.waited_too_long(entry)
         if self._is_open:
             return True
         return (

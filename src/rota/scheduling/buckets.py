@@ -168,7 +168,7 @@ class Buckets:
         free: list[int] = []
         for device in room.devices.values():
             # As ``idle`` and ``free_mib`` say it, in one go.
-            if device.taken or not device.device.healthy:
+            if device.taken or not device.device.usable:
                 continue
             if not device.sharers and not device.foreign_pids:
                 idle += 1

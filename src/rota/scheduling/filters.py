@@ -205,13 +205,15 @@ def _is_asked(device: Device, request: Request) -> bool:
 
 
 def _too_few(request: Request, devices: list[Device], what: str) -> str:
-    """``has 2 of the 4 gpus``; empty when there are enough of them, broken ones left out."""
-    healthy = [device for device in devices if device.healthy]
-    have, wanted = _usable_together(healthy), request.device_count
+    """``has 2 of the 4 gpus``; empty when there are enough that are neither broken nor closed."""
+    have = _usable_together([device for device in devices if device.usable])
+    wanted = request.device_count
     if have >= wanted:
         return ""
-    broken = len(devices) - len(healthy)
-    note = f" ({broken} broken)" if broken else ""
+    closed = sum(device.closed for device in devices)
+    broken = sum(not device.healthy and not device.closed for device in devices)
+    left_out = [f"{n} {word}" for n, word in ((broken, "broken"), (closed, "closed")) if n]
+    note = f" ({', '.join(left_out)})" if left_out else ""
     if wanted == 1:
         return f"has no {what}{note}"
     return f"has {have or 'none'} of the {wanted} {what}{note}"

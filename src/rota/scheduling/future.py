@@ -33,7 +33,7 @@ class Outline:
         self.disk_mib = room.disk_mib
         #: By device: how many are on it (more than can leave, if it cannot be used), and memory.
         self.busy = {
-            index: device.taken + device.sharers + device.foreign_pids + (not device.device.healthy)
+            index: device.taken + device.sharers + device.foreign_pids + (not device.device.usable)
             for index, device in room.devices.items()
         }
         self.used_mib = {

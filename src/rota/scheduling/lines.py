@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.core.lanes import Lanes
+    from rota.core.resources import Amount
+    from rota.scheduling.api import Entry
     from rota.scheduling.heads import Head
     from rota.scheduling.passes import Pass
 
@@ -160,9 +162,10 @@ class Lines:
             return key_of(self._pass, head, view)
         # Only the rules look at shares: the rest of the own key stands.
         rules = self._pass.rules
-        primary = own[2] if self._plain[0] else rules.primary.key(entry, view)
-        secondary = own[3] if self._plain[1] else rules.secondary.key(entry, view)
-        return (own[0], own[1], primary, secondary, own[4], own[5])
+        patient, borrows, rank, own_primary, own_secondary, bonus, job = own
+        primary = own_primary if self._plain[0] else rules.primary.key(entry, view)
+        secondary = own_secondary if self._plain[1] else rules.secondary.key(entry, view)
+        return (patient, borrows, rank, primary, secondary, bonus, job)
 
     def first(self) -> Head | None:
         """The head that comes first now; it stays until ``replace`` or ``drop``."""
@@ -216,9 +219,16 @@ def forget_keys(lanes: Lanes) -> None:
 
 
 def key_of(this: Pass, head: Head, view: View) -> Key:
-    """What decides between lanes: borrowers last, then queue, rules, bonus for a limit, id."""
-    entry, rules = head.entry, this.rules
-    assert entry is not None
-    borrows = this.quotas.borrowing(entry.key, head.amount)
-    rank = this.rank_of(entry.key.queue)
-    return (float(borrows), *order_key(entry, view, rules.primary, rules.secondary, rank))
+    assert head.entry is not None
+    return entry_key(this, head.entry, head.amount, view)
+
+
+def entry_key(this: Pass, entry: Entry, amount: Amount, view: View) -> Key:
+    """What decides between jobs: who waited too long first, borrowers last, then queue, rules,
+    the bonus for a limit, and the id."""
+    rules = this.rules
+    return (
+        float(not this.waited_too_long(entry)),
+        float(this.quotas.borrowing(entry.key, amount)),
+        *order_key(entry, view, rules.primary, rules.secondary, this.rank_of(entry.key.queue)),
+    )

@@ -26,7 +26,7 @@ def class_key(node: Node) -> object:
     """Everything that filters and scores may look at beyond a node's name and use."""
     spec = node.spec
     devices = tuple(
-        (d.index, d.kind, d.model, d.memory_mib, d.numa, d.links, d.parent, d.healthy)
+        (d.index, d.kind, d.model, d.memory_mib, d.numa, d.links, d.parent, d.usable)
         for d in spec.devices
     )
     labels = tuple(sorted(node.all_labels.items()))

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Heaps of shapes that nobody waits for any more are dropped when there are this many.
 WANTS_MAX = 4096
+#: So many lanes that are gone are carried along before they are cleared away.
+SLACK = 16
 
 
 class Pass:
@@ -124,6 +126,11 @@ class Pass:
         """The priority of a queue among queues."""
         queue = self.cluster.queues.get(name)
         return queue.priority if queue is not None else 0
+
+    def waited_too_long(self, entry: Entry) -> bool:
+        """Whether a job has waited so long that it comes before all others."""
+        most_s = self.policy.order.wait_max_s
+        return bool(most_s and entry.eligible_s and self.now_s - entry.eligible_s > most_s)
 
     def _is_over(self) -> bool:
         """Nothing passes the first that waits, or enough of those behind it were looked at."""
@@ -354,6 +361,9 @@ class Pass:
         # Whom somebody waits for may have started after he was looked at.
         plan.more = plan.more or bool(plan.starts and self._lonely)
         scheduler.full.update(self._full)
+        if len(scheduler.full) > 2 * len(lanes.by_number) + SLACK:
+            # Lanes close without a word: those that are gone would add up for ever.
+            scheduler.full = {n: None for n in scheduler.full if n in lanes.by_number}
         if self.space.want_count > WANTS_MAX:
             self.space.forget_wants()
         plan.promises = self.promises.all()

@@ -80,7 +80,7 @@ def _ranks(
     ranks = {
         device.index: (1, now_s)
         for device in node.spec.devices
-        if device.healthy and is_variant(device.model, reservation.device_type)
+        if device.usable and is_variant(device.model, reservation.device_type)
     }
     for uid, held in node.live.items():
         spec = cluster.jobs[cluster.live[uid][0]].spec

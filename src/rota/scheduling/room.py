@@ -79,12 +79,12 @@ class DeviceRoom:
 
     @property
     def idle(self) -> bool:
-        return not (self.taken or self.sharers or self.foreign_pids) and self.device.healthy
+        return not (self.taken or self.sharers or self.foreign_pids) and self.device.usable
 
     @property
     def free_mib(self) -> int:
         """Memory for one more sharer; 0 when there can be none."""
-        if self.taken or not self.device.healthy:
+        if self.taken or not self.device.usable:
             return 0
         return max(0, self.device.memory_mib - self.shared_mib - self.foreign_mib)
 
@@ -103,7 +103,7 @@ class DeviceRoom:
         device = self.device
         return (
             device.kind == request.device
-            and device.healthy
+            and device.usable
             and is_variant(device.model, request.device_type)
             and (request.device_memory_mib <= device.memory_mib or not request.device_memory_mib)
         )
@@ -153,7 +153,7 @@ class Room:
         """
         room = cls(node, tuple(node.live.values()), rules)
         for use in node.foreign:
-            if use.device in room.devices:
+            if use.device in room.devices and not node.minds_not(use):
                 room.devices[use.device].foreign_mib += use.memory_mib
                 room.devices[use.device].foreign_pids += 1
         return room

@@ -93,6 +93,9 @@ class Scheduler:
         self._specs: dict[str, NodeSpec] = {}
         self._rules_version = cluster.rules_version
         self._rules: Rules | None = None
+        #: Lanes that hold somebody who has waited too long, and when to look again.
+        self.overdue: set[int] = set()
+        self._overdue_s = 0.0
         self._typical: tuple[Typical, ...] = ()
         #: When time alone may help somebody, and when the next promise is due.
         self.wake_s = self.due_s = INFINITE
@@ -136,6 +139,7 @@ class Scheduler:
             forget_keys(self.cluster.lanes)
         self.catch_up(now_s)
         self._awake(now_s)
+        self._find_overdue(now_s)
         if not self.cluster.lanes.fresh and not (self.cluster.elastic and self.changed != {}):
             return Plan(promises=self.promises.all())
         rules = self.rules()
@@ -259,6 +263,23 @@ class Scheduler:
             self._open(self.hindered)
             self.hindered.clear()
 
+    def _find_overdue(self, now_s: float) -> None:
+        """Once in a while: which lanes hold somebody who has waited too long."""
+        most_s = self._policy.order.wait_max_s
+        if not most_s or now_s < self._overdue_s:
+            return
+        self._overdue_s = now_s + max(most_s / 16, 1.0)
+        cluster = self.cluster
+        self.overdue = {
+            lane.number
+            for lane in cluster.lanes.by_number.values()
+            if (first := next(lane.walk(), None)) is not None
+            and now_s - _eligible_s(cluster, first[1]) > most_s
+        }
+        for number in self.overdue:
+            cluster.lanes.by_number[number].note = None
+        self._open(self.overdue)
+
     def _count(self, touched: dict[str, None]) -> None:
         """Add up what there is, when a node came, went or is another one now."""
         nodes, specs = self.cluster.nodes, self._specs
@@ -344,3 +365,9 @@ class Scheduler:
         chosen = sorted(ranked) if count >= len(ranked) else nsmallest(count, ranked)
         self._first = [number for _, number in chosen]
         return [lanes[number] for number in self._first]
+
+
+def _eligible_s(cluster: Cluster, item: int) -> float:
+    """Since when a job or array waits for nothing but room."""
+    job = cluster.jobs.get(item)
+    return job.eligible_s if job is not None else cluster.arrays[item].eligible_s

@@ -79,10 +79,11 @@ class Script:
 
     def _free_everything(self) -> None:
         """The last word: what is still held or suspended goes on, so that the world can end."""
+        closes = self.world.timeline.now_s >= self.closes_s and not self.open
         held = [job.id for job in self._unfinished() if job.held]
         if held:
             self._send(cmd.Release(actor=ACTORS[2], ids=tuple(held)))
-        if self.world.timeline.now_s >= self.closes_s and not self.open:
+        if closes:
             for command in self.world.site.closing():
                 self._send(command)
         stopped = [job.id for job in self._unfinished() if isinstance(job, Job) and job.suspended_s]

@@ -82,6 +82,8 @@ class World:
         self._ticking = False
         self._numbers = 0
         self._digest = hashlib.sha256()
+        #: The hash of the log, once it was played.
+        self.digest = ""
         self.crash = crash
         self.commits = 0
         self.site = Site(self, plain=plain)
@@ -106,7 +108,8 @@ class World:
             if self.timeline.now_s - start_s > LIMIT_S:
                 break
         self._end()
-        return self._digest.hexdigest()
+        self.digest = self._digest.hexdigest()
+        return self.digest
 
     def _end(self) -> None:
         if self.controller is None or not self.quiet():

@@ -17,6 +17,8 @@ from rota.core.usage import Usage
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from rota.store.stats import StateSums
+
 
 class Batch(msgspec.Struct):
     """All that one tick changed: its events and the rows they touched, in full.
@@ -118,6 +120,14 @@ class Store(Protocol):
         """Jobs that have rows, by id, beyond ``after`` (0: from the start, or from the newest)."""
 
     def count_states(self) -> dict[JobState, int]: ...
+
+    def job_sums(self, since_s: float, *, user: str = "") -> list[StateSums]:
+        """How the jobs submitted since a moment fared, by user and state."""
+
+    def longest_jobs(
+        self, since_s: float, *, user: str = "", now_s: float, limit: int = 5
+    ) -> list[Job]:
+        """Of the jobs submitted since a moment those whose latest run was, or is, the longest."""
 
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]: ...
 

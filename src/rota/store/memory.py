@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.errors import Unavailable
 from rota.core.states import FINAL, JobState
-from rota.store import rows
+from rota.store import rows, stats
 from rota.store.api import Batch, JobFilter, Snapshot
 from rota.store.disk import ArrayRow, Change, Fault, JobRow, MemoryDisk, ProcessDied, Tables
 from rota.store.errors import Contradiction
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rota.core.events import Recorded
     from rota.core.job import Array, Job
+    from rota.store.stats import StateSums
 
 __all__ = ["Fault", "MemoryDisk", "MemoryStore", "ProcessDied"]
 
@@ -140,6 +141,22 @@ class MemoryStore:
 
     def count_states(self) -> dict[JobState, int]:
         return dict(Counter(row.state for row in self._tables.jobs.values()))
+
+    def job_sums(self, since_s: float, *, user: str = "") -> list[StateSums]:
+        """How the jobs submitted since a moment fared, by user and state."""
+        return stats.add_up(self._submitted_since(since_s, user))
+
+    def longest_jobs(
+        self, since_s: float, *, user: str = "", now_s: float, limit: int = 5
+    ) -> list[Job]:
+        """Of the jobs submitted since a moment those whose latest run was, or is, the longest."""
+        jobs = self._submitted_since(since_s, user)
+        ran = [job for job in jobs if job.started_s and job.state in stats.RUN_STATES]
+        return sorted(ran, key=lambda job: (-stats.run_s_of(job, now_s), job.id))[:limit]
+
+    def _submitted_since(self, since_s: float, user: str) -> list[Job]:
+        chosen = [row for row in self._tables.jobs.values() if row.submitted_s >= since_s]
+        return [rows.decode_job(row.body) for row in chosen if user in ("", row.user)]
 
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]:
         """The log beyond ``after``, or what it says about one job (or one array)."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rota.core.states import JobState
-from rota.store import rows, statements
+from rota.store import rows, statements, stats
 from rota.store.api import Batch, JobFilter, Snapshot
 from rota.store.listing import listing
 from rota.store.migrations import prepare
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rota.core.job import Array, Job
     from rota.store.driver import Driver
     from rota.store.statements import Statement
+    from rota.store.stats import StateSums
 
 EVENTS_PER_READ = 5000
 _FINAL = ", ".join(f"'{state}'" for state in rows.FINAL_STATES)
@@ -161,6 +162,18 @@ class SqlStore:
     def count_states(self) -> dict[JobState, int]:
         found = self.driver.read("SELECT state, count(*) FROM jobs GROUP BY state")
         return {JobState(state): count for state, count in found}
+
+    def job_sums(self, since_s: float, *, user: str = "") -> list[StateSums]:
+        """How the jobs submitted since a moment fared, by user and state."""
+        text, values = stats.sums(since_s, user)
+        return stats.sums_of(self.driver.read(text, values))
+
+    def longest_jobs(
+        self, since_s: float, *, user: str = "", now_s: float, limit: int = 5
+    ) -> list[Job]:
+        """Of the jobs submitted since a moment those whose latest run was, or is, the longest."""
+        text, values = stats.longest(since_s, user, now_s, limit)
+        return [rows.decode_job(body) for (body,) in self.driver.read(text, values)]
 
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]:
         """The log beyond ``after``, or what it says about one job (or one array)."""

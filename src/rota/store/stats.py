@@ -1,0 +1,104 @@
+"""How jobs of a period fared, added up by the database: never by walking through history.
+
+A job belongs to the period in which it was submitted. It waited from then until its latest try
+started, and ran from there until it ended. Elements of arrays that nothing has touched have no
+rows and are not counted here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota.core.states import FINAL, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.core.job import Job
+
+#: States in which a start on record is that of the run which is meant.
+RUN_STATES: tuple[JobState, ...] = tuple(
+    state for state in JobState if state in FINAL or state is JobState.RUNNING
+)
+#: Not the bare column: SQLite would follow the index of users (or of states) through all of
+#: history, where the one of submission times leads straight to the period.
+_USER = "user_id || ''"
+_RUN = ", ".join(f"'{state}'" for state in RUN_STATES)
+
+
+class StateSums(msgspec.Struct, frozen=True):
+    """The jobs of one user in one state: how many, and the sums behind the means."""
+
+    user: str
+    state: JobState
+    jobs: int
+    #: Of those that started: how many, and how long they had waited for it.
+    started: int = 0
+    wait_s: float = 0.0
+    #: Of those that have run to an end: how many, and for how long.
+    ran: int = 0
+    run_s: float = 0.0
+
+
+def sums(since_s: float, user: str) -> tuple[str, list[Any]]:
+    """The statement that gives rows for ``sums_of``, and its values."""
+    where, values = _chosen(since_s, user)
+    wait = f"CASE WHEN state IN ({_RUN}) THEN started_at - created_at END"
+    run = "completed_at - started_at"
+    text = (
+        f"SELECT {_USER} AS who, state, count(*),"
+        f" count({wait}), sum({wait}), count({run}), sum({run})"
+        f" FROM jobs WHERE {where} GROUP BY 1, 2"
+    )
+    return text, values
+
+
+def longest(since_s: float, user: str, now_s: float, limit: int) -> tuple[str, list[Any]]:
+    """The statement that gives the bodies of the jobs that ran longest, what still runs too."""
+    where, values = _chosen(since_s, user)
+    text = (
+        f"SELECT body FROM jobs WHERE {where}"
+        f" AND state || '' IN ({_RUN}) AND started_at IS NOT NULL"
+        " ORDER BY coalesce(completed_at, ?) - started_at DESC, id LIMIT ?"
+    )
+    return text, [*values, now_s, limit]
+
+
+def _chosen(since_s: float, user: str) -> tuple[str, list[Any]]:
+    if user:
+        return f"created_at >= ? AND {_USER} = ?", [since_s, user]
+    return "created_at >= ?", [since_s]
+
+
+def sums_of(rows: Iterable[Any]) -> list[StateSums]:
+    """From the rows of ``sums``, by user and state whatever the database's idea of order."""
+    return [
+        StateSums(user, JobState(state), jobs, started, wait_s or 0.0, ran, run_s or 0.0)
+        for user, state, jobs, started, wait_s, ran, run_s in sorted(rows, key=lambda row: row[:2])
+    ]
+
+
+def run_s_of(job: Job, now_s: float) -> float:
+    """How long its latest try ran, or has run so far; it must have started."""
+    return (job.ended_s or now_s) - job.started_s
+
+
+def add_up(jobs: Iterable[Job]) -> list[StateSums]:
+    """The same sums from the jobs themselves, for a store without a database."""
+    found: dict[tuple[str, JobState], StateSums] = {}
+    for job in jobs:
+        key = (job.spec.user, job.state)
+        known = found.get(key) or StateSums(*key, 0)
+        started = bool(job.started_s) and job.state in RUN_STATES
+        ran = bool(job.started_s and job.ended_s)
+        found[key] = StateSums(
+            *key,
+            jobs=known.jobs + 1,
+            started=known.started + started,
+            wait_s=known.wait_s + (job.started_s - job.submitted_s) * started,
+            ran=known.ran + ran,
+            run_s=known.run_s + (job.ended_s - job.started_s) * ran,
+        )
+    return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1].value))]
