@@ -367,6 +367,13 @@ class PretendedAgent:
             )
             return self.wanted[uid]
 
+    def suspended(self, uid: str, wanted: bool = True) -> bool:
+        """Wait until the controller wants an attempt suspended, or not any more."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: uid in self.wanted and self.wanted[uid].suspended is wanted, WAIT_S
+            )
+
     def report_start(self, uid: str) -> None:
         with self._changed:
             self._observe([Seen(uid, Sighting.RUNNING, pid=1234, started_s=time.time())])

@@ -9,8 +9,8 @@ from rota.core.lanes import LaneKey, Shape
 from rota.core.placing import ANYWHERE
 from rota.core.policy import DEFAULT, Policy
 from rota.core.resources import Amount
-from rota.scheduling.api import Entry, View
 from rota.core.units import BANDS
+from rota.scheduling.api import Entry, View
 from rota.scheduling.order import (
     ORDERINGS,
     aged,

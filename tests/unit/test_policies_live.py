@@ -252,12 +252,14 @@ def test_what_a_victim_holds_is_not_given_to_others_under_the_same_cap():
     scene = scene_with("preemptive", cpus=8, rules={"preempt.min_runtime_s": 0})
     scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="side", max_running=1)))
     scene.submit("victim", cpus=6, priority=10, preemptible=True, queue="side")
-    scene.submit("next", cpus=2, priority=5, queue="side")
 
-    scene.submit("other", cpus=6, priority=75)
+    both = (
+        scene.submission("other", cpus=6, priority=75),
+        scene.submission("next", cpus=2, priority=5, queue="side"),
+    )
+    other, following = scene.ask(cmd.Submit(actor=ALICE, submissions=both)).ids
 
-    assert scene.state("other") == "scheduled"
-    assert scene.state("next") == "queued"
+    assert scene.states(other, following) == ["scheduled", "queued"]
 
 
 def test_before_a_reservation_a_limit_counts_and_not_an_estimate():

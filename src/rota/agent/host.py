@@ -30,15 +30,20 @@ from rota.agent.logs import drop_old_logs, read_log
 from rota.agent.memory import MemoryWatch
 from rota.agent.ports import Ended, Forget, KeeperAll, Known, Redial, Signal, Spawn, Started
 from rota.agent.processes import boot_id, group_by_owner, snapshot
+from rota.agent.terminals import Terminals
 from rota.rpc.messages import (
     PROTOCOL,
+    CloseTerminal,
     ControllerMessage,
     Desired,
     DeviceUse,
     Hello,
     Observed,
+    OpenTerminal,
     ReadLog,
     Refused,
+    TerminalInput,
+    TerminalOutput,
     Welcome,
 )
 
@@ -90,6 +95,7 @@ class Host:
         self._incarnation = folder.incarnation_of(config.folder)
         self._launcher = Launcher(config.folder, cgroups)
         self._memory = MemoryWatch()
+        self._terminals = Terminals(config.folder, self._tell_terminal)
         self._keeper: keeper_link.KeeperLink | None = None
         self._controller: wire.ControllerLink | None = None
         self._refused = ""
@@ -249,6 +255,7 @@ class Host:
                 if self._controller is not None:
                     self._controller.close()
                     self._controller = None
+                self._terminals.close()
                 self._agent.on_disconnected()
             # A controller that takes us in and drops us at once must not be dialled in a spin.
             if self._welcomed and time.monotonic() - dialled_s > REDIAL_S_MAX:
@@ -279,6 +286,8 @@ class Host:
         elif isinstance(message, ReadLog):
             if self._controller is not None:
                 self._controller.send(read_log(self._config.folder, message))
+        elif isinstance(message, OpenTerminal | TerminalInput | CloseTerminal):
+            self._terminals.take(message)
         elif isinstance(message, Welcome):
             log.info("connected, session %d of cluster %s", message.session, message.cluster)
             self._welcomed = True
@@ -287,6 +296,10 @@ class Host:
             self._refused = message.reason
             if self._controller is not None:
                 self._controller.close("refused")
+
+    def _tell_terminal(self, output: TerminalOutput) -> None:
+        if self._controller is not None:
+            self._controller.send(output)
 
     async def _watch_memory(self) -> None:
         """Twice a second while there are jobs; without any it sleeps."""

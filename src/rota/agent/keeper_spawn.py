@@ -17,14 +17,20 @@ import time
 from _posixsubprocess import fork_exec
 from contextlib import suppress
 from errno import ENOENT, ENOTDIR
+from functools import partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from socket import socket
     from typing import Any, NoReturn
 
+    from rota.agent import keeper_terminal
+    from rota.agent.keeper_limits import LimitFailed, join_cgroup, raise_limits
     from rota.agent.keeper_spares import Spares
     from rota.agent.processes import UID_VARIABLE
 else:
+    import keeper_terminal
+    from keeper_limits import LimitFailed, join_cgroup, raise_limits
     from keeper_spares import Spares
     from processes import UID_VARIABLE
 
@@ -84,7 +90,8 @@ class Spawner:
             raise SpawnFailed("no command")
         account = self._account(order.get("user"))
         try:
-            if account is None and not order.get("ulimits") and not order.get("cgroup"):
+            plain = not (order.get("ulimits") or order.get("cgroup") or order.get("terminal"))
+            if account is None and plain:
                 return self._start_fast(order, argv)
             return self._start_careful(order, argv, account)
         except ValueError as error:
@@ -211,6 +218,7 @@ class Spawner:
         candidates, environment = _candidates(argv[0], order["env"]), _environment(order)
         words = [os.fsencode(word) for word in argv]
         own = self._open_own(order, account)
+        terminal = _open_terminal(order)
         error_read, error_write = os.pipe()
         parent = os.getpid()
         pid = os.fork()
@@ -220,13 +228,17 @@ class Spawner:
                 # A keeper that died meanwhile has told nobody of this process: it must not run.
                 if os.getppid() != parent:
                     os._exit(NOT_FOUND)
-                number = _execute(candidates, words, environment)
-                raise _not_executed(order, candidates, number, 2)
+                execute = partial(_execute_or_fail, order, candidates, words, environment)
+                if terminal is not None:
+                    keeper_terminal.run(terminal, execute, error_write)
+                execute()
             except SpawnFailed as failure:
                 _tell(error_write, failure)
             except BaseException as failure:
                 _tell(error_write, SpawnFailed(f"{type(failure).__name__}: {failure}"))
         os.close(error_write)
+        if terminal is not None:
+            terminal.close()
         for fd in set(own.values()):
             os.close(fd)
         report = os.read(error_read, _ERROR_BYTES)
@@ -265,9 +277,12 @@ class Spawner:
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(ignored, signal.SIG_DFL)
         self._pin(order.get("cpus"))
-        if order.get("cgroup"):
-            _join(order["cgroup"])
-        limits = _limits(order.get("ulimits") or {})
+        try:
+            if order.get("cgroup"):
+                join_cgroup(order["cgroup"])
+            limits = raise_limits(order.get("ulimits") or {})
+        except LimitFailed as failure:
+            raise SpawnFailed(str(failure)) from None
         if account is not None:
             os.setgroups(account.groups)
             os.setgid(account.gid)
@@ -339,6 +354,24 @@ def _execute(candidates: tuple[bytes, ...], argv: list[bytes], environment: list
     return saved
 
 
+def _execute_or_fail(
+    order: dict[str, Any], candidates: tuple[bytes, ...], argv: list[bytes], env: list[bytes]
+) -> NoReturn:
+    number = _execute(candidates, argv, env)
+    raise _not_executed(order, candidates, number, 2)
+
+
+def _open_terminal(order: dict[str, Any]) -> socket | None:
+    """With our own rights: nobody else may attach."""
+    path = order.get("terminal")
+    if not path:
+        return None
+    try:
+        return keeper_terminal.open_listener(path)
+    except OSError as error:
+        raise SpawnFailed(f"terminal: {_words(error)}") from None
+
+
 def _not_executed(
     order: dict[str, Any], candidates: tuple[bytes, ...], number: int, stderr: int
 ) -> SpawnFailed:
@@ -363,36 +396,3 @@ def _tell(fd: int, failure: SpawnFailed) -> NoReturn:
     code = "" if failure.code is None else failure.code
     os.write(fd, f"{code}:{failure.message}".encode("utf-8", "replace"))
     os._exit(NOT_FOUND)
-
-
-def _join(cgroup: str) -> None:
-    try:
-        with open(cgroup + "/cgroup.procs", "wb", buffering=0) as procs:
-            procs.write(b"0")
-    except OSError as error:
-        raise SpawnFailed(f"cgroup {cgroup}: {_words(error)}") from None
-
-
-def _limits(ulimits: dict[str, int]) -> list[tuple[int, int, int]]:
-    """The limits as (number, soft, hard), after moving hard ones that are too low for them.
-
-    Called while we may still be root; the soft limits are set last, because a low one could
-    hinder what has to be done before the job's program takes over.
-    """
-    if not ulimits:
-        return []
-    limits = []
-    for name, value in ulimits.items():
-        number = getattr(resource, f"RLIMIT_{name.upper()}", None)
-        if number is None:
-            raise SpawnFailed(f"ulimit {name}: no such limit on this node")
-        soft = resource.RLIM_INFINITY if value < 0 else value
-        soft_now, hard = resource.getrlimit(number)
-        if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
-            hard = soft
-            try:
-                resource.setrlimit(number, (soft_now, hard))
-            except (OSError, ValueError):
-                raise SpawnFailed(f"ulimit {name}={value}: above the hard limit") from None
-        limits.append((number, soft, hard))
-    return limits

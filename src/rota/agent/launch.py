@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder().encode
 
 
+#: The socket of an attempt's terminal is beside its script.
+TERMINAL = ".tty"
+
+
+def terminal_path(scripts: str, uid: str) -> str:
+    return f"{scripts}/{uid}{TERMINAL}"
+
+
 class LaunchFailed(Exception):
     """The attempt cannot be handed to the keeper; the text says why."""
 
@@ -80,9 +88,15 @@ class Launcher:
                 "cpus": launch.cpus,
                 "ulimits": launch.ulimits,
                 "cgroup": cgroup,
+                "terminal": self._terminal(uid) if launch.terminal else None,
                 "keep": Keep(launch.grace_s, launch.memory_mib),
             }
         )
+
+    def _terminal(self, uid: str) -> str:
+        """Where the keeper will listen for those who attach."""
+        self._with_files.add(uid)
+        return terminal_path(self._scripts, uid)
 
     def output_path(self, uid: str, ending: str, asked: str, workdir: str) -> str:
         """Where the output goes: the path that was asked for, or our own folder."""
@@ -120,7 +134,7 @@ class Launcher:
         for uid in command.uids:
             if uid in self._with_files:
                 self._with_files.discard(uid)
-                for ending in ("", ".in", ".new", ".in.new"):
+                for ending in ("", ".in", ".new", ".in.new", TERMINAL):
                     path = f"{self._scripts}/{uid}{ending}"
                     if os.path.exists(path):
                         os.unlink(path)

@@ -103,6 +103,7 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         checkpoint_signal=spec.checkpoint_signal,
         restart_cost_s=spec.restart_cost_s,
         type=spec.type,  # type: ignore[arg-type]
+        pty=spec.pty,
         notify=[format_target(target) for target in spec.notify],
         **request_fields(spec),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rota.api import agents, errors
+from rota.api import agents, attach, errors
 from rota.api.auth import Unauthenticated, identify, require
 from rota.api.context import ACTOR
 from rota.api.errors import TooLarge
@@ -52,7 +52,8 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await agents.serve(self.context, self._actor, scope, receive, send)
+            serve = attach.serve if attach.is_meant(scope["path"]) else agents.serve
+            await serve(self.context, self._actor, scope, receive, send)
         elif scope["type"] == "http":
             try:
                 await self._answer(scope, receive, send)

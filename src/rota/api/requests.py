@@ -220,6 +220,9 @@ class JobRequest(Strict):
         Seconds, says("What a restart costs it beyond lost work; dear jobs give way last")
     ] = 0
     type: Annotated[JobType, says("What kind of work it is, for quotas by type")] = ""
+    pty: Annotated[
+        bool, says("On a pseudo-terminal that its owner can attach to; both outputs become one")
+    ] = False
     notify: Annotated[
         Words,
         says(
@@ -282,9 +285,7 @@ class JobPatch(Strict):
     #: The cap of an array, or of the group that the job belongs to; 0 lifts it.
     max_concurrent: Whole | None = None
     hold: bool | None = None
-    action: (
-        Literal["cancel", "hold", "release", "requeue", "suspend", "resume"] | None
-    ) = None
+    action: Literal["cancel", "hold", "release", "requeue", "suspend", "resume"] | None = None
 
 
 class SelectRequest(Strict):

@@ -77,6 +77,15 @@ def _untouched(cluster: Cluster, since_s: float, user: str) -> list[StateSums]:
     return found
 
 
+def gpu_hours(cluster: Cluster, since_s: float, now_s: float, user: str = "") -> dict[str, float]:
+    """What each user's jobs held since a moment, whatever project they were for."""
+    hours: dict[str, float] = defaultdict(float)
+    for used in usage_rows(cluster, since_s, now_s):
+        if user in ("", used.user):
+            hours[used.user] += used.period.gpu_hours
+    return hours
+
+
 def stats_row(user: str, sums: Iterable[StateSums], gpu_hours: float) -> StatsRow:
     """One row out of the sums by state."""
     states: dict[str, int] = defaultdict(int)
@@ -133,10 +142,7 @@ async def stats(
 
     sums, long_ones = await host.read(look)
     sums = [*sums, *_untouched(host.cluster, since_s, user)]
-    hours: dict[str, float] = defaultdict(float)
-    for used in usage_rows(host.cluster, since_s, now_s):
-        if user in ("", used.user):
-            hours[used.user] += used.period.gpu_hours
+    hours = gpu_hours(host.cluster, since_s, now_s, user)
     by_user: dict[str, list[StateSums]] = defaultdict(list)
     for one in sums:
         by_user[one.user].append(one)

@@ -126,7 +126,14 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
         "restart_cost_s": ceil(request.restart_cost_s),
         "type": request.type,
         "notify": targets(request.notify, desk),
+        "pty": _terminal(request),
     }
+
+
+def _terminal(request: JobRequest) -> bool:
+    if request.pty and request.stdin:
+        raise Rejected.bad("stdin", "...", "a job with pty is typed to; it takes no stdin")
+    return request.pty
 
 
 def targets(asked: list[str], desk: Desk) -> tuple[Target, ...]:

@@ -139,6 +139,7 @@ class JobView(msgspec.Struct, kw_only=True):
     error: str | None = None
     labels: dict[str, str] | None = None
     notify: list[str] = []
+    pty: bool = False
     parameters: dict[str, str] | None = None
     #: Of an array: how many elements there are, and in which states.
     count: int | UnsetType = UNSET
@@ -261,6 +262,7 @@ def _add_private(view: JobView, spec: JobSpec) -> None:
     view.output = spec.output or None
     view.error = spec.error or None
     view.labels = spec.labels
+    view.pty = spec.pty
     view.notify = [format_target(target) for target in spec.notify]
     view.placement = placement_view(spec.placement)
 

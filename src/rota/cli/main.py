@@ -26,6 +26,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "show": ("rota.cli.show:show", "Everything about one job"),
         "why": ("rota.cli.show:why", "Why a job waits, or how it ended"),
         "plan": ("rota.cli.plan:plan", "Would a job start now, and if not, when and why"),
+        "attach": ("rota.cli.attach:attach", "Use the terminal of a running job"),
         "logs": ("rota.cli.logs:logs", "What a job printed"),
         "wait": ("rota.cli.wait:wait", "Wait for jobs to end"),
         "cancel": ("rota.cli.change:cancel", "Cancel jobs, waiting or running"),

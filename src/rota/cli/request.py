@@ -44,6 +44,7 @@ _PLAIN = {
     "checkpoint_signal": "checkpoint_signal",
     "restart_cost": "restart_cost_s",
     "type": "type",
+    "pty": "pty",
 }
 #: Option that may be repeated -> field; empty texts only take away what was there.
 _LISTS = {

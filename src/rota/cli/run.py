@@ -30,7 +30,8 @@ rota run [options] SCRIPT ARGS…
 echo data | rota run -- sort            standard input is passed on (to 8 MiB)
 
 Takes the options of 'rota submit'. Ctrl-C asks whether to cancel the job, and cancels it when
-pressed again (at once when this is no terminal). Use --stdin /dev/null inside a loop that reads.
+pressed again (at once when this is no terminal). With --pty the job gets a terminal, and yours is
+attached to it (see 'rota attach --help'). Use --stdin /dev/null inside a loop that reads.
 """
 
 #: Two connections each; beyond that the output of so many at once is no use anyway.
@@ -178,6 +179,12 @@ def _last_words(job: dict[str, Any]) -> None:
         session.warn(f"job {job['id']}: {job['state']}{': ' if cause else ''}{cause}")
 
 
+def _use_terminal(client: Client, body: dict[str, Any]) -> int:
+    from rota.cli.attach import attach_when_running
+
+    return attach_when_running(client, client.post("/jobs", body, key=new_key())["id"])
+
+
 @click.command(
     cls=CommandLine,
     help=_HELP,
@@ -194,11 +201,14 @@ def run(ctx: click.Context, /, **params: object) -> int:
     body = build(ctx, client, run=True)
     if body.get("array") or body.get("parameters"):
         raise click.UsageError("'rota run' follows one job; use 'rota submit' and 'rota wait'")
-    if "stdin" not in body and ctx.params["words"] != ("-",) and (piped := passed_stdin()):
+    takes_input = "stdin" not in body and not body.get("pty") and ctx.params["words"] != ("-",)
+    if takes_input and (piped := passed_stdin()):
         body["stdin"] = piped
     if params["dry_run"]:
         dry_run(body)
         return exits.OK
+    if body.get("pty"):
+        return _use_terminal(client, body)
     with Bell() as bell:
         job_id = client.post("/jobs", body, key=new_key())["id"]
         bell.impatient = False

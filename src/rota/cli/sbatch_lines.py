@@ -6,8 +6,8 @@ import getopt
 import re
 from typing import TYPE_CHECKING
 
-from rota.core.units import BANDS
 from rota.client.errors import ClientError
+from rota.core.units import BANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

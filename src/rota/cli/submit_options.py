@@ -50,6 +50,12 @@ def _job() -> list[click.Parameter]:
         ),
         _option(
             _JOB,
+            "--pty",
+            is_flag=True,
+            help="On a terminal of its own, to use with 'rota attach' (or 'rota run --pty').",
+        ),
+        _option(
+            _JOB,
             "--notify",
             type=types.Wish("target", _read_target),
             multiple=True,

@@ -227,7 +227,8 @@ def _requeue_job(scribe: Scribe, job: Job, hold: bool) -> None:
 def _suspend_job(scribe: Scribe, job: Job, by: str) -> None:
     if job.state is not JobState.RUNNING:
         raise Conflict(
-            f"job {job.id} is {job.state}; only a running job can be suspended (hold a waiting one)",
+            f"job {job.id} is {job.state}; only a running job can be suspended "
+            "(hold one that waits)",
             field="id",
             value=job.id,
         )

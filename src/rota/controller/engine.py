@@ -288,8 +288,8 @@ class Controller:
         job = self.cluster.jobs.get(job_id)
         return job.live_attempts if job is not None else []
 
-    def _order(self, scribe: Scribe, tick: Tick) -> None:
-        """Tell each connected agent what this tick changed in its set."""
+    def _changes(self, scribe: Scribe) -> tuple[dict[str, dict[str, None]], dict[str, list[str]]]:
+        """By node: the attempts that are wanted in another way than before, and those gone."""
         fresh: dict[str, dict[str, None]] = {}
         gone: dict[str, list[str]] = {}
         for record in scribe.recorded:
@@ -306,6 +306,11 @@ class Controller:
                 gone.setdefault(_node_of(self.cluster, event), []).append(event.uid)
         for uid in self._let_in():
             fresh.setdefault(self._withheld.pop(uid), {})[uid] = None
+        return fresh, gone
+
+    def _order(self, scribe: Scribe, tick: Tick) -> None:
+        """Tell each connected agent what this tick changed in its set."""
+        fresh, gone = self._changes(scribe)
         greeted, self._greeted = self._greeted, []
         for session in greeted:
             if self.sessions.by_link.get(session.link) is session:

@@ -50,6 +50,8 @@ def wanted(
     if folder := common.get("ROTA_CHECKPOINT_DIR"):
         # Its own for each job, and the same one for every attempt of it.
         common["ROTA_CHECKPOINT_DIR"] = f"{folder}/{job.id}"
+    if job.spec.pty:
+        environment.setdefault("TERM", "xterm-256color")
     environment |= {**common, **job.spec.variables, **_variables(cluster, job, task, attempt)}
     launch = _launch(job, task, attempt, environment, read_blob)
     return Wanted(uid=attempt.uid, launch=launch, suspended=suspended)
@@ -116,6 +118,7 @@ def _launch(
         cpu_milli=held.cpu_milli,
         memory_mib=held.memory_mib,
         grace_s=float(spec.grace_s),
+        terminal=spec.pty,
     )
 
 

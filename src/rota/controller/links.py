@@ -7,7 +7,16 @@ import itertools
 from typing import TYPE_CHECKING
 
 from rota.core.errors import Unavailable
-from rota.rpc.messages import ControllerMessage, LogPart, ReadLog, encode
+from rota.rpc.messages import (
+    CloseTerminal,
+    ControllerMessage,
+    LogPart,
+    OpenTerminal,
+    ReadLog,
+    TerminalInput,
+    TerminalOutput,
+    encode,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +35,23 @@ class Link:
         self.outbox: asyncio.Queue[bytes | None] = asyncio.Queue()
 
 
+class TerminalLine:
+    """One viewer at one terminal: what it shows, piece by piece, and what is typed."""
+
+    def __init__(self, links: Links, link: int, request: int) -> None:
+        self._links = links
+        self.link = link
+        self.request = request
+        self.output: asyncio.Queue[TerminalOutput] = asyncio.Queue()
+
+    def type(self, body: bytes = b"", *, rows: int = 0, columns: int = 0, taken: int = 0) -> None:
+        said = TerminalInput(self.request, body, rows, columns, taken)
+        self._links.send(self.link, said)
+
+    def close(self) -> None:
+        self._links.leave_terminal(self)
+
+
 class Links:
     """All open connections."""
 
@@ -34,6 +60,7 @@ class Links:
         self._numbers = itertools.count(1)
         self._links: dict[int, Link] = {}
         self._questions: dict[int, asyncio.Future[LogPart]] = {}
+        self._terminals: dict[int, TerminalLine] = {}
 
     def open(self) -> Link:
         link = Link(next(self._numbers))
@@ -47,9 +74,18 @@ class Links:
             if question is not None and not question.done():
                 question.set_result(message)
             return
+        if isinstance(message, TerminalOutput):
+            line = self._terminals.get(message.request)
+            if line is not None:
+                line.output.put_nowait(message)
+            return
         self._put(link.number, message)
 
     def closed(self, link: Link) -> None:
+        for line in self._terminals.values():
+            if line.link == link.number:
+                gone = "the node's agent is gone; attach again when it is back"
+                line.output.put_nowait(TerminalOutput(line.request, over=True, error=gone))
         if self._links.pop(link.number, None) is not None:
             self._put(link.number, None)
 
@@ -66,6 +102,19 @@ class Links:
     def hang_up_all(self) -> None:
         for number in list(self._links):
             self.hang_up(number)
+
+    def open_terminal(self, number: int, uid: str) -> TerminalLine:
+        """Attach to the terminal of an attempt; the last piece of output says why it ended."""
+        if number not in self._links:
+            raise Unavailable("the node's agent is not connected")
+        line = TerminalLine(self, number, next(self._numbers))
+        self._terminals[line.request] = line
+        self.send(number, OpenTerminal(line.request, uid))
+        return line
+
+    def leave_terminal(self, line: TerminalLine) -> None:
+        if self._terminals.pop(line.request, None) is not None:
+            self.send(line.link, CloseTerminal(line.request))
 
     async def read_log(
         self,

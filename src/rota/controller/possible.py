@@ -91,6 +91,6 @@ def nodes_have(cluster: Cluster, dimension: str) -> str:
         return f"the largest has {max(spec.memory_mib for spec in specs)} MiB of memory"
     if dimension == "disk":
         return f"the largest has {max(spec.disk_mib for spec in specs)} MiB of disk"
-    models = sorted({d.model or d.kind for spec in specs for d in spec.devices})
-    most = max(len(spec.devices) for spec in specs)
+    models = sorted({d.model or d.kind for spec in specs for d in spec.devices if d.usable})
+    most = max(sum(device.usable for device in spec.devices) for spec in specs)
     return f"a node has at most {most} devices" + (f" ({', '.join(models)})" if models else "")

@@ -123,6 +123,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     type: str = ""
     #: ``{name}`` values of a sweep, one tuple of values per element.
     parameters: tuple[str, ...] = ()
+    #: On a pseudo-terminal that people can attach to.
+    pty: bool = False
     #: Whom it wants to tell of what happens to it.
     notify: tuple[Target, ...] = ()
 

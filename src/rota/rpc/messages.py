@@ -42,6 +42,8 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     cpu_milli: int = 0
     memory_mib: int = 0
     grace_s: float = 30.0
+    #: On a pseudo-terminal that people can attach to.
+    terminal: bool = False
 
 
 class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -129,6 +131,15 @@ class LogPart(FromAgent, frozen=True, tag="log-part"):
     error: str = ""
 
 
+class TerminalOutput(FromAgent, frozen=True, tag="terminal-output"):
+    """What a terminal shows to one who is attached; ``over`` is the last of it."""
+
+    request: int
+    body: bytes = b""
+    over: bool = False
+    error: str = ""
+
+
 class ToAgent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
     """Base of what the controller sends."""
 
@@ -173,8 +184,32 @@ class ReadLog(ToAgent, frozen=True, tag="read-log"):
     user: str = ""
 
 
-AgentMessage = Hello | Observed | DeviceUse | LogPart
-ControllerMessage = Welcome | Refused | Desired | ReadLog
+class OpenTerminal(ToAgent, frozen=True, tag="open-terminal"):
+    """Attach to the terminal of an attempt; its output comes under this number."""
+
+    request: int
+    uid: str
+
+
+class TerminalInput(ToAgent, frozen=True, tag="terminal-input"):
+    """What was typed, the size of the window where it is known, how much output was taken."""
+
+    request: int
+    body: bytes = b""
+    rows: int = 0
+    columns: int = 0
+    #: Bytes of output that have reached the viewer since the last time: as much may follow.
+    taken: int = 0
+
+
+class CloseTerminal(ToAgent, frozen=True, tag="close-terminal"):
+    request: int
+
+
+AgentMessage = Hello | Observed | DeviceUse | LogPart | TerminalOutput
+ControllerMessage = (
+    Welcome | Refused | Desired | ReadLog | OpenTerminal | TerminalInput | CloseTerminal
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _from_agent: msgspec.msgpack.Decoder[AgentMessage] = msgspec.msgpack.Decoder(AgentMessage)

@@ -56,9 +56,7 @@ class Head:
         if self._run_s < 0.0:
             # The same for all jobs of a lane.
             self._run_s = run_s_of(key, self.shape.roles, rules)
-        self.entry = Entry(
-            job_id, key, self.shape, item.submitted_s, item.eligible_s, self._run_s
-        )
+        self.entry = Entry(job_id, key, self.shape, item.submitted_s, item.eligible_s, self._run_s)
         return self.entry
 
 

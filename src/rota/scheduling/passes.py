@@ -84,6 +84,8 @@ class Pass:
         if self.policy.gang.grow and self.cluster.elastic and len(starts) < limit:
             grow(self)
         self._end(limit)
+        # These know the pass: let go of them, or only the garbage collector could free it all.
+        del self._lines, self.takeovers
         return self.plan
 
     def _line_up(self) -> Lines:

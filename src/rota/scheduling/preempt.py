@@ -330,10 +330,7 @@ class _Hunt:
     def _cheapest_on(
         self, trial: Trial, name: str, request: Request, units: list[Unit], below: float
     ) -> list[Unit] | None:
-        """The cheapest set on one node; beyond small numbers a set without needless members.
-
-        Sets that cost as much as ``below`` or more are of no use.
-        """
+        """The cheapest set below a cost on one node; of many units one without needless members."""
         if not trial.would_fit(name, request, units):
             return None  # Not even with all of them gone.
         if len(units) <= EXACT_MAX:

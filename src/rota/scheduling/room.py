@@ -229,7 +229,8 @@ class Room:
         rooms = self.devices.values()
         if len(open_devices(request, rooms)) >= request.device_count:
             return ""
-        if sum(room.device.kind == request.device for room in rooms) < request.device_count:
+        usable = sum(room.device.kind == request.device and room.device.usable for room in rooms)
+        if usable < request.device_count:
             return f"{request.device}s"
         if sum(room.matches(request) for room in rooms) < request.device_count:
             return f"{request.device} type" if request.device_type else f"{request.device} memory"

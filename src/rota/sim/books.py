@@ -115,7 +115,7 @@ class Books:
             raise Broken(f"B: {event.uid} was placed twice")
         self.placed_at[event.uid] = record.seq
         for reservation in self.reservations.values():
-            if not reservation.admits(spec.user, spec.project):
+            if not _may_use(reservation, spec):
                 self._hold_against(reservation, record.at_s, event, spec)
         self.live[event.uid] = (event.allocation, spec)
         self.counts["placed after others"] += bool(event.after)
@@ -144,7 +144,7 @@ class Books:
 
         if not held.devices or not matters(held.node):
             return False
-        others = [a for a, spec in self.live.values() if not made.admits(spec.user, spec.project)]
+        others = [a for a, spec in self.live.values() if not _may_use(made, spec)]
         taken = {(a.node, index) for a in [*others, held] for index in a.devices if matters(a.node)}
         have = sum(len(spec.devices) for name, spec in self.nodes.items() if matters(name))
         return len(taken) > have - made.device_count
@@ -190,6 +190,13 @@ class Books:
             group = spec.group
             since = self._since.get(("group", group), 0)
             yield f"group {group}", since, self.caps.get(group, 0), lambda o: o.group == group
+
+
+def _may_use(made: Reservation, spec: JobSpec) -> bool:
+    """Told without asking the reservation itself."""
+    if made.owner and made.owner == spec.user:
+        return True
+    return made.project != "" and made.project == spec.project
 
 
 def _takes_from(made: Reservation, held: Allocation) -> bool:

@@ -31,7 +31,8 @@ class Script:
     def __init__(self, world: World) -> None:
         self.world = world
         self.chance = world.chance
-        self.left = self.chance.randint(5, 30)
+        # A richer world has more to do for each request.
+        self.left = self.chance.randint(5, 30 if world.site.plain else 26)
         self.open = 0
         self.ids: list[int] = []
         #: When everything that may keep jobs waiting is taken back.
@@ -146,7 +147,8 @@ class Script:
     def _submission(self, actor: Actor) -> cmd.Submission:
         chance = self.chance
         array = chance.random() < 0.15
-        runs = (Run(0, chance.randint(0, 12)),) if array else ()
+        longest = 12 if self.world.site.plain else 8
+        runs = (Run(0, chance.randint(0, longest)),) if array else ()
         return cmd.Submission(
             spec=self._spec(actor),
             held=chance.random() < 0.1,

@@ -38,7 +38,7 @@ class Site:
         self.plain = plain
         self.chance = Random(f"{world.seed} site")
         #: How much of it there is: from a quiet place to one that changes all the time.
-        self.busy = 0.0 if plain else self.chance.choice((0.0, 0.1, 0.3))
+        self.busy = 0.0 if plain else self.chance.choice((0.0, 0.2, 0.5))
         #: How long what was set up stays after the last request.
         self.patience_s = 0.0 if plain else self.chance.choice((0.0, 10.0, 60.0))
 
