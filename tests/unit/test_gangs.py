@@ -220,3 +220,14 @@ def test_more_nodes_than_there_are_is_refused():
 
     with pytest.raises(Rejected, match="nodes: 3 is not valid"):
         scene.submit("wide", tasks=3, placement=Placement(node_count=3))
+
+
+def test_roles_that_fit_one_by_one_but_not_together_are_refused():
+    scene = Scene(cpus=4)
+    roles = (
+        Role(name="driver", request=Request(cpu_milli=3000)),
+        Role(name="worker", count=2, request=Request(cpu_milli=2000)),
+    )
+
+    with pytest.raises(Rejected, match="tasks: 3 is not valid; its roles fit on no set of nodes"):
+        scene.submit("pair", roles=roles)

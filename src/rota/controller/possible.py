@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rota.core.errors import Rejected
 from rota.core.job import ServiceClass
 from rota.core.lanes import shape_of
 from rota.scheduling.room import Room
-from rota.scheduling.rooms import count_in
+from rota.scheduling.rooms import count_in, place_in
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.job import JobSpec, Role
     from rota.core.lanes import Shape
     from rota.core.resources import Request
+
+#: Up to so many nodes are tried together.
+FEW = 64
 
 
 def refuse_impossible(cluster: Cluster, spec: JobSpec) -> None:
@@ -31,6 +36,8 @@ def refuse_impossible(cluster: Cluster, spec: JobSpec) -> None:
         _refuse_task(cluster, shape, role.request)
         if role.count > 1 or shape.placement.node_count:
             _refuse_gang(cluster, shape, role)
+    if len(shape.roles) > 1:
+        _refuse_together(cluster, shape)
 
 
 def _refuse_task(cluster: Cluster, shape: Shape, request: Request) -> None:
@@ -65,6 +72,17 @@ def _refuse_gang(cluster: Cluster, shape: Shape, role: Role) -> None:
     raise Rejected.bad(
         "tasks", role.count, "this many tasks of this size fit on no set of nodes here"
     )
+
+
+def _refuse_together(cluster: Cluster, shape: Shape) -> None:
+    """Roles that fit one by one may not fit beside each other; on a large site nobody asks."""
+    if len(cluster.nodes) > FEW or shape.placement.topology:
+        return
+    rooms = {n.name: Room.empty(n, cluster.policy.place) for n in cluster.nodes.values()}
+    alone = msgspec.structs.replace(shape.placement, nodes=(), exclude=())
+    if place_in(rooms, shape._replace(placement=alone), {}) is None:
+        tasks = sum(role.count for role in shape.roles)
+        raise Rejected.bad("tasks", tasks, "its roles fit on no set of nodes here together")
 
 
 def _refuse(dimension: str, request: Request, have: str) -> None:
