@@ -30,6 +30,18 @@ def test_a_reopened_store_keeps_its_cluster_id(place):
     assert after == before
 
 
+def test_a_bookmark_is_kept_until_it_is_moved(place):
+    place.open().set_bookmark("reader", "12")
+    store = place.reopen()
+    store.set_bookmark("other", "1")
+
+    before = store.bookmark("reader")
+    store.set_bookmark("reader", "13")
+
+    assert (before, place.reopen().bookmark("reader")) == ("12", "13")
+    assert place.reopen().bookmark("nobody") == ""
+
+
 def test_everything_alive_is_loaded_after_a_restart_as_it_was_committed(place):
     log = Log()
     jobs = [

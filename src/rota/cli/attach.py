@@ -153,7 +153,7 @@ def raw_terminal(wanted: bool) -> Iterator[None]:
         yield
         return
     before = termios.tcgetattr(0)
-    tty.setraw(0)
+    tty.setraw(0, termios.TCSADRAIN)  # keys that were pressed early count
     try:
         yield
     finally:

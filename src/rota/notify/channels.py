@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import ssl
 import threading
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
@@ -15,6 +14,8 @@ from rota import __version__
 from rota.notify.notice import encode_notice
 
 if TYPE_CHECKING:
+    import ssl
+
     from rota.notify.notice import Notice
 
 #: The most that is read of an answer: its status and headers.
@@ -117,6 +118,8 @@ def signature(secret: str, body: bytes) -> str:
 
 @cache
 def _trust() -> ssl.SSLContext:
+    import ssl
+
     return ssl.create_default_context()
 
 

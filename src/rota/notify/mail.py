@@ -1,15 +1,18 @@
-"""Mail by SMTP: one short message for each event."""
+"""Mail by SMTP: one short message for each event.
+
+What mail needs is imported with the first one: most sites send none, and start faster for it.
+"""
 
 from __future__ import annotations
 
-import smtplib
-import ssl
-from email.message import EmailMessage
 from typing import TYPE_CHECKING
 
 from rota.notify.channels import NotNow, Refused
 
 if TYPE_CHECKING:
+    import smtplib
+    from email.message import EmailMessage
+
     from rota.notify.notice import Notice
     from rota.notify_settings import Notify
 
@@ -24,6 +27,8 @@ class Mail:
         self._security = settings.smtp_security or ("starttls" if settings.smtp_user else "none")
 
     def send(self, notice: Notice, address: str, timeout_s: float) -> None:
+        import smtplib
+
         message = compose(notice, address, self._settings.smtp_from)
         try:
             with self._connect(timeout_s) as server:
@@ -36,6 +41,9 @@ class Mail:
             raise (Refused(text) if code >= 500 else NotNow(text)) from None
 
     def _connect(self, timeout_s: float) -> smtplib.SMTP:
+        import smtplib
+        import ssl
+
         host = self._settings.smtp_host
         port = self._settings.smtp_port or _PORTS[self._security]
         if self._security == "tls":
@@ -49,6 +57,8 @@ class Mail:
 
 def compose(notice: Notice, address: str, sender: str) -> EmailMessage:
     """Subject and body for people, and headers by which programs can tell repeats."""
+    from email.message import EmailMessage
+
     message = EmailMessage()
     message["Subject"] = f"[rota] {_plain(notice.text)[:200]}"
     message["From"] = sender
