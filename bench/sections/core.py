@@ -6,6 +6,7 @@ tenths on shared devices, and twenty users. A *placement* is one task that is gi
 
 from __future__ import annotations
 
+import gc
 import statistics
 from random import Random
 from typing import TYPE_CHECKING
@@ -47,10 +48,15 @@ def measure(context: Context) -> list[Row]:
 def rounds_of(cluster: Cluster, now_s: float, rounds: int) -> tuple[list[Took], Plan]:
     """The same pass from cold, again and again: a new Scheduler knows nothing yet."""
     found = []
+    plan = None
     for _ in range(rounds):
+        # What the last round left behind is not this one's to clear away.
+        plan = None
+        gc.collect()
         with gauge.taking() as took:
             plan = Scheduler(cluster).run(now_s, ALL)
         found.append(took)
+    assert plan is not None
     return found, plan
 
 

@@ -46,7 +46,7 @@ def test_why_then_tells_what_was_true_at_that_moment(caller: Caller, agent: Pret
     caller.until(1, "completed")
     agent.launched(2)
 
-    then = caller.get(f"/jobs/2/why?at={waited_s:.3f}").json
+    then = caller.get(f"/jobs/2/why?at={waited_s:.6f}").json
     before = caller.get(f"/jobs/2/why?at={before_s - 5:.3f}").json
     now = caller.get("/jobs/2/why").json
 

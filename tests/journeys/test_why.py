@@ -317,7 +317,7 @@ def test_a_plan_says_where_it_would_start_or_what_would_help_and_submits_nothing
 
     assert fits.stdout.splitlines()[:2] == [
         "it would start now",
-        "  task 0 on box: 1 CPUs, GPU 2, 3",
+        "  task 0 on box: 1 CPU, GPU 2, 3",
     ]
     assert waits.returncode == 1
     assert "not enough free gpus" in waits.stdout

@@ -117,19 +117,21 @@ class Lane:
     def __len__(self) -> int:
         return len(self.members)
 
-    def add(self, place: Place) -> None:
+    def add(self, place: Place) -> bool:
+        """Take a member in; whether it stands before others who were there already."""
         known = self.members.get(place[1])
         if known == place:
-            return
+            return False
         self.members[place[1]] = place
         entries = self._entries
         if not entries or entries[-1] < place:
             entries.append(place)
-            return
+            return False
         self.note = None
         at = bisect_left(entries, place, self._head)
         if at == len(entries) or entries[at] != place:
             insort(entries, place, self._head)
+        return True
 
     def remove(self, item: int) -> None:
         self.members.pop(item, None)
@@ -223,8 +225,10 @@ class Lanes:
         old = self.where.get(place[1])
         if old is not None and old is not lane:
             self.remove(place[1])
-        lane.add(place)
         self.where[place[1]] = lane
+        if lane.add(place):
+            # What was said to those behind him may not hold for him.
+            self.fresh[lane.number] = lane
 
     def remove(self, item: int) -> None:
         lane = self.where.pop(item, None)

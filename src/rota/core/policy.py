@@ -132,7 +132,7 @@ class PreemptRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     #: Only jobs that said ``--preemptible`` (or are best-effort) are victims.
     only_willing: bool = True
     #: Victims of one pass at most, so that a burst cannot empty the cluster.
-    max_per_pass: int = 64
+    max_per_pass: int = 16
 
 
 class GangRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -170,8 +170,8 @@ class Pass:
             self.cluster.lanes.block(head.lane, waits_for)
             self._capped[head.lane.number] = None
             return False
-        # Behind one that does not fit only somebody whose promise is due can.
-        waits = head.full and not self.promises.is_due(entry.job)
+        # Behind one that does not fit only somebody can who has room promised to himself.
+        waits = head.full and entry.job not in self.promises.kept
         placed = None if waits else self._find_room(entry)
         if placed is not None:
             self._start(head, entry, placed)

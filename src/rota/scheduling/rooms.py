@@ -79,7 +79,9 @@ def _place_role(
     placed: list[Allocation],
 ) -> None:
     nodes = shape.placement.node_count
-    counts = {name: count_in(rooms[name], shape, role) for name in names}
+    # A node that the job has to itself is open to all of its roles.
+    own = {a.node for a in placed} if shape.placement.exclusive else set()
+    counts = {name: count_in(rooms[name], shape, role, own=name in own) for name in names}
     wanted = role.min_count or role.count
     if nodes:
         shares = [role.count // nodes + (number < role.count % nodes) for number in range(nodes)]
@@ -92,7 +94,7 @@ def _place_role(
             if name is None:
                 return
             counts[name] = 0
-            _fill(rooms[name], shape, role, share, placed)
+            _fill(rooms[name], shape, role, share, placed, own=name in own)
         return
     while wanted > 0:
         enough = [n for n in names if counts[n] >= wanted]
@@ -100,25 +102,28 @@ def _place_role(
         if not some:
             return
         name = min(enough or some, key=lambda n: (counts[n] if enough else -counts[n], n))
-        wanted -= _fill(rooms[name], shape, role, min(wanted, counts[name]), placed)
+        some_tasks = min(wanted, counts[name])
+        wanted -= _fill(rooms[name], shape, role, some_tasks, placed, own=name in own)
         counts[name] = 0
 
 
-def count_in(room: Room, shape: Shape, role: Role) -> int:
-    """How many tasks of a role fit in a room, by trying."""
+def count_in(room: Room, shape: Shape, role: Role, *, own: bool = False) -> int:
+    """How many tasks of a role fit in a room, by trying; ``own``: the job is there already."""
     taken: list[Allocation] = []
-    count = _fill(room, shape, role, role.count, taken)
+    count = _fill(room, shape, role, role.count, taken, own=own)
     for allocation in reversed(taken):
         room.give_back(allocation)
     return count
 
 
-def _fill(room: Room, shape: Shape, role: Role, tasks: int, placed: list[Allocation]) -> int:
+def _fill(
+    room: Room, shape: Shape, role: Role, tasks: int, placed: list[Allocation], *, own: bool
+) -> int:
     firm = shape.service is ServiceClass.GUARANTEED
     exclusive = shape.placement.exclusive
     done = 0
     while done < tasks:
-        own = done > 0
+        own = own or done > 0
         if room.shortage(role.request, firm=firm, exclusive=exclusive and not own, own=own):
             break
         allocation = room.choose(role.request, firm=firm, exclusive=exclusive)

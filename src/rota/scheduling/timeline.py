@@ -32,6 +32,8 @@ MANY = 1024
 SLACK = 64
 #: Who is still there after his time is taken to leave this much later.
 OVERDUE_S = 60.0
+#: Who leaves within this of his time left when it was planned.
+ON_TIME_S = 1.0
 
 
 class Claim(NamedTuple):
@@ -84,7 +86,7 @@ class Timeline:
         self._count = 0
         self.claims: dict[str, list[Claim]] = {}
         self._promised: dict[int, dict[str, None]] = {}
-        #: Somebody left before his time, or a node came: what was planned may go earlier.
+        #: Somebody left before his time or long after it, or a node came: plans may go earlier.
         self.loosened = True
 
     def set_node(self, name: str, leaving: dict[str, Leaving]) -> None:
@@ -97,7 +99,7 @@ class Timeline:
             self._kinds[name] = kind
             self.loosened = True
         elif any(
-            item.end_s > self.now_s and uid not in leaving and "/" not in uid
+            uid not in leaving and "/" not in uid and not 0 <= self.now_s - item.end_s < ON_TIME_S
             for uid, item in before.items()
         ):
             self.loosened = True
