@@ -88,6 +88,8 @@ def _attempt_stop_asked(cluster: Cluster, event: ev.AttemptStopAsked, at_s: floa
     attempt = _attempt(job, event.task, event.uid)
     if attempt.stop_cause is None:
         attempt.stop_cause, attempt.stop_s, attempt.detail = event.cause, at_s, event.detail
+        # When it will be gone is another moment now.
+        cluster.touch(attempt.allocation.node)
     job_changed(cluster, job, before)
 
 

@@ -254,6 +254,9 @@ def _job_updated(cluster: Cluster, event: ev.JobUpdated, at_s: float) -> None:
     _unlink_parents(cluster, job.id, job)
     cluster.lanes.remove(job.id)
     _replace_spec(job, event.spec)
+    for attempt in job.live_attempts:
+        # With another limit it will be gone at another moment.
+        cluster.touch(attempt.allocation.node)
     _link_parents(cluster, job.id, job)
     set_timers(cluster, job.id, job)
     job_changed(cluster, job, before)
