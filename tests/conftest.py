@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.notify.receivers import MailSink, WebSink
 from tests.support.machine import REPOSITORY, missing
 
 if TYPE_CHECKING:
@@ -35,6 +36,22 @@ def postgres_url(postgres_server: "PostgresServer") -> Iterator[str]:
     """The SQLAlchemy URL of a fresh, empty PostgreSQL database."""
     with postgres_server.database() as url:
         yield url
+
+
+@pytest.fixture
+def web() -> Iterator[WebSink]:
+    """A receiver of webhooks."""
+    sink = WebSink()
+    yield sink
+    sink.close()
+
+
+@pytest.fixture
+def mail() -> Iterator[MailSink]:
+    """A mail server that keeps what it gets."""
+    sink = MailSink()
+    yield sink
+    sink.close()
 
 
 @pytest.fixture(scope="session")

@@ -5,29 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.journeys.box import until
 from tests.notify.receivers import MailSink, WebSink, dead_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.journeys.box import Box
-
-
-@pytest.fixture
-def web() -> Iterator[WebSink]:
-    sink = WebSink()
-    yield sink
-    sink.close()
-
-
-@pytest.fixture
-def mail() -> Iterator[MailSink]:
-    sink = MailSink()
-    yield sink
-    sink.close()
 
 
 def set_up(box: Box, text: str) -> None:

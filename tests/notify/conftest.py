@@ -6,26 +6,12 @@ import pytest
 
 from rota.notify_settings import Notify
 from tests.notify.post import Post
-from tests.notify.receivers import MailSink, WebSink
-
-
-@pytest.fixture
-def web() -> Iterator[WebSink]:
-    sink = WebSink()
-    yield sink
-    sink.close()
+from tests.notify.receivers import WebSink
 
 
 @pytest.fixture
 def other_web() -> Iterator[WebSink]:
     sink = WebSink()
-    yield sink
-    sink.close()
-
-
-@pytest.fixture
-def mail() -> Iterator[MailSink]:
-    sink = MailSink()
     yield sink
     sink.close()
 

@@ -19,7 +19,7 @@ from rota.core.policy import Backfill, BackfillRules, Mixing, OrderRules, PlaceR
 from rota.core.states import JobState, QueueState
 from rota.core.tenant import Queue
 from rota.scheduling.api import Start
-from rota.scheduling.fit import Room, place
+from rota.scheduling.room import Room
 from rota.scheduling.scheduler import Scheduler
 from rota.testing.scene import OPERATOR, Scene
 from tests.property.wishes import CARD_MIB, arrays, resources, wishes
@@ -34,6 +34,28 @@ PLAIN = Policy(
 submissions = st.lists(
     st.tuples(resources, wishes, st.one_of(st.just(""), arrays)), min_size=1, max_size=12
 )
+
+
+def place(requests, rooms):
+    """Room for every task, or the dimension that is short. All or nothing.
+
+    First fit in node order. What is taken stays taken in ``rooms``; on failure it is given back.
+    """
+    taken = []
+    for request in requests:
+        short = "nodes"
+        for room in rooms:
+            short = room.shortage(request)
+            if not short:
+                allocation = room.choose(request)
+                room.take(allocation)
+                taken.append((room, allocation))
+                break
+        else:
+            for room, allocation in reversed(taken):
+                room.give_back(allocation)
+            return short
+    return [allocation for _, allocation in taken]
 
 
 def plain_pass(cluster: Cluster) -> list[Start]:

@@ -3,7 +3,7 @@
 import pytest
 
 from rota.core.usage import Spent, Usage, decay
-from rota.scheduling.fairshare import FairShare, nested, shares_of, without_use
+from rota.scheduling.fairshare import FairShare, nested, shares_of
 from tests.unit.books import DAY_S, HOUR_S, Books, amount
 
 
@@ -359,20 +359,6 @@ def test_the_simple_form_counts_a_user_over_all_projects_and_cpus_where_no_devic
     books.ran("alice", hours=1, cpus=1)
 
     assert books.shares().priority("alice") == pytest.approx(1 / 4)
-
-
-def test_use_that_is_forgotten_makes_everybody_equal_again():
-    books = Books()
-    books.ran("alice", hours=5, gpus=1)
-    books.ran("bob", "p", hours=5, gpus=1)
-
-    left = without_use(books.cluster.usage, user="alice")
-    books.cluster.usage = left
-
-    assert list(left) == ["bob\np"]
-    assert ratios(books, "alice") == [0.0]
-    assert without_use(left, project="p") == {}
-    assert without_use(left, user="bob", project="other") == left
 
 
 def test_beyond_the_hard_limit_an_account_starts_nothing_while_others_wait():

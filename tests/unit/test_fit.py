@@ -5,7 +5,7 @@ import pytest
 from rota.core.errors import Rejected
 from rota.core.node import Device, ForeignUse, NodeSpec
 from rota.core.resources import Request
-from rota.scheduling.fit import Room, is_variant
+from rota.scheduling.room import Room, is_variant
 from rota.testing.scene import Scene
 
 

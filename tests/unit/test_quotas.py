@@ -348,6 +348,8 @@ def test_a_request_within_its_quota_or_within_what_may_be_borrowed_is_taken():
     books.user("alice", hard=Limits(device_milli=4000), soft=Limits(device_milli=1000))
 
     refuse_over_quota(books.cluster, make_spec(user="alice", gpus=4))
+    with pytest.raises(Rejected):
+        refuse_over_quota(books.cluster, make_spec(user="alice", gpus=5))
 
 
 def test_counts_of_waiting_jobs_follow_them_through_their_lives():

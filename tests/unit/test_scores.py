@@ -37,11 +37,9 @@ from rota.scheduling.scores import (
     STRATEGIES,
     Free,
     Total,
-    by_free_devices,
     class_score,
     class_terms,
     dearest_of,
-    describe_placement,
     neighbour_score,
     placement_score,
     strategy,
@@ -244,12 +242,6 @@ def test_an_unknown_strategy_is_refused_with_the_nearest_name():
         strategy("bestfit", DEFAULT)
 
 
-def test_nodes_are_ordered_by_free_devices_descending():
-    free = {"a": node(1), "b": node(8), "c": node(3), "d": node(8)}
-
-    assert by_free_devices(free) == ["b", "d", "c", "a"]
-
-
 @given(
     st.integers(1, 64_000),
     st.integers(0, 65536),
@@ -402,13 +394,6 @@ def held(node: str, *devices: int, cpus: tuple[int, ...] = ()) -> Allocation:
 )
 def test_a_placement_is_worth_more_the_nearer_its_devices_are(allocations, points):
     assert placement_score(allocations, SPECS) == points
-
-
-def test_a_decision_names_nodes_devices_and_score():
-    together = [held("n1", 1), held("n1", 0), held("n2", 1)]
-
-    assert describe_placement(together, SPECS) == "n1 gpu 0,1; n2 gpu 1 (score 50)"
-    assert describe_placement([held("n1", cpus=(0,))], SPECS) == "n1 (score 150)"
 
 
 @pytest.mark.parametrize("name", ["score", "best-fit"])

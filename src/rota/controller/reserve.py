@@ -9,7 +9,7 @@ import msgspec
 from rota.core import events as ev
 from rota.core.errors import Conflict, NotFound, Rejected
 from rota.core.units import format_when
-from rota.scheduling.fit import is_variant
+from rota.scheduling.room import is_variant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

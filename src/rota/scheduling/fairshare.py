@@ -24,7 +24,7 @@ from math import fsum, inf, log
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.resources import NOTHING, Amount
-from rota.core.usage import Spent, usage_key
+from rota.core.usage import Spent
 from rota.scheduling.share_tree import ShareNode, nested
 
 if TYPE_CHECKING:
@@ -342,14 +342,3 @@ def capacity(cluster: Cluster) -> Amount:
 def shares_of(cluster: Cluster, now_s: float) -> list[ShareRow]:
     """How every project and account stands, by name: for reports."""
     return FairShare(cluster, now_s).rows()
-
-
-def without_use(usage: dict[str, Usage], user: str = "", project: str = "") -> dict[str, Usage]:
-    """The records that are left when the use of a user, of a project or of both is forgotten."""
-    if user and project:
-        return {key: kept for key, kept in usage.items() if key != usage_key(user, project)}
-    return {
-        key: kept
-        for key, kept in usage.items()
-        if not ((user and kept.user == user) or (project and kept.project == project))
-    }

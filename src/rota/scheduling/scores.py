@@ -321,11 +321,6 @@ def strategy(name: str, policy: Policy, typical: Sequence[Typical] = ()) -> Stra
     return plain
 
 
-def by_free_devices(free: Mapping[str, Free]) -> list[str]:
-    """Nodes by idle devices, most first: whoever needs several nodes gets by with the fewest."""
-    return sorted(free, key=lambda name: (-free[name].idle_devices, name))
-
-
 def placement_score(allocations: Iterable[Allocation], specs: Mapping[str, NodeSpec]) -> int:
     """How good a placement turned out: 50 over several nodes, from 100 to 150 on one.
 
@@ -351,21 +346,3 @@ def _domains(held: Sequence[Allocation], spec: NodeSpec) -> set[int]:
         return set() if -1 in numa else numa
     cpus = {cpu for allocation in held for cpu in allocation.cpus}
     return {number for number, group in enumerate(spec.numa_cpus) if not cpus.isdisjoint(group)}
-
-
-def describe_placement(allocations: Iterable[Allocation], specs: Mapping[str, NodeSpec]) -> str:
-    """``a1 gpu 0,1; a2 gpu 3 (score 50)``: the nodes, their devices and the score."""
-    held = tuple(allocations)
-    devices: dict[str, dict[int, None]] = {}
-    for allocation in held:
-        devices.setdefault(allocation.node, {}).update(dict.fromkeys(allocation.devices))
-    parts = []
-    for node, indices in devices.items():
-        spec = specs.get(node)
-        kinds = {device.index: device.kind for device in spec.devices} if spec else {}
-        by_kind: dict[str, list[int]] = {}
-        for index in sorted(indices):
-            by_kind.setdefault(kinds.get(index, "device"), []).append(index)
-        named = [f"{kind} {','.join(map(str, group))}" for kind, group in by_kind.items()]
-        parts.append(" ".join([node, *named]))
-    return f"{'; '.join(parts)} (score {placement_score(held, specs)})"
