@@ -10,9 +10,9 @@ from rota.controller import commands as cmd
 from rota.core.job import JobSpec, Role, ServiceClass
 from rota.core.node import NodeSpec
 from rota.core.resources import Request
-from rota.sim.script import Script
-from rota.sim.site import ROOT
-from rota.sim.world import World
+from rota.worlds.script import Script
+from rota.worlds.site import ROOT
+from rota.worlds.world import World
 from rota.store.memory import Fault
 
 #: In this world both tasks of the victim run when their room is taken.

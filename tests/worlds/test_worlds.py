@@ -1,4 +1,4 @@
-"""Two thousand worlds. A failure prints its seed; ``python -m rota.sim SEED`` tells its story."""
+"""Two thousand worlds. A failure prints its seed; ``python -m rota.worlds SEED`` tells its story."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from rota.sim.world import World
+from rota.worlds.world import World
 
 WORLDS = int(os.environ.get("ROTA_WORLDS", "2000"))
 CHUNK = 100
@@ -89,7 +89,7 @@ def test_the_same_seed_in_two_processes_with_other_hash_seeds_gives_the_same_log
 
 
 def _digests_in_a_process(hash_seed: str) -> list[str]:
-    code = "from rota.sim.world import World\nfor s in range(40): print(World(s).play())"
+    code = "from rota.worlds.world import World\nfor s in range(40): print(World(s).play())"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},

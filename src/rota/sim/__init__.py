@@ -1,1 +1,1 @@
-"""Hosts for the core on a virtual clock: deterministic worlds with faults."""
+"""The simulator: recorded workloads through the scheduling core on a virtual clock."""

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.core.node import NodeSpec
-    from rota.sim.clock import Timeline
-    from rota.sim.judge import Judge
+    from rota.worlds.clock import Timeline
+    from rota.worlds.judge import Judge
 
 KILL, CONT, STOP = 9, 18, 19
 

@@ -14,14 +14,14 @@ from rota.core.job import JobSpec, Role, ServiceClass
 from rota.core.placing import Affinity, Operator, Placement, Selector, Toleration
 from rota.core.policy import PreemptMode
 from rota.core.tenant import Access
-from rota.sim.site import PARENTS
+from rota.worlds.site import PARENTS
 
 if TYPE_CHECKING:
     from random import Random
 
     from rota.core.resources import Request
     from rota.core.tenant import Actor
-    from rota.sim.world import World
+    from rota.worlds.world import World
 
 SERVICES = (*ServiceClass, *(ServiceClass.BURSTABLE,) * 3)
 

@@ -1,7 +1,7 @@
 """One world: the real controller, the real agents, and everything around them pretended.
 
 Clock, disk, network and processes are virtual and driven by one seed, so a failing world is a
-number: ``python -m rota.sim 1234`` plays it again, step by step.
+number: ``python -m rota.worlds 1234`` plays it again, step by step.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from rota.core.compare import differences, fold
 from rota.core.errors import RotaError, Unavailable
 from rota.core.invariants import check
 from rota.rpc.messages import AgentMessage, decode_from_agent, encode
-from rota.sim.clock import Timeline
-from rota.sim.judge import Broken, Judge
-from rota.sim.script import Script
-from rota.sim.site import Site
-from rota.sim.virtual_node import VirtualNode
+from rota.worlds.clock import Timeline
+from rota.worlds.judge import Broken, Judge
+from rota.worlds.script import Script
+from rota.worlds.site import Site
+from rota.worlds.virtual_node import VirtualNode
 from rota.store.memory import Fault, MemoryDisk, MemoryStore, ProcessDied
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.node import Node, NodeSpec
-    from rota.sim.world import World
+    from rota.worlds.world import World
 
 ROOT = Actor("root", Access.ADMIN)
 #: Projects and those above them.

@@ -13,10 +13,10 @@ from rota.core.job import Array, Dependency, DependencyKind, Job, JobSpec, Resta
 from rota.core.node import Device, NodeSpec
 from rota.core.resources import Request
 from rota.core.tenant import Access, Actor
-from rota.sim.wishes import richer
+from rota.worlds.wishes import richer
 
 if TYPE_CHECKING:
-    from rota.sim.world import World
+    from rota.worlds.world import World
 
 ACTORS = (
     Actor("ann", Access.USER),

@@ -1,11 +1,11 @@
-"""Play worlds by hand: ``python -m rota.sim SEED`` tells one seed's story, ``A-B`` plays many."""
+"""Play worlds by hand: ``python -m rota.worlds SEED`` tells one seed's story, ``A-B`` plays many."""
 
 from __future__ import annotations
 
 import sys
 
 from rota.core.errors import RotaError
-from rota.sim.world import World
+from rota.worlds.world import World
 
 
 def tell(line: str) -> None:

@@ -12,7 +12,7 @@ from rota.core.holdings import amount_of
 from rota.core.policy import PreemptMode
 from rota.core.resources import NOTHING
 from rota.core.states import FINAL, Cause, JobState
-from rota.sim.books import Books, Broken
+from rota.worlds.books import Books, Broken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

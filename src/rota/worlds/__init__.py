@@ -1,0 +1,1 @@
+"""Hosts for the core on a virtual clock: deterministic worlds with faults."""
