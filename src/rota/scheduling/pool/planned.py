@@ -1,0 +1,169 @@
+"""A pool that plans on a profile of the future: conservative backfill, and promises on nodes.
+
+With conservative backfill everybody who waits has a slot. When somebody leaves early, slots are
+brought forward one by one in the order of the line, each at best exchanged for an earlier one
+(``rebuild``: all are given up and made anew). EASY is the same with a slot for the first only;
+it is planned here where nodes have names, since a slot then binds the very nodes that it names.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from rota.core.policy import Backfill
+from rota.scheduling.pool.api import Decision, PoolStart
+from rota.scheduling.pool.profile import Counted, Pinned, Slot
+from rota.scheduling.pool.ranking import Ranking
+
+if TYPE_CHECKING:
+    from rota.core.policy import Policy
+    from rota.scheduling.api import Entry
+    from rota.scheduling.pool.line import Waiter
+
+
+class PlannedPool:
+    """``total`` processors, numbered from 0 if ``pinned``."""
+
+    def __init__(
+        self, total: int, policy: Policy, *, pinned: bool = False, due_is_gone: bool = False
+    ) -> None:
+        self._total = total
+        self._new_profile = Pinned if pinned else Counted
+        self._pinned = pinned
+        self._due_is_gone = due_is_gone
+        self._policy = policy
+        self._all_planned = policy.backfill.kind is Backfill.CONSERVATIVE
+        self._ranking = Ranking(policy)
+        self._profile = self._new_profile(total)
+        self._slots: dict[int, Slot] = {}
+        #: When slots begin; some of these are not any more.
+        self._coming: list[tuple[float, int]] = []
+        #: Until when a running job is taken to hold which processors.
+        self._running: dict[int, tuple[float, int]] = {}
+        self._gone: list[int] = []
+        self._fresh: list[Waiter] = []
+        #: Room came back before its time: slots may be brought forward.
+        self._loose = False
+        #: Somebody stays longer than planned, or the order is another one: slots do not hold.
+        self._broken = False
+
+    def arrive(self, job: int, size: int, run_s: float, entry: Entry | None = None) -> None:
+        self._fresh.append(self._ranking.add(job, size, run_s, entry))
+
+    def withdraw(self, job: int) -> None:
+        waiter = self._ranking.remove(job)
+        self._fresh = [fresh for fresh in self._fresh if fresh is not waiter]
+        if self._slots.pop(job, None) is not None:
+            self._broken = True
+
+    def leave(self, job: int) -> None:
+        self._gone.append(job)
+
+    def expect(self, job: int, end_s: float) -> None:
+        if job in self._running:
+            self._running[job] = (end_s, self._running[job][1])
+            self._broken = True
+
+    def decide(self, now_s: float) -> Decision:
+        self._profile.advance(now_s)
+        self._take_back(now_s)
+        starts: list[PoolStart] = []
+        if self._ranking.moving:
+            self._ranking.reorder(now_s)
+            self._broken = True
+        if self._broken:
+            self._start_over(now_s)
+        if self._all_planned:
+            self._plan_all(now_s, starts)
+        else:
+            self._plan_first(now_s, starts)
+        self._fresh.clear()
+        self._loose = self._broken = False
+        return Decision(starts, [])
+
+    def _take_back(self, now_s: float) -> None:
+        """Those who left give back what they were to hold for longer."""
+        for job in self._gone:
+            end_s, held = self._running.pop(job)
+            if end_s > now_s:
+                self._loose = True
+                if not self._broken:
+                    self._profile.give_back(now_s, end_s, held)
+        self._gone.clear()
+
+    def _start_over(self, now_s: float) -> None:
+        """Only those who run are certain."""
+        self._profile = self._new_profile(self._total, now_s)
+        for end_s, held in self._running.values():
+            if end_s > now_s or not self._due_is_gone:
+                # Whoever outstays his time may go any moment, but holds his room until then.
+                self._profile.take(now_s, max(end_s, now_s + 1), held)
+        self._slots.clear()
+        self._coming.clear()
+
+    def _plan_all(self, now_s: float, starts: list[PoolStart]) -> None:
+        if self._loose and self._policy.backfill.rebuild and not self._broken:
+            self._start_over(now_s)
+        if self._loose or self._broken:
+            self._profile.join()
+            waiting = [*self._ranking.line]
+        else:
+            waiting = sorted([*self._fresh, *self._due(now_s)])
+        for waiter in waiting:
+            self._plan(waiter, now_s, starts)
+
+    def _due(self, now_s: float) -> list[Waiter]:
+        """Those whose slot begins by now."""
+        coming, slots = self._coming, self._slots
+        found: dict[int, Waiter] = {}
+        while coming and coming[0][0] <= now_s:
+            start_s, job = heappop(coming)
+            if job in slots and slots[job].start_s == start_s:
+                found[job] = self._ranking.waiter(job)
+        return [*found.values()]
+
+    def _plan(self, waiter: Waiter, now_s: float, starts: list[PoolStart]) -> None:
+        """Give a job the earliest slot, or keep what it has; it starts if that is now."""
+        _, size, run_s, job = waiter
+        slot = self._slots.get(job)
+        profile = self._profile
+        if slot is None:
+            slot = profile.earliest(size, run_s)
+            assert slot is not None, "the last step has no end"
+            profile.take(slot.start_s, slot.start_s + run_s, slot.held)
+        elif slot.start_s > now_s and self._loose:
+            profile.give_back(slot.start_s, slot.start_s + run_s, slot.held)
+            slot = profile.earliest(size, run_s) or slot
+            profile.take(slot.start_s, slot.start_s + run_s, slot.held)
+        if slot.start_s <= now_s:
+            self._start(waiter, slot, now_s, starts)
+        else:
+            self._slots[job] = slot
+            heappush(self._coming, (slot.start_s, job))
+
+    def _plan_first(self, now_s: float, starts: list[PoolStart]) -> None:
+        """Whoever is first gets a slot; the others start if they fit beside it."""
+        line, profile = self._ranking.line, self._profile
+        promised: tuple[float, float, int] | None = None
+        for waiter in [*line]:
+            _, size, run_s, _ = waiter
+            slot = profile.fits_now(size, run_s)
+            if slot is not None:
+                profile.take(now_s, now_s + run_s, slot.held)
+                self._start(waiter, slot, now_s, starts)
+            elif promised is None:
+                slot = profile.earliest(size, run_s)
+                assert slot is not None, "the last step has no end"
+                promised = (slot.start_s, slot.start_s + run_s, slot.held)
+                profile.take(*promised)
+        if promised is not None:
+            profile.give_back(*promised)
+        profile.join()
+
+    def _start(self, waiter: Waiter, slot: Slot, now_s: float, starts: list[PoolStart]) -> None:
+        _, _, run_s, job = waiter
+        self._ranking.remove(job)
+        self._slots.pop(job, None)
+        self._running[job] = (now_s + run_s, slot.held)
+        starts.append(PoolStart(job, slot.held if self._pinned else 0))

@@ -1,0 +1,41 @@
+"""What is agreed before a log is played. The literature differs, and each point changes results."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Events(StrEnum):
+    """What happens when several things happen at the same instant."""
+
+    #: All of them, then one pass.
+    BATCH = "batch"
+    #: Each by itself with a pass of its own, arrivals first, then ends in the order of starts.
+    #: A job that is to end at that very second leaves its room to arrivals already.
+    SINGLE = "single"
+
+
+class Estimates(StrEnum):
+    """How long a job is taken to run."""
+
+    #: As its user said; where he said nothing, as long as it really runs.
+    USER = "user"
+    EXACT = "exact"
+    PREDICTED = "predicted"
+
+
+class Overrun(StrEnum):
+    """What becomes of a job that runs longer than its user said."""
+
+    KILL = "kill"
+    EXTEND = "extend"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    events: Events = Events.BATCH
+    estimates: Estimates = Estimates.USER
+    overrun: Overrun = Overrun.KILL
+    #: Processors have numbers, and a promise binds the very ones that it names, lowest first.
+    pinned: bool = False
