@@ -44,7 +44,8 @@ class CountedPool:
         self._fresh: list[Waiter] = []
         #: Somebody left, or is taken to leave at another time: all who wait are asked again.
         self._stale = False
-        self._shadow_s = INFINITE
+        #: When the first who waits starts at the latest, and what he leaves over then.
+        self.shadow_s = INFINITE
         self._spare = 0
 
     def arrive(self, job: int, size: int, run_s: float, entry: Entry | None = None) -> None:
@@ -128,7 +129,7 @@ class CountedPool:
             if not self.free or len(line) == 1:
                 return
             by_key = self._shortest if self._shortest is not None else line
-            chosen = by_key.choose(self.free, self._shadow_s - now_s, self._spare, head[3])
+            chosen = by_key.choose(self.free, self.shadow_s - now_s, self._spare, head[3])
         for waiter in chosen:
             self._start(waiter, now_s, starts)
 
@@ -141,7 +142,7 @@ class CountedPool:
             return
         if self._strict:
             return
-        window_s = self._shadow_s - now_s if self._easy else INFINITE
+        window_s = self.shadow_s - now_s if self._easy else INFINITE
         if self._shortest is not None:
             fresh.sort(key=lambda waiter: (waiter[2], waiter[3]))
         elif not self._ranking.plain:
@@ -160,7 +161,7 @@ class CountedPool:
             free += held
             if free >= size:
                 shadow_s = end_s
-        self._shadow_s = max(shadow_s, now_s)
+        self.shadow_s = max(shadow_s, now_s)
         self._spare = free - size
 
     def _start(self, waiter: Waiter, now_s: float, starts: list[PoolStart]) -> None:
@@ -169,7 +170,7 @@ class CountedPool:
         self._forget(waiter)
         end_s = now_s + run_s
         self.free -= size
-        if end_s > self._shadow_s:
+        if end_s > self.shadow_s:
             self._spare -= size
         self._started += 1
         runner = self._runners[job] = (end_s, self._started, size, job)

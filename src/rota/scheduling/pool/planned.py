@@ -65,6 +65,10 @@ class PlannedPool:
             self._running[job] = (end_s, self._running[job][1])
             self._broken = True
 
+    def slot_s(self, job: int) -> float:
+        """When a waiting job is to start."""
+        return self._slots[job].start_s
+
     def decide(self, now_s: float) -> Decision:
         self._profile.advance(now_s)
         self._take_back(now_s)
@@ -96,9 +100,11 @@ class PlannedPool:
         """Only those who run are certain."""
         self._profile = self._new_profile(self._total, now_s)
         for end_s, held in self._running.values():
-            if end_s > now_s or not self._due_is_gone:
+            if end_s > now_s:
+                self._profile.take(now_s, end_s, held)
+            elif not self._due_is_gone:
                 # Whoever outstays his time may go any moment, but holds his room until then.
-                self._profile.take(now_s, max(end_s, now_s + 1), held)
+                self._profile.take(now_s, now_s + 1, held)
         self._slots.clear()
         self._coming.clear()
 
