@@ -1,0 +1,75 @@
+"""Which format a trace is in: told by the caller, else by what the file begins with."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rota.sim.readers.gpu_jobs import MURI_COLUMNS, PHILLY_COLUMNS, muri_of, philly_of
+from rota.sim.readers.openb import NODE_COLUMNS, POD_COLUMNS, pods_of
+from rota.sim.readers.swf import swf_of
+from rota.sim.readers.table import COLUMNS, table_of
+from rota.sim.readers.text import Text
+from rota.sim.readers.values import parse_number, shown, unknown
+from rota.sim.trace import BadTrace, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def read_trace(path: Path, kind: str = "", sort: bool = False) -> Trace:
+    """The jobs of a file, plain or compressed, in the order of their submission.
+
+    ``kind`` is one of ``KINDS``; empty: found out. With ``sort`` a file may be out of order.
+    Raises ``BadTrace`` with one line that says where and why.
+    """
+    if kind and kind not in KINDS:
+        raise BadTrace(unknown("the kind of trace", kind, tuple(KINDS)))
+    text = Text(path)
+    return KINDS[kind or _kind_of(text)](text, sort)
+
+
+def _pods(text: Text, sort: bool) -> Trace:
+    """Pods are listed by name, which need not be the order of their creation."""
+    trace = pods_of(text)
+    trace.jobs.sort(key=lambda job: job.submit_s)
+    return trace
+
+
+def _philly(text: Text, sort: bool) -> Trace:
+    return philly_of(text)
+
+
+KINDS: MappingProxyType[str, Callable[[Text, bool], Trace]] = MappingProxyType(
+    {"swf": swf_of, "openb": _pods, "philly": _philly, "muri": muri_of, "table": table_of}
+)
+
+#: The columns by which a CSV file is known.
+_MARKS = (("openb", POD_COLUMNS), ("philly", PHILLY_COLUMNS), ("muri", MURI_COLUMNS))
+
+
+def _kind_of(text: Text) -> str:
+    head = text.head()
+    if head.startswith("{"):
+        return "table"
+    columns = {name.strip(' "') for name in head.split(",")}
+    for kind, marks in _MARKS:
+        if columns.issuperset(marks):
+            return kind
+    if columns.issuperset(NODE_COLUMNS):
+        raise text.bad(1, "a list of nodes, not of jobs; --cluster reads it")
+    if columns.intersection(COLUMNS):
+        return "table"
+    if text.suffix == "swf" or head.startswith(";") or _is_number(head.partition(" ")[0]):
+        return "swf"
+    kinds = ", ".join(KINDS)
+    raise text.bad(1, f"{shown(head)} begins no trace that is known; known kinds: {kinds}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        parse_number(text)
+    except ValueError:
+        return False
+    return True
