@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.presets import preset
+from rota.scheduling.pool.api import INFINITE
 from rota.scheduling.pool.easy import CountedPool
 from rota.scheduling.pool.line import Line
 from rota.scheduling.pool.planned import PlannedPool
@@ -63,10 +64,10 @@ def play(pool, jobs, watch=None) -> dict[int, float]:
         comes.append((now_s, size, estimate_s, estimate_s * share))
     starts: dict[int, float] = {}
     ends: list[tuple[float, int]] = []
-    used, at = 0, 0
-    while at < len(comes) or ends:
+    used, at, wake_s = 0, 0, INFINITE
+    while at < len(comes) or ends or wake_s != INFINITE:
         moments = [come[0] for come in comes[at : at + 1]] + [end[0] for end in ends[:1]]
-        now_s = min(moments)
+        now_s = min([*moments, wake_s])
         while ends and ends[0][0] <= now_s:
             job = heappop(ends)[1]
             pool.leave(job)
@@ -74,7 +75,9 @@ def play(pool, jobs, watch=None) -> dict[int, float]:
         while at < len(comes) and comes[at][0] <= now_s:
             pool.arrive(at, comes[at][1], comes[at][2])
             at += 1
-        for start in pool.decide(now_s).starts:
+        decision = pool.decide(now_s)
+        wake_s = decision.wake_s
+        for start in decision.starts:
             starts[start.job] = now_s
             used += comes[start.job][1]
             heappush(ends, (now_s + comes[start.job][3], start.job))

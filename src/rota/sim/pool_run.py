@@ -102,6 +102,8 @@ class _Playing:
         #: What ends, and what outlives its estimate: when, in the order of starts, and who.
         self._ends: list[tuple[float, int, int]] = []
         self._expiries: list[tuple[float, int, int]] = []
+        #: When somebody is to start even if nothing happens before.
+        self._wake_s = INFINITE
         self._started = 0
         self._arrived = 0
         self._over = 0
@@ -116,7 +118,7 @@ class _Playing:
     def run(self) -> None:
         step = self._one if self._settings.events is Events.SINGLE else self._instant
         count = len(self._jobs)
-        while self._arrived < count or self._ends:
+        while self._arrived < count or self._ends or self._wake_s != INFINITE:
             step()
         if self._progress is not None:
             self._progress(count)
@@ -131,6 +133,11 @@ class _Playing:
         arrival_s = self._next_arrival_s
         end_s = self._ends[0][0] if self._ends else INFINITE
         expiry_s = self._expiries[0][0] if self._expiries else INFINITE
+        now_s = self._wake_s
+        if now_s < min(arrival_s, end_s, expiry_s):
+            # Time alone brings a slot.
+            self._decide(now_s)
+            return
         if expiry_s <= arrival_s and expiry_s <= end_s:
             now_s = expiry_s
             self._expire()
@@ -144,7 +151,7 @@ class _Playing:
 
     def _instant(self) -> None:
         """Everything that happens at the next instant, and one pass."""
-        now_s = self._next_arrival_s
+        now_s = min(self._next_arrival_s, self._wake_s)
         ends, expiries = self._ends, self._expiries
         if ends and ends[0][0] < now_s:
             now_s = ends[0][0]
@@ -208,12 +215,17 @@ class _Playing:
             heappush(self._expiries, (self.start_s[position] + known_s, order, position))
 
     def _decide(self, now_s: float) -> None:
-        for position, held in self._pool.decide(now_s).starts:
+        starts, _, self._wake_s = self._pool.decide(now_s)
+        for position, held in starts:
             self._started += 1
             self.start_s[position] = now_s
             if self.held:
                 self.held[position] = held
             lasts_s, estimate_s = self._lasts_s[position], self.estimate_s[position]
+            if self.predictor is not None:
+                # Promises to others rest on how long it may stay, not on what it likely takes.
+                estimate_s = self._made[position].stay_s
+                self._pool.expect(position, now_s + estimate_s)
             heappush(self._ends, (now_s + lasts_s, self._started, position))
             if lasts_s > estimate_s:
                 heappush(self._expiries, (now_s + estimate_s, self._started, position))

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rota.scheduling.api import Entry
+
+INFINITE = float("inf")
 
 
 class PoolStart(NamedTuple):
@@ -19,7 +23,9 @@ class Decision(NamedTuple):
     """Who starts now, in order, and who must stop first to make room for them."""
 
     starts: list[PoolStart]
-    evictions: list[int]
+    evictions: Sequence[int] = ()
+    #: Somebody is to start then even if nothing happens before.
+    wake_s: float = INFINITE
 
 
 class Pool(Protocol):

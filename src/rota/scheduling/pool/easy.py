@@ -99,7 +99,7 @@ class CountedPool:
             else:
                 self._look_at(fresh, now_s, starts)
             fresh.clear()
-        return Decision(starts, [])
+        return Decision(starts)
 
     def _let_due_go(self, now_s: float) -> None:
         running = self._running

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from rota.core.policy import Backfill
-from rota.scheduling.pool.api import Decision, PoolStart
+from rota.scheduling.pool.api import INFINITE, Decision, PoolStart
 from rota.scheduling.pool.profile import Counted, Pinned, Slot
 from rota.scheduling.pool.ranking import Ranking
 
@@ -84,7 +84,7 @@ class PlannedPool:
             self._plan_first(now_s, starts)
         self._fresh.clear()
         self._loose = self._broken = False
-        return Decision(starts, [])
+        return Decision(starts, wake_s=self._next_slot_s())
 
     def _take_back(self, now_s: float) -> None:
         """Those who left give back what they were to hold for longer."""
@@ -128,6 +128,16 @@ class PlannedPool:
             if job in slots and slots[job].start_s == start_s:
                 found[job] = self._ranking.waiter(job)
         return [*found.values()]
+
+    def _next_slot_s(self) -> float:
+        """When the next slot begins: those before it may have moved away and cause no event."""
+        coming, slots = self._coming, self._slots
+        while coming:
+            start_s, job = coming[0]
+            if job in slots and slots[job].start_s == start_s:
+                return start_s
+            heappop(coming)
+        return INFINITE
 
     def _plan(self, waiter: Waiter, now_s: float, starts: list[PoolStart]) -> None:
         """Give a job the earliest slot, or keep what it has; it starts if that is now."""
