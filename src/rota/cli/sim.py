@@ -11,7 +11,6 @@ import click
 
 from rota.cli.sim_options import sim_options
 from rota.core.errors import Rejected
-from rota.core.units import parse_duration_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,16 +91,11 @@ def _cut(trace: Trace, options: dict[str, Any]) -> Trace:
         Cut(
             skip=options["skip"],
             jobs=options["jobs"] or 0,
-            from_s=_moment(options["from_"], 0.0),
-            to_s=_moment(options["to"], float("inf")),
+            from_s=options["from_"] or 0,
+            to_s=float("inf") if options["to"] is None else options["to"],
             scale=dict(options["scale"]),
         ),
     )
-
-
-def _moment(text: str | None, otherwise: float) -> float:
-    """Seconds of the trace's clock: ``86400``, ``36h``, ``7d``."""
-    return otherwise if text is None else float(parse_duration_s(text))
 
 
 def _machine(trace: Trace, options: dict[str, Any]) -> Machine:

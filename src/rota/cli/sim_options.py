@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli.types import Number
+from rota.cli.types import DURATION, Number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,8 +92,12 @@ _OPTIONS = (
     click.option(
         "--skip", type=Number(min=0), default=0, metavar="N", help="Leave the first N out."
     ),
-    click.option("--from", "from_", metavar="TIME", help="Jobs from here on, such as 7d."),
-    click.option("--to", metavar="TIME", help="Jobs before this moment of the trace."),
+    click.option(
+        "--from", "from_", type=DURATION, metavar="TIME", help="Jobs from here on, such as 7d."
+    ),
+    click.option(
+        "--to", type=DURATION, metavar="TIME", help="Jobs before this moment of the trace."
+    ),
     click.option(
         "--scale",
         type=Scale(),

@@ -116,6 +116,16 @@ class Number(click.IntRange):
 
     name = "n"
 
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        number = click.INT.convert(value, param, ctx)
+        if self.min is not None and number < self.min:
+            self.fail(f"{number} is too small; the least is {self.min:g}", param, ctx)
+        if self.max is not None and number > self.max:
+            self.fail(f"{number} is too large; the most is {self.max:g}", param, ctx)
+        return number
+
     def _describe_range(self) -> str:
         return ""
 
