@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex, SupportsInt
 
 import click
 
@@ -117,7 +117,10 @@ class Number(click.IntRange):
     name = "n"
 
     def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+        self,
+        value: SupportsInt | SupportsIndex,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
     ) -> int:
         number = click.INT.convert(value, param, ctx)
         if self.min is not None and number < self.min:
