@@ -136,7 +136,7 @@ def _names(path: Path | None) -> list[str] | None:
 
 def _tell(trace: Trace, machine: Machine, runs: list[Run], options: dict[str, Any]) -> None:
     """The table on the screen, and the files that were asked for."""
-    from rota.sim.compare import class_comparison, comparison, interval_table
+    from rota.sim.compare import class_comparison, comparison, interval_table, placing_table
     from rota.sim.figures import summarise
 
     summaries = {run.policy: summarise(run) for run in runs}
@@ -144,13 +144,16 @@ def _tell(trace: Trace, machine: Machine, runs: list[Run], options: dict[str, An
     width = shutil.get_terminal_size().columns if terminal else None
     for line in _facts(trace, machine, runs):
         click.echo(line)
-    click.echo("\n".join(comparison(summaries, width, colour=terminal)))
-    tables = [class_comparison(summaries, kind, width, colour=terminal) for kind in CLASSES]
-    if len(runs) > 1:
-        tables.append(interval_table(runs, options["seed"], width))
-    for table in tables:
-        if table:
-            click.echo("\n" + "\n".join(table))
+    placed = {name: each for name, each in summaries.items() if "allocated" in each}
+    played = {name: each for name, each in summaries.items() if name not in placed}
+    tables = [placing_table(placed, width, colour=terminal)] if placed else []
+    if played:
+        tables.append(comparison(played, width, colour=terminal))
+        tables += [class_comparison(played, kind, width, colour=terminal) for kind in CLASSES]
+    if len(played) > 1:
+        chosen = [run for run in runs if run.policy in played]
+        tables.append(interval_table(chosen, options["seed"], width))
+    click.echo("\n\n".join("\n".join(table) for table in tables if table))
     if options["out"]:
         _write(options["out"], runs, summaries, parquet=options["parquet"])
     if options["report"]:

@@ -19,6 +19,8 @@ GAP = 2
 #: A policy's name gives up width before a figure does, down to this.
 NAME_LEAST = 12
 BEST_STYLE = "bold green"
+#: Figures of a placed list, and their headings.
+PLACED = {"failed": "no room", "unallocated_gpus": "free GPUs", "jobs_per_second": "jobs/CPU s"}
 CLASS_TITLES = {"by_size": "size", "by_length": "length", "by_group": "group"}
 
 
@@ -68,6 +70,22 @@ def class_comparison(
         return []
     title = f"slowdown by {CLASS_TITLES[kind]}"
     return _table(title, list(summaries), columns, width, colour)
+
+
+def placing_table(
+    summaries: Mapping[str, Summary], width: int | None = None, colour: bool = False
+) -> list[str]:
+    """For lists of jobs that come and stay: how much was given out when how much was asked for."""
+    first = next(iter(summaries.values()))
+    asked = [step for step in first["allocated"] if int(step) % 10 == 0 and int(step) >= 50]
+    columns = [
+        Column(f"{step} %", [f"{summary['allocated'][step]:.2f}" for summary in summaries.values()])
+        for step in asked
+    ]
+    for key, title in PLACED.items():
+        texts = [f"{summary[key]:,.6g}" for summary in summaries.values()]
+        columns.append(Column(title, texts, rank=1))
+    return _table("given out when asked for", list(summaries), columns, width, colour)
 
 
 def interval_table(runs: Sequence[Run], seed: int = 0, width: int | None = None) -> list[str]:
