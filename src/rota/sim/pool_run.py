@@ -179,12 +179,12 @@ class _Playing:
 
     def _estimate(self, position: int, job: TraceJob) -> float:
         if self.predictor is not None:
-            made = self.predictor.predict(job.user, job.name, job.procs, job.estimate_s)
+            made = self.predictor.predict(job.user, job.name, job.procs, told_s(job))
             self._made[position] = made
             return made.estimate_s
         if self._settings.estimates is Estimates.EXACT:
             return self._lasts_s[position]
-        return job.estimate_s or job.run_s
+        return told_s(job)
 
     def _leave(self) -> None:
         end_s, _, position = heappop(self._ends)
@@ -194,7 +194,7 @@ class _Playing:
         if self.predictor is not None:
             job, made = self._jobs[position], self._made.pop(position)
             ran_s = self._lasts_s[position]
-            self.predictor.learn(job.user, job.name, job.procs, job.estimate_s, ran_s, made)
+            self.predictor.learn(job.user, job.name, job.procs, told_s(job), ran_s, made)
         if self._progress is not None and not self._over % STEP:
             self._progress(self._over)
 
@@ -206,7 +206,7 @@ class _Playing:
             return
         job = self._jobs[position]
         if self.predictor is not None:
-            known_s = self.predictor.extend(job.user, job.name, job.procs, job.estimate_s, ran_s)
+            known_s = self.predictor.extend(job.user, job.name, job.procs, told_s(job), ran_s)
         else:
             known_s = 2 * ran_s
         known_s = max(known_s, ran_s + 1)
@@ -229,6 +229,12 @@ class _Playing:
             heappush(self._ends, (now_s + lasts_s, self._started, position))
             if lasts_s > estimate_s:
                 heappush(self._expiries, (now_s + estimate_s, self._started, position))
+
+
+def told_s(job: TraceJob) -> float:
+    """What its user said. A log without estimates is taken to have users who know: a prediction
+    then has to be better than what they know, and is told no less than those who go by them."""
+    return job.estimate_s or job.run_s
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -1,0 +1,161 @@
+"""Run-time prediction: what it says about a job, how it learns, and when it is not trusted."""
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rota.scheduling.predict import Prediction, Predictor
+from rota.scheduling.predict_runs import KINDS, RECENT, History, Runs, kinds_of
+
+
+def played(predictor: Predictor, runs: list[float], limit_s: float = 0.0) -> list[Prediction]:
+    """One user's jobs one after the other: predicted, run, learned."""
+    made = []
+    for run_s in runs:
+        prediction = predictor.predict("ann", "train", 4, limit_s)
+        predictor.learn("ann", "train", 4, limit_s, run_s, prediction)
+        made.append(prediction)
+    return made
+
+
+def test_a_job_of_which_nothing_is_known_is_taken_to_run_to_its_limit():
+    made = Predictor().predict("ann", "train", 4, 7200.0)
+
+    assert (made.estimate_s, made.stay_s, made.bound_s) == (7200.0, 7200.0, 7200.0)
+
+
+def test_a_job_without_limit_and_history_is_taken_to_run_as_long_as_assumed():
+    made = Predictor(assumed_s=900.0).predict("ann", "train", 4, 0.0)
+
+    assert (made.estimate_s, made.bound_s) == (900.0, 900.0)
+
+
+def test_a_job_is_taken_to_run_about_as_long_as_the_same_user_s_last_ones():
+    predictor = Predictor()
+    played(predictor, [600.0] * 20, limit_s=7200.0)
+
+    made = predictor.predict("ann", "train", 4, 7200.0)
+
+    assert made.likely_s == 600.0
+    assert made.estimate_s <= 600.0
+    assert made.bound_s < 700.0
+
+
+def test_a_running_job_is_taken_to_stay_until_its_limit_however_short_the_last_ones_were():
+    predictor = Predictor()
+    played(predictor, [600.0] * 20, limit_s=7200.0)
+
+    assert predictor.predict("ann", "train", 4, 7200.0).stay_s == 7200.0
+
+
+def test_a_user_s_new_shape_is_measured_by_his_other_jobs_as_a_part_of_the_limit():
+    predictor = Predictor()
+    played(predictor, [600.0] * 20, limit_s=6000.0)
+
+    made = predictor.predict("ann", "train", 16, 1000.0)
+
+    assert abs(made.likely_s - 100.0) < 1e-6
+
+
+def test_a_job_that_outlives_everything_known_is_taken_to_run_on_and_never_to_be_over():
+    predictor = Predictor()
+    played(predictor, [600.0] * 20)
+
+    assert predictor.extend("ann", "train", 4, 0.0, 300.0) == 600.0
+    assert predictor.extend("ann", "train", 4, 0.0, 600.0) > 600.0
+    assert predictor.extend("ann", "train", 4, 900.0, 600.0) == 900.0
+    assert predictor.extend("ann", "train", 4, 900.0, 900.0) > 900.0
+
+
+def test_the_bound_holds_for_nine_of_ten_jobs_that_are_like_each_other():
+    chance = random.Random(5)
+    predictor = Predictor()
+
+    played(predictor, [chance.lognormvariate(6.0, 1.5) for _ in range(4000)])
+
+    assert 0.88 <= predictor.coverage <= 0.92
+
+
+def test_the_bound_comes_back_to_nine_of_ten_when_jobs_keep_growing():
+    chance = random.Random(6)
+    predictor = Predictor()
+
+    played(predictor, [chance.lognormvariate(3.0 + at / 1000, 1.0) for at in range(4000)])
+
+    assert 0.88 <= predictor.coverage <= 0.92
+
+
+def test_the_limit_stands_in_for_a_bound_that_fails_and_goes_when_it_holds_again():
+    predictor = Predictor()
+    played(predictor, [10.0] * 200, limit_s=36_000.0)
+    before = predictor.predict("ann", "train", 4, 36_000.0)
+
+    # Many came at once: their runs are learned long after they were predicted.
+    for _ in range(100):
+        predictor.learn("ann", "train", 4, 36_000.0, 20_000.0, before)
+    drifted = predictor.predict("ann", "train", 4, 36_000.0)
+    was_trusted = predictor.trusted
+    played(predictor, [10.0] * 600, limit_s=36_000.0)
+
+    assert before.bound_s < 100.0
+    assert (was_trusted, drifted.bound_s) == (False, 36_000.0)
+    assert predictor.trusted
+    assert predictor.predict("ann", "train", 4, 36_000.0).bound_s < 36_000.0
+
+
+def test_a_run_that_was_never_predicted_teaches_but_is_not_judged():
+    predictor = Predictor()
+
+    for _ in range(20):
+        predictor.learn("ann", "train", 4, 3600.0, 60.0)
+
+    assert predictor.judged == 0
+    assert predictor.predict("ann", "train", 4, 3600.0).likely_s == 60.0
+
+
+def test_a_kind_keeps_its_recent_runs_only():
+    runs = Runs()
+
+    for part in range(RECENT + 10):
+        runs.add(float(part))
+
+    assert len(runs) == RECENT
+    assert runs.quantile(0.0001) == 10.0
+
+
+def test_kinds_that_were_used_longest_ago_are_forgotten():
+    history = History()
+    first = kinds_of("first", "", 1, 60.0)
+    history.add(first[:1], 0.5)
+
+    for number in range(KINDS):
+        history.add(kinds_of(f"user{number}", "", 1, 60.0)[:1], 0.5)
+
+    assert history.find(first[:1], 1) == (None, 0)
+
+
+JOBS = st.lists(
+    st.tuples(
+        st.sampled_from(["ann", "bob", ""]),
+        st.sampled_from(["train", ""]),
+        st.integers(1, 64),
+        st.sampled_from([0.0, 0.5, 60.0, 3600.0]),
+        st.floats(0.0, 1e6),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(jobs=JOBS)
+def test_no_prediction_is_above_the_limit_and_equal_inputs_give_equal_answers(jobs):
+    one, other = Predictor(), Predictor()
+
+    for user, name, procs, limit_s, run_s in jobs:
+        made = one.predict(user, name, procs, limit_s)
+        assert made == other.predict(user, name, procs, limit_s)
+        assert 0.0 <= made.estimate_s <= made.bound_s
+        assert not limit_s or max(made.bound_s, made.stay_s, made.likely_s) <= limit_s
+        one.learn(user, name, procs, limit_s, run_s, made)
+        other.learn(user, name, procs, limit_s, run_s, made)
