@@ -190,7 +190,7 @@ def test_rules_are_set_by_key_name_and_file(fake, rota, tmp_path):
     )
 
     changed = rota("policy", "set", "preemptive", "order.primary=wfp3", "preempt.grace_s=2m")
-    tried = rota("policy", "test", str(file))
+    tried = rota("policy", "test", "--changes", str(file))
 
     assert fake.asked[0].body == {
         "policy": "preemptive",
@@ -366,3 +366,14 @@ def test_a_checkpoint_is_reported_for_the_job_one_is_in(fake, rota, monkeypatch)
 
     assert inside.out.startswith("12: saved as of 2026-11-15")
     assert outside.code == 2
+
+
+def test_use_is_forgotten_for_somebody_who_is_named(fake, rota):
+    fake.routes["POST /usage:reset"] = {"items": [{"user": "ada", "project": "vision"}]}
+
+    done = rota("usage", "--reset", "-u", "ada")
+
+    assert fake.asked[-1].body == {"user": "ada", "project": "", "all": False}
+    assert done.out == "forgot what ada in vision used\n"
+    assert "--reset needs -u USER" in rota("usage", "--reset").err
+    assert "--all goes with --reset only" in rota("usage", "--all").err

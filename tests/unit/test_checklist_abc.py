@@ -73,11 +73,12 @@ def test_what_is_committed_is_summed_as_cpus_bytes_and_gpus_and_forgets_jobs_tha
         ("", [["b-plain"], ["a-gpus"]]),
         ("avoid", [["b-plain"], ["a-gpus"]]),
         ("never", [["b-plain"], []]),
+        # Like any other: the one that it fits into most tightly.
         ("allow", [["a-gpus"], ["b-plain"]]),
     ],
 )
 def test_jobs_without_gpus_use_gpu_nodes_never_last_or_like_any_other(mixing, expected):
-    scene = site(machine("a-gpus", gpus=2), machine("b-plain"))
+    scene = site(machine("a-gpus", gpus=2), machine("b-plain", cpus=7))
     if mixing:
         scene.set_policy(place_cpu_jobs_on_gpu_nodes=mixing)
 

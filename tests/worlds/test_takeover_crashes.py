@@ -10,10 +10,10 @@ from rota.controller import commands as cmd
 from rota.core.job import JobSpec, Role, ServiceClass
 from rota.core.node import NodeSpec
 from rota.core.resources import Request
+from rota.store.memory import Fault
 from rota.worlds.script import Script
 from rota.worlds.site import ROOT
 from rota.worlds.world import World
-from rota.store.memory import Fault
 
 #: In this world both tasks of the victim run when their room is taken.
 SEED = 33
@@ -22,6 +22,8 @@ DEATHS = (Fault.CRASH_BEFORE, Fault.CRASH_TORN, Fault.CRASH_AFTER)
 
 class Takeover(Script):
     """A gang runs, somebody more important comes and takes its room, and it comes back."""
+
+    mode = "requeue"
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -32,6 +34,7 @@ class Takeover(Script):
 
     def begin(self) -> None:
         rules = {"preempt.grace_s": 2, "preempt.min_runtime_s": 0, "preempt.only_willing": False}
+        rules["preempt.mode"] = self.mode
         self._send(cmd.SetPolicy(actor=ROOT, preset="preemptive", rules=rules))
         self.left = 3
         for delay_s, priority in ((1.0, 10), (2.0, 90)):

@@ -51,6 +51,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Rules": {
         "policy": ("rota.cli.policy:policy", "Show, try or change the rules of scheduling"),
+        "sim": ("rota.cli.sim:sim", "Play a recorded workload under one policy or several"),
+        "replay": ("rota.cli.replay:replay", "Is every decision on record what the rules say"),
         "quota": ("rota.cli.quota:quota", "What users and projects may hold"),
         "project": ("rota.cli.accounts:project", "Projects and their shares"),
         "user": ("rota.cli.accounts:user", "Users and their shares"),
@@ -64,6 +66,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "notify": ("rota.cli.notify:notify", "Who is told of jobs, and whether that works"),
         "token": ("rota.cli.token:token", "Credentials for use over the network"),
         "doctor": ("rota.cli.doctor:doctor", "Find out what is wrong here"),
+        "mcp": ("rota.cli.mcp:mcp", "Serve Rota to an agent (Model Context Protocol)"),
         "completion": ("rota.cli.completion:completion", "Tab completion for your shell"),
         "version": ("rota.cli.version:version", "Print the version"),
     },

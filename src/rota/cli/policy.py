@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli import session
+from rota.cli import session, types
 from rota.cli.options import json_option
+from rota.cli.policy_trial import replay_lines
+from rota.cli.queue import terminal_width
 from rota.cli.render import clean
-from rota.client.errors import ClientError
+from rota.client.errors import ClientError, Refused
+
+if TYPE_CHECKING:
+    from rota.client.http import Client
+
+#: A replay of many jobs takes its time; the server gives up before.
+REPLAY_S = 300.0
 
 _WORDS = click.argument("words", nargs=-1, required=True, metavar="KEY=VALUE… | NAME | FILE")
 
@@ -80,14 +88,45 @@ def set_policy(words: tuple[str, ...], as_json: bool) -> None:
 
 @policy.command()
 @_WORDS
+@click.option("--last", type=types.DURATION, default="7d", help="Replay this time.  [default: 7d]")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 20_000),
+    default=5000,
+    show_default=True,
+    help="Replay the newest so many jobs at most.",
+)
+@click.option("--changes", is_flag=True, help="Only the rules that would change; replay nothing.")
 @json_option
-def test(words: tuple[str, ...], as_json: bool) -> None:
-    """Say what a change would mean, and change nothing. FILE is a rota.toml."""
-    answer = session.connect().post("/policy:test", body_of(words))
+def test(words: tuple[str, ...], last: int, jobs: int, changes: bool, as_json: bool) -> None:
+    """Say what a change would mean, and change nothing. FILE is a rota.toml.
+
+    Plays the jobs of the last days again under the present rules and under these, and prints who
+    would have gained and who lost. For operators; others see the rules that would change.
+    """
+    client, body = session.connect(), body_of(words)
+    answer = client.post("/policy:test", body)
+    if answer["changes"] and not changes:
+        answer["replay"], problem = _replayed(client, {**body, "last_s": last, "jobs": jobs})
+        if problem:
+            session.warn(f"nothing was replayed: {problem}")
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
-    click.echo("\n".join(trial_lines(answer)))
+    lines = trial_lines(answer)
+    if answer.get("replay"):
+        lines += ["", *replay_lines(answer["replay"], terminal_width())]
+    click.echo("\n".join(lines))
+
+
+def _replayed(client: Client, body: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    """The past under other rules; or why there is none to show."""
+    try:
+        return client.call("POST", "/policy:replay", body=body, timeout_s=REPLAY_S), ""
+    except Refused as refusal:
+        if refusal.status not in (403, 409):
+            raise
+        return None, str(refusal)
 
 
 def trial_lines(answer: dict[str, Any]) -> list[str]:

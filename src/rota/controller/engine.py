@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.controller import commands as cmd
-from rota.controller import lifecycle, site
+from rota.controller import site
 from rota.controller.change import change_selected, update
+from rota.controller.forecast import Forecast
 from rota.controller.launch import wanted
 from rota.controller.observe import observe
+from rota.controller.passing import Passes
 from rota.controller.scribe import Scribe
 from rota.controller.sessions import Session, Sessions
 from rota.controller.submit import submit
@@ -35,7 +37,6 @@ from rota.rpc.messages import (
     Welcome,
 )
 from rota.scheduling.guarded import Guard, no_guard
-from rota.scheduling.scheduler import Scheduler
 from rota.store.api import Batch
 
 if TYPE_CHECKING:
@@ -44,11 +45,8 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster, Dirty
     from rota.core.job import Attempt
     from rota.core.policy import Policy
-    from rota.scheduling.api import Start
     from rota.scheduling.registry import Catalog
-
-#: Starts decided in one tick: a cold start of a deep queue is spread over several ticks.
-STARTS_PER_TICK = 256
+    from rota.scheduling.scheduler import Scheduler
 
 
 class FromLink(msgspec.Struct, frozen=True):
@@ -97,17 +95,14 @@ class Controller:
         self.cluster = cluster
         self.next_seq = next_seq
         self.sessions = Sessions()
+        #: What it has learned about run times; a host may tell it of earlier jobs.
+        self.forecast = Forecast()
         self._restarted = True
         self._greeted: list[Session] = []
         self._new_uid = new_uid
         self._new_session = new_session
         self._read_blob = read_blob
-        self.scheduler = Scheduler(cluster, load, clock, guard)
-        self.scheduler.eager = False
-        #: When the pass wants to be woken; a timer for it is set.
-        self._wake_s = 0.0
-        #: Plug-ins that failed, as last reported: the same news is told once.
-        self._dropped: dict[tuple[str, str], str] = {}
+        self._passes = Passes(cluster, load, clock, guard, anew=next_seq > 1)
         #: Placed attempts that wait for others to leave, and their nodes: not launched yet.
         self._withheld = {
             uid: node.name for node in cluster.nodes.values() for uid in node.withheld
@@ -128,11 +123,24 @@ class Controller:
                 self._hear(scribe, tick, item)
         scribe.actor = "rota"
         fire_due(scribe)
-        tick.again = self._schedule(scribe)
+        tick.again = self._passes.run(scribe)
         self.next_seq = scribe.next_seq
         self._order(scribe, tick)
         tick.batch = _batch(self.cluster, self.cluster.take_dirty(), scribe.recorded)
+        self._learn(tick.batch)
         return tick
+
+    def _learn(self, batch: Batch) -> None:
+        """How long those ran that ended in this tick."""
+        ended = {r.event.job for r in batch.events if isinstance(r.event, ev.JobSettled)}
+        for job in batch.jobs if ended else ():
+            if job.id in ended:
+                self.forecast.learn(job)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """What the passes know, to read."""
+        return self._passes.scheduler
 
     def next_due_s(self) -> float | None:
         """When a timer wants the next tick, if nothing else happens before."""
@@ -154,7 +162,7 @@ class Controller:
 
     def _perform(self, scribe: Scribe, command: cmd.Command) -> object:
         if isinstance(command, cmd.Submit):
-            return submit(scribe, command, self._new_uid)
+            return submit(scribe, command, self._new_uid, self.forecast)
         if isinstance(command, cmd.Select):
             return change_selected(scribe, command)
         if isinstance(command, cmd.Update):
@@ -212,7 +220,9 @@ class Controller:
     def _full(self, session: Session) -> Desired:
         """Everything that should live on the node, as of now."""
         live = self.cluster.nodes[session.node].live
-        due = [uid for uid in live if uid not in self._withheld]
+        # Who lends his CPUs stands still before anybody starts on them.
+        lenders = [uid for uid in live if uid in self.cluster.loans]
+        due = [uid for uid in dict.fromkeys([*lenders, *live]) if uid not in self._withheld]
         return session.desired([self._wanted(uid) for uid in due], full=True)
 
     def _let_in(self) -> list[str]:
@@ -244,46 +254,6 @@ class Controller:
         if strangers:
             tick.to_agents.append((session.link, session.desired([], strangers)))
 
-    def _schedule(self, scribe: Scribe) -> bool:
-        plan = self.scheduler.run(scribe.now_s, STARTS_PER_TICK)
-        for eviction in plan.evictions:
-            lifecycle.evict(scribe, eviction)
-        for start in plan.starts:
-            self._place(scribe, start)
-        for point, name, problem in plan.dropped:
-            if self._dropped.get((point, name)) != problem:
-                self._dropped[point, name] = problem
-                scribe.emit(ev.RuleDropped(point=point, name=name, problem=problem))
-        if plan.wake_s and not scribe.now_s < self._wake_s <= plan.wake_s:
-            self._wake_s = plan.wake_s
-            self.cluster.push_timer(plan.wake_s, "pass", 0)
-        return plan.more
-
-    def _place(self, scribe: Scribe, start: Start) -> None:
-        cluster = self.cluster
-        if start.array:
-            array = cluster.arrays[start.array]
-            position = array.position(start.job)
-            scribe.emit(ev.ElementExpanded(array=array.id, position=position))
-        job = cluster.jobs[start.job]
-        tasks = start.tasks or range(len(start.allocations))
-        for task, allocation in zip(tasks, start.allocations, strict=True):
-            node = cluster.nodes[allocation.node]
-            uid = job.attempt_uid(task)
-            scribe.emit(
-                ev.AttemptPlaced(
-                    job=job.id,
-                    task=task,
-                    uid=uid,
-                    allocation=allocation,
-                    incarnation=f"{node.incarnation}/{node.boot_id}",
-                    after=start.after,
-                    window_s=start.window_s,
-                )
-            )
-            if start.after:
-                self._withheld[uid] = node.name
-
     def _running_of(self, job_id: int) -> list[Attempt]:
         job = self.cluster.jobs.get(job_id)
         return job.live_attempts if job is not None else []
@@ -294,7 +264,9 @@ class Controller:
         gone: dict[str, list[str]] = {}
         for record in scribe.recorded:
             event = record.event
-            if isinstance(event, ev.AttemptPlaced) and not event.after:
+            if isinstance(event, ev.AttemptPlaced) and event.after:
+                self._withheld[event.uid] = event.allocation.node
+            elif isinstance(event, ev.AttemptPlaced):
                 fresh.setdefault(event.allocation.node, {})[event.uid] = None
             elif isinstance(event, ev.AttemptStopAsked) and event.uid in self.cluster.live:
                 allocation = self.cluster.jobs[event.job].tasks[event.task].attempts[-1].allocation

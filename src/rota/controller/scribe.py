@@ -23,6 +23,8 @@ class Scribe:
         self.recorded: list[Recorded] = []
         #: Attempts that were asked to stop in this tick: no agent has heard of it yet.
         self.stops: set[str] = set()
+        #: Somebody asked that everything be looked at again.
+        self.reopened = False
 
     def emit(self, event: ev.AnyEvent) -> None:
         apply(self.cluster, event, self.now_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rota.controller import accounts, reserve
+from rota.controller import accounts, lifecycle, reserve
 from rota.controller import commands as cmd
 from rota.controller.access import require
 from rota.controller.change import own_job
@@ -16,6 +16,7 @@ from rota.core.policy_text import changed
 from rota.core.presets import with_preset
 from rota.core.states import ACTIVE, NodeState
 from rota.core.tenant import Access, Group
+from rota.hours import parse_hours, parse_zone, standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,7 @@ def perform(scribe: Scribe, command: cmd.Command) -> object:
 
 def _trigger(scribe: Scribe, command: cmd.Trigger) -> None:
     scribe.cluster.lanes.reopen()
+    scribe.reopened = True
 
 
 def _set_policy(scribe: Scribe, command: cmd.SetPolicy) -> object:
@@ -63,8 +65,11 @@ def _checkpoint(scribe: Scribe, command: cmd.ReportCheckpoint) -> object:
     saved_s = command.saved_s or scribe.now_s
     if saved_s > scribe.now_s + 1.0:
         raise Rejected.bad("saved_at", saved_s, "a moment that has passed")
-    if saved_s > job.checkpoint_s:
-        scribe.emit(ev.CheckpointReported(job=job.id, saved_s=min(saved_s, scribe.now_s)))
+    fresh = tuple(name for name in command.data if name not in job.made)
+    if saved_s > job.checkpoint_s or fresh:
+        saved_s = min(saved_s, scribe.now_s)
+        scribe.emit(ev.CheckpointReported(job=job.id, saved_s=saved_s, data=fresh))
+        lifecycle.news_of(scribe, job)
     return job
 
 
@@ -82,8 +87,15 @@ def _set_group(scribe: Scribe, command: cmd.SetGroup) -> object:
 
 
 def _set_queue(scribe: Scribe, command: cmd.SetQueue) -> object:
-    scribe.emit(ev.QueueSet(queue=command.queue))
-    return command.queue
+    queue = command.queue
+    for field, check in (("hours", parse_hours), ("zone", parse_zone)):
+        try:
+            check(getattr(queue, field))
+        except ValueError as error:
+            raise Rejected(f"{field}: {error}", field=field, value=getattr(queue, field)) from None
+    queue = standing(queue, scribe.now_s)
+    scribe.emit(ev.QueueSet(queue=queue))
+    return queue
 
 
 def _remove_queue(scribe: Scribe, command: cmd.RemoveQueue) -> object:
@@ -232,6 +244,7 @@ _OPERATED: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.RemoveProject: accounts.remove_project,
     cmd.SetUser: accounts.set_user,
     cmd.RemoveUser: accounts.remove_user,
+    cmd.ForgetUsage: accounts.forget_usage,
     cmd.AddReservation: reserve.add,
     cmd.RemoveReservation: reserve.remove,
     cmd.DrainNode: _drain_node,

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from rota.core import events as ev
 from rota.core.node import Node
 from rota.core.states import NodeState
+from rota.core.usage import usage_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.cluster import Cluster
-    from rota.core.tenant import Reservation
+    from rota.core.tenant import Queue, Reservation
 
 
 def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) -> None:
@@ -82,8 +83,15 @@ def _node_changed(cluster: Cluster, name: str) -> None:
 
 def _queue_set(cluster: Cluster, event: ev.QueueSet, at_s: float) -> None:
     cluster.queues[event.queue.name] = event.queue
+    set_queue_timer(cluster, event.queue)
     cluster.rules_changed()
     cluster.dirty.queues[event.queue.name] = None
+
+
+def set_queue_timer(cluster: Cluster, queue: Queue) -> None:
+    """The controller looks at its hours when they begin or end."""
+    if queue.turns_s:
+        cluster.push_timer(queue.turns_s, "hours", 0)
 
 
 def _queue_removed(cluster: Cluster, event: ev.QueueRemoved, at_s: float) -> None:
@@ -121,6 +129,13 @@ def _user_removed(cluster: Cluster, event: ev.UserRemoved, at_s: float) -> None:
     cluster.dirty.users[event.user] = None
 
 
+def _usage_forgotten(cluster: Cluster, event: ev.UsageForgotten, at_s: float) -> None:
+    key = usage_key(event.user, event.project)
+    cluster.usage.pop(key, None)
+    cluster.rules_changed()
+    cluster.dirty.usage[key] = None
+
+
 def _policy_set(cluster: Cluster, event: ev.PolicySet, at_s: float) -> None:
     cluster.set_policy(event.policy)
     cluster.rules_changed()
@@ -131,6 +146,10 @@ def _policy_set(cluster: Cluster, event: ev.PolicySet, at_s: float) -> None:
 
 def _rule_dropped(cluster: Cluster, event: ev.RuleDropped, at_s: float) -> None:
     """On record for people; a later pass tries the plug-in again."""
+
+
+def _passes_made(cluster: Cluster, event: ev.PassesMade, at_s: float) -> None:
+    """On record for replays: passes that decide nothing change nothing."""
 
 
 def _node_marked(cluster: Cluster, event: ev.NodeMarked, at_s: float) -> None:
@@ -185,8 +204,10 @@ SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.ProjectRemoved: _project_removed,
     ev.UserSet: _user_set,
     ev.UserRemoved: _user_removed,
+    ev.UsageForgotten: _usage_forgotten,
     ev.PolicySet: _policy_set,
     ev.RuleDropped: _rule_dropped,
+    ev.PassesMade: _passes_made,
     ev.ReservationSet: _reservation_set,
     ev.ReservationRemoved: _reservation_removed,
     ev.TokenMade: _token_made,

@@ -10,6 +10,7 @@ import msgspec
 
 from rota.core.indices import Run
 from rota.core.job import JobSpec, Outcome
+from rota.core.loans import Loan
 from rota.core.node import Allocation, ForeignUse, NodeSpec
 from rota.core.placing import Taint
 from rota.core.policy import Policy
@@ -93,10 +94,14 @@ class JobReleased(Event, frozen=True, tag="job-released"):
 
 
 class JobSuspended(Event, frozen=True, tag="job-suspended"):
-    """Its processes were stopped where they are; it keeps its room and its state."""
+    """Its processes were stopped where they are; it keeps its room and its state.
+
+    One that yields to another job lends CPUs to it, and goes on when they are given back.
+    """
 
     job: int
     by: str
+    yields_to: int = 0
 
 
 class JobResumed(Event, frozen=True, tag="job-resumed"):
@@ -123,6 +128,8 @@ class AttemptPlaced(Event, frozen=True, tag="attempt-placed"):
     #: Live attempts that leave the room for it; their end is asked for in the same commit.
     after: tuple[str, ...] = ()
     window_s: float = 0.0
+    #: CPUs of attempts that were stopped for it.
+    borrows: tuple[Loan, ...] = ()
 
 
 class AttemptStarted(Event, frozen=True, tag="attempt-started"):
@@ -195,10 +202,11 @@ class JobPreempted(Event, frozen=True, tag="job-preempted"):
 
 
 class CheckpointReported(Event, frozen=True, tag="checkpoint-reported"):
-    """A running job said that its work is saved up to this time."""
+    """A running job said that its work is saved up to this time, and which data it made."""
 
     job: int
     saved_s: float
+    data: tuple[str, ...] = ()
 
 
 class JobSettled(Event, frozen=True, tag="job-settled"):
@@ -282,6 +290,13 @@ class ProjectRemoved(Event, frozen=True, tag="project-removed"):
     project: str
 
 
+class UsageForgotten(Event, frozen=True, tag="usage-forgotten"):
+    """What an account had used up to here no longer counts; what still runs does when it ends."""
+
+    user: str
+    project: str
+
+
 class PolicySet(Event, frozen=True, tag="policy-set"):
     """From here on passes obey these rules."""
 
@@ -294,6 +309,18 @@ class RuleDropped(Event, frozen=True, tag="rule-dropped"):
     point: str
     name: str
     problem: str
+
+
+class PassesMade(Event, frozen=True, tag="passes-made"):
+    """Passes before this record that decided nothing: nothing changed, and a replay makes them too.
+
+    ``reopened_s`` are those that looked at everything because somebody asked for it. ``anew``: a
+    new controller goes on from here.
+    """
+
+    quiet_s: tuple[float, ...] = ()
+    reopened_s: tuple[float, ...] = ()
+    anew: bool = False
 
 
 class ReservationSet(Event, frozen=True, tag="reservation-set"):
@@ -348,8 +375,10 @@ AnyEvent = (
     | ProjectRemoved
     | UserSet
     | UserRemoved
+    | UsageForgotten
     | PolicySet
     | RuleDropped
+    | PassesMade
     | ReservationSet
     | ReservationRemoved
     | TokenMade

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core.errors import Rejected
-from rota.sim.cluster_run import play
+from rota.sim.cluster_run import BEGIN_S, play
+from rota.sim.history import History
 from rota.sim.machine import as_tasks, one_node
 from rota.sim.policies import RANKED, Player, player_of, rules_of
 from rota.sim.pool_run import play_pool
@@ -72,8 +73,18 @@ def _play_cluster(trace: Trace, machine: Machine, name: str, settings: Settings)
         )
     nodes = machine.nodes or one_node(machine.capacity, gpus=trace.unit == "GPUs")
     jobs = [_told(as_tasks(job, trace.unit, machine.per_node), settings) for job in trace.jobs]
+    past = trace if isinstance(trace, History) else None
+    exact = settings.estimates is Estimates.EXACT
     run = play(
-        jobs, nodes, rules_of(name), name=name, events=settings.events, overrun=settings.overrun
+        jobs,
+        nodes,
+        rules_of(name),
+        name=name,
+        events=settings.events,
+        overrun=settings.overrun,
+        begin_s=past.begin_s if past is not None else BEGIN_S,
+        particulars=past.told(jobs, exact=exact) if past is not None else None,
+        site=past.site if past is not None else (),
     )
     run.capacity = machine.capacity
     return run

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rota.core.errors import Rejected, Unavailable
 from rota.store.sql import SqlStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rota.store.driver import Driver
 
-_POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
+POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 _ALLOWED = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME"
 
 
@@ -28,7 +31,7 @@ def _driver(url: str) -> Driver:
     scheme, colon, rest = url.partition("://")
     if not url or (colon and not rest):
         raise Rejected.bad("database", url, _ALLOWED)
-    if colon and scheme in _POSTGRES:
+    if colon and scheme in POSTGRES:
         return _postgres(rest)
     if colon and scheme not in ("sqlite", "sqlite+pysqlite"):
         raise Rejected.bad("database", url, _ALLOWED)
@@ -42,10 +45,17 @@ def _driver(url: str) -> Driver:
 
 
 def _postgres(rest: str) -> Driver:
-    try:
+    with missing_postgres():
         from rota.store.postgres import PostgresDriver
+    return PostgresDriver(rest)
+
+
+@contextmanager
+def missing_postgres() -> Iterator[None]:
+    """Around the import of what needs a package that may not be there: says how to get it."""
+    try:
+        yield
     except ImportError as error:
         if error.name is None or not error.name.startswith("psycopg"):
             raise
         raise Unavailable("PostgreSQL needs psycopg: pip install 'rota[postgres]'") from error
-    return PostgresDriver(rest)

@@ -49,7 +49,7 @@ class PostgresDriver:
     def __init__(self, address: str) -> None:
         """``address`` is what follows ``postgresql://`` in the URL."""
         self._conninfo = f"postgresql://{address}"
-        self.name = _public_name(self._conninfo)
+        self.name = public_name(self._conninfo)
         self._readers: deque[Connection] = deque()
         self._closed = False
         #: Our statements in PostgreSQL's own notation: psycopg's takes it 5 us per value to read.
@@ -208,7 +208,7 @@ def _line(error: psycopg.Error) -> str:
     return " ".join(str(error).split())
 
 
-def _public_name(conninfo: str) -> str:
+def public_name(conninfo: str) -> str:
     """The address without its password."""
     try:
         parts = conninfo_to_dict(conninfo)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,8 +19,6 @@ from rota.core.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from rota.core.job import JobSpec
 
 Row = tuple[Any, ...]
 Sweep = tuple[tuple[str, ...], ...]
@@ -76,7 +75,7 @@ def job_row(job: Job) -> Row:
         spec.roles[0].request.device_type,
         cpu_milli / 1000,
         memory_mib / 1024,
-        _command(spec),
+        _command(spec.command or (f"script:{spec.script}", *spec.script_args)),
         _text(spec.workdir),
         job.submitted_s,
         _placed_s(job) or None,
@@ -94,8 +93,9 @@ def _placed_s(job: Job) -> float:
     return current.placed_s if current is not None else 0.0
 
 
-def _command(spec: JobSpec) -> str:
-    words = spec.command or (f"script:{spec.script}", *spec.script_args)
+@lru_cache(1024)
+def _command(words: tuple[str, ...]) -> str:
+    """As a person would type it. A row is written several times, and many jobs are alike."""
     return _text(shlex.join(words)[:COMMAND_MAX])
 
 
@@ -162,8 +162,13 @@ def _shapes() -> dict[type, tuple[str, str]]:
 
 _SHAPES = _shapes()
 
-#: What nodes tell about themselves over and over: the only events without a job that prune drops.
+#: What nodes and passes tell over and over: the only events without a job that prune drops.
 CHATTER = tuple(
     _SHAPES[kind][0]
-    for kind in (core_events.NodeRegistered, core_events.NodeSilent, core_events.DevicesSeen)
+    for kind in (
+        core_events.NodeRegistered,
+        core_events.NodeSilent,
+        core_events.DevicesSeen,
+        core_events.PassesMade,
+    )
 )

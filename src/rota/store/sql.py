@@ -30,11 +30,13 @@ _OPEN = ", ".join(f"'{state}'" for state in rows.OPEN_STATES)
 class SqlStore:
     """Implements ``api.Store``. ``commit``, ``prune`` and ``tidy`` belong to one thread."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, *, upgrade: bool = True) -> None:
+        """``upgrade``: bring the database to the schema that this code knows, if it is older."""
         self.driver = driver
         #: Arrays whose sweep is certainly on disk and need not be written again.
         self._swept: set[int] = set()
-        prepare(driver)
+        if upgrade:
+            prepare(driver)
 
     @property
     def name(self) -> str:

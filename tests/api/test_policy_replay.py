@@ -1,0 +1,50 @@
+"""POST /policy:replay: the past under other rules, in a process of its own."""
+
+from rota.core.policy import DEFAULT
+from tests.api.running import Caller, PretendedAgent, Running
+
+
+def test_the_jobs_of_the_period_are_played_under_both_policies(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    first = caller.submit(project="vision")
+    agent.report_start(agent.launched(first))
+    agent.report_end(agent.launched(first))
+    caller.until(first, "completed")
+
+    found = caller.post("/policy:replay", {"policy": "sjf", "last_s": 3600})
+
+    assert found.status == 200, found.body
+    assert (found.json["name"], found.json["jobs"], found.json["unit"]) == ("sjf", 1, "processors")
+    assert [row["name"] for row in found.json["projects"]] == ["vision"]
+    assert found.json["notes"]
+    assert caller.get("/policy").json["changed"] == {}
+
+
+def test_a_period_without_jobs_leaves_nothing_to_replay(caller: Caller) -> None:
+    found = caller.post("/policy:replay", {"policy": "sjf"})
+
+    assert (found.status, found.json["detail"]) == (
+        409,
+        "no job was submitted in this period, so there is nothing to replay",
+    )
+
+
+def test_rules_and_limits_are_checked_before_anything_is_played(caller: Caller) -> None:
+    for body, words in (
+        ({"policy": "sjff"}, "did you mean sjf?"),
+        ({"policy": "sjf", "jobs": 0}, "jobs"),
+        ({"policy": "sjf", "last_s": 1}, "last_s"),
+        ({"policy": "sjf", "days": 3}, "days"),
+    ):
+        found = caller.post("/policy:replay", body)
+        assert found.status == 400
+        assert words in found.json["detail"]
+
+
+def test_what_others_waited_is_for_operators(server: Running) -> None:
+    body = {"policy": "sjf"}
+
+    assert server.as_user("ada").post("/policy:replay", body).status == 403
+    assert server.as_user("olga", "operator").post("/policy:replay", body).status == 409
+    assert server.host.cluster.policy is DEFAULT

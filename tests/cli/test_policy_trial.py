@@ -1,0 +1,95 @@
+"""``rota policy test``: what other rules would have meant for the past, for people and as JSON."""
+
+import json
+
+from tests.cli.fake_server import Answer
+
+CHANGES = [{"key": "order.primary", "before": "priority", "after": "sjf"}]
+
+
+def figures(mean_wait_s, utilization):
+    return {
+        "mean_wait_s": mean_wait_s,
+        "median_wait_s": 4.0,
+        "p95_wait_s": 90000.0,
+        "mean_bounded_slowdown": 2.5,
+        "utilization": utilization,
+        "preemptions": 0,
+    }
+
+
+def gain(name, before_s, after_s, earlier=0, later=0):
+    return {
+        "name": name,
+        "jobs": 10,
+        "wait_before_s": before_s,
+        "wait_after_s": after_s,
+        "earlier": earlier,
+        "later": later,
+    }
+
+
+REPLAY = {
+    "name": "sjf",
+    "jobs": 30,
+    "since": "2026-03-02T08:00:00Z",
+    "until": "2026-03-09T07:59:00Z",
+    "recorded_mean_wait_s": 61.0,
+    "before": figures(60.0, 0.75),
+    "after": figures(45.0, 0.7512),
+    "unit": "GPUs",
+    "users": [
+        gain("ann", 7260.0, 60.0, earlier=8),
+        gain("bo", 5.0, 5.4),
+        gain("cy", 1.0, 31.0, later=3),
+    ],
+    "projects": [gain("vision", 60.0, 45.0)],
+    "notes": ["3 left out: not finished yet"],
+}
+
+
+def test_who_gains_and_who_loses_is_a_table(fake, rota):
+    fake.routes["POST /policy:test"] = {"name": "sjf", "changes": CHANGES}
+    fake.routes["POST /policy:replay"] = REPLAY
+
+    said = rota("policy", "test", "sjf", "--last", "2d", "--jobs", "100")
+
+    assert fake.asked[-1].body == {"policy": "sjf", "rules": {}, "last_s": 172800, "jobs": 100}
+    rows = [" ".join(line.split()) for line in said.out.splitlines()]
+    assert "mean wait 1m 45s" in rows
+    assert "95% waited at most 1d1h 1d1h" in rows
+    assert "utilisation of GPUs 75.0% 75.1%" in rows
+    assert "ann 10 2h1m 1m -2h 8 0 gains" in rows
+    assert "bo 10 5.0s 5.4s 0s 0 0 same" in rows
+    assert "cy 10 1.0s 31s +30s 0 3 loses" in rows
+    assert "really waited: 1m1s on average" in rows
+    assert rows[-1] == "note: 3 left out: not finished yet"
+
+
+def test_the_table_is_there_for_programs_too(fake, rota):
+    fake.routes["POST /policy:test"] = {"name": "sjf", "changes": CHANGES}
+    fake.routes["POST /policy:replay"] = REPLAY
+
+    said = rota("policy", "test", "sjf", "--json")
+
+    assert json.loads(said.out) == {"name": "sjf", "changes": CHANGES, "replay": REPLAY}
+
+
+def test_who_may_not_replay_still_sees_the_rules_and_is_told(fake, rota):
+    fake.routes["POST /policy:test"] = {"name": "sjf", "changes": CHANGES}
+    fake.routes["POST /policy:replay"] = Answer({"detail": "only operators may"}, 403)
+
+    said = rota("policy", "test", "sjf")
+
+    assert said.code == 0
+    assert '  order.primary: "priority" -> "sjf"' in said.out
+    assert said.err == "rota: nothing was replayed: only operators may\n"
+
+
+def test_rules_that_change_nothing_need_no_replay(fake, rota):
+    fake.routes["POST /policy:test"] = {"name": "default", "changes": []}
+
+    said = rota("policy", "test", "default")
+
+    assert said.out == "nothing would change\n"
+    assert [asked.path for asked in fake.asked] == ["/policy:test"]
