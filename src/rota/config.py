@@ -7,14 +7,14 @@ nearest known word.
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import tomllib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota import notify_settings, paths
+from rota import notify_settings, paths, storage_settings
+from rota.config_checks import at_least, nearest, one_of, read_text
 from rota.core import policy_text
 from rota.core.errors import Rejected
 from rota.core.placing_text import parse_taint
@@ -22,10 +22,10 @@ from rota.core.policy import DEFAULT
 from rota.core.presets import preset
 from rota.core.units import parse_cpu_milli, parse_memory_mib
 from rota.notify_settings import Notify
+from rota.storage_settings import Bundles, Checkpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8082
@@ -52,6 +52,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     inventory_url: str = ""
     #: From which level on controller and agent write to their logs.
     log_level: str = "info"
+    #: Sources of further metrics: ``["site_metrics:Power"]``.
+    collectors: tuple[str, ...] = ()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -123,6 +125,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     agent: Agent = Agent()
     scheduling: Scheduling = Scheduling()
     notify: Notify = Notify()
+    checkpoints: Checkpoints = Checkpoints()
+    bundles: Bundles = Bundles()
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
@@ -130,6 +134,8 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "agent": Agent,
     "scheduling": Scheduling,
     "notify": Notify,
+    "checkpoints": Checkpoints,
+    "bundles": Bundles,
 }
 
 #: Names from before there was a ``rota.toml``, and where they belong now.
@@ -153,7 +159,7 @@ def load(environment: Mapping[str, str]) -> Config:
     """The settings that hold now: the first ``rota.toml`` that exists, then the environment."""
     for path in paths.config_files(environment):
         if path.is_file():
-            return parse(_read(path), str(path), environment)
+            return parse(read_text(path), str(path), environment)
     if given := environment.get("ROTA_CONFIG"):
         raise Rejected(f"ROTA_CONFIG: there is no file {given}")
     return parse("", "", environment)
@@ -211,7 +217,7 @@ def from_toml(text: str, source: str) -> _Settings:
         raise Rejected(f"{source}: {error}") from None
     for section, keys in document.items():
         if section not in SECTIONS:
-            raise Rejected(f"{source}: unknown section [{section}]; {_nearest(section, SECTIONS)}")
+            raise Rejected(f"{source}: unknown section [{section}]; {nearest(section, SECTIONS)}")
         if not isinstance(keys, dict):
             raise Rejected(
                 f"{source}: {section} is a section: write [{section}] and its keys below"
@@ -219,7 +225,7 @@ def from_toml(text: str, source: str) -> _Settings:
         for key in keys:
             known = [*_keys(section), *(_RULE_NAMES if section == "scheduling" else ())]
             if key not in known:
-                raise Rejected(f"{source}: unknown key {section}.{key}; {_nearest(key, known)}")
+                raise Rejected(f"{source}: unknown key {section}.{key}; {nearest(key, known)}")
     return document
 
 
@@ -232,6 +238,8 @@ def from_environment(
         for variable, (section, key) in OLDER_NAMES.items()
         if environment.get(variable)
     ]
+    if bucket := environment.get("CHECKPOINT_S3_BUCKET"):
+        found.append(("CHECKPOINT_S3_BUCKET", "checkpoints", "store", f"s3://{bucket}"))
     if listen := _older_listen(environment, settings):
         found.append(("HOST/PORT", "server", "listen", listen))
     for variable in sorted(environment):
@@ -241,7 +249,7 @@ def from_environment(
         known = [*_keys(section), *(_RULES if section == "scheduling" else ())]
         if key not in known:
             names = [f"ROTA_{section}_{name}".upper() for name in known]
-            raise Rejected(f"unknown variable {variable}; {_nearest(variable, names)}")
+            raise Rejected(f"unknown variable {variable}; {nearest(variable, names)}")
         found.append((variable, section, key, _from_text(section, key, environment[variable])))
     return found
 
@@ -338,22 +346,6 @@ def _typed(origin: str, kind: type[msgspec.Struct], key: str, value: object) -> 
         raise Rejected(f"{origin}: {value!r} is not valid; expected {wanted}") from None
 
 
-def _at_least(lowest: int) -> Callable[[int], None]:
-    def check(value: int) -> None:
-        if value < lowest:
-            raise ValueError(f"{value} is not valid; at least {lowest}")
-
-    return check
-
-
-def _one_of(known: tuple[str, ...]) -> Callable[[str], None]:
-    def check(value: str) -> None:
-        if value not in known:
-            raise ValueError(f"{value!r} is not known; {_nearest(value, known)}")
-
-    return check
-
-
 def _preset(name: str) -> None:
     if not name:
         return
@@ -365,36 +357,26 @@ def _preset(name: str) -> None:
 
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "server.listen": parse_listen,
-    "server.inbox_size": _at_least(1),
-    "server.retention_days": _at_least(0),
-    "server.log_level": _one_of(LOG_LEVELS),
+    "server.inbox_size": at_least(1),
+    "server.retention_days": at_least(0),
+    "server.log_level": one_of(LOG_LEVELS),
+    "checkpoints.store": storage_settings.check_store,
+    "checkpoints.max_size": parse_memory_mib,
+    "checkpoints.keep": at_least(0),
+    "checkpoints.days": at_least(0),
+    "bundles.max_size": storage_settings.check_bundle_size,
+    "bundles.days": at_least(1),
     "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,
     "agent.memory": parse_memory_mib,
     "agent.reserve_memory": parse_memory_mib,
     "agent.foreign_threshold": parse_memory_mib,
     "agent.taints": lambda taints: [parse_taint(text) for text in taints],
     "scheduling.policy": _preset,
-    "scheduling.interval_ms": _at_least(1),
-    "scheduling.quota_provider": _one_of(QUOTA_PROVIDERS),
+    "scheduling.interval_ms": at_least(1),
+    "scheduling.quota_provider": one_of(QUOTA_PROVIDERS),
 }
 
 
 def _keys(section: str) -> list[str]:
     fields = msgspec.structs.fields(SECTIONS[section])
     return [field.name for field in fields if field.name != "rules"]
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    names = list(known)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    listed = ", ".join(names)
-    return f"did you mean {close[0]}? (known: {listed})" if close else f"known: {listed}"
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Rejected(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Rejected(f"{path}: is not UTF-8 text") from None

@@ -9,7 +9,18 @@ from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_network
 
 from rota.core.node import NodeSpec
-from rota.rpc.messages import PROTOCOL, Hello, Observed, decode_to_agent, encode
+from rota.rpc.frames import frame_of
+from rota.rpc.messages import (
+    PROTOCOL,
+    Desired,
+    Hello,
+    Observed,
+    Seen,
+    Sighting,
+    Welcome,
+    decode_to_agent,
+    encode,
+)
 from tests.api.running import Caller, PretendedAgent, Running, connect
 
 
@@ -57,6 +68,35 @@ def test_garbage_ends_the_connection_and_nothing_else(
 
     assert caller.submit() == 1
     assert PretendedAgent(server.socket_path).close() is None
+
+
+def test_reports_in_pieces_and_several_at_once_are_heard_in_their_order(
+    server: Running, caller: Caller
+) -> None:
+    with connect(server.socket_path) as socket:
+        greeting = hello()
+        socket.send([greeting[:10], greeting[10:]])
+        welcome = decode_to_agent(socket.recv(timeout=5))
+        assert isinstance(welcome, Welcome)
+        assert isinstance(decode_to_agent(socket.recv(timeout=5)), Desired)
+        job = caller.submit()
+        order = decode_to_agent(socket.recv(timeout=5))
+        assert isinstance(order, Desired)
+        uid = order.attempts[0].uid
+        full = encode(Observed(welcome.session, 1, (), full=True))
+        started = encode(
+            Observed(welcome.session, 2, (Seen(uid, Sighting.RUNNING, pid=1, started_s=1.0),))
+        )
+        ended = encode(
+            Observed(welcome.session, 3, (Seen(uid, Sighting.ENDED, ended_s=2.0, exit_code=3),))
+        )
+        report = b"".join(frame_of(body, masked=True) for body in (full, started, ended))
+        socket.socket.sendall(report[:-5])
+        socket.socket.sendall(report[-5:])
+
+        done = caller.get(f"/jobs/wait?ids={job}&timeout_s=10").json
+
+    assert [(one["id"], one["exit_code"]) for one in done["done"]] == [(job, 3)]
 
 
 def _listen(socket: ClientConnection) -> None:

@@ -236,6 +236,30 @@ def test_use_is_shown_by_account_with_targets(
     assert caller.get("/usage?period_s=0").status == 400
 
 
+def test_an_operator_lets_use_be_forgotten(
+    caller: Caller, agent: PretendedAgent, server: Running
+) -> None:
+    ada = server.as_user("ada")
+    job = ada.submit(resources={"cpus": 2})
+    uid = agent.launched(job)
+    agent.report_start(uid)
+    agent.report_end(uid)
+    caller.until(job, "completed")
+
+    used = caller.get("/usage?user=ada").json["items"]
+    refused = ada.post("/usage:reset", {"user": "ada"})
+    done = caller.post("/usage:reset", {"user": "ada"})
+
+    assert [row["attempts"] for row in used] == [1]
+    assert refused.status == 403
+    assert (done.status, done.json["items"]) == (200, [{"user": "ada", "project": ""}])
+    assert caller.get("/usage?user=ada").json["items"] == []
+    assert caller.post("/usage:reset", {"user": "ada"}).status == 404
+    assert caller.post("/usage:reset", {"all": True}).json["items"] == []
+    for body in ({}, {"all": True, "user": "ada"}):
+        assert "either all, or a user" in caller.post("/usage:reset", body).json["detail"]
+
+
 def test_a_node_is_labelled_and_tainted_on_top_of_what_its_agent_says(
     caller: Caller, make_agent: Callable[..., PretendedAgent]
 ) -> None:
@@ -264,3 +288,14 @@ def test_a_queue_is_changed_field_by_field(caller: Caller) -> None:
     assert (changed["priority"], changed["max_per_user"], changed["max_per_project"]) == (10, 2, 4)
     assert (changed["preempts"], changed["preemptible"]) == (False, False)
     assert caller.patch("/queues/nowhere", {"priority": 1}).status == 404
+
+
+def test_a_queue_has_hours_and_says_when_they_change(caller: Caller) -> None:
+    made = caller.put("/queues/never", {"hours": "mon 3:00-3:01", "zone": "Asia/Tokyo"}).json
+    always = caller.patch("/queues/never", {"hours": ""}).json
+
+    assert (made["hours"], made["zone"]) == ("mon 3:00-3:01", "Asia/Tokyo")
+    assert made["turns_at"].endswith("Z")
+    assert (always["open"], always["turns_at"], always["zone"]) == (True, None, "Asia/Tokyo")
+    bad = caller.patch("/queues/never", {"hours": "late"})
+    assert (bad.status, bad.json["field"]) == (400, "hours")

@@ -227,3 +227,25 @@ def test_a_conda_environment_is_asked_from_conda_itself(tmp_path):
     assert surroundings.conda_variables("good", environment) == {"CONDA_PREFIX": "/envs/good"}
     with pytest.raises(ClientError, match="--conda: bad: EnvironmentLocationNotFound"):
         surroundings.conda_variables("bad", environment)
+
+
+def test_a_job_that_is_to_be_debugged_says_more_and_its_own_variables_win():
+    given = {"debug": True, "env": [("NCCL_DEBUG", "TRACE")]}
+
+    found = surroundings.basics(given, {})["variables"]
+
+    assert (found["ROTA_DEBUG"], found["PYTHONFAULTHANDLER"]) == ("1", "1")
+    assert found["NCCL_DEBUG"] == "TRACE"
+
+
+def test_jobs_may_wait_for_checkpoints_and_for_data():
+    body = fields(after_checkpoint=[("12",)], after_data=[("12", "features")])
+
+    assert body["depends_on"] == [
+        {"kind": "after-checkpoint", "job": 12},
+        {"kind": "after-data", "job": 12, "data": "features"},
+    ]
+
+
+def test_gpus_may_be_named_by_their_numbers():
+    assert fields(gpu_index=(0, 2))["resources"] == {"gpu_indices": (0, 2)}

@@ -95,6 +95,37 @@ def test_a_job_saves_its_work_gives_way_and_goes_on_from_there(new_box: Callable
     assert first["ended_at"] <= box.show(high)["started_at"] <= second["started_at"]
 
 
+def test_a_job_stands_still_for_another_and_goes_on_after_kill_9(
+    new_box: Callable[..., Box],
+) -> None:
+    box = new_box()
+    box.up()
+    box.rota("policy", "set", "preemptive", "preempt.mode=suspend", "preempt.min_runtime_s=0")
+    low = box.job("i=0; while [ ! -e done ]; do i=$((i+1)); echo $i; sleep 0.05; done",
+                  priority=10, preemptible=True, resources={"cpus": 4})  # fmt: skip
+    until(lambda: "2" in box.output(low), "its first words")
+
+    high = box.job("while [ ! -e go ]; do sleep 0.05; done", priority=60, resources={"cpus": 2})
+    until(lambda: box.state_of(high) == "running", "the other one to run")
+    box.kill("controller", "agent")
+    reason, said = box.show(low)["reason"], box.why(low)
+    before = box.output(low)
+    (box.work / "go").touch()
+    assert box.ended(high)["state"] == "completed"
+    until(lambda: len(box.output(low)) > len(before), "it to go on")
+    (box.work / "done").touch()
+
+    assert reason == f"suspended: lends its CPUs to job {high} until that is gone"
+    assert reason in said
+    assert box.ended(low)["state"] == "completed"
+    assert len(box.show(low)["attempts"]) == 1
+    events = [event["kind"] for event in box.api("GET", f"/jobs/{low}/events")[1]["items"]]
+    assert [kind for kind in events if kind in ("job-suspended", "job-resumed")] == [
+        "job-suspended",
+        "job-resumed",
+    ]
+
+
 def test_what_is_promised_is_shown_on_a_line_and_not_promised_again(home: Box) -> None:
     add = ("reserve", "add", "--start", "2096-03-01T18:00", "--duration", "4h", "--zone", "UTC")
     number = home.rota(*add, "--gpus", "3", "--user", "ada", "-q").stdout.strip()

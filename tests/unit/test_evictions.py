@@ -129,13 +129,12 @@ def test_an_evicted_job_whose_mode_is_cancel_ends():
     assert scene.cause("low") == f"preempted: gave way to job {BY}"
 
 
-@pytest.mark.parametrize("mode", [PreemptMode.CHECKPOINT, PreemptMode.SUSPEND])
-def test_other_modes_bring_the_job_back(mode: PreemptMode):
+def test_a_job_that_saves_its_state_comes_back():
     scene = Scene()
     scene.submit("low")
     keep_out(scene)
 
-    evict(scene, "low", mode)
+    evict(scene, "low", PreemptMode.CHECKPOINT)
     scene.finish("low", signal=15)
 
     assert scene.state("low") == "preempted"

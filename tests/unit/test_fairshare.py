@@ -2,6 +2,7 @@
 
 import pytest
 
+from rota.core import events as ev
 from rota.core.usage import Spent, Usage, decay
 from rota.scheduling.fairshare import FairShare, nested, shares_of
 from tests.unit.books import DAY_S, HOUR_S, Books, amount
@@ -435,3 +436,18 @@ def test_the_upper_level_decides_beyond_a_step_and_the_lower_one_within():
     assert nested(1.0, 0.5) < nested(1.0, 0.6)
     assert nested(0.0, 100.0) < nested(1e-9, 0.0)
     assert nested(1.0, 1.0) == pytest.approx(1.0, rel=0.005)
+
+
+def test_what_was_used_counts_no_longer_once_it_is_forgotten():
+    books = Books()
+    both_wait(books, "alice", "bob")
+    books.ran("alice", hours=5, gpus=1)
+    books.ran("bob", hours=5, gpus=1)
+    before = ratios(books, "alice", "bob")
+
+    books.tell(ev.UsageForgotten(user="alice", project=""))
+    after = ratios(books, "alice", "bob")
+    books.ran("alice", hours=1, gpus=1)
+
+    assert after == [0.0, before[1]]
+    assert 0.0 < ratios(books, "alice")[0] < before[0]

@@ -33,6 +33,7 @@ from rota.scheduling.fragments import (
     spare_of,
     typical_shapes,
 )
+from rota.scheduling.gradient import Gradient
 from rota.scheduling.scores import (
     STRATEGIES,
     Free,
@@ -177,11 +178,12 @@ EIGHT = Total(64_000, 524_288, 0, 8, 40960)
 
 def node(idle: int, cpu_milli: int = 64_000, partly: tuple[int, ...] = ()) -> Free:
     shared = tuple(sorted((*partly, *[40960] * idle), reverse=True))
-    return Free(cpu_milli, 524_288, 0, idle, shared, partly)
+    milli = tuple(1000 * left // 40960 for left in shared)
+    return Free(cpu_milli, 524_288, 0, idle, shared, milli)
 
 
 def best_of(name: str, request: Request, nodes: list[Free], typical=(), total=EIGHT) -> int:
-    place = strategy(name, DEFAULT, typical)
+    place = strategy(name, DEFAULT, Gradient(typical) if typical else None, total)
     points = [place(request, free, total, 0) for free in nodes]
     return points.index(max(points))
 
@@ -194,18 +196,25 @@ def test_best_fit_takes_the_node_with_the_fewest_idle_devices():
     assert best_of("best-fit", GPU, [node(8), node(3), node(1)]) == 2
 
 
-def test_best_fit_without_devices_looks_at_the_dimension_that_matters_most():
-    nodes = [Free(2000, 500_000), Free(60_000, 16384)]
+def test_best_fit_counts_cpus_and_devices_in_equal_parts_of_the_largest_node():
+    # 8,000 of 64,000 millicores are an eighth, and so is one of eight devices.
+    more_cpus, more_devices = node(2, cpu_milli=16_000), node(3, cpu_milli=8000)
+
+    assert best_of("best-fit", GPU, [more_devices, more_cpus]) == 0
+    assert best_of("best-fit", GPU, [more_devices, node(2, cpu_milli=14_000)]) == 1
+
+
+def test_best_fit_does_not_tell_hundredths_apart():
+    nodes = [node(1, cpu_milli=8640), node(1, cpu_milli=8000), node(1, cpu_milli=7000)]
+
+    assert best_of("best-fit", GPU, nodes) == 2
+    assert best_of("best-fit", GPU, nodes[:2]) == 0
+
+
+def test_best_fit_without_devices_takes_the_node_with_the_fewest_cpus_left():
+    nodes = [Free(60_000, 16384), Free(2000, 500_000)]
 
     assert best_of("best-fit", Request(cpu_milli=1000, memory_mib=16384), nodes) == 1
-    assert best_of("best-fit", Request(cpu_milli=2000, memory_mib=1024), nodes) == 0
-
-
-def test_best_fit_looks_at_disk_when_that_matters_most():
-    total = Total(64_000, 524_288, 1_000_000)
-    nodes = [Free(1000, 1024, 1_000_000), Free(64_000, 524_288, 500_000)]
-
-    assert best_of("best-fit", Request(disk_mib=500_000), nodes, total=total) == 1
 
 
 @pytest.mark.parametrize("name", ["spread", "worst-fit"])
@@ -228,13 +237,20 @@ def test_gpu_packing_prefers_devices_in_use_then_nodes_in_use():
     assert best_of("gpu-packing", GPU, [node(8), node(2), node(5)]) == 1
 
 
-def test_the_dot_product_prefers_what_the_request_is_made_of():
-    much_cpu, much_memory = Free(60_000, 65536), Free(8000, 500_000)
+def test_gpu_packing_of_a_share_takes_the_fullest_device_to_the_tenth():
+    share = Request(device="gpu", device_count=1, shared=True, device_milli=100)
+    fuller, full = node(3, partly=(16384,)), node(3, partly=(8192,))
 
-    assert best_of("dotprod", Request(cpu_milli=8000), [much_memory, much_cpu]) == 1
-    assert (
-        best_of("dotprod", Request(cpu_milli=1000, memory_mib=60000), [much_cpu, much_memory]) == 1
-    )
+    assert best_of("gpu-packing", share, [fuller, full]) == 1
+    assert best_of("gpu-packing", share, [node(3, partly=(8601,)), full]) == 0
+
+
+def test_the_dot_product_puts_a_job_where_what_it_wants_is_scarce():
+    much_cpu, many_devices = node(2, cpu_milli=60_000), node(8, cpu_milli=8000)
+
+    assert best_of("dotprod", Request(cpu_milli=8000), [much_cpu, many_devices]) == 1
+    four = Request(cpu_milli=1000, device="gpu", device_count=2)
+    assert best_of("dotprod", four, [many_devices, much_cpu]) == 1
 
 
 def test_an_unknown_strategy_is_refused_with_the_nearest_name():
@@ -283,7 +299,7 @@ def test_free_devices_are_lost_to_shapes_that_cannot_use_them():
 
 
 def test_fgd_keeps_whole_devices_for_the_shapes_that_need_them():
-    typical = (Typical(10, WHOLE), Typical(1, HALF))
+    typical = (Typical(0.9, WHOLE), Typical(0.1, HALF))
 
     assert best_of("fgd", HALF, [node(4), node(3, partly=(20480,)), node(8)], typical) == 1
 
@@ -308,10 +324,41 @@ def test_fgd_without_typical_shapes_packs():
     assert best_of("fgd", WHOLE, [node(8), node(1)]) == 1
 
 
-def test_typical_shapes_are_the_most_frequent_ones_that_want_devices():
-    counted = [(HALF, 3), (CPU, 100), (WHOLE, 4), (HALF, 2), (PAIR, 1)]
+def test_fgd_without_a_difference_in_whole_hundredths_takes_the_first():
+    typical = (Typical(1.0, WHOLE),)
 
-    assert typical_shapes(counted, most=2) == (Typical(5, HALF), Typical(4, WHOLE))
+    assert best_of("fgd", WHOLE, [node(8), node(1), node(4)], typical) == 0
+
+
+def test_fgd_minds_only_devices_that_the_usual_shapes_may_use():
+    wanted = Request(cpu_milli=4000, device="gpu", device_count=1, device_type="T4|V100")
+    other, right = EIGHT._replace(makes=(("gpu", "A10"),)), EIGHT._replace(makes=(("gpu", "T4"),))
+    place = strategy("fgd", DEFAULT, Gradient((Typical(1.0, wanted),)))
+
+    # On the other model nothing was of use before, so a device less is so much less lost.
+    assert place(WHOLE, node(2), other, 0) == 730_000
+    assert place(WHOLE, node(2), right, 0) == 500_000
+
+
+def test_typical_shapes_are_the_most_frequent_ones_up_to_95_percent():
+    counted = [(HALF, 20), (CPU, 50), (WHOLE, 20), (HALF, 6), (PAIR, 4)]
+
+    assert typical_shapes(counted) == (
+        Typical(0.5 / 0.96, CPU),
+        Typical(0.26 / 0.96, HALF),
+        Typical(0.2 / 0.96, WHOLE),
+    )
+
+
+def test_typical_shapes_that_differ_in_memory_alone_are_one():
+    large = Request(cpu_milli=4000, memory_mib=8192, disk_mib=10, device="gpu", device_count=1)
+
+    assert typical_shapes([(WHOLE, 1), (large, 3)]) == (Typical(1.0, WHOLE),)
+
+
+def test_typical_shapes_as_frequent_as_others_are_taken_from_the_largest_down():
+    assert typical_shapes([(WHOLE, 1), (PAIR, 1)], most=1) == (Typical(1.0, PAIR),)
+    assert typical_shapes([(PAIR, 1), (WHOLE, 1)], most=1) == (Typical(1.0, PAIR),)
 
 
 def test_a_cluster_without_fragments_needs_no_moves():

@@ -71,6 +71,8 @@ class FakeGpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     foreign: tuple[FakeUse, ...] = ()
     uuid: str = ""
     kind: str = "gpu"
+    ecc_errors: int = 0
+    healthy: bool = True
 
 
 def discover_devices(
@@ -89,6 +91,8 @@ def discover_devices(
                 gpu.numa,
                 gpu.links,
                 fake=True,
+                ecc_errors=gpu.ecc_errors,
+                healthy=gpu.healthy,
             )
             for index, gpu in enumerate(read_fake(fake_file))
         )
@@ -183,9 +187,28 @@ def _nvidia_devices(numa: tuple[tuple[int, ...], ...], root: Path) -> list[Devic
                     for other, (_, peer) in enumerate(handles)
                     if other != index and peer is not card and _linked(nvml, card, peer)
                 ),
+                ecc_errors=_ecc_errors(nvml, card),
+                healthy=_is_healthy(nvml, card),
             )
         )
     return devices
+
+
+def _ecc_errors(nvml: Any, card: Any) -> int:  # noqa: ANN401
+    """Errors in memory that could not be corrected since the driver was loaded."""
+    uncorrected = getattr(nvml, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED", 1)
+    since_loaded = getattr(nvml, "NVML_VOLATILE_ECC", 0)
+    count = _ask(nvml, "nvmlDeviceGetTotalEccErrors", card, uncorrected, since_loaded)
+    return int(count or 0)
+
+
+def _is_healthy(nvml: Any, card: Any) -> bool:  # noqa: ANN401
+    """Whether its memory can be used: no page waits to be retired, each bad row was replaced."""
+    if _ask(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", card) == 1:
+        return False
+    # Corrected, uncorrected, pending, failed.
+    rows = _ask(nvml, "nvmlDeviceGetRemappedRows", card)
+    return not (rows and rows[3])
 
 
 def _mig_parts(nvml: Any, handle: Any) -> list[Any]:  # noqa: ANN401

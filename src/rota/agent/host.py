@@ -149,21 +149,26 @@ class Host:
             raise
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
-        """Do what the state machine says: the keeper first, then the controller."""
-        lines: list[bytes] = []
+        """Do what the state machine says: the keeper first, then the controller.
+
+        Starts come before everything else that the keeper is told: a job waits for its start.
+        """
+        starts: list[bytes] = []
+        others: list[bytes] = []
         failed: list[Started | Ended] = []
         if not self._agent.idle:
             self._busy.set()
         for instruction in instructions:
             if isinstance(instruction, Spawn | Signal | Forget):
+                lines = starts if isinstance(instruction, Spawn) else others
                 try:
                     lines.append(self._launcher.line(instruction))
                 except LaunchFailed as error:
                     now_s = self._now_s()
                     assert isinstance(instruction, Spawn)
                     failed.append(Ended(instruction.uid, 0.0, now_s, error=str(error)))
-        if lines and self._keeper is not None:
-            self._keeper.send(lines)
+        if (starts or others) and self._keeper is not None:
+            self._keeper.send(starts + others)
         for instruction in instructions:
             if self._controller is not None and isinstance(instruction, Observed):
                 self._controller.send(instruction)

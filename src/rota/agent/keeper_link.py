@@ -44,6 +44,8 @@ class KeeperLink(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
         self._transport = cast("asyncio.Transport", transport)
+        # An order goes out at once, not at the end of this turn of the loop.
+        self._transport.set_write_buffer_limits(high=0)
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.closed.done():

@@ -19,6 +19,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
+from rota.rpc.frames import bodies_of, frame_of
 from rota.rpc.messages import decode_to_agent, encode
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class ControllerLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        # A report goes out at once, not at the end of this turn of the loop.
+        self._transport.set_write_buffer_limits(high=0)
         request = self._protocol.connect()
         if self._token:
             request.headers["Authorization"] = f"Bearer {self._token}"
@@ -69,9 +72,11 @@ class ControllerLink(asyncio.Protocol):
 
     def send(self, message: AgentMessage) -> None:
         """Send now; silently dropped on a closed connection, as the next one starts over."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
         if self._protocol.state is State.OPEN:
-            self._protocol.send_binary(encode(message))
-            self._pump()
+            transport.write(frame_of(encode(message), masked=True))
 
     def close(self, reason: str = "") -> None:
         if self._protocol.state is State.OPEN:
@@ -81,6 +86,12 @@ class ControllerLink(asyncio.Protocol):
             self._transport.close()
 
     def data_received(self, data: bytes) -> None:
+        bodies = self._whole_messages(data)
+        if bodies is not None:
+            self._pinged = False
+            for body in bodies:
+                self._take_message(body)
+            return
         self._protocol.receive_data(data)
         for event in self._protocol.events_received():
             if isinstance(event, Response):
@@ -88,6 +99,13 @@ class ControllerLink(asyncio.Protocol):
             elif isinstance(event, Frame):
                 self._take_frame(event)
         self._pump()
+
+    def _whole_messages(self, data: bytes) -> list[bytes] | None:
+        """The messages, if these bytes are nothing else and continue nothing."""
+        protocol = self._protocol
+        if protocol.state is not State.OPEN or protocol.reader.buffer or self._fragments:
+            return None
+        return bodies_of(data, masked=False, most=MESSAGE_BYTES_MAX)
 
     def eof_received(self) -> bool:
         self._protocol.receive_eof()
@@ -122,13 +140,16 @@ class ControllerLink(asyncio.Protocol):
                     return
                 body = b"".join(self._fragments)
                 self._fragments.clear()
-            try:
-                message = decode_to_agent(body)
-            except msgspec.MsgspecError as error:
-                log.error("message from the controller cannot be read: %s", error)
-                self.close("unreadable message")
-                return
-            self._on_message(message)
+            self._take_message(body)
+
+    def _take_message(self, body: bytes) -> None:
+        try:
+            message = decode_to_agent(body)
+        except msgspec.MsgspecError as error:
+            log.error("message from the controller cannot be read: %s", error)
+            self.close("unreadable message")
+            return
+        self._on_message(message)
 
     def _pump(self) -> None:
         """Move what the protocol wants to say onto the socket; an empty part means: finish."""

@@ -83,7 +83,7 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         scheduling_timeout_s=spec.scheduling_timeout_s,
         begin_at=spec.begin_s,
         depends_on=[
-            DependencyRequest(kind=d.kind, job=d.parent, element=d.element)
+            DependencyRequest(kind=d.kind, job=d.parent, element=d.element, data=d.data)
             for d in spec.dependencies
         ],
         depends_any=spec.any_dependency,
@@ -119,6 +119,7 @@ def _resources(asked: Request) -> Resources:
         shared=asked.shared,
         disk_mb=asked.disk_mib,
         device="tpu" if asked.device == "tpu" else "",
+        gpu_indices=asked.device_indices,
     )
 
 

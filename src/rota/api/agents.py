@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -13,21 +15,35 @@ from rota.core.errors import RotaError
 from rota.rpc.messages import decode_from_agent
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from rota.api.context import Context
     from rota.api.front import Receive, Scope, Send
-    from rota.controller.links import Link
+    from rota.controller.links import Link, Links
     from rota.core.tenant import Actor
 
 log = logging.getLogger("rota.api")
 
 PATH = "/api/v1/agent"
+#: Under this name the server puts a ``Line`` into the extensions of a connection.
+LINE = "rota.line"
 POLICY_VIOLATION = 1008
 BAD_MESSAGE = 1003
 INTERNAL = 1011
 #: The longest reason that a close frame can carry, in bytes.
 REASON_MAX = 120
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+#: Says whether it took a message.
+Listener = Callable[[bytes], bool]
+
+
+class Line(Protocol):
+    """The connection itself: messages without the queues and tasks of ASGI in between."""
+
+    def listen(self, listener: Listener) -> None: ...
+
+    def write_message(self, body: bytes) -> None: ...
 
 
 async def serve(
@@ -45,6 +61,10 @@ async def serve(
         return
     await send({"type": "websocket.accept"})
     link = context.host.links.open()
+    line: Line | None = scope.get("extensions", {}).get(LINE)
+    if line is not None:
+        line.listen(partial(_take, context.host.links, link))
+        link.write = line.write_message
     writer = asyncio.create_task(_write(link, send))
     try:
         code, reason = await _read(context, link, receive)
@@ -73,6 +93,16 @@ def _refusal(identify: Callable[[Scope], Actor | None], scope: Scope) -> str:
     return ""
 
 
+def _take(links: Links, link: Link, frame: bytes) -> bool:
+    """Hear a message; one that cannot be read is left to ``_read``, which refuses it."""
+    try:
+        message = decode_from_agent(frame)
+    except UNREADABLE:
+        return False
+    links.heard(link, message)
+    return True
+
+
 async def _read(context: Context, link: Link, receive: Receive) -> tuple[int, str]:
     """Hear until the connection ends; the code and reason with which it must be ended, if any."""
     links = context.host.links
@@ -85,7 +115,7 @@ async def _read(context: Context, link: Link, receive: Receive) -> tuple[int, st
             return BAD_MESSAGE, "expected msgpack in binary frames"
         try:
             links.heard(link, decode_from_agent(frame))
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        except UNREADABLE as error:
             return BAD_MESSAGE, f"not a message of an agent: {error}"
 
 

@@ -28,10 +28,12 @@ from rota.api import (
     notify,
     plan,
     policy,
+    policy_replay,
     queue_stats,
     queues,
     quotas,
     reservations,
+    results,
     stats,
     status,
     tokens,
@@ -54,8 +56,21 @@ if TYPE_CHECKING:
 ROUTES = [
     route
     for part in (
-        *(jobs, changes, again, checkpoints, logs, live, status, queues, quotas, accounts),
-        *(reservations, policy, usage, nodes, tokens, why, plan, queue_stats, stats, notify),
+        *(jobs, changes, again, checkpoints, logs, results, live, status, queues, quotas),
+        accounts,
+        *(
+            reservations,
+            policy,
+            policy_replay,
+            usage,
+            nodes,
+            tokens,
+            why,
+            plan,
+            queue_stats,
+            stats,
+            notify,
+        ),
     )
     for route in part.ROUTES
 ]

@@ -282,7 +282,7 @@ def _roles(spec: JobSpec, asked: JobPatch) -> tuple[Role, ...]:
 
 
 #: Naming one of these asks for a device.
-_OF_DEVICES = frozenset({"gpu_type", "gpu_memory_mb", "shared"})
+_OF_DEVICES = frozenset({"gpu_type", "gpu_memory_mb", "shared", "gpu_indices"})
 
 
 def _new_request(now: Request, asked: dict[str, Any]) -> Request:
@@ -295,9 +295,11 @@ def _new_request(now: Request, asked: dict[str, Any]) -> Request:
         "shared": now.shared,
         "disk_mb": now.disk_mib,
         "device": now.device,
+        "gpu_indices": now.device_indices,
     }
     if asked.get("gpus") == 0:
         before |= {"gpu_type": "", "gpu_memory_mb": 0, "shared": False, "device": ""}
+        before["gpu_indices"] = ()
     elif "gpus" not in asked and not now.device_count and asked.keys() & _OF_DEVICES:
         before["gpus"] = 1
     elif "gpus" in asked and now.device_milli:

@@ -24,6 +24,7 @@ class CheckpointView(msgspec.Struct):
 
     id: int
     saved_at: str | None
+    data: list[str] = []
 
 
 @post(
@@ -40,9 +41,11 @@ async def report_checkpoint(request: Asking, job_id: params.JobPath) -> Checkpoi
     if not isinstance(found, Job):
         raise Conflict(f"{found.id} is an array; name one of its jobs", field="id", value=found.id)
     saved_s = moment("saved_at", asked.saved_at, context.desk)
-    command = ReportCheckpoint(actor=actor_of(request), job=found.id, saved_s=saved_s)
+    command = ReportCheckpoint(
+        actor=actor_of(request), job=found.id, saved_s=saved_s, data=tuple(asked.data)
+    )
     job: Job = await context.host.ask(command)
-    return CheckpointView(job.id, when(job.checkpoint_s))
+    return CheckpointView(job.id, when(job.checkpoint_s), list(job.made))
 
 
 @get(
@@ -53,8 +56,9 @@ async def report_checkpoint(request: Asking, job_id: params.JobPath) -> Checkpoi
 async def show_checkpoint(request: Asking, job_id: params.JobPath) -> CheckpointView:
     """As the job last reported it."""
     found = await find(context_of(request).host, job_id)
-    saved_s = found.checkpoint_s if isinstance(found, Job) else 0.0
-    return CheckpointView(found.id, when(saved_s))
+    if not isinstance(found, Job):
+        return CheckpointView(found.id, None)
+    return CheckpointView(found.id, when(found.checkpoint_s), list(found.made))
 
 
 ROUTES = [report_checkpoint, show_checkpoint]

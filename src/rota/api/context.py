@@ -12,10 +12,12 @@ from litestar import Request
 from litestar.datastructures import State
 
 from rota.api.auth import Identities
+from rota.api.collectors import Collector
 from rota.api.lookup import resolve_now
 from rota.api.submission import Desk
 from rota.core.tenant import Actor
 from rota.notify_settings import Notify
+from rota.storage_settings import Checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -39,8 +41,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     #: Its uid, and root, are admins on the local socket.
     own_uid: int = msgspec.field(default_factory=os.geteuid)
     quota_provider: str = "local"
+    #: Sources of further metrics.
+    collectors: tuple[Collector, ...] = ()
     #: Whom jobs may ask to be told, beside what the site itself wants to hear.
     notify: Notify = Notify()
+    #: How much saved work may weigh, and how much of it is remembered.
+    checkpoints: Checkpoints = Checkpoints()
 
 
 class Context:

@@ -27,6 +27,7 @@ BODIES: dict[type, Any] = {
     body.QueuePatch: {"state": "paused"},
     site.ProjectRequest: {"shares": 2, "quota": {"hard": {"gpus": 8}}},
     site.ProjectPatch: {"shares": 3, "quota": {"soft": {"gpus": 4}}},
+    site.ResetRequest: {"user": "ada"},
     site.UserPatch: {"shares": 2, "quota": {"hard": {"jobs": 10, "gpu_hours": 500}}},
     site.ProjectQuotaPatch: {
         "cpu_quota": 100,
@@ -45,6 +46,7 @@ BODIES: dict[type, Any] = {
         "note": "demo for the board",
     },
     site.PolicyRequest: {"policy": "easy", "rules": {"order.primary": "wfp3"}},
+    site.ReplayRequest: {"policy": "sjf", "last_s": 604800, "jobs": 5000},
     site.MarkRequest: {"labels": {"rack": "a"}, "taints": ["team=vision:avoid"]},
     site.CheckpointRequest: {"saved_at": "2026-11-15T18:00:00Z"},
     body.DrainRequest: {"note": "new memory on Tuesday"},

@@ -205,8 +205,9 @@ async def wait(
     ended = {item: state for item in wanted if (state := await _end_of(context, item))}
     until_s = time.monotonic() + min(timeout_s, WAIT_MAX_S)
     pending = [item for item in wanted if item not in ended]
-    # All must end, so waiting for one after the other is enough, and each is looked at once.
-    for item in pending:
+    # All must end, so waiting for one after the other is enough. The newest first: when it has
+    # ended, most others have too, and nobody was woken for each of them.
+    for item in reversed(pending):
         while context.host.cluster.state_of(item) not in FINAL:
             left_s = until_s - time.monotonic()
             if left_s <= 0 or context.closing.is_set():

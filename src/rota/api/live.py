@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
 import msgspec
 from litestar import get
@@ -16,6 +16,7 @@ from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.lookup import ID_MAX
 from rota.api.views import when
 from rota.core import events as ev
+from rota.core.errors import Rejected
 from rota.core.tenant import Access, Actor
 from rota.store.api import job_ids_of
 
@@ -33,7 +34,11 @@ CATCH_UP_ROWS = 500
 #: Parts of events that are large, private or both.
 _PRIVATE = frozenset({"kind", "spec", "rows", "runs", "body", "digest", "token", "key", "job"})
 _ADMIN_ONLY = (ev.TokenMade, ev.TokenRevoked)
-_NEVER = (ev.BlobStored,)
+_NEVER = (ev.BlobStored, ev.PassesMade)
+#: What a listener may ask for by name.
+_KINDS: dict[str, type] = {
+    str(kind.__struct_config__.tag): kind for kind in get_args(ev.AnyEvent) if kind not in _NEVER
+}
 
 
 class EventView(msgspec.Struct):
@@ -78,35 +83,71 @@ async def stream_events(
         QueryParameter(description="Begin behind this `seq`; absent: with what comes", ge=0),
     ] = None,
     job: Annotated[int, QueryParameter(description="Only of this job", ge=0, lt=ID_MAX)] = 0,
+    kinds: Annotated[
+        str, QueryParameter(description="Only of these kinds, separated by commas: `job-settled`")
+    ] = "",
 ) -> Stream:
     """Each has its `seq` as id and its kind as event name; `Last-Event-ID` resumes."""
     last = request.headers.get("last-event-id", "")
     if after is None and last.isdecimal():
         after = int(last)
-    body = _frames(context_of(request), actor_of(request), after, job)
+    wanted = Wanted(job, parse_kinds(kinds))
+    body = _frames(context_of(request), actor_of(request), after, wanted)
     return Stream(body, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
+class Wanted(NamedTuple):
+    """Which events somebody wants to hear of; 0 and an empty set: all of them."""
+
+    job: int
+    kinds: frozenset[type]
+
+    def takes(self, event: ev.AnyEvent) -> bool:
+        if self.kinds and type(event) not in self.kinds:
+            return False
+        return not self.job or self.job in job_ids_of(event)
+
+
+def parse_kinds(text: str) -> frozenset[type]:
+    """Empty: no filter."""
+    found: set[type] = set()
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        if word not in _KINDS:
+            raise Rejected.bad("kinds", word, "known kinds: " + ", ".join(sorted(_KINDS)))
+        found.add(_KINDS[word])
+    return frozenset(found)
+
+
 async def _frames(
-    context: Context, actor: Actor, after: int | None, job: int
+    context: Context, actor: Actor, after: int | None, wanted: Wanted
 ) -> AsyncIterator[bytes]:
-    yield b": rota\n\n"
+    async for record in heard(context, after, wanted):
+        yield b": rota\n\n" if record is None else _frame(record, actor)
+
+
+async def heard(
+    context: Context, after: int | None, wanted: Wanted
+) -> AsyncIterator[Recorded | None]:
+    """What is wanted of what happened and happens; None first of all, and after a silence."""
     seq = -1 if after is None else after
     catch_up = after is not None
     while not context.closing.is_set():
         subscription = context.host.watch.subscribe()
         try:
+            # Whoever has read this misses nothing that is committed from now on.
+            yield None
             if catch_up:
-                async for record in _logged(context, seq, job):
+                async for record in _logged(context, seq, wanted.job):
                     seq = record.seq
-                    yield _frame(record, actor)
+                    if wanted.takes(record.event):
+                        yield record
             async for found in _news(context, subscription):
                 if found is None:
-                    yield b":\n\n"
+                    yield None
                 elif found.seq > seq:
                     seq = found.seq
-                    if not job or job in job_ids_of(found.event):
-                        yield _frame(found, actor)
+                    if wanted.takes(found.event):
+                        yield found
         finally:
             context.host.watch.unsubscribe(subscription)
         catch_up = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from litestar import Response, get
 from litestar.params import QueryParameter
@@ -20,6 +20,7 @@ from rota.core.job import Array, Attempt, Job
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from rota.core.tenant import Actor
     from rota.rpc.messages import LogPart
 
 PART_BYTES = 256 * 1024
@@ -28,6 +29,19 @@ LOOK_S_MIN, LOOK_S_MAX = 0.02, 0.25
 #: How long a follower waits for a node that is not connected once the attempt has ended.
 ABSENT_S = 30.0
 TEXT = "text/plain"
+
+
+class LogWish(NamedTuple):
+    """Which bytes of a job's output somebody wants."""
+
+    stream: str = "stdout"
+    #: Only the last so many lines.
+    tail: int | None = None
+    follow: bool = False
+    offset: int = 0
+    task: int = 0
+    #: None: the last one.
+    attempt: int | None = None
 
 
 class Reader:
@@ -174,7 +188,15 @@ async def logs(
     ] = None,
 ) -> Response[bytes] | Stream:
     """Bytes as the job wrote them. Empty while it has not started; `follow` waits for that."""
-    context, actor = context_of(request), actor_of(request)
+    wish = LogWish(stream, tail, follow_it, offset, task, attempt)
+    pieces = await open_log(context_of(request), actor_of(request), job_id, wish)
+    return Response(b"", media_type=TEXT) if pieces is None else Stream(pieces, media_type=TEXT)
+
+
+async def open_log(
+    context: Context, actor: Actor, job_id: str, wish: LogWish
+) -> AsyncIterator[bytes] | None:
+    """The output in pieces; None while there is none. A refusal comes before the first piece."""
     job = await find(context.host, job_id)
     if not may_look_into(actor, job.spec.user):
         raise Forbidden(
@@ -184,22 +206,24 @@ async def logs(
         )
     if isinstance(job, Array):
         raise Rejected.bad("id", job.id, "an array has no logs; name an element, as in 5_3")
-    if task >= job.spec.task_count:
-        raise NotFound(f"job {job.id} has no task {task}", field="task", value=task)
-    reader = Reader(context, job, stream, task, attempt)
-    if follow_it:
-        if tail == 0:
+    if wish.task >= job.spec.task_count:
+        raise NotFound(f"job {job.id} has no task {wish.task}", field="task", value=wish.task)
+    reader = Reader(context, job, wish.stream, wish.task, wish.attempt)
+    if wish.follow:
+        if wish.tail == 0:
             raise Rejected.bad("tail", 0, "with follow: at least 1")
-        return Stream(follow(reader, offset, tail or 0), media_type=TEXT)
+        return follow(reader, wish.offset, wish.tail or 0)
     tries = reader.attempts()
-    if attempt is not None and not tries:
-        raise NotFound(f"job {job.id} has no attempt {attempt}", field="attempt", value=attempt)
-    if not tries or tail == 0:
-        return Response(b"", media_type=TEXT)
-    first = await reader.part(tries[-1], offset, tail or 0)
+    if wish.attempt is not None and not tries:
+        raise NotFound(
+            f"job {job.id} has no attempt {wish.attempt}", field="attempt", value=wish.attempt
+        )
+    if not tries or wish.tail == 0:
+        return None
+    first = await reader.part(tries[-1], wish.offset, wish.tail or 0)
     if first.error and not first.body:
         raise NotFound(first.error, field="id", value=job.id)
-    return Stream(read_now(reader, tries[-1], first), media_type=TEXT)
+    return read_now(reader, tries[-1], first)
 
 
 ROUTES = [logs]

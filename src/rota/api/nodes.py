@@ -63,6 +63,9 @@ class GpuView(msgspec.Struct):
     fake: bool
     #: An operator keeps it from jobs; what runs on it goes on.
     closed: bool = False
+    #: Errors in its memory that could not be corrected, since its driver was loaded.
+    ecc_errors: int = 0
+    healthy: bool = True
 
 
 class NodeView(msgspec.Struct):
@@ -166,6 +169,8 @@ def _gpu_view(
         foreign=foreign,
         fake=device.fake,
         closed=device.closed,
+        ecc_errors=device.ecc_errors,
+        healthy=device.healthy,
     )
 
 

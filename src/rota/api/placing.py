@@ -38,6 +38,13 @@ SIGNALS = tuple(
 )
 
 
+#: What a request can say about it.
+_FIELDS = (
+    *("nodes", "exclusive", "node_list", "exclude", "data"),
+    *("constraints", "tolerate", "near", "apart", "topology"),
+)
+
+
 class PlacementView(msgspec.Struct, frozen=True):
     """What a job says about where it runs, in the words that a request takes."""
 
@@ -55,7 +62,7 @@ class PlacementView(msgspec.Struct, frozen=True):
 
 def placement_of(asked: JobRequest) -> Placement:
     """The placement of a new job. Most say nothing, and share one object."""
-    return _with(ANYWHERE, asked)
+    return _with(ANYWHERE, asked) if any(getattr(asked, name) for name in _FIELDS) else ANYWHERE
 
 
 def changed_placement(now: Placement, asked: JobPatch) -> Placement:

@@ -23,6 +23,7 @@ import msgspec
 
 from rota import __version__
 from rota.api.app import make_app
+from rota.api.collectors import load_collectors
 from rota.api.context import Settings
 from rota.api.server import Server
 from rota.controller.collector import quiet_collector
@@ -69,6 +70,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     notify: Notify = Notify()
     #: What is less important is not written to the log.
     log_level: str = "info"
+    #: Sources of further metrics, by name.
+    collectors: tuple[str, ...] = ()
 
 
 class CannotStart(RotaError):
@@ -148,6 +151,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         database=store.name,
         quota_provider=plan.quota_provider,
         notify=plan.notify,
+        collectors=load_collectors(plan.collectors),
     )
     app = make_app(host, settings)
     outbox = app.context.outbox = open_outbox(host, plan.notify)

@@ -12,6 +12,7 @@ from rota.api import checks, params
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.requests import Body, GroupRequest, QueuePatch, QueueRequest
 from rota.api.tally import QueueTally, Tally
+from rota.api.views import when
 from rota.controller.commands import RemoveQueue, SetGroup, SetQueue
 from rota.core.errors import NotFound
 from rota.core.tenant import Group, Queue
@@ -32,6 +33,11 @@ class QueueView(msgspec.Struct):
     max_per_project: int
     preempts: bool
     preemptible: bool
+    hours: str
+    zone: str
+    #: Whether it is within its hours, and when that changes next.
+    open: bool
+    turns_at: str | None
     running_jobs: int
     pending_jobs: int
     total_jobs: int
@@ -64,6 +70,10 @@ def _queue_view(queue: Queue, tally: QueueTally) -> QueueView:
         max_per_project=queue.max_per_project,
         preempts=queue.preempts,
         preemptible=queue.preemptible,
+        hours=queue.hours,
+        zone=queue.zone,
+        open=not queue.outside,
+        turns_at=when(queue.turns_s),
         running_jobs=tally.running,
         pending_jobs=tally.pending,
         total_jobs=tally.running + tally.pending,

@@ -53,6 +53,10 @@ class Resources(
     shared: Annotated[bool, says("May share its GPUs with other shared jobs")] = False
     disk_mb: Annotated[Whole, says("Disk on the node in MiB")] = 0
     device: Annotated[Literal["", "gpu", "tpu"], says("The kind of device; empty: gpu")] = ""
+    gpu_indices: Annotated[
+        tuple[Annotated[int, Meta(ge=0, le=65_535)], ...],
+        says("Only GPUs with these numbers on their node, as `rota gpus` lists them"),
+    ] = ()
 
 
 class DependencyRequest(Strict):
@@ -61,6 +65,7 @@ class DependencyRequest(Strict):
     kind: DependencyKind
     job: JobRef
     element: bool = False
+    data: Annotated[Short, says("With `after-data`: which of the data that the parent makes")] = ""
 
 
 class Parameters(Strict):
@@ -311,6 +316,11 @@ class QueueRequest(Strict):
     max_per_project: Annotated[Whole, says("Of one project at once")] = 0
     preempts: Annotated[bool, says("Its jobs may take room from less urgent ones")] = True
     preemptible: Annotated[bool, says("Its jobs may have to give way")] = True
+    hours: Annotated[
+        Short,
+        says("When its jobs may start: `mon-fri 8:00-18:00, sat 10:00-14:00`; empty: always"),
+    ] = ""
+    zone: Annotated[Short, says("On whose clock, such as `Europe/Berlin`; empty: UTC")] = ""
 
 
 class QueuePatch(Strict):
@@ -324,6 +334,8 @@ class QueuePatch(Strict):
     max_per_project: Whole | None = None
     preempts: bool | None = None
     preemptible: bool | None = None
+    hours: Short | None = None
+    zone: Short | None = None
 
 
 class GroupRequest(Strict):

@@ -138,6 +138,15 @@ class PolicyRequest(Strict):
     ] = {}
 
 
+class ReplayRequest(PolicyRequest):
+    """Rules to try on the jobs of the last days."""
+
+    last_s: Annotated[
+        int, Meta(ge=60, le=366 * 86400), says("Jobs that were submitted in so many seconds")
+    ] = 7 * 86400
+    jobs: Annotated[int, Meta(ge=1, le=20_000), says("The newest so many jobs at most")] = 5000
+
+
 class MarkRequest(Strict):
     """Labels, taints, devices and processes of others: absent fields stay as they are."""
 
@@ -158,3 +167,16 @@ class CheckpointRequest(Strict):
     saved_at: Annotated[
         Seconds | str, says("Seconds since 1970, or 2026-11-15T18:00:00Z; 0: now")
     ] = 0
+    data: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=200)]],
+        Meta(max_length=100),
+        says("Names of data that are ready; jobs may wait for one with `after-data`"),
+    ] = []
+
+
+class ResetRequest(Strict):
+    """Whose use is forgotten. Both: of the user in the project; ``all``: of everybody."""
+
+    user: Short = ""
+    project: Short = ""
+    all: bool = False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from litestar import Response, get, post
 
+from rota.api.collectors import collected, figures_of
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.metrics import write_metrics
 from rota.api.requests import Body, TriggerRequest
@@ -148,7 +149,12 @@ async def trigger(request: Asking) -> TriggerView:
 @get("/metrics", summary="Numbers for Prometheus", opt={"right": "read", "produces": "text/plain"})
 async def metrics(request: Asking) -> Response[str]:
     """The text format of Prometheus."""
-    text = write_metrics(context_of(request))
+    context = context_of(request)
+    text = write_metrics(context)
+    collectors = context.settings.collectors
+    if collectors:
+        figures = figures_of(context.host.cluster, context.host.clock.now_s())
+        text += await collected(collectors, figures)
     return Response(text, media_type="text/plain; version=0.0.4")
 
 

@@ -13,7 +13,7 @@ from rota.controller.commands import Submission
 from rota.controller.launch import encode_environment
 from rota.core.errors import Rejected
 from rota.core.indices import Run, parse_indices
-from rota.core.job import Dependency, JobSpec, RestartPolicy, Role
+from rota.core.job import Dependency, DependencyKind, JobSpec, RestartPolicy, Role
 from rota.core.notices import TARGETS_MAX
 from rota.core.resources import Request
 from rota.core.units import BANDS, parse_when
@@ -225,8 +225,12 @@ def roles(asked: Resources, tasks: int, min_tasks: int) -> tuple[Role, ...]:
 def request_of(asked: Resources) -> Request:
     count, milli = device_count(asked.gpus)
     named = asked.gpu_type or asked.gpu_memory_mb or asked.device or asked.shared
-    if named and not count:
-        count = 1
+    indices = tuple(sorted(set(asked.gpu_indices)))
+    if not count and (named or indices):
+        count = len(indices) or 1
+    if indices and count > len(indices):
+        allowed = f"at least as many numbers as GPUs, which are {count}"
+        raise Rejected.bad("resources.gpu_indices", list(indices), allowed)
     if asked.shared and not asked.gpu_memory_mb and not milli:
         raise Rejected.bad(
             "resources.gpu_memory_mb", 0, "a shared job must say how much memory it takes per GPU"
@@ -241,6 +245,7 @@ def request_of(asked: Resources) -> Request:
         device_memory_mib=asked.gpu_memory_mb,
         shared=asked.shared or bool(milli),
         device_milli=milli,
+        device_indices=indices,
     )
 
 
@@ -287,9 +292,17 @@ def dependencies(asked: list[DependencyRequest], desk: Desk) -> tuple[Dependency
             entry.kind,
             entry.job if isinstance(entry.job, int) else desk.find_job(entry.job),
             entry.element,
+            _data(entry),
         )
         for entry in asked
     )
+
+
+def _data(entry: DependencyRequest) -> str:
+    if bool(entry.data) != (entry.kind is DependencyKind.AFTER_DATA):
+        allowed = "the name of the data with after-data, and nothing with other kinds"
+        raise Rejected.bad("depends_on.data", entry.data, allowed)
+    return entry.data
 
 
 Elements = tuple[tuple[Run, ...], int, tuple[tuple[str, ...], ...]]

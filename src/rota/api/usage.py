@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from litestar import get
+from litestar import get, post
 from litestar.params import QueryParameter
 
 from rota.api.accounts import HeldView, held_view
-from rota.api.context import Asking, context_of
+from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.requests import Body
+from rota.api.site_requests import ResetRequest
 from rota.api.views import when
+from rota.controller.commands import ForgetUsage
+from rota.core.errors import Rejected
 from rota.core.usage import DAYS_KEPT, Spent, Usage, rate_of, usage_key
 from rota.scheduling.fairshare import ShareRow, shares_of
 
@@ -143,4 +147,32 @@ async def usage(
     )
 
 
-ROUTES = [usage]
+class Account(msgspec.Struct):
+    user: str
+    project: str
+
+
+class ResetView(msgspec.Struct):
+    items: list[Account]
+
+
+_reset = Body(ResetRequest)
+
+
+@post(
+    "/usage:reset",
+    summary="Forget what accounts have used",
+    status_code=200,
+    opt={"right": "operate", "body": ResetRequest, "errors": (404, 429, 503)},
+)
+async def reset(request: Asking) -> ResetView:
+    """For fair share, budgets and reports; what still runs is charged in full when it ends."""
+    asked = await body_of(request, _reset)
+    if asked.all == bool(asked.user or asked.project):
+        raise Rejected.bad("all", asked.all, "either all, or a user, a project or both")
+    command = ForgetUsage(actor=actor_of(request), user=asked.user, project=asked.project)
+    found = await context_of(request).host.ask(command)
+    return ResetView([Account(user, project) for user, project in found])
+
+
+ROUTES = [usage, reset]

@@ -14,8 +14,9 @@ from rota.cli.options import json_option
 
 @click.command()
 @click.argument("job", type=types.JobRef(), required=False)
+@click.option("--data", multiple=True, metavar="NAME", help="These data are ready now. Repeatable.")
 @json_option
-def checkpoint(job: str | None, as_json: bool) -> None:
+def checkpoint(job: str | None, data: tuple[str, ...], as_json: bool) -> None:
     """Say that the work of a JOB is saved up to now. Inside a job: of this job.
 
     If it must give way, the jobs that lose the least unsaved work are chosen. Files belong in the
@@ -24,12 +25,15 @@ def checkpoint(job: str | None, as_json: bool) -> None:
     \b
       mkdir -p "$ROTA_CHECKPOINT_DIR"
       python train.py --save "$ROTA_CHECKPOINT_DIR/model.pt" && rota checkpoint
+
+    With --data NAME, jobs that wait with --after-data JOB:NAME may start.
     """
     name = job or os.environ.get("ROTA_JOB_ID", "")
     if not name:
         raise click.UsageError("name a job; without one it is meant to be called inside a job")
     client = session.connect()
-    answer = client.post(f"{session.job_path(client, name)}/checkpoint", {})
+    body = {"data": list(data)} if data else {}
+    answer = client.post(f"{session.job_path(client, name)}/checkpoint", body)
     if as_json:
         click.echo(json.dumps(answer))
     else:

@@ -25,7 +25,7 @@ _COLUMNS = (
 )
 _NAMES = (
     *("priority", "max_running", "state", "project", "max_per_user", "max_per_project"),
-    *("preempts", "preemptible"),
+    *("preempts", "preemptible", "hours", "zone"),
 )
 
 
@@ -34,7 +34,7 @@ def queue_table(queues: list[dict[str, Any]], width: int | None = None) -> list[
     rows = [
         (
             queue["name"],
-            queue["state"],
+            queue["state"] if queue.get("open", True) else f"{queue['state']}, shut now",
             queue["priority"],
             queue["pending_jobs"],
             queue["running_jobs"],
@@ -65,6 +65,8 @@ def _preemption(queue: dict[str, Any]) -> str:
 def _options(command: Any) -> Any:  # noqa: ANN401 - a command
     cap = types.COUNT
     for option in (
+        click.option("--zone", help="The clock of --hours, such as Europe/Berlin.  [UTC]"),
+        click.option("--hours", help="When its jobs may start: 'mon-fri 8:00-18:00'; '' lifts it."),
         click.option("--preemptible/--no-preemptible", default=None, help="Its jobs may give way."),
         click.option("--preempts/--no-preempts", default=None, help="Its jobs may take room."),
         click.option("--max-per-project", type=cap, help="Jobs of one project at once."),

@@ -61,6 +61,7 @@ _RESOURCES = {
     "gpus": "gpus",
     "gpu_type": "gpu_type",
     "gpu_mem": "gpu_memory_mb",
+    "gpu_index": "gpu_indices",
     "shared": "shared",
     "disk": "disk_mb",
 }
@@ -70,6 +71,7 @@ DEPENDENCIES = {
     "after_ok": "after-ok",
     "after_any": "after-any",
     "after_not_ok": "after-not-ok",
+    "after_checkpoint": "after-checkpoint",
 }
 
 
@@ -133,7 +135,7 @@ def resource_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     if not fields.get("gpus") and ("gpu_type" in given or "gpu_mem" in given or "shared" in given):
         if "gpus" in given:
             raise ClientError("--gpus 0 does not go with --gpu-type, --gpu-mem or --shared")
-        fields["gpus"] = 1
+        fields["gpus"] = len(fields.get("gpu_indices", ())) or 1
     gpus = fields.get("gpus", 0)
     whole = gpus == int(gpus)
     if fields.get("shared") and not fields.get("gpu_memory_mb") and whole:
@@ -156,6 +158,8 @@ def _dependencies(
             if text.endswith("_*"):
                 entry["element"] = True
             found.append(entry)
+    for text, data in given.get("after_data", ()):
+        found.append({"kind": "after-data", "job": parent(text), "data": data})
     if given.get("any_of") and not found:
         raise ClientError("--any needs --after, --after-ok, --after-any or --after-not-ok")
     return found

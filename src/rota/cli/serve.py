@@ -125,9 +125,12 @@ def _plan(place: Place, settings: Config, options: UpOptions) -> Plan:
         policy=settings.scheduling.policy,
         rules=settings.scheduling.rules,
         checkpoint_path=settings.server.checkpoint_path,
+        checkpoints=settings.checkpoints,
+        bundles=settings.bundles,
         quota_provider=settings.scheduling.quota_provider,
         notify=settings.notify,
         log_level=settings.server.log_level,
+        collectors=settings.server.collectors,
     )
 
 

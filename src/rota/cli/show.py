@@ -96,6 +96,8 @@ def claim_pairs(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("qos", qos if qos != "burstable" else ""),
         ("deadline", job_fields.local_time(job.get("deadline_at"))),
         ("estimate", _duration(job.get("estimate_s"))),
+        ("predicted", _duration(job.get("predicted_s"))),
+        ("predicted at most", _duration(job.get("predicted_most_s"))),
         ("preemptible", "yes" if job.get("preemptible") else ""),
         ("preempt mode", job.get("preempt_mode")),
         ("preemptions", job.get("preemptions") or ""),

@@ -82,6 +82,9 @@ def resources() -> list[click.Parameter]:
         _option(_RESOURCES, "--gpu-type", metavar="MODEL", help="Only this model: A100."),
         _option(_RESOURCES, "--gpu-mem", type=types.MEMORY, help="Memory on each of the GPUs."),
         _option(
+            _RESOURCES, "--gpu-index", type=types.Numbers(), help="Only GPUs of these numbers: 0,2."
+        ),
+        _option(
             _RESOURCES,
             "--shared",
             is_flag=True,
@@ -145,6 +148,15 @@ def _when() -> list[click.Parameter]:
         parents("--after-ok", "When these have completed. 12_* ties equal array indices."),
         parents("--after-any", "When these have ended, however."),
         parents("--after-not-ok", "When these have ended without success."),
+        parents("--after-checkpoint", "When these have saved their work (rota checkpoint)."),
+        _option(
+            _WHEN,
+            "--after-data",
+            type=types.MadeBy(),
+            multiple=True,
+            metavar="JOB:NAME",
+            help="When this job has made these data (rota checkpoint --data NAME). Repeatable.",
+        ),
         _option(_WHEN, "--any", "any_of", is_flag=True, help="One of the conditions is enough."),
         _option(
             _WHEN,
@@ -223,6 +235,7 @@ def _around() -> list[click.Parameter]:
             multiple=True,
             help="Set a variable; a name alone takes its value from here. Repeatable.",
         ),
+        _option(_AROUND, "--debug", is_flag=True, help="Let it say more: NCCL_DEBUG and the like."),
         _option(_AROUND, "--no-env", is_flag=True, help="Do not take this shell's environment."),
         _option(
             _AROUND,

@@ -17,6 +17,13 @@ MAX_ENVIRONMENT_BYTES = 2 << 20
 MAX_VARIABLE_BYTES = (128 << 10) - 1
 #: Of our own variables these may travel; a token never does, nor what describes another job.
 _OWN_KEPT = frozenset({"ROTA_URL", "ROTA_STATE_DIR", "ROTA_CONFIG"})
+#: What makes programs say more about what they do and where they die.
+DEBUG = {
+    "ROTA_DEBUG": "1",
+    "PYTHONFAULTHANDLER": "1",
+    "NCCL_DEBUG": "INFO",
+    "TORCH_DISTRIBUTED_DEBUG": "DETAIL",
+}
 #: These say something about the shell, not about the job.
 _LEFT_OUT = frozenset({"_", "OLDPWD", "SHLVL"})
 
@@ -134,6 +141,8 @@ def basics(given: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str
         chosen |= venv_variables(given["venv"], environment)
     if given.get("conda"):
         chosen |= conda_variables(given["conda"], environment)
+    if given.get("debug"):
+        chosen |= DEBUG
     chosen |= variables(given.get("env", ()), environment)
     body: dict[str, Any] = {
         "workdir": workdir(given.get("workdir")),

@@ -199,6 +199,22 @@ class Words(click.ParamType[tuple[str, ...]]):
         return words
 
 
+class Numbers(click.ParamType[tuple[int, ...]]):
+    """Numbers with commas: ``0,2``."""
+
+    name = "numbers"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        words = [word.strip() for word in str(value).split(",")]
+        if not all(word.isascii() and word.isdecimal() and len(word) <= 5 for word in words):
+            self.fail(f"'{str(value)[:60]}' is not valid; expected numbers such as 0,2", param, ctx)
+        return tuple(map(int, words))
+
+
 class Wish(click.ParamType[str]):
     """Text that the server reads as well; looked at here so that a mistake is seen at once.
 
@@ -268,3 +284,20 @@ class Parents(Words):
             if not JobRef.pattern.fullmatch(word.removesuffix("_*")):
                 self.fail(f"'{word[:60]}' is not valid; {JobRef.forms} or 12_*", param, ctx)
         return words
+
+
+class MadeBy(click.ParamType[tuple[str, str]]):
+    """A job to wait for, and the name of what it makes: ``12:features``."""
+
+    name = "job:name"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        job, _, data = str(value).strip().partition(":")
+        if not JobRef.pattern.fullmatch(job) or not data:
+            text = str(value)[:60]
+            self.fail(f"'{text}' is not valid; expected JOB:NAME such as 12:features", param, ctx)
+        return job, data

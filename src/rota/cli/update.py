@@ -35,8 +35,10 @@ _CHANGEABLE = frozenset(
     {
         *("name", "project", "queue", "priority", "label", "preemptible"),
         *("cpus", "mem", "mem_per_cpu", "gpus", "gpu_type", "gpu_mem", "shared", "disk"),
+        "gpu_index",
         *("time", "grace", "retries", "scheduling_timeout", "max_concurrent", "begin"),
         *("after", "after_ok", "after_any", "after_not_ok", "any_of", "keep_waiting"),
+        *("after_checkpoint", "after_data"),
         *("workdir", "env", "output", "error"),
         *("tasks", "min_tasks", "nodes", "constraint", "nodelist", "exclude", "tolerate"),
         *("near", "apart", "topology", "exclusive", "data", "qos", "deadline", "estimate"),

@@ -76,9 +76,18 @@ def _hours(hours: float) -> str:
 @click.option("--user", "-u", help="Only this user.")
 @click.option("--project", "-p", help="Only this project.")
 @click.option("--period", type=types.DURATION, default="7d", help="Up to 62d.  [default: 7d]")
+@click.option("--reset", is_flag=True, help="Forget what -u or -p (or with --all everybody) used.")
+@click.option("--all", "everybody", is_flag=True, help="With --reset: of everybody.")
 @json_option
-def usage(user: str | None, project: str | None, period: int, as_json: bool) -> None:
+def usage(
+    user: str | None, project: str | None, period: int, reset: bool, everybody: bool, as_json: bool
+) -> None:
     """Show who uses how much: now, in a period, as fair share remembers it; and who may."""
+    if reset:
+        _reset(user, project, everybody, as_json)
+        return
+    if everybody:
+        raise click.UsageError("--all goes with --reset only")
     answer = session.connect().get(
         "/usage", user=user or None, project=project or None, period_s=period
     )
@@ -90,3 +99,19 @@ def usage(user: str | None, project: str | None, period: int, as_json: bool) -> 
     click.echo("\n".join(use_table(answer["items"], width)))
     if answer["shares"]:
         click.echo("\nfair share:\n" + "\n".join(share_table(answer["shares"], width)))
+
+
+def _reset(user: str | None, project: str | None, everybody: bool, as_json: bool) -> None:
+    """Operators may let the past be past."""
+    if everybody == bool(user or project):
+        raise click.UsageError("--reset needs -u USER, -p PROJECT or both; or --all")
+    body = {"user": user or "", "project": project or "", "all": everybody}
+    found = session.connect().post("/usage:reset", body)["items"]
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for account in found:
+        name = (
+            f"{account['user']} in {account['project']}" if account["project"] else account["user"]
+        )
+        click.echo(f"forgot what {render.clean(name)} used")

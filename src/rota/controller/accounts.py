@@ -96,6 +96,22 @@ def remove_user(scribe: Scribe, command: cmd.RemoveUser) -> object:
     return command.user
 
 
+def forget_usage(scribe: Scribe, command: cmd.ForgetUsage) -> object:
+    """Every account that the command means; one that has used nothing is not found."""
+    user, project = command.user, command.project
+    found = [
+        (usage.user, usage.project)
+        for _, usage in sorted(scribe.cluster.usage.items())
+        if user in ("", usage.user) and project in ("", usage.project)
+    ]
+    if not found and (user or project):
+        who = " and ".join(f"{k} {v}" for k, v in (("user", user), ("project", project)) if v)
+        raise NotFound(f"there is no use on record of {who}", field="user", value=user or project)
+    for one in found:
+        scribe.emit(ev.UsageForgotten(user=one[0], project=one[1]))
+    return found
+
+
 def refuse_contradiction(quota: Quota) -> None:
     """A soft limit beyond the hard one could never be reached."""
     for name, (shown, unit) in _SHOWN.items():

@@ -32,6 +32,7 @@ from rota.core import events as ev
 from rota.core.dependencies import refuse_cycle, refuse_unknown
 from rota.core.errors import Conflict, Forbidden, NotFound, Rejected
 from rota.core.job import Array, Job, JobSpec, Outcome
+from rota.core.loans import borrower_of
 from rota.core.states import ACTIVE, WAITING, Cause, JobState
 from rota.core.tenant import Access, Actor
 from rota.scheduling.quota import refuse_over_quota
@@ -175,9 +176,9 @@ def _concerns(command: Select, job: Job) -> bool:
     if isinstance(command, Requeue):
         return job.state in ACTIVE
     if isinstance(command, Suspend):
-        return job.state is JobState.RUNNING and not job.suspended_s
+        return job.state is JobState.RUNNING and (not job.suspended_s or bool(job.yields_to))
     if isinstance(command, Resume):
-        return bool(job.suspended_s)
+        return bool(job.suspended_s) and not job.yields_to
     return True
 
 
@@ -234,13 +235,24 @@ def _suspend_job(scribe: Scribe, job: Job, by: str) -> None:
         )
     if any(attempt.stop_cause is not None for attempt in job.live_attempts):
         raise Conflict(f"job {job.id} is being stopped", field="id", value=job.id)
-    if not job.suspended_s:
+    if not job.suspended_s or job.yields_to:
         scribe.emit(ev.JobSuspended(job=job.id, by=by))
 
 
 def _resume_job(scribe: Scribe, job: Job) -> None:
     if not job.suspended_s:
         raise Conflict(f"job {job.id} is not suspended", field="id", value=job.id)
+    if job.yields_to:
+        raise Conflict(
+            f"job {job.id} lends its CPUs to job {job.yields_to}, and goes on by itself when "
+            "that one is gone",
+            field="id",
+            value=job.id,
+        )
+    if borrower := borrower_of(scribe.cluster, job):
+        # Nobody holds it back any more but those who have its CPUs.
+        lifecycle.yield_to(scribe, job, borrower)
+        return
     scribe.emit(ev.JobResumed(job=job.id))
 
 

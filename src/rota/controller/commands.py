@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from rota.core.checkpoint import Checkpoint
 from rota.core.indices import Run
 from rota.core.job import Dependency, JobSpec
 from rota.core.placing import Taint
@@ -111,6 +112,13 @@ class RemoveUser(Command, frozen=True, kw_only=True):
     user: str
 
 
+class ForgetUsage(Command, frozen=True, kw_only=True):
+    """Let what accounts have used count no longer: of a user, of a project; empty: of all."""
+
+    user: str = ""
+    project: str = ""
+
+
 class SetPolicy(Command, frozen=True, kw_only=True):
     """Take the rules from a named policy, if one is named, and then these by their keys."""
 
@@ -145,10 +153,16 @@ class MarkNode(Command, frozen=True, kw_only=True):
 
 
 class ReportCheckpoint(Command, frozen=True, kw_only=True):
-    """The work of a running job is saved as of a moment; 0: of now."""
+    """The work of a running job is saved as of a moment; 0: of now. ``data``: what it made.
+
+    ``record`` says more about it; the site remembers the latest ``keep`` of a job (0: many).
+    """
 
     job: int
     saved_s: float = 0.0
+    data: tuple[str, ...] = ()
+    record: Checkpoint = Checkpoint(0.0)
+    keep: int = 0
 
 
 class DrainNode(Command, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from rota.core.policy import PreemptMode
 from rota.core.states import Cause, Phase
-from rota.rpc.messages import Launch, Wanted
+from rota.rpc.messages import Launch, Saved, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _environment: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(dict[str, str])
 _SLOT = re.compile(r"\{([^{}]*)\}")
 _NOTHING = msgspec.msgpack.encode({})
+#: Of the variables that all jobs find, these say where saved work goes and how much it may be.
+CHECKPOINT_DIR = "ROTA_CHECKPOINT_DIR"
+CHECKPOINT_STORE = "ROTA_CHECKPOINT_STORE"
+CHECKPOINT_MAX_BYTES = "ROTA_CHECKPOINT_MAX_BYTES"
 encode_environment = msgspec.msgpack.Encoder(order="sorted").encode
 
 
@@ -46,15 +50,45 @@ def wanted(
     if started:
         return Wanted(uid=attempt.uid, started=True, suspended=suspended)
     environment = _environment.decode(read_blob(job.spec.environment) or _NOTHING)
-    common = dict(everywhere)
-    if folder := common.get("ROTA_CHECKPOINT_DIR"):
-        # Its own for each job, and the same one for every attempt of it.
-        common["ROTA_CHECKPOINT_DIR"] = f"{folder}/{job.id}"
+    saved = saved_work(job, everywhere, attempt.number)
     if job.spec.pty:
         environment.setdefault("TERM", "xterm-256color")
-    environment |= {**common, **job.spec.variables, **_variables(cluster, job, task, attempt)}
+    ours = {
+        **everywhere,
+        **_where_saved(saved),
+        **job.spec.variables,
+        **_variables(cluster, job, task, attempt),
+    }
+    environment |= ours
     launch = _launch(job, task, attempt, environment, read_blob)
+    inside = tuple(ours) if job.spec.image else ()
+    launch = msgspec.structs.replace(launch, checkpoint=saved, inside=inside)
     return Wanted(uid=attempt.uid, launch=launch, suspended=suspended)
+
+
+def saved_work(job: Job, everywhere: Mapping[str, str], attempt: int = 1) -> Saved | None:
+    """Where a job saves its work: its own folder, and the same one for every try of it.
+
+    Its name carries the uid, too: ids begin anew with a new database, old folders stay.
+    """
+    root = everywhere.get(CHECKPOINT_DIR)
+    if not root:
+        return None
+    name = f"{job.id}-{job.uid[:8]}"
+    store = everywhere.get(CHECKPOINT_STORE, "")
+    return Saved(
+        folder=f"{root}/{name}",
+        store=f"{store}/{name}" if store else "",
+        most_bytes=int(everywhere.get(CHECKPOINT_MAX_BYTES, "0")),
+        attempt=attempt,
+    )
+
+
+def _where_saved(saved: Saved | None) -> dict[str, str]:
+    if saved is None:
+        return {}
+    store = {CHECKPOINT_STORE: saved.store} if saved.store else {}
+    return {CHECKPOINT_DIR: saved.folder, **store}
 
 
 def is_withheld(cluster: Cluster, uid: str) -> bool:
@@ -119,6 +153,9 @@ def _launch(
         memory_mib=held.memory_mib,
         grace_s=float(spec.grace_s),
         terminal=spec.pty,
+        bundle=spec.bundle,
+        image=spec.image,
+        devices=held.devices if spec.image else (),
     )
 
 
@@ -175,7 +212,7 @@ def _variables(cluster: Cluster, job: Job, task: int, attempt: Attempt) -> dict[
         "ROTA_CPUS": str(cpus),
         "ROTA_MEM_MB": str(held.memory_mib),
         "ROTA_GPUS": ",".join(map(str, held.devices)),
-        "ROTA_RESUME": "1" if attempt.number > 1 else "0",
+        "ROTA_RESUME": "1" if attempt.number > 1 and job.checkpoints else "0",
         "SLURM_JOB_ID": str(job.id),
         "SLURM_JOBID": str(job.id),
         "SLURM_JOB_NAME": name,

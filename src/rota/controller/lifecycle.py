@@ -12,6 +12,7 @@ from rota.controller.launch import is_withheld
 from rota.core import events as ev
 from rota.core.dependencies import judge
 from rota.core.job import Array, Attempt, Job, Outcome, RestartPolicy
+from rota.core.loans import borrower_of
 from rota.core.policy import PreemptMode
 from rota.core.states import ACTIVE, FINAL, WAITING, Cause, JobState
 from rota.core.units import format_duration
@@ -126,8 +127,8 @@ def _end_untouched(scribe: Scribe, array: Array, outcome: Outcome) -> list[int]:
     return children
 
 
-def start_seen(scribe: Scribe, job: Job) -> None:
-    """A job started: children that wait for just that may go."""
+def news_of(scribe: Scribe, job: Job) -> None:
+    """A job started, or said what it has done: children that wait for just that may go."""
     cluster = scribe.cluster
     for parent in (job.id, job.array_id):
         if parent and parent in cluster.children:
@@ -138,12 +139,16 @@ def start_seen(scribe: Scribe, job: Job) -> None:
 def evict(scribe: Scribe, eviction: Eviction) -> None:
     """A job gives way to another, whole or with some of its tasks.
 
-    Told in the same tick as the placement that it serves. ``cancel`` ends it; all other modes
-    bring it back in its place once it has gone. ``suspend`` is one of them: a stopped process
-    would keep its memory and its devices, which is what the other job needs.
+    Told in the same tick as the placement that it serves. ``suspend`` stops it where it is, and
+    it lends its CPUs; ``cancel`` ends it; the other modes bring it back in its place once it has
+    gone.
     """
     job = scribe.cluster.jobs.get(eviction.job)
     if job is None or job.state not in ACTIVE:
+        return
+    if eviction.mode is PreemptMode.SUSPEND:
+        if not job.yields_to:
+            yield_to(scribe, job, eviction.by)
         return
     detail = f"gave way to job {eviction.by}"
     if eviction.tasks:
@@ -153,6 +158,26 @@ def evict(scribe: Scribe, eviction: Eviction) -> None:
         then = "evict" if eviction.mode is PreemptMode.CANCEL else "preempt"
         scribe.emit(ev.StopPlanned(job=job.id, then=then))
     stop_attempts(scribe, job, Cause.PREEMPTED, detail)
+
+
+def wake_lenders(scribe: Scribe) -> None:
+    """Jobs that stood still for others go on when all their CPUs were given back."""
+    cluster = scribe.cluster
+    repaid, cluster.repaid = cluster.repaid, {}
+    for job_id in repaid:
+        job = cluster.jobs.get(job_id)
+        if job is None or not job.yields_to:
+            continue
+        borrower = borrower_of(cluster, job)
+        if not borrower:
+            scribe.emit(ev.JobResumed(job=job_id))
+        elif borrower != job.yields_to:
+            yield_to(scribe, job, borrower)
+
+
+def yield_to(scribe: Scribe, job: Job, borrower: int) -> None:
+    """It stands still, and lends its CPUs to this job from now on."""
+    scribe.emit(ev.JobSuspended(job=job.id, by=f"job {borrower}", yields_to=borrower))
 
 
 def put_back(scribe: Scribe, job: Job, cause: Cause, detail: str) -> None:

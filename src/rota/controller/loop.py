@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rota.controller import plugins
 from rota.controller.commands import Submit
 from rota.controller.engine import Asked, Controller, FromLink, Tick
+from rota.controller.forecast import REMEMBERED, TELLING
 from rota.controller.links import Links
 from rota.controller.recover import recover
 from rota.controller.watch import Watch
 from rota.core.errors import Busy, RotaError, Unavailable
 from rota.core.invariants import check
+from rota.core.policy import Estimates
+from rota.store.api import JobFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -118,7 +121,7 @@ class Host:
 
     def _load_controller(self) -> Controller:
         snapshot = self.store.load()
-        return Controller(
+        controller = Controller(
             recover(snapshot),
             snapshot.next_seq,
             new_uid=lambda: secrets.token_hex(16),
@@ -129,6 +132,12 @@ class Host:
             clock=plugins.clock,
             guard=plugins.time_limit,
         )
+        if controller.cluster.policy.backfill.estimates is Estimates.PREDICTED:
+            ended = JobFilter(states=TELLING)
+            controller.forecast.remember(
+                self.store.list_jobs(ended, limit=REMEMBERED, newest_first=True)
+            )
+        return controller
 
     async def ask(self, command: Command) -> Any:  # noqa: ANN401 - each has its own answer
         """Hand in a command and await its answer, which is on disk by then."""

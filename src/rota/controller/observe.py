@@ -43,7 +43,7 @@ def _running(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) 
     scribe.emit(
         ev.AttemptStarted(job=job.id, task=task, uid=attempt.uid, pid=seen.pid, started_s=started_s)
     )
-    lifecycle.start_seen(scribe, job)
+    lifecycle.news_of(scribe, job)
 
 
 def _sane(reported_s: float, placed_s: float, now_s: float) -> float:

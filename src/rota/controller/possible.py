@@ -97,7 +97,9 @@ def _refuse(dimension: str, request: Request, have: str) -> None:
 def _device_words(request: Request) -> str:
     kind = request.device_type or request.device
     memory = request.device_memory_mib
-    return f"{request.device_count} x {kind}" + (f" of {memory} MiB" if memory else "")
+    numbers = ",".join(map(str, request.device_indices))
+    named = f" with index {numbers}" if numbers else ""
+    return f"{request.device_count} x {kind}" + (f" of {memory} MiB" if memory else "") + named
 
 
 def nodes_have(cluster: Cluster, dimension: str) -> str:

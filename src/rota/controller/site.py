@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from rota.controller import accounts, lifecycle, reserve
 from rota.controller import commands as cmd
 from rota.controller.access import require
@@ -68,7 +70,13 @@ def _checkpoint(scribe: Scribe, command: cmd.ReportCheckpoint) -> object:
     fresh = tuple(name for name in command.data if name not in job.made)
     if saved_s > job.checkpoint_s or fresh:
         saved_s = min(saved_s, scribe.now_s)
-        scribe.emit(ev.CheckpointReported(job=job.id, saved_s=saved_s, data=fresh))
+        attempt = max((attempt.number for attempt in job.round), default=0)
+        record = replace(command.record, saved_s=saved_s, attempt=attempt)
+        scribe.emit(
+            ev.CheckpointReported(
+                job=job.id, saved_s=saved_s, data=fresh, record=record, keep=command.keep
+            )
+        )
         lifecycle.news_of(scribe, job)
     return job
 

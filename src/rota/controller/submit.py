@@ -17,6 +17,7 @@ from rota.scheduling.quota import refuse_over_quota
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.controller.forecast import Forecast
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
     from rota.core.job import JobSpec
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 USER_PRIORITY_MAX = 75
 
 
-def submit(scribe: Scribe, command: Submit, new_uid: Callable[[], str]) -> Submitted:
+def submit(
+    scribe: Scribe, command: Submit, new_uid: Callable[[], str], forecast: Forecast
+) -> Submitted:
     """Take a batch, or raise ``Rejected`` with nothing changed."""
     cluster, actor = scribe.cluster, command.actor
     if actor.access is Access.VIEWER:
@@ -40,7 +43,7 @@ def submit(scribe: Scribe, command: Submit, new_uid: Callable[[], str]) -> Submi
         named = number if len(command.submissions) > 1 else None
         _check(cluster, submission, actor, named, brought[project])
     ids_uids = [
-        _take(scribe, submission, new_uid(), command.key if number == 0 else "")
+        _take(scribe, submission, new_uid(), command.key if number == 0 else "", forecast)
         for number, submission in enumerate(command.submissions)
     ]
     return Submitted(tuple(i for i, _ in ids_uids), tuple(u for _, u in ids_uids))
@@ -160,8 +163,12 @@ def refuse_escalation(actor: Actor, priority: int) -> None:
         )
 
 
-def _take(scribe: Scribe, submission: Submission, uid: str, key: str) -> tuple[int, str]:
-    cluster, spec = scribe.cluster, submission.spec
+def _take(
+    scribe: Scribe, submission: Submission, uid: str, key: str, forecast: Forecast
+) -> tuple[int, str]:
+    cluster = scribe.cluster
+    alone = 0 if submission.runs else cluster.next_id
+    spec = forecast.tell(alone, submission.spec, cluster.policy)
     for digest, body in submission.blobs.items():
         scribe.emit(ev.BlobStored(digest=digest, body=body))
     if spec.group and (submission.group_cap is not None or spec.group not in cluster.groups):

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
 from rota.controller.launch import is_withheld
+from rota.core import events as ev
 from rota.core.dependencies import judge
 from rota.core.job import Array, Job, Outcome
 from rota.core.policy import Overrun
 from rota.core.states import ACTIVE, WAITING, Cause, JobState, Phase
 from rota.core.units import format_duration
+from rota.hours import standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +26,7 @@ def fire_due(scribe: Scribe) -> None:
     """Look at everything whose time has come. A timer that is moot by now does nothing."""
     while (timer := scribe.cluster.pop_due(scribe.now_s)) is not None:
         RINGS[timer.kind](scribe, timer)
+    lifecycle.wake_lenders(scribe)
 
 
 def _begin(scribe: Scribe, timer: Timer) -> None:
@@ -159,6 +162,13 @@ def _look_again(scribe: Scribe, timer: Timer) -> None:
     cluster.rules_changed()
 
 
+def _turn_queues(scribe: Scribe, timer: Timer) -> None:
+    """The hours of queues begin or end; the clock may have been elsewhere in between."""
+    for queue in list(scribe.cluster.queues.values()):
+        if queue.turns_s and queue.turns_s <= scribe.now_s:
+            scribe.emit(ev.QueueSet(queue=standing(queue, scribe.now_s)))
+
+
 def _wake(scribe: Scribe, timer: Timer) -> None:
     """A pass found that time alone may change its answer: what it found blocked is looked at."""
     scribe.cluster.lanes.reopen()
@@ -172,5 +182,6 @@ RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
     "window": _end_window,
     "assembly": _disband,
     "reservation": _look_again,
+    "hours": _turn_queues,
     "pass": _wake,
 }

@@ -41,6 +41,7 @@ def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> N
             placed_s=at_s,
             after=event.after,
             window_s=event.window_s,
+            borrows=event.borrows,
         )
     )
     job.preempted = False

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.core import events as ev
+from rota.core.checkpoint import remembered
 from rota.core.dependencies import parent_id
 from rota.core.errors import IllegalMove
-from rota.core.holdings import hold
+from rota.core.holdings import hold, note_mode
 from rota.core.indices import IndexSet
 from rota.core.job import Array, Job
 from rota.core.states import JobState, Phase, check_move
@@ -223,7 +224,10 @@ def _job_suspended(cluster: Cluster, event: ev.JobSuspended, at_s: float) -> Non
     job, before = find_job(cluster, event.job)
     if not job.live_attempts:
         raise IllegalMove(f"job {job.id} cannot be suspended: nothing of it is alive")
-    job.suspended_s, job.suspended_by = at_s, event.by
+    if event.yields_to and not job.suspended_s:
+        job.preemptions += 1
+    job.suspended_s = job.suspended_s or at_s
+    job.suspended_by, job.yields_to = event.by, event.yields_to
     _touch_nodes(cluster, job)
     job_changed(cluster, job, before)
 
@@ -246,7 +250,7 @@ def _wake(job: Job, at_s: float) -> None:
     """It is no longer suspended; the time that it was is remembered for its limit."""
     if job.suspended_s:
         job.paused_s += max(0.0, at_s - job.suspended_s)
-        job.suspended_s, job.suspended_by = 0.0, ""
+        job.suspended_s, job.suspended_by, job.yields_to = 0.0, "", 0
 
 
 def _job_updated(cluster: Cluster, event: ev.JobUpdated, at_s: float) -> None:
@@ -257,6 +261,7 @@ def _job_updated(cluster: Cluster, event: ev.JobUpdated, at_s: float) -> None:
     for attempt in job.live_attempts:
         # With another limit it will be gone at another moment.
         cluster.touch(attempt.allocation.node)
+        note_mode(cluster, job, attempt)
     _link_parents(cluster, job.id, job)
     set_timers(cluster, job.id, job)
     job_changed(cluster, job, before)
@@ -288,6 +293,7 @@ def _end_round(job: Job) -> None:
     """What concerned the attempts that have gone is over; the next round begins afresh."""
     job.after_stop = job.suspended_by = ""
     job.suspended_s = job.paused_s = 0.0
+    job.yields_to = 0
 
 
 def _job_retried(cluster: Cluster, event: ev.JobRetried, at_s: float) -> None:
@@ -323,6 +329,9 @@ def _job_preempted(cluster: Cluster, event: ev.JobPreempted, at_s: float) -> Non
 def _checkpoint_reported(cluster: Cluster, event: ev.CheckpointReported, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
     job.checkpoint_s = max(job.checkpoint_s, event.saved_s)
+    job.made = tuple(dict.fromkeys((*job.made, *event.data)))
+    if event.record is not None:
+        job.checkpoints = remembered(job.checkpoints, event.record, event.keep)
     job_changed(cluster, job, before)
 
 

@@ -21,6 +21,7 @@ from rota.core.waiting import Waiting
 if TYPE_CHECKING:
     from rota.core.job import Array, Job, JobSpec
     from rota.core.lanes import Counter
+    from rota.core.loans import Loan
     from rota.core.node import Node
     from rota.core.usage import Usage
 
@@ -150,13 +151,19 @@ class Cluster:
         self.waiting = Waiting()
         #: Active jobs whose number of tasks may change while they run.
         self.elastic: dict[int, None] = {}
-        #: Nodes whose room changed since a pass last looked.
-        self.touched: dict[str, None] = {}
+        #: Nodes that changed since a pass last looked: which attempts on them, or None for all.
+        self.touched: dict[str, dict[str, None] | None] = {}
         #: Grows when the rules change: policy, queues, reservations, shares, quotas.
         self.rules_version = 0
         self.live: dict[str, tuple[int, int]] = {}
         #: Live attempts that others wait for to leave a room, and those others.
         self.waited_for: dict[str, dict[str, None]] = {}
+        #: Live attempts that lend CPUs, and to whom.
+        self.loans: dict[str, dict[str, Loan]] = {}
+        #: Jobs that got a loan back since the controller last looked.
+        self.repaid: dict[int, None] = {}
+        #: Live attempts of jobs that chose to be stopped, and not ended, when they give way.
+        self.stoppable: dict[str, None] = {}
         self.children: dict[int, dict[int, None]] = {}
         self.active_in: dict[Counter, dict[int, None]] = {}
         self.by_state: dict[JobState, dict[int, None]] = {
@@ -309,9 +316,13 @@ class Cluster:
             self.lanes.remove(array.id)
             self.index_array(array)
 
-    def touch(self, node: str) -> None:
-        """The room on a node changed: the next pass looks at it again."""
-        self.touched[node] = None
+    def touch(self, node: str, uid: str = "") -> None:
+        """The room on a node changed: the next pass looks at it again, or at one attempt there."""
+        known = self.touched.setdefault(node, {})
+        if not uid:
+            self.touched[node] = None
+        elif known is not None:
+            known[uid] = None
 
     def rules_changed(self) -> None:
         self.rules_version += 1

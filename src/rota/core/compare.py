@@ -92,6 +92,7 @@ def _indexes(cluster: Cluster) -> dict[str, Any]:
         "elastic": sorted(cluster.elastic),
         "waited for": {key: sorted(uids) for key, uids in sorted(cluster.waited_for.items())},
         "live": dict(sorted(cluster.live.items())),
+        "loans": {uid: dict(sorted(lent.items())) for uid, lent in sorted(cluster.loans.items())},
         "children": {key: sorted(kids) for key, kids in sorted(cluster.children.items())},
         "active": {key: sorted(ids) for key, ids in sorted(cluster.active_in.items(), key=repr)},
         "by state": {state: sorted(ids) for state, ids in cluster.by_state.items()},

@@ -60,13 +60,23 @@ def _judge_one(cluster: Cluster, dependency: Dependency, job: Job | Array) -> Ve
         met = state is JobState.RUNNING or state in FINAL
         return Verdict(met=met, parent=parent, parent_state=state)
     if state not in FINAL:
-        return Verdict(met=False, parent=parent, parent_state=state)
+        met = _is_told(cluster.jobs.get(parent), dependency)
+        return Verdict(met=met, parent=parent, parent_state=state)
     completed = state is JobState.COMPLETED
     met = (
         dependency.kind is DependencyKind.AFTER_ANY
-        or (dependency.kind is DependencyKind.AFTER_OK) == completed
+        or (dependency.kind is not DependencyKind.AFTER_NOT_OK) == completed
     )
     return Verdict(met=met, parent=parent, never=not met, parent_state=state)
+
+
+def _is_told(parent: Job | None, dependency: Dependency) -> bool:
+    """Whether an unfinished parent has said already what is waited for."""
+    if parent is None:
+        return False
+    if dependency.kind is DependencyKind.AFTER_CHECKPOINT:
+        return parent.checkpoint_s > 0
+    return dependency.kind is DependencyKind.AFTER_DATA and dependency.data in parent.made
 
 
 def refuse_unknown(cluster: Cluster, dependencies: Iterable[Dependency]) -> None:

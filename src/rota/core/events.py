@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.core.checkpoint import Checkpoint
 from rota.core.indices import Run
 from rota.core.job import JobSpec, Outcome
 from rota.core.loans import Loan
@@ -207,6 +208,8 @@ class CheckpointReported(Event, frozen=True, tag="checkpoint-reported"):
     job: int
     saved_s: float
     data: tuple[str, ...] = ()
+    record: Checkpoint | None = None
+    keep: int = 0
 
 
 class JobSettled(Event, frozen=True, tag="job-settled"):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.loans import begin_to_count, borrow, forget_lost, held_by, pay_back
+from rota.core.policy import PreemptMode
 from rota.core.resources import NOTHING, Amount
 from rota.core.states import Phase
 from rota.core.usage import device_milli_of
@@ -66,19 +68,30 @@ def hold(cluster: Cluster, job: Job, task: int, attempt: Attempt) -> None:
     cluster.holdings.shift(job.spec, attempt.allocation, 1)
     if attempt.phase is Phase.RUNNING:
         cluster.running.shift(job.spec, attempt, 1)
+    note_mode(cluster, job, attempt)
     node = cluster.nodes.get(attempt.allocation.node)
     if node is not None:
-        node.live[attempt.uid] = attempt.allocation
+        node.live[attempt.uid] = held_by(cluster, attempt)
         if attempt.after and attempt.phase is Phase.PLACED:
             node.withheld[attempt.uid] = attempt.after
             for other in attempt.after:
                 cluster.waited_for.setdefault(other, {})[attempt.uid] = None
-        cluster.touch(node.name)
+        cluster.touch(node.name, attempt.uid)
+    if attempt.borrows:
+        borrow(cluster, attempt)
+
+
+def note_mode(cluster: Cluster, job: Job, attempt: Attempt) -> None:
+    """Passes look for those who may stand still only where there is one."""
+    if job.spec.preempt_mode is PreemptMode.SUSPEND:
+        cluster.stoppable[attempt.uid] = None
 
 
 def let_go(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     """An ended attempt gives its room back, and lets those go who waited for it."""
     cluster.live.pop(attempt.uid, None)
+    cluster.stoppable.pop(attempt.uid, None)
+    cluster.loans.pop(attempt.uid, None)
     cluster.holdings.shift(job.spec, attempt.allocation, -1)
     for counter in accounts_of(job.spec):
         cluster.lanes.open_counter(counter)
@@ -86,7 +99,9 @@ def let_go(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     if node is not None:
         node.live.pop(attempt.uid, None)
         node.withheld.pop(attempt.uid, None)
-        cluster.touch(node.name)
+        cluster.touch(node.name, attempt.uid)
+    if attempt.borrows:
+        pay_back(cluster, attempt)
     for other in attempt.after:
         waiting = cluster.waited_for.get(other, {})
         if waiting.pop(attempt.uid, 0) is None and not waiting:
@@ -104,7 +119,8 @@ def _let_in(cluster: Cluster, uid: str) -> None:
     node = cluster.nodes.get(attempt.allocation.node)
     if node is not None and not any(other in cluster.live for other in attempt.after):
         node.withheld.pop(uid, None)
-        cluster.touch(node.name)
+        cluster.touch(node.name, uid)
+        begin_to_count(cluster, attempt)
 
 
 def let_in_all(cluster: Cluster) -> None:
@@ -112,3 +128,4 @@ def let_in_all(cluster: Cluster) -> None:
     for gone in [uid for uid in cluster.waited_for if uid not in cluster.live]:
         for uid in cluster.waited_for.pop(gone):
             _let_in(cluster, uid)
+    forget_lost(cluster)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.holdings import Holdings
+from rota.core.loans import Loan, held_by
 from rota.core.running import Running
 from rota.core.states import ACTIVE, FINAL, WAITING, JobState, Phase
 from rota.core.waiting import Waiting
@@ -25,6 +26,7 @@ def violations(cluster: Cluster) -> list[str]:
     return [
         *_one_live_attempt(cluster),
         *_capacity(cluster),
+        *_loans(cluster),
         *_indexes(cluster),
         *_caps(cluster),
         *_holdings(cluster),
@@ -119,6 +121,24 @@ def _devices(node: Node) -> Iterator[str]:
         memory_mib = known[index].memory_mib if index in known else 0
         if index in alone or used > memory_mib:
             yield f"node {node.name}: device {index} is shared beyond its memory or beside an owner"
+
+
+def _loans(cluster: Cluster) -> Iterator[str]:
+    """Who lends CPUs stands still, or is told to end; nodes know what lenders have left."""
+    derived: dict[str, dict[str, Loan]] = {}
+    for uid, (job_id, task) in cluster.live.items():
+        job = cluster.jobs[job_id]
+        attempt = job.tasks[task].attempts[-1]
+        for loan in attempt.borrows:
+            if loan.lender in cluster.live:
+                derived.setdefault(loan.lender, {})[uid] = loan
+        if uid in cluster.loans and not job.suspended_s and attempt.stop_cause is None:
+            yield f"job {job_id} runs and lends its CPUs"
+        node = cluster.nodes.get(attempt.allocation.node)
+        if node is not None and node.live.get(uid) != held_by(cluster, attempt):
+            yield f"node {node.name} does not know what {uid} holds"
+    if derived != cluster.loans:
+        yield f"loans differ: {sorted(set(derived) ^ set(cluster.loans))}"
 
 
 def _indexes(cluster: Cluster) -> Iterator[str]:

@@ -6,7 +6,9 @@ from enum import StrEnum
 
 import msgspec
 
+from rota.core.checkpoint import Checkpoint
 from rota.core.indices import IndexSet, Run, index_at
+from rota.core.loans import Loan
 from rota.core.node import Allocation
 from rota.core.notices import Target
 from rota.core.placing import ANYWHERE, Placement
@@ -22,6 +24,8 @@ class DependencyKind(StrEnum):
     AFTER_OK = "after-ok"  # the parent completed
     AFTER_ANY = "after-any"  # the parent ended, however
     AFTER_NOT_OK = "after-not-ok"  # the parent ended, and not well
+    AFTER_CHECKPOINT = "after-checkpoint"  # the parent has saved its work, or completed
+    AFTER_DATA = "after-data"  # the parent has made some data, or completed
 
 
 class Dependency(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,6 +34,8 @@ class Dependency(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: DependencyKind
     parent: int
     element: bool = False
+    #: The name of the data that is waited for.
+    data: str = ""
 
 
 class RestartPolicy(StrEnum):
@@ -110,6 +116,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     placement: Placement = ANYWHERE
     #: How long it will probably run, if that is not its limit; 0: not said.
     estimate_s: int = 0
+    #: What the controller expected when it came, and a bound on it; 0: nothing was predicted.
+    predicted_s: int = 0
+    predicted_most_s: int = 0
     #: When it should be done; 0: no deadline.
     deadline_s: float = 0.0
     service: ServiceClass = ServiceClass.BURSTABLE
@@ -117,6 +126,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     preempt_mode: PreemptMode | None = None
     #: Sent at the beginning of the grace instead of TERM, so that it can save its state.
     checkpoint_signal: str = ""
+    #: The digest of a working folder that travels with it, and the image of a container.
+    bundle: str = ""
+    image: str = ""
     #: What a restart costs it beyond lost work, in seconds.
     restart_cost_s: int = 0
     #: ``training``, ``inference``, ``workflow``: for quotas by type.
@@ -162,6 +174,8 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     after: tuple[str, ...] = ()
     #: Backfilled: it should be gone by then; 0: no window.
     window_s: float = 0.0
+    #: CPUs that others lend to it; they stand still as long as it lives.
+    borrows: tuple[Loan, ...] = ()
     exit_code: int | None = None
     signal: int = 0
     cause: Cause | None = None
@@ -222,11 +236,17 @@ class Job(msgspec.Struct, omit_defaults=True):
     preemptions: int = 0
     #: When it last said that its work is saved; 0: never in this round.
     checkpoint_s: float = 0.0
+    #: The names of the data that it said to have made.
+    made: tuple[str, ...] = ()
+    #: What it said about its latest checkpoints, the newest last.
+    checkpoints: tuple[Checkpoint, ...] = ()
     #: What to do when the live attempts have gone: set by cancel and requeue.
     after_stop: str = ""
     #: Since when its processes are stopped where they are, and who asked; 0: they are not.
     suspended_s: float = 0.0
     suspended_by: str = ""
+    #: The job that it lends its CPUs to meanwhile, and goes on after; 0: somebody suspended it.
+    yields_to: int = 0
     #: How long this round was suspended before; such time does not count against its limit.
     paused_s: float = 0.0
     tasks: list[Task] = []
@@ -257,8 +277,8 @@ class Job(msgspec.Struct, omit_defaults=True):
         that an update took away keeps its attempts of earlier rounds.
         """
         tasks = self.tasks
-        if len(tasks) == 1:
-            return tasks[0].attempts[-1:]
+        if len(tasks) <= 1:
+            return tasks[0].attempts[-1:] if tasks else []
         latest = [task.attempts[-1] for task in tasks if task.attempts]
         number = max((attempt.number for attempt in latest), default=0)
         return [attempt for attempt in latest if attempt.number == number]
@@ -279,6 +299,15 @@ class Job(msgspec.Struct, omit_defaults=True):
         if not started_s or not self.spec.time_limit_s or self.suspended_s:
             return 0.0
         return started_s + self.spec.time_limit_s + self.paused_s
+
+    @property
+    def pause(self) -> str:
+        """Why its processes stand still, in words; empty: they do not."""
+        if not self.suspended_s:
+            return ""
+        if self.yields_to:
+            return f"suspended: lends its CPUs to job {self.yields_to} until that is gone"
+        return f"suspended by {self.suspended_by}"
 
     @property
     def next_number(self) -> int:

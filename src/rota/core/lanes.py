@@ -73,6 +73,7 @@ class LaneKey(NamedTuple):
     estimate_s: int
     deadline_s: float
     type: str
+    predicted_s: int = 0
 
 
 def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
@@ -89,6 +90,7 @@ def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
         spec.estimate_s,
         spec.deadline_s,
         spec.type,
+        spec.predicted_s,
     )
 
 
@@ -99,7 +101,7 @@ Counter = tuple[str, str | int]
 class Lane:
     """Ready jobs (or whole arrays) of one class, in order."""
 
-    __slots__ = ("_entries", "_head", "account", "key", "members", "note", "number")
+    __slots__ = ("_entries", "_head", "account", "key", "members", "note", "noted", "number")
 
     def __init__(self, key: LaneKey, number: int = 0) -> None:
         self.key = key
@@ -113,6 +115,17 @@ class Lane:
         self._head = 0
         #: Where passes remember the key of the first member; None when that may be another one.
         self.note: tuple[float, ...] | None = None
+        #: Whose key that is, since when he is ready, when it was made, and up to when it holds.
+        self.noted: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
+
+    @property
+    def first(self) -> int:
+        """Who stands in front; 0 when nobody does."""
+        if self._head < len(self._entries):
+            place = self._entries[self._head]
+            if self._alive(place):
+                return place[1]
+        return next(self.walk(), (0, 0))[1]
 
     def __len__(self) -> int:
         return len(self.members)

@@ -29,6 +29,13 @@ class Backfill(StrEnum):
     DEADLINE = "deadline"
 
 
+class Estimates(StrEnum):
+    """Where it is known from how long a job will run."""
+
+    USER = "user"
+    PREDICTED = "predicted"
+
+
 class Overrun(StrEnum):
     """What happens to a backfilled job that is still there when its window ends."""
 
@@ -101,6 +108,12 @@ class BackfillRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     #: How much later than first computed an aggressive pass may let the head start.
     delay_max_s: int = 3600
     overrun: Overrun = Overrun.EXTEND
+    #: ``predicted``: waiting jobs are measured by what such jobs took before.
+    estimates: Estimates = Estimates.USER
+    #: Behind the first who waits, who is taken to run the shortest is asked first.
+    shortest: bool = False
+    #: When somebody leaves early, all promises are made anew instead of each brought forward.
+    rebuild: bool = False
     #: Assumed for jobs that name neither a limit nor an estimate.
     estimate_device_s: int = 4 * 3600
     estimate_cpu_s: int = 3600

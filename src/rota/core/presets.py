@@ -51,7 +51,12 @@ PRESETS: Mapping[str, Policy] = {
     "fairshare": _rules("fairshare"),
     "fairshare-easy": _rules("fairshare", backfill=_EASY),
     "easy": _rules("fifo", backfill=_EASY),
+    # The shortest of those who may pass the first is asked first.
+    "easy-sjbf": _rules("fifo", backfill=BackfillRules(kind=Backfill.EASY, shortest=True)),
     "conservative": _rules("fifo", backfill=_CONSERVATIVE),
+    "conservative-rebuild": _rules(
+        "fifo", backfill=BackfillRules(kind=Backfill.CONSERVATIVE, rebuild=True)
+    ),
     "aggressive": _rules("fifo", backfill=BackfillRules(kind=Backfill.AGGRESSIVE)),
     "deadline": _rules("deadline", "priority", BackfillRules(kind=Backfill.DEADLINE)),
     "sjf": _rules("sjf"),

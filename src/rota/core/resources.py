@@ -23,6 +23,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     device_memory_mib: int = 0
     shared: bool = False
     device_milli: int = 0
+    #: Only devices with these numbers on their node; empty: any.
+    device_indices: tuple[int, ...] = ()
 
     def share_of(self, memory_mib: int) -> int:
         """What a shared task takes on a device with this much memory."""

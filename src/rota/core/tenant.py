@@ -39,6 +39,16 @@ class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
     #: Whether its jobs may take room from jobs of lower priority, and may have it taken.
     preempts: bool = True
     preemptible: bool = True
+    #: When its jobs may start, such as ``mon-fri 8:00-18:00``, on the clock of a zone; empty:
+    #: always. The controller says whether it is outside of them, and when that changes next.
+    hours: str = ""
+    zone: str = ""
+    outside: bool = False
+    turns_s: float = 0.0
+
+    @property
+    def starts_jobs(self) -> bool:
+        return self.state in (QueueState.ACTIVE, QueueState.DRAINING) and not self.outside
 
 
 class Group(msgspec.Struct, frozen=True, omit_defaults=True):

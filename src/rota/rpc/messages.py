@@ -20,6 +20,16 @@ from rota.core.states import Cause
 PROTOCOL = 1
 
 
+class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the saved work of a job is: a folder, and its copy in a store (empty: none)."""
+
+    folder: str
+    store: str = ""
+    #: More is not copied; 0: no bound.
+    most_bytes: int = 0
+    attempt: int = 1
+
+
 class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that an agent needs to start one attempt."""
 
@@ -44,6 +54,14 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     grace_s: float = 30.0
     #: On a pseudo-terminal that people can attach to.
     terminal: bool = False
+    #: The folder for its saved work, and whether an earlier try has left some.
+    checkpoint: Saved | None = None
+    #: The digest of a working folder to unpack and run in; empty: none.
+    bundle: str = ""
+    #: A container image to run in, and the names of the variables that it finds there.
+    image: str = ""
+    inside: tuple[str, ...] = ()
+    devices: tuple[int, ...] = ()
 
 
 class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -140,6 +158,31 @@ class TerminalOutput(FromAgent, frozen=True, tag="terminal-output"):
     error: str = ""
 
 
+class CheckpointFolder(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The saved work of one job on a node: the name of its folder, and what is in it."""
+
+    name: str
+    files: int
+    size_bytes: int
+    changed_s: float
+
+
+class CheckpointAnswer(FromAgent, frozen=True, tag="checkpoint-answer"):
+    """The answer to ``ListCheckpoints``, ``NoteCheckpoint`` and ``DropCheckpoint``."""
+
+    request: int
+    folders: tuple[CheckpointFolder, ...] = ()
+    error: str = ""
+
+
+class ReadBundle(FromAgent, frozen=True, tag="read-bundle"):
+    """The agent asks for a piece of a working folder that it does not have yet."""
+
+    request: int
+    digest: str
+    offset: int
+
+
 class ToAgent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
     """Base of what the controller sends."""
 
@@ -206,9 +249,55 @@ class CloseTerminal(ToAgent, frozen=True, tag="close-terminal"):
     request: int
 
 
-AgentMessage = Hello | Observed | DeviceUse | LogPart | TerminalOutput
+class ListCheckpoints(ToAgent, frozen=True, tag="list-checkpoints"):
+    """What lies in the folder of checkpoints; with ``names`` only these, and their sizes."""
+
+    request: int
+    root: str
+    names: tuple[str, ...] = ()
+
+
+class NoteCheckpoint(ToAgent, frozen=True, tag="note-checkpoint"):
+    """Write what a job reported beside its folder, and drop what is no longer kept of it."""
+
+    request: int
+    saved: Saved
+    body: bytes
+    drop: tuple[str, ...] = ()
+
+
+class DropCheckpoint(ToAgent, frozen=True, tag="drop-checkpoint"):
+    """Remove the saved work of a job, its copy in the store too."""
+
+    request: int
+    saved: Saved
+
+
+class BundlePart(ToAgent, frozen=True, tag="bundle-part"):
+    """The answer to ``ReadBundle``; ``size`` is the length of the whole."""
+
+    request: int
+    body: bytes = b""
+    size: int = 0
+    error: str = ""
+
+
+CheckpointOrder = ListCheckpoints | NoteCheckpoint | DropCheckpoint
+AgentMessage = (
+    Hello | Observed | DeviceUse | LogPart | TerminalOutput | CheckpointAnswer | ReadBundle
+)
 ControllerMessage = (
-    Welcome | Refused | Desired | ReadLog | OpenTerminal | TerminalInput | CloseTerminal
+    Welcome
+    | Refused
+    | Desired
+    | ReadLog
+    | OpenTerminal
+    | TerminalInput
+    | CloseTerminal
+    | ListCheckpoints
+    | NoteCheckpoint
+    | DropCheckpoint
+    | BundlePart
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
+from rota.core.loans import Loan
 from rota.core.node import Allocation
 from rota.core.policy import PreemptMode
 
@@ -36,10 +37,19 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     after: tuple[str, ...] = ()
     #: It was let past a waiting job and should be gone by then; 0: no window.
     window_s: float = 0.0
+    #: For each allocation the CPUs that others lend to it; empty: none does.
+    borrows: tuple[tuple[Loan, ...], ...] = ()
+
+    def loans_of(self, at: int) -> tuple[Loan, ...]:
+        """What is lent to the allocation in this place."""
+        return self.borrows[at] if self.borrows else ()
 
 
 class Eviction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A decision: a running job gives way, whole or (an elastic one) with some of its tasks."""
+    """A decision: a running job gives way, whole or (an elastic one) with some of its tasks.
+
+    In the mode ``suspend`` it stands still and lends its CPUs; in all others it leaves.
+    """
 
     job: int
     mode: PreemptMode

@@ -10,6 +10,7 @@ where a promise once given is only ever exchanged for an earlier one.
 from __future__ import annotations
 
 from functools import partial
+from math import nextafter
 from typing import TYPE_CHECKING
 
 from rota.core.policy import Backfill
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.lanes import Shape
+    from rota.core.resources import Request
     from rota.scheduling.api import Entry
     from rota.scheduling.gang import Placed
     from rota.scheduling.heads import Head
@@ -47,7 +49,7 @@ class Promises:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self.kept: dict[int, Promise] = {}
-        #: When each waiting job was first told that it would start.
+        #: When each waiting job was first told that it would start, where that bounds its delay.
         self._first_s: dict[int, float] = {}
         #: Nodes that a reservation has a claim on.
         self.reserved: dict[str, None] = {}
@@ -155,12 +157,13 @@ class Promises:
                     self._keep(promise)
         self._loose = timeline.loosened or len(self.kept) < len(before)
         timeline.loosened = False
-        waiting = cluster.lanes.where
-        self._first_s = {
-            job: at_s
-            for job, at_s in self._first_s.items()
-            if job in waiting or cluster.array_of(job) is not None
-        }
+        if self._first_s:
+            waiting = cluster.lanes.where
+            self._first_s = {
+                job: at_s
+                for job, at_s in self._first_s.items()
+                if job in waiting or cluster.array_of(job) is not None
+            }
 
     def _are_recent(self, this: Pass) -> bool:
         """On a large site promises are not worked out anew with every job that ends.
@@ -202,14 +205,17 @@ class Promises:
         good = kept is not None and kept.start_s > this.now_s
         if kept is not None and not good:
             self._drop_later()
-        found = self._earliest(head.shape, entry, kept.start_s if kept and good else INFINITE)
+        # Only an earlier start is of any use to who has one.
+        before_s = nextafter(kept.start_s, 0.0) if kept and good else INFINITE
+        found = self._earliest(head.shape, entry, before_s)
         if good:
             # A promise is only ever exchanged for an earlier one; who outstays his time breaks it.
             earlier = found is not None and kept is not None and found.start_s < kept.start_s
             self._loose = self._loose or earlier
             found = found if earlier else kept
         if found is not None:
-            self._first_s.setdefault(entry.job, found.start_s)
+            if self._kind is Backfill.AGGRESSIVE:
+                self._first_s.setdefault(entry.job, found.start_s)
             self._keep(found)
             self._settled[entry.job] = None
             this.wake_at(found.start_s, promised=True)
@@ -296,8 +302,22 @@ class Promises:
             self._loose = self._loose or kept.start_s > self._scheduler.timeline.now_s
         self._first_s.pop(job, None)
 
+    def is_full(self, name: str, entry: Entry, request: Request) -> bool:
+        """Whether plain amounts say already that a claimed node has no room for a task."""
+        this = self._pass
+        assert this is not None
+        course = this.timeline.course(name, this.asking(entry))
+        if course is None:
+            return False
+        until_s = self._until_s(name, entry)
+        return not course.look(request, 1, this.now_s, until_s)[0]
+
     def window(self, name: str, asking: Asking, entry: Entry) -> Room:
-        """What is free on a node as long as the job may stay there.
+        """What is free on a node as long as the job may stay there."""
+        return self._scheduler.timeline.window_now(name, self._until_s(name, entry), asking)
+
+    def _until_s(self, name: str, entry: Entry) -> float:
+        """When a job will have left a node.
 
         It is taken to keep to its estimate where others wait for it, and to its limit (if it has
         one at all) where a reservation begins. A pass comes a little after a promise is due: that
@@ -310,7 +330,7 @@ class Promises:
         if name in self.reserved:
             limit_s = entry.key.time_limit_s
             until_s = now_s + limit_s if limit_s else INFINITE
-        return self._scheduler.timeline.window(name, now_s, until_s, asking)
+        return until_s
 
     def window_end_s(self, entry: Entry, placed: list[Placed]) -> float:
         """When the room that the job was lent is due, if it could stay longer; 0: it was not."""

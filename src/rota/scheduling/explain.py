@@ -14,7 +14,8 @@ import msgspec
 from rota.core.dependencies import judge, parent_id
 from rota.core.job import Array, Job
 from rota.core.lanes import key_with, shape_of
-from rota.core.states import ACTIVE, FINAL, Cause, JobState, QueueState
+from rota.core.states import ACTIVE, FINAL, Cause, JobState
+from rota.core.units import format_when
 from rota.scheduling import reasons as why
 from rota.scheduling.ahead import ahead_of
 from rota.scheduling.api import Entry
@@ -30,6 +31,7 @@ from rota.scheduling.survey import FEW, Survey
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rota.core.tenant import Queue
     from rota.scheduling.quota import Short
     from rota.scheduling.scheduler import Scheduler
 
@@ -162,9 +164,7 @@ class Inquiry:
             others = dict.fromkeys(self.cluster.live[uid][0] for uid in uids)
             return why.Leaving(jobs=tuple(others), nodes=nodes)
         verb = "running" if job.state is JobState.RUNNING else "starting"
-        if job.suspended_s:
-            return why.Active(verb=verb, nodes=nodes, cause=f"suspended by {job.suspended_by}")
-        return why.Active(verb=verb, nodes=nodes)
+        return why.Active(verb=verb, nodes=nodes, cause=job.pause)
 
     def _conditions(self, item: Item) -> Iterator[Reason]:
         """What must happen before room is looked for."""
@@ -175,8 +175,8 @@ class Inquiry:
             yield why.NotBefore(at_s=item.not_before_s, retry=retry)
         yield from self._parents(item)
         queue = self.cluster.queues.get(item.spec.queue)
-        if queue is not None and queue.state not in (QueueState.ACTIVE, QueueState.DRAINING):
-            yield why.QueueShut(queue=queue.name, state=str(queue.state))
+        if queue is not None and not queue.starts_jobs:
+            yield why.QueueShut(queue=queue.name, state=_shut(queue))
         yield from self._limits(item)
 
     def _parents(self, item: Item) -> Iterator[Reason]:
@@ -252,6 +252,14 @@ class Inquiry:
             return None
         nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))
         return Expected(promise.start_s, nodes)
+
+
+def _shut(queue: Queue) -> str:
+    """Why a queue starts nothing."""
+    if not queue.outside:
+        return str(queue.state)
+    until = f" until {format_when(queue.turns_s)}" if queue.turns_s else ""
+    return f"outside its hours ({queue.hours}){until}"
 
 
 def code_of(reason: Reason) -> str:

@@ -7,19 +7,25 @@ together, the nodes in question are worked out in full.
 
 from __future__ import annotations
 
+from operator import ge
 from typing import TYPE_CHECKING
 
 from rota.core.job import ServiceClass
 from rota.scheduling.rooms import count_in, place_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rota.core.job import Role
     from rota.core.node import Allocation
     from rota.core.resources import Request
+    from rota.scheduling.course import Course
     from rota.scheduling.nodeclass import NodeClass
     from rota.scheduling.room import Room
     from rota.scheduling.space import Space
     from rota.scheduling.timeline import Asking, Leaving, Timeline
+
+INFINITE = float("inf")
 
 
 class Outline:
@@ -99,24 +105,78 @@ class Future:
         #: How many tasks of each role fit where, and in all.
         self._counts: list[dict[str, int]] = [{} for _ in shape.roles]
         self._sums = [0] * len(shape.roles)
+        self._most = [role.count for role in shape.roles]
+        self._needs = [role.min_count or role.count for role in shape.roles]
+        #: Amounts say it all: no role asks for a device.
+        self._in_steps = not any(role.request.device_count for role in shape.roles)
+        #: Nodes where nothing can start before a moment, whoever leaves.
+        self.shut_s: dict[str, float] = {}
+        self._courses: dict[str, Course | None] = {}
+        #: Whether enough has come together, by what is known of single nodes.
+        self.suffices = not any(self._needs)
         #: When each node was looked at last: for a later moment it may have less, never more.
         self._looked_s: dict[str, float] = {}
 
     def look(self, name: str, at_s: float) -> None:
         """See how many tasks a node takes from a moment on."""
+        counts = self._count(name, at_s)
+        self._looked_s[name] = at_s
+        for number, count in enumerate(counts):
+            known = self._counts[number]
+            before = known.get(name, 0)
+            if count != before:
+                self._sums[number] += count - before
+                known[name] = count
+                self.suffices = all(map(ge, self._sums, self._needs))
+
+    def _count(self, name: str, at_s: float) -> list[int]:
+        """How many tasks of each role a node takes."""
         kind = self._space.class_of[name]
         roles = self._asking.shape.roles
         if self._exact or kind.mixed:
             room = self._room(name, at_s)
-            counts = [count_in(room, self._asking.shape, role) for role in roles]
-        else:
+            return [count_in(room, self._asking.shape, role) for role in roles]
+        course = self._course(name) if self._in_steps else None
+        if course is None:
             outline = self._outline(name, at_s)
-            counts = [outline.count(role.request, role.count, kind) for role in roles]
-        self._looked_s[name] = at_s
-        for number, count in enumerate(counts):
-            known = self._counts[number]
-            self._sums[number] += count - known.get(name, 0)
-            known[name] = count
+            return [outline.count(role.request, role.count, kind) for role in roles]
+        until_s = at_s + self._asking.run_s
+        looks = [course.look(role.request, role.count, at_s, until_s) for role in roles]
+        if len(looks) == 1 and not looks[0][0]:
+            self.shut_s[name] = looks[0][1]
+        return [count for count, _ in looks]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one task without devices is all there is to place, and amounts say it all."""
+        return self._in_steps and not self._exact and self._is_plain() and self._most == [1]
+
+    def soonest(self, names: Iterable[str], until_s: float) -> tuple[float, str] | None:
+        """When and where a single task first fits, going from step to step on each node.
+
+        ("", infinite): nowhere. None: this way cannot tell, as where it seems to fit now already.
+        """
+        request, run_s = self._asking.shape.roles[0].request, self._asking.run_s
+        now_s = self._timeline.now_s
+        best_s, best = until_s, ""
+        for name in sorted(names):
+            course = self._course(name)
+            if course is None or self._space.class_of[name].mixed:
+                return None
+            count, at_s = course.look(request, 1, now_s, now_s + run_s)
+            if count:
+                return None
+            while not count and (at_s < best_s or (at_s == best_s < INFINITE and not best)):
+                count, open_s = course.look(request, 1, at_s, at_s + run_s)
+                if count:
+                    best_s, best = at_s, name
+                at_s = open_s
+        return (best_s, best) if best else (INFINITE, "")
+
+    def _course(self, name: str) -> Course | None:
+        if name not in self._courses:
+            self._courses[name] = self._timeline.course(name, self._asking)
+        return self._courses[name]
 
     def _outline(self, name: str, at_s: float) -> Outline:
         if name in self._timeline.claims:
@@ -134,23 +194,19 @@ class Future:
         asking = self._asking
         return self._timeline.window(name, at_s, at_s + asking.run_s, asking)
 
+    def place_at(self, name: str, at_s: float) -> list[Allocation] | None:
+        """Room for all tasks on one node from a moment on."""
+        rooms = {name: self._room(name, at_s)}
+        return place_in(rooms, self._asking.shape, self._space.class_of)
+
     def find(self, at_s: float) -> list[Allocation] | None:
-        """Room for all tasks, if enough has come together."""
+        """Room for all tasks, where enough seems to have come together."""
         shape = self._asking.shape
-        if not self._suffices():
-            return None
-        if self._timeline.claims and self._look_again(at_s) and not self._suffices():
+        if self._timeline.claims and self._look_again(at_s) and not self.suffices:
             return None
         names = self._enough() if self._is_plain() else self._all()
         rooms = {name: self._room(name, at_s) for name in names}
         return place_in(rooms, shape, self._space.class_of)
-
-    def _suffices(self) -> bool:
-        roles = self._asking.shape.roles
-        return all(
-            total >= (role.min_count or role.count)
-            for role, total in zip(roles, self._sums, strict=True)
-        )
 
     def _look_again(self, at_s: float) -> bool:
         """Claims may have come nearer since a node was looked at; whether there were such nodes."""

@@ -70,6 +70,8 @@ class Asker:
         if self._this.near.refuses(self.shape, name):
             return None
         if self.until_s > space.claimed_from.get(name, float("inf")):
+            if self._this.promises.is_full(name, self.entry, request):
+                return None
             room = self._this.window(name, self.entry)
             if room.shortage(request, firm=want.firm, exclusive=alone, own=name in self.own):
                 return None

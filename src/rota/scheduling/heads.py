@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.policy import Estimates
 from rota.scheduling.api import Entry
 
 if TYPE_CHECKING:
@@ -61,14 +62,25 @@ class Head:
 
 
 def run_s_of(item: JobSpec | LaneKey, roles: tuple[Role, ...], rules: BackfillRules) -> float:
-    """How long a job is taken to run: as it said, as long as it may, else as the policy assumes."""
+    """How long a job is taken to run: as predicted where the policy says so, as it said,
+    as long as it may, else as the policy assumes."""
     estimate_s, limit_s = item.estimate_s, item.time_limit_s
+    if rules.estimates is Estimates.PREDICTED and item.predicted_s:
+        estimate_s = item.predicted_s
     if estimate_s and limit_s:
         return float(min(estimate_s, limit_s))
     if estimate_s or limit_s:
         return float(estimate_s or limit_s)
     devices = any(role.request.device_count for role in roles)
     return float(rules.estimate_device_s if devices else rules.estimate_cpu_s)
+
+
+def stay_s_of(spec: JobSpec, rules: BackfillRules) -> float:
+    """How long a running job is taken to hold its room. Promises to others rest on it: what
+    was predicted counts only where its user named no limit, and then its bound."""
+    if rules.estimates is not Estimates.PREDICTED or not spec.predicted_s:
+        return run_s_of(spec, spec.roles, rules)
+    return float(spec.time_limit_s or spec.predicted_most_s)
 
 
 def _walk(cluster: Cluster, lane: Lane) -> Iterator[Candidate]:

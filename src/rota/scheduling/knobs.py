@@ -313,7 +313,8 @@ def quoted(word: str) -> str:
 def _queues(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
     for name, queue in sorted(world.cluster.queues.items()):
         foreign = bool(queue.project) and queue.project != spec.project
-        if name != spec.queue and queue.state is QueueState.ACTIVE and not foreign:
+        takes = queue.state is QueueState.ACTIVE and not queue.outside
+        if name != spec.queue and takes and not foreign:
             changed = msgspec.structs.replace(spec, queue=name)
             yield Step(changed, f"move it to queue {name}", f"--queue {quoted(name)}", 0.15)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.lanes import Lane
 from rota.scheduling.api import View
+from rota.scheduling.keys import holds, note_key
 from rota.scheduling.order import UNSHARED, order_key
 
 if TYPE_CHECKING:
@@ -80,15 +81,18 @@ class Lines:
             this.rules.primary in UNSHARED,
             this.rules.secondary in UNSHARED,
         )
+        self._fixed = this.is_fixed
         self._heads: dict[int, Head] = {}
         self._full = {lane.number for lane in full}
         #: Shapes that find no room in this pass: their lanes are passed over.
         self.dead: set[int] = set()
+        #: Everybody left is a candidate for backfill, and the shortest is asked first.
+        self._shortest = False
         #: Nobody else is about: fair share decides nothing. All versions begin at 0.
         self.alone = True
         accounts: defaultdict[tuple[str, str], list[Standing]] = defaultdict(list)
         for lane in (*lanes, *full):
-            own = lane.note
+            own = this.noted(lane)
             if own is None:
                 head = self._open(lane)
                 if head is None:
@@ -117,16 +121,28 @@ class Lines:
             if not self._pass.open(head):
                 return None
             self._heads[lane.number] = head
+            if (
+                self._fixed
+                and not self._shortest
+                and holds(lane, self._pass.cluster, self._pass.now_s)
+            ):
+                head.key, head.version = lane.note, 0
         return head
 
     def _own_key(self, head: Head) -> Key:
         """Everything but fair share: borrowers last, then queue, rules, bonus and id."""
-        key = head.key = head.lane.note = key_of(self._pass, head, self._own)
+        this, entry = self._pass, head.entry
+        assert entry is not None
+        if self._shortest:
+            head.key, head.version = (entry.run_s, float(entry.job)), 0
+            return head.key
+        key = head.key = key_of(this, head, self._own)
+        note_key(head.lane, key, entry, this.policy.order, this.now_s)
         head.version = self._version(head.lane.account)
         return key
 
     def _version(self, account: tuple[str, str]) -> int:
-        return 0 if self.alone else self._shares.version(*account)
+        return 0 if self.alone or self._fixed else self._shares.version(*account)
 
     @property
     def is_last(self) -> bool:
@@ -156,7 +172,7 @@ class Lines:
 
     def _full_key(self, own: Key, head: Head) -> Key:
         entry, view = head.entry, self._pass.view
-        if self.alone:
+        if self.alone or self._fixed:
             return own
         if entry is None or self._pass.policy.share.soft_ratio > 0.0:
             return key_of(self._pass, head, view)
@@ -197,6 +213,14 @@ class Lines:
             heads = [head for _, _, lane in line.lanes if (head := self._open(lane)) is not None]
             line.lanes = [(self._own_key(head), head.lane.number, head.lane) for head in heads]
         self._build(lines)
+
+    def ask_shortest_first(self) -> None:
+        """Whoever is left may only pass the first: who is soonest gone is asked first."""
+        self._shortest = self.alone = True
+        lanes = [lane for _, _, line in self._lines for _, _, lane in line.lanes]
+        heads = [head for lane in lanes if (head := self._open(lane)) is not None]
+        standing = [(self._own_key(head), head.lane.number, head.lane) for head in heads]
+        self._build([Line("", "", standing)])
 
     def replace(self) -> None:
         """The first head went on to the next job of its lane."""

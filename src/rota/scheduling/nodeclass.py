@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.filters import static_problem
 from rota.scheduling.scores import LAST_RESORT, UNIT, Total, class_score
-from rota.scheduling.wants import CLASS_AT, GUARDS
+from rota.scheduling.wants import CLASS_AT, GUARDS, content_of
 
 if TYPE_CHECKING:
     from rota.core.lanes import Shape
@@ -52,13 +52,16 @@ class Standing(NamedTuple):
 class NodeClass:
     """Nodes that filters and scores cannot tell apart."""
 
-    __slots__ = ("_shares", "guarded", "id", "labels", "mixed", "spec", "taints", "total")
+    __slots__ = (
+        *("_shares", "content", "guarded", "id", "labels", "mixed", "spec", "taints", "total"),
+    )
 
     def __init__(self, number: int, node: Node, policy: Policy) -> None:
         spec = node.spec
         self.id = number
         #: What the vectors of all its buckets have in common.
         self.guarded = GUARDS | number << CLASS_AT
+        self.content = content_of(class_key(node))
         self.spec = spec
         self.labels = node.all_labels
         self.taints = node.all_taints
@@ -68,6 +71,7 @@ class NodeClass:
             spec.disk_mib or 1,
             len(spec.devices) or 1,
             max((device.memory_mib for device in spec.devices), default=0),
+            tuple(dict.fromkeys((device.kind, device.model) for device in spec.devices)),
         )
         #: Devices of several kinds or sizes: counting them does not say which are free.
         self.mixed = len({(d.kind, d.model, d.memory_mib) for d in spec.devices}) > 1 or any(
@@ -83,7 +87,7 @@ class NodeClass:
             return None
         static = class_score(shape, request, self.spec, self.labels, self.taints, policy, dearest)
         dimension = self._dimension(request)
-        total = self.total[dimension]
+        total = self.total[:4][dimension]
         slope = fit * UNIT
         # UNIT - UNIT * (free - asked) / total, times the weight of the fit.
         tight = slope + slope * _asked(request, dimension) // total
@@ -96,7 +100,7 @@ class NodeClass:
         """Devices matter most to whoever wants some, else what the request takes most of."""
         if request.device_count:
             return DEVICES
-        return max((CPU, MEMORY, DISK), key=lambda d: _asked(request, d) / self.total[d])
+        return max((CPU, MEMORY, DISK), key=lambda d: _asked(request, d) / self.total[:4][d])
 
     def share(self, request: Request) -> int:
         """What a shared request takes of one of the devices here, in MiB.

@@ -11,21 +11,24 @@ from typing import TYPE_CHECKING
 from rota.core.holdings import amount_of
 from rota.core.policy import Backfill
 from rota.core.resources import NOTHING
-from rota.core.states import QueueState
 from rota.scheduling.api import Plan, Start, View
 from rota.scheduling.fairshare import FairShare
 from rota.scheduling.gang import Asker, Placed, place
 from rota.scheduling.growth import grow, within_quota
 from rota.scheduling.heads import Head
+from rota.scheduling.keys import holds, note_key
 from rota.scheduling.lines import NO_SHARES, Lines, key_of
 from rota.scheduling.near import Near
+from rota.scheduling.order import UNSHARED
+from rota.scheduling.overtaking import is_overtaken, look_behind
 from rota.scheduling.quota import Quotas
 from rota.scheduling.takeovers import Takeovers
-from rota.scheduling.timeline import Asking, Leaving
+from rota.scheduling.timeline import Asking, Leaving, planned_uid
 
 if TYPE_CHECKING:
     from rota.core.lanes import Counter, Lane, Shape
-    from rota.scheduling.api import Entry, Eviction
+    from rota.core.loans import Loan
+    from rota.scheduling.api import Entry
     from rota.scheduling.registry import Rules
     from rota.scheduling.room import Room
     from rota.scheduling.scheduler import Scheduler
@@ -47,6 +50,14 @@ class Pass:
         self.rules = rules
         self.space = scheduler.space
         self.timeline = scheduler.timeline
+        #: Keys stay as they are while jobs start: no rule of this policy asks for shares, and
+        #: nobody may borrow.
+        self.is_fixed = (
+            rules.primary in UNSHARED
+            and rules.secondary in UNSHARED
+            and self.policy.share.soft_ratio <= 0.0
+            and not scheduler.may_borrow
+        )
         self.shares = FairShare(self.cluster, now_s, scheduler.total)
         self.view = View(now_s, self.policy, self.shares, scheduler.total)
         self.quotas = Quotas(self.cluster, now_s)
@@ -57,7 +68,10 @@ class Pass:
         #: Shapes (and for whom) that found no room for tasks that stay at least this long.
         self._shut: dict[tuple[object, ...], float] = {}
         self._strict = self.policy.order.strict
+        self._is_lenient = self.policy.share.hard_ratio <= 0.0
         self._closed = False
+        #: Candidates are still to be put in the order of their length.
+        self._shortest = self.policy.backfill.shortest
         #: Somebody waits for a neighbour.
         self._lonely = False
         self._watched = 0
@@ -70,8 +84,9 @@ class Pass:
         self._tried = False
 
     def run(self, limit: int) -> Plan:
+        promised = [*self.promises.kept]
         self.promises.begin(self)
-        self._lines = lines = self._line_up()
+        self._lines = lines = self._line_up(promised)
         starts = self.plan.starts
         while len(starts) < limit and not self._is_over():
             head = lines.first()
@@ -81,16 +96,22 @@ class Pass:
                 lines.replace()
             else:
                 lines.drop()
+                if self._shortest and self.promises.made and not self.promises.wants_more:
+                    self._shortest = False
+                    lines.ask_shortest_first()
         if self.policy.gang.grow and self.cluster.elastic and len(starts) < limit:
             grow(self)
         self._end(limit)
+        look_behind(self, promised)
         # These know the pass: let go of them, or only the garbage collector could free it all.
         del self._lines, self.takeovers
         return self.plan
 
-    def _line_up(self) -> Lines:
+    def _line_up(self, promised: list[int]) -> Lines:
         """All lanes that may have a new answer, and those with the next promises."""
         scheduler, fresh = self.scheduler, self.cluster.lanes.fresh
+        if scheduler.hindered and is_overtaken(self, promised):
+            scheduler.open_hindered()
         for number in scheduler.full.keys() & fresh.keys():
             del scheduler.full[number]
         # Whoever waits for room and comes first keeps his promise, though nothing new helps him.
@@ -109,20 +130,23 @@ class Pass:
         """On to the (next) job of a lane; False when there is none."""
         return head.advance(self.cluster, self.policy.backfill) is not None
 
+    def noted(self, lane: Lane) -> tuple[float, ...] | None:
+        """The remembered key of a lane, if it may be used."""
+        if self.scheduler.checks_keys and not holds(lane, self.cluster, self.now_s):
+            return None
+        return lane.note
+
     def own_key(self, lane: Lane) -> tuple[float, ...] | None:
         """What a lane's place depends on beside fair share; None when it has no job left."""
-        if lane.note is not None:
-            return lane.note
+        if (noted := self.noted(lane)) is not None:
+            return noted
         head = self.head(lane)
         if not self.open(head):
             return None
         own = View(self.now_s, self.policy, NO_SHARES, self.view.total)
-        lane.note = key_of(self, head, own)
+        assert head.entry is not None
+        note_key(lane, key_of(self, head, own), head.entry, self.policy.order, self.now_s)
         return lane.note
-
-    def full_key(self, lane: Lane) -> tuple[float, ...] | None:
-        head = self.head(lane)
-        return key_of(self, head, self.view) if self.open(head) else None
 
     def rank_of(self, name: str) -> int:
         """The priority of a queue among queues."""
@@ -184,9 +208,9 @@ class Pass:
         """What must be given back before the job may start, whatever room there is."""
         key = entry.key
         queue = self.cluster.queues.get(key.queue)
-        if queue is not None and queue.state not in (QueueState.ACTIVE, QueueState.DRAINING):
+        if queue is not None and not queue.starts_jobs:
             return ()
-        if self.shares.barred(key.user, key.project):
+        if not self._is_lenient and self.shares.barred(key.user, key.project):
             self.scheduler.barred = True
             return ()
         short = self.quotas.short(key, self.scheduler.amount(key.shape))
@@ -218,7 +242,10 @@ class Pass:
             self.scheduler.no_room.discard(number)
             return within_quota(self, entry, placed)
         self._shut[shut] = until_s
-        if not self._hindered(number, entry.shape):
+        if self._hindered(number, entry.shape):
+            # Somebody of this shape who stays for less may fit beside the claim.
+            self.scheduler.no_room.discard(number)
+        else:
             self.scheduler.no_room.add(number)
         return None
 
@@ -257,13 +284,14 @@ class Pass:
         *,
         after: tuple[str, ...] = (),
         window_s: float = 0.0,
+        borrows: tuple[tuple[Loan, ...], ...] = (),
     ) -> None:
         """A job starts: everything that later jobs of this pass must know of it."""
         key = entry.key
         end_s = self.now_s + entry.run_s
         roles, count = entry.shape.roles, len(placed)
         for task, allocation in placed:
-            uid = f"{entry.job}/{task}"
+            uid = planned_uid(entry.job, task)
             self.timeline.add(Leaving(end_s, uid, allocation.node, allocation))
         if len(roles) == 1:
             # All tasks hold the same.
@@ -272,7 +300,7 @@ class Pass:
             amount = NOTHING
             for _, allocation in placed:
                 amount = amount.plus(amount_of(allocation))
-        if not self._lines.alone:
+        if not self._lines.alone and not (self.is_fixed and self._is_lenient):
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
         self._tried = False
@@ -286,18 +314,9 @@ class Pass:
                 () if whole else tuple(task for task, _ in placed),
                 after,
                 window_s,
+                borrows,
             )
         )
-
-    def evicted(self, eviction: Eviction) -> None:
-        """What a victim holds need not be reclaimed from its account again."""
-        job = self.cluster.jobs[eviction.job]
-        held = NOTHING
-        for task in eviction.tasks or range(len(job.tasks)):
-            attempt = job.tasks[task].current
-            if attempt is not None and attempt.live:
-                held = held.plus(amount_of(attempt.allocation))
-        self.quotas.evict(job, held if eviction.tasks else None)
 
     def _no_room(self, head: Head, entry: Entry) -> bool:
         """The lane waits for room; its first jobs may get a promise. Whether to go on with it."""
@@ -372,5 +391,6 @@ class Pass:
         plan.dropped = list(self.rules.dropped)
         # What the events of this pass change is taken in by the next one.
         for start in plan.starts:
-            for allocation in start.allocations:
-                self.cluster.touch(allocation.node)
+            tasks = start.tasks or range(len(start.allocations))
+            for task, allocation in zip(tasks, start.allocations, strict=True):
+                self.cluster.touch(allocation.node, planned_uid(start.job, task))

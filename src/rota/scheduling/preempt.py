@@ -12,10 +12,13 @@ what a leaver holds shows exactly what nobody else was promised.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.core.policy import PreemptMode
 from rota.scheduling.api import Eviction
+from rota.scheduling.front import Front
+from rota.scheduling.lending import loans_for
 from rota.scheduling.trial import EvenSpread, Trial, least_tasks
 from rota.scheduling.victims import Herd, Hunter, Unit, cheapest_first, fits_in_set, mode_of
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.job import Job
+    from rota.core.loans import Loan
     from rota.core.node import Allocation
     from rota.core.resources import Request
     from rota.scheduling.api import Entry, VictimRule
@@ -37,9 +41,6 @@ EXACT_MAX = 10
 INFINITE = float("inf")
 #: The whole problem is searched in full up to so many nodes.
 EXACT_NODES = 32
-#: Nodes that could serve are gathered in portions of this size; who finds one in the first
-#: portion does not look at the rest of a very large cluster.
-PORTION = 512
 #: Once a node was found, so many further ones are looked at that might be cheaper.
 LOOKS_MAX = 64
 
@@ -59,6 +60,8 @@ class Takeover(NamedTuple):
     units: tuple[Unit, ...]
     #: Which tasks the allocations are for: not all of an elastic job.
     tasks: tuple[int, ...]
+    #: For each allocation the CPUs that victims lend to it; empty: they leave.
+    borrows: tuple[tuple[Loan, ...], ...] = ()
 
 
 class Preemption:
@@ -71,16 +74,17 @@ class Preemption:
         now_s: float,
         priority_of: Callable[[Job], float],
         rule: VictimRule | None = None,
+        herd: type[Herd] = Herd,
     ) -> None:
         self.cluster = cluster
         self.rooms = rooms
-        self.herd = Herd(cluster, now_s, priority_of, rule)
+        self.herd = herd(cluster, now_s, priority_of, rule)
         self.rules = cluster.policy.preempt
         #: Evictions that this pass may still decide.
         self.left = self.rules.max_per_pass
         #: CPUs that jobs of this pass were promised from leavers, by node.
         self._pins: dict[str, dict[int, None]] = {}
-        self._fronts: dict[tuple[int, Request, bool], _Front] = {}
+        self._fronts: dict[tuple[int, Request, bool], Front] = {}
 
     def find(
         self,
@@ -128,7 +132,7 @@ class Preemption:
         self, names: Sequence[str], entry: Entry, hunter: Hunter, placer: Placer | None
     ) -> Takeover | None:
         for shrinks in (True, False):
-            hunt = _Hunt(self, entry, hunter, names, placer, shrinks)
+            hunt = Hunt(self, entry, hunter, names, placer, shrinks)
             units = hunt.search()
             if units is not None:
                 return self._takeover(hunt, units)
@@ -154,22 +158,23 @@ class Preemption:
         promised = [cpu for uid in node.withheld for cpu in node.live[uid].cpus]
         return [*promised, *self._pins.get(name, ())]
 
-    def front(self, hunt: _Hunt, request: Request) -> _Front:
+    def front(self, hunt: Hunt, request: Request) -> Front:
         """Nodes by the least that they could cost, kept for the next job of this shape."""
         key = (hunt.entry.key.shape, request, hunt.shrinks)
         front = self._fronts.get(key)
         if front is None or not front.serves(hunt):
-            front = self._fronts[key] = _Front(hunt, request)
+            front = self._fronts[key] = Front(hunt, request)
         return front
 
-    def _takeover(self, hunt: _Hunt, units: list[Unit]) -> Takeover | None:
+    def _takeover(self, hunt: Hunt, units: list[Unit]) -> Takeover | None:
         allocations = hunt.trial(units, hunt.site).place()
         assert allocations is not None, "the search found room that is not there"
         used = {allocation.node for allocation in allocations}
         evictions = self._evictions(hunt.entry.job, units)
         if len(evictions) > self.left:
             return None
-        after = [uid for unit in units for uid, held in unit.held if held.node in used]
+        leavers = [unit for unit in units if not unit.lends]
+        after = [uid for unit in leavers for uid, held in unit.held if held.node in used]
         cost = sum(unit.cost for unit in units)
         return Takeover(
             hunt.entry.job,
@@ -179,10 +184,12 @@ class Preemption:
             cost,
             tuple(units),
             hunt.tasks,
+            loans_for(self.cluster, self.rooms, units, allocations),
         )
 
     def _evictions(self, by: int, units: list[Unit]) -> tuple[Eviction, ...]:
         """One per job, in order of ids; the tasks of an elastic one together."""
+        lenders = {unit.job for unit in units if unit.lends}
         tasks: dict[int, list[int]] = {}
         for unit in units:
             if unit.job:
@@ -190,15 +197,20 @@ class Preemption:
         return tuple(
             Eviction(
                 job,
-                mode_of(self.cluster.jobs[job].spec, self.rules.mode),
+                PreemptMode.SUSPEND if job in lenders else self._leaves(job),
                 by,
                 tuple(sorted(task for task in tasks[job] if task >= 0)),
             )
             for job in sorted(tasks)
         )
 
+    def _leaves(self, job: int) -> PreemptMode:
+        """How a victim leaves: whom it does not help to stop comes back later instead."""
+        mode = mode_of(self.cluster.jobs[job].spec, self.rules.mode)
+        return PreemptMode.REQUEUE if mode is PreemptMode.SUSPEND else mode
 
-class _Hunt:
+
+class Hunt:
     """The search on behalf of one job."""
 
     def __init__(
@@ -347,52 +359,3 @@ class _Hunt:
                 if trial.would_fit(name, request, chosen):
                     return trial.let_off(name, request, chosen)
         return None
-
-
-class _Front:
-    """Nodes by the least cost at which they might have room for a request.
-
-    In a pass rooms only shrink, so costs only grow; where somebody leaves, ``push`` says so. What
-    is kept serves the next job of the shape, unless that may do more than this one.
-    """
-
-    def __init__(self, hunt: _Hunt, request: Request) -> None:
-        self._hunter = hunt.hunter
-        self._request = request
-        self._names = hunt.names
-        self._allowed = frozenset(hunt.names)
-        # Not always the same nodes bear it: each job begins somewhere else.
-        start = hunt.entry.job * 7919 % max(1, len(hunt.names))
-        self._rest = [*hunt.names[start:], *hunt.names[:start]]
-        self._rest.reverse()
-        self.heap: list[tuple[float, str]] = []
-
-    def has_below(self, hunt: _Hunt, cost: float | None) -> bool:
-        """Whether a node may be cheaper than this; None: whether there is any at all."""
-        if cost is None:
-            return bool(self.heap) or self._gather(hunt)
-        return bool(self.heap) and self.heap[0][0] < cost
-
-    def _gather(self, hunt: _Hunt) -> bool:
-        """The next portion of nodes."""
-        trial, count = hunt.trial(), 0
-        while self._rest and count < PORTION:
-            name = self._rest.pop()
-            bound = trial.least_cost(name, self._request, hunt.units_on(name))
-            if bound is not None:
-                self.heap.append((bound, name))
-                count += 1
-        heapify(self.heap)
-        return bool(self.heap)
-
-    def serves(self, hunt: _Hunt) -> bool:
-        mine, other = self._hunter, hunt.hunter
-        return (
-            mine.priority >= other.priority
-            and mine.reclaims == other.reclaims
-            and self._names == hunt.names
-        )
-
-    def push(self, least: float, name: str) -> None:
-        if name in self._allowed:
-            heappush(self.heap, (least, name))

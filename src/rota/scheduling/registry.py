@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         Victim,
         VictimRule,
     )
-    from rota.scheduling.fragments import Typical
     from rota.scheduling.scores import Strategy
 
 #: Where the policy names a rule -> what such a rule is called in reports.
@@ -116,7 +115,6 @@ def resolve(
     *,
     victims: VictimRule,
     clock: Callable[[], float] | None = None,
-    typical: Sequence[Typical] = (),
     strict: bool = True,
 ) -> Rules:
     """The rules that a policy names, for one pass.
@@ -133,7 +131,7 @@ def resolve(
         tuple(rule for name in policy.filters if (rule := desk.filter(name)) is not None),
         tuple(found for name in policy.scorers if (found := desk.scorer(name)) is not None),
         desk.victims(policy.victims, victims),
-        strategy(policy.place.strategy, policy, typical),
+        strategy(policy.place.strategy, policy),
         watch,
     )
 

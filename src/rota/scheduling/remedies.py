@@ -50,10 +50,10 @@ def remedies(reason: Reason, cluster: Cluster) -> Iterator[Remedy]:
     """What would take one reason away."""
     match reason:
         case why.QueueShut():
-            name = quoted(reason.queue)
-            command = f"rota queue-admin set {name} --state active"
-            change = active(cluster.queues[reason.queue])
-            yield Remedy(f"activate queue {reason.queue}", command, change, 0.3)
+            name, queue = quoted(reason.queue), cluster.queues[reason.queue]
+            option = "--hours ''" if queue.outside else "--state active"
+            text = f"{'open' if queue.outside else 'activate'} queue {reason.queue}"
+            yield Remedy(text, f"rota queue-admin set {name} {option}", active(queue), 0.3)
         case why.OverQuota():
             yield from _of_limit(reason, cluster)
         case why.Away() if reason.state == "drained":

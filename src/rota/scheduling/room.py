@@ -6,13 +6,16 @@ more. ``take`` and ``give_back`` undo each other exactly.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from functools import cache, lru_cache
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import cache
+from operator import is_not
 from typing import TYPE_CHECKING
 
 from rota.core.node import Allocation, Device, Node
 from rota.core.policy import PlaceRules
 from rota.scheduling.devices import choose_devices, open_devices
+from rota.scheduling.pins import near_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,16 +25,24 @@ if TYPE_CHECKING:
 
 RULES = PlaceRules()
 
+#: A whole device, in the parts that shares are counted in.
+WHOLE = 1000
+
 
 @cache
 def is_variant(model: str, wanted: str) -> bool:
     """Whether a device of this model is what was asked for: word by word, in either case.
 
     ``A100`` and ``a100 80gb`` are an ``NVIDIA A100-SXM4-80GB``, ``rtx4090`` is a ``GeForce RTX
-    4090``; ``A10`` is no ``A100``.
+    4090``; ``A10`` is no ``A100``. ``A100|H100`` is one or the other.
     """
     if wanted in ("", "auto"):
         return True
+    choices = [choice for choice in wanted.split("|") if choice.strip()]
+    return not choices or any(_is_one(model, choice) for choice in choices)
+
+
+def _is_one(model: str, wanted: str) -> bool:
     have, asked = _words(model), _words(wanted)
     joined = "".join(asked)
     return set(asked) <= set(have) or any(
@@ -43,12 +54,6 @@ def is_variant(model: str, wanted: str) -> bool:
 
 def _words(text: str) -> list[str]:
     return "".join(c if c.isalnum() else " " for c in text.lower()).split()
-
-
-@lru_cache(maxsize=1024)
-def _is_run(cpus: tuple[int, ...]) -> bool:
-    """Whether these are numbers one after the other, as the CPUs of a NUMA domain mostly are."""
-    return bool(cpus) and cpus == tuple(range(cpus[0], cpus[0] + len(cpus)))
 
 
 class DeviceRoom:
@@ -66,7 +71,8 @@ class DeviceRoom:
         self.foreign_pids = 0
 
     def copy(self) -> DeviceRoom:
-        twin = DeviceRoom(self.device)
+        twin = object.__new__(DeviceRoom)
+        twin.device = self.device
         twin.taken, twin.sharers, twin.shared_mib = self.taken, self.sharers, self.shared_mib
         twin.foreign_mib, twin.foreign_pids = self.foreign_mib, self.foreign_pids
         return twin
@@ -88,6 +94,14 @@ class DeviceRoom:
             return 0
         return max(0, self.device.memory_mib - self.shared_mib - self.foreign_mib)
 
+    @property
+    def left_milli(self) -> int:
+        """Thousandths that are free; 0 when nobody can have any."""
+        if self.idle:
+            return WHOLE
+        memory_mib = self.device.memory_mib
+        return WHOLE * self.free_mib // memory_mib if memory_mib else 0
+
     def offers(self, request: Request) -> bool:
         """Exclusive tasks want an idle device; shared ones memory beside other shared ones."""
         if self.taken or not self.matches(request):
@@ -105,8 +119,13 @@ class DeviceRoom:
             device.kind == request.device
             and device.usable
             and is_variant(device.model, request.device_type)
+            and (not request.device_indices or device.index in request.device_indices)
             and (request.device_memory_mib <= device.memory_mib or not request.device_memory_mib)
         )
+
+
+#: (request, room, devices that offer what is asked for) -> those to take; empty: no opinion.
+Prefer = Callable[["Request", "Room", "Sequence[DeviceLike]"], tuple[int, ...]]
 
 
 class Room:
@@ -120,17 +139,24 @@ class Room:
         "disk_mib",
         "firm_cpu_milli",
         "firm_memory_mib",
+        "held",
         "holders",
+        "known_cpus",
         "memory_mib",
         "node",
+        "pinned",
         "pins",
+        "prefer",
         "rules",
+        "seen",
     )
 
     def __init__(self, node: Node, held: Iterable[Allocation], rules: PlaceRules = RULES) -> None:
         spec = node.spec
         self.node = node
         self.rules = rules
+        #: How the strategy chooses a device for a share, where it has a say in that.
+        self.prefer: Prefer | None = None
         self.cpu_milli = int(spec.cpu_milli * rules.overcommit_cpu)
         self.memory_mib = int(spec.memory_mib * rules.overcommit_memory)
         self.disk_mib = spec.disk_mib
@@ -139,6 +165,13 @@ class Room:
         #: CPU numbers to pin to, in order. Overcommitted CPUs cannot be pinned.
         self.pins = rules.overcommit_cpu <= 1
         self.cpus = sorted(spec.cpus) if self.pins else []
+        self.known_cpus = frozenset(self.cpus)
+        #: How many CPUs those who are here are pinned to, counted once for each of them.
+        self.pinned = 0
+        #: Who is here, by identity: so that the room can follow its node. Copies do not.
+        self.held: dict[int, Allocation] | None = {}
+        #: What else it was made from: while these very objects stay, only attempts come and go.
+        self.seen = (spec, node.foreign, node.ignored_pids)
         self.devices = {device.index: DeviceRoom(device) for device in spec.devices}
         self.holders = self.alone = 0
         for allocation in held:
@@ -158,6 +191,25 @@ class Room:
                 room.devices[use.device].foreign_pids += 1
         return room
 
+    def follow(self, node: Node) -> bool:
+        """Take in who came to the node and who left; False: it has to be made anew."""
+        held = self.held
+        seen = (node.spec, node.foreign, node.ignored_pids)
+        if node is not self.node or any(map(is_not, seen, self.seen)) or held is None:
+            return False
+        if self.pins and len(self.cpus) + self.pinned != len(self.known_cpus):
+            # Two are pinned to the same CPU while one leaves for the other.
+            return False
+        live = {id(allocation): allocation for allocation in node.live.values()}
+        if len(held) != self.holders or len(live) != len(node.live):
+            return False
+        for gone in [allocation for key, allocation in held.items() if key not in live]:
+            self.give_back(gone)
+        for key, allocation in live.items():
+            if key not in held:
+                self.take(allocation)
+        return True
+
     @classmethod
     def empty(cls, node: Node, rules: PlaceRules = RULES) -> Room:
         """The node as if nothing ran there."""
@@ -167,14 +219,15 @@ class Room:
         """Without ``pins``, single CPUs that are given back to the copy are not looked for."""
         twin = object.__new__(Room)
         twin.pins = pins and self.pins
-        twin.node, twin.rules = self.node, self.rules
+        twin.node, twin.rules, twin.prefer = self.node, self.rules, self.prefer
         twin.cpu_milli, twin.memory_mib, twin.disk_mib = (
             self.cpu_milli,
             self.memory_mib,
             self.disk_mib,
         )
         twin.firm_cpu_milli, twin.firm_memory_mib = self.firm_cpu_milli, self.firm_memory_mib
-        twin.cpus = self.cpus.copy()
+        twin.cpus, twin.known_cpus, twin.pinned = self.cpus.copy(), self.known_cpus, self.pinned
+        twin.held, twin.seen = None, self.seen
         twin.devices = {index: room.copy() for index, room in self.devices.items()}
         twin.holders, twin.alone = self.holders, self.alone
         return twin
@@ -188,8 +241,9 @@ class Room:
         self.firm_memory_mib = min(self.firm_memory_mib, other.firm_memory_mib)
         self.holders = max(self.holders, other.holders)
         self.alone = max(self.alone, other.alone)
-        there = set(other.cpus)
-        self.cpus = [cpu for cpu in self.cpus if cpu in there]
+        if self.cpus != other.cpus:
+            there = set(other.cpus)
+            self.cpus = [cpu for cpu in self.cpus if cpu in there]
         for index, room in self.devices.items():
             room.lower_to(other.devices[index])
 
@@ -233,6 +287,8 @@ class Room:
         if usable < request.device_count:
             return f"{request.device}s"
         if sum(room.matches(request) for room in rooms) < request.device_count:
+            if request.device_indices:
+                return f"{request.device} indices"
             return f"{request.device} type" if request.device_type else f"{request.device} memory"
         return f"{request.device}s"
 
@@ -265,14 +321,16 @@ class Room:
         seed: int,
     ) -> Allocation:
         devices: tuple[int, ...] = ()
-        if found:
+        if found and self.prefer is not None:
+            devices = self.prefer(request, self, found)
+        if found and not devices:
             devices = choose_devices(request, found, self.rules.devices, seed)
         return Allocation(
             self.node.spec.name,
             request.cpu_milli,
             request.memory_mib,
             request.disk_mib,
-            self._choose_cpus(request.cpu_milli, devices),
+            self._pins_for(request.cpu_milli, devices),
             devices,
             request.device_memory_mib if request.shared else 0,
             request.shared,
@@ -281,7 +339,7 @@ class Room:
             exclusive,
         )
 
-    def _choose_cpus(self, cpu_milli: int, devices: tuple[int, ...]) -> tuple[int, ...]:
+    def _pins_for(self, cpu_milli: int, devices: tuple[int, ...]) -> tuple[int, ...]:
         """Whole CPUs are pinned: those of the devices' NUMA domain first, then low numbers."""
         whole, rest = divmod(cpu_milli, 1000)
         if rest or not whole or len(self.cpus) < whole:
@@ -290,23 +348,15 @@ class Room:
         if devices and len(domains) > 1:
             numa = sorted({self.devices[index].device.numa for index in devices})
             near = [domains[number] for number in numa if 0 <= number < len(domains)]
-            return self._near_cpus(whole, near)
+            return near_cpus(self.cpus, whole, near)
         return tuple(self.cpus[:whole])
-
-    def _near_cpus(self, whole: int, domains: list[tuple[int, ...]]) -> tuple[int, ...]:
-        if len(domains) == 1 and _is_run(domains[0]):
-            low = bisect_left(self.cpus, domains[0][0])
-            if bisect_right(self.cpus, domains[0][-1], low) - low >= whole:
-                return tuple(self.cpus[low : low + whole])
-        near = {cpu for domain in domains for cpu in domain}
-        first = [cpu for cpu in self.cpus if cpu in near]
-        if len(first) < whole:
-            first += [cpu for cpu in self.cpus if cpu not in near]
-        return tuple(sorted(first[:whole]))
 
     def take(self, allocation: Allocation) -> None:
         self.shift(allocation, 1)
+        if self.held is not None:
+            self.held[id(allocation)] = allocation
         pinned = allocation.cpus
+        self.pinned += len(pinned)
         if pinned and self.cpus:
             # Most often they lie side by side among those that are left.
             at = bisect_left(self.cpus, pinned[0])
@@ -319,11 +369,13 @@ class Room:
     def give_back(self, allocation: Allocation) -> None:
         """Undo a ``take``."""
         self.shift(allocation, -1)
-        if self.pins:
-            known = set(self.node.spec.cpus) if allocation.cpus else ()
-            for cpu in allocation.cpus:
-                if cpu in known and cpu not in self.cpus:
-                    insort(self.cpus, cpu)
+        if self.held is not None:
+            self.held.pop(id(allocation), None)
+        self.pinned -= len(allocation.cpus)
+        if self.pins and allocation.cpus:
+            back = self.known_cpus.intersection(allocation.cpus).difference(self.cpus)
+            self.cpus += back
+            self.cpus.sort()
 
     def shift(self, allocation: Allocation, sign: int) -> None:
         """Take (1) or give back (-1) everything but single CPUs."""

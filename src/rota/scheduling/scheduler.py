@@ -7,22 +7,23 @@ touched are taken in again, and only lanes that one of them may help are looked 
 
 from __future__ import annotations
 
-from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from rota.core.resources import NOTHING, Amount
 from rota.scheduling.api import Plan
-from rota.scheduling.backfill import MANY_FULL, Promises
+from rota.scheduling.backfill import Promises
 from rota.scheduling.fairshare import capacity
-from rota.scheduling.fragments import typical_shapes
+from rota.scheduling.firsts import Firsts
+from rota.scheduling.fragments import waiting_shapes
 from rota.scheduling.guarded import Guard, no_guard
-from rota.scheduling.heads import run_s_of
+from rota.scheduling.keys import holds, may_borrow
+from rota.scheduling.leavers import Leavers
 from rota.scheduling.lines import forget_keys
 from rota.scheduling.order import ORDERINGS
 from rota.scheduling.passes import Pass
 from rota.scheduling.registry import NO_PLUGINS, resolve
 from rota.scheduling.space import Space
-from rota.scheduling.timeline import Leaving, Timeline
+from rota.scheduling.timeline import Timeline
 from rota.scheduling.victims import LostWork
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.lanes import Lane
-    from rota.core.node import Node, NodeSpec
+    from rota.core.node import NodeSpec
     from rota.core.policy import Policy
     from rota.scheduling.api import Promise
     from rota.scheduling.fragments import Typical
@@ -76,11 +77,11 @@ class Scheduler:
         self.full: dict[int, None] = {}
         #: Shapes that nothing but want of room kept out when last tried.
         self.no_room: set[int] = set()
+        #: Lanes are few: a remembered key is checked when it is used.
+        self.checks_keys = False
         #: Lanes whose remembered keys are worked out again soon.
         self._turn: list[int] = []
-        #: Those that came first among them, and when that was found out.
-        self._first: list[int] = []
-        self._first_s = -INFINITE
+        self._firsts = Firsts(self)
         #: Nodes that changed since the last pass; None: anything may have.
         self.changed: dict[str, None] | None = None
         #: Lanes that a claim or a neighbour keeps out: worth a look whenever anything changes.
@@ -96,7 +97,11 @@ class Scheduler:
         #: Lanes that hold somebody who has waited too long, and when to look again.
         self.overdue: set[int] = set()
         self._overdue_s = 0.0
+        #: The shapes that usually come, where a host knows better; None: those that wait.
+        self.expected: tuple[Typical, ...] | None = None
         self._typical: tuple[Typical, ...] = ()
+        #: Grows with each pass that looked at anything: a replay must make the same ones.
+        self.looks = 0
         #: When time alone may help somebody, and when the next promise is due.
         self.wake_s = self.due_s = INFINITE
         self._begin()
@@ -104,11 +109,15 @@ class Scheduler:
     def _begin(self) -> None:
         cluster = self.cluster
         self._policy = cluster.policy
+        #: Somebody may hold more than his soft limit: keys depend on what is held.
+        self.may_borrow = may_borrow(cluster)
         self._rules = None
         self._plugged = self._load(self._policy) if self._load is not None else NO_PLUGINS
         picky = bool(self._policy.filters)
         self.space = Space(self._policy, picky=picky)
+        self._typical = ()
         self.timeline = Timeline(self.space)
+        self._leavers = Leavers(cluster, self.timeline, self._policy.backfill)
         self.promises.forget()
         forget_keys(cluster.lanes)
         self._all_changed()
@@ -127,7 +136,9 @@ class Scheduler:
 
     def another(self) -> Scheduler:
         """A new one for the same Cluster, which knows nothing yet and decides the same."""
-        return Scheduler(self.cluster, self._load, self._clock, self._guard)
+        fresh = Scheduler(self.cluster, self._load, self._clock, self._guard)
+        fresh.expected = self.expected
+        return fresh
 
     def run(self, now_s: float, limit: int = 1000) -> Plan:
         """Decide what starts. At most ``limit`` starts, so that one tick stays short."""
@@ -136,17 +147,25 @@ class Scheduler:
         if self.cluster.rules_version != self._rules_version:
             self._rules_version = self.cluster.rules_version
             self.changed = None
+            self.may_borrow = may_borrow(self.cluster)
             forget_keys(self.cluster.lanes)
         self.catch_up(now_s)
         self._awake(now_s)
         self._find_overdue(now_s)
         if not self.cluster.lanes.fresh and not (self.cluster.elastic and self.changed != {}):
             return Plan(promises=self.promises.all())
+        self.looks += 1
         rules = self.rules()
-        if {rules.primary.name, rules.secondary.name} <= STEADY:
-            self._renew_keys()
+        few = len(self.cluster.lanes.by_number) <= RENEWED
+        steady = {rules.primary.name, rules.secondary.name} <= STEADY
+        self.checks_keys = steady and few and not self.may_borrow
+        if steady:
+            if not self.checks_keys:
+                self._renew_keys(now_s)
         else:
+            # Who is first may be another one by now.
             forget_keys(self.cluster.lanes)
+            self.open_hindered()
         self._expect()
         if rules.scorers:
             # What they say may change from pass to pass, and one that fails is left out.
@@ -156,9 +175,15 @@ class Scheduler:
             return Pass(self, now_s, rules).run(limit)
 
     def _expect(self) -> None:
-        """Tell the strategy that minds fragments which shapes wait, as far as that changed."""
+        """Tell the strategy that minds fragments which shapes come, as far as that changed."""
         if self._policy.place.strategy != "fgd":
             return
+        typical = self.expected if self.expected is not None else self._waiting_shapes()
+        if typical != self._typical:
+            self._typical = typical
+            self.space.expect(typical)
+
+    def _waiting_shapes(self) -> tuple[Typical, ...]:
         lanes = self.cluster.lanes
         weights = [
             (role.request, role.count * sum(map(len, lanes.by_shape[number].values())))
@@ -166,19 +191,16 @@ class Scheduler:
             if number in lanes.by_shape
             for role in shape.roles
         ]
-        typical = typical_shapes(weights)
-        if typical != self._typical:
-            self._typical = typical
-            self.space.expect(typical)
+        return waiting_shapes(weights)
 
-    def _renew_keys(self) -> None:
+    def _renew_keys(self, now_s: float) -> None:
         """Waiting changes keys slowly: those of some lanes are worked out again in turn."""
         lanes = self.cluster.lanes.by_number
         if not self._turn:
             self._turn = list(reversed(lanes))
         for _ in range(min(RENEWED, len(self._turn))):
             lane = lanes.get(self._turn.pop())
-            if lane is not None:
+            if lane is not None and (self.may_borrow or not holds(lane, self.cluster, now_s)):
                 lane.note = None
 
     def promise_of(self, job_id: int, now_s: float) -> Promise | None:
@@ -227,18 +249,21 @@ class Scheduler:
         touched, cluster.touched = cluster.touched, {}
         if not touched:
             return
-        for name in touched:
+        for name, uids in touched.items():
             space.refresh(cluster, name)
-            node = cluster.nodes.get(name)
-            self.timeline.set_node(name, self._leaving(node) if node is not None else {})
+            self._leavers.follow(name, uids)
         self._count(touched)
         if len(touched) > MANY or self.changed is None or self.barred:
             self._all_changed()
             return
-        self.changed.update(touched)
+        self.changed.update(dict.fromkeys(touched))
         for shape in [*cluster.lanes.by_shape]:
             if self._may_help(shape, touched):
                 cluster.lanes.open_shape(shape)
+        self.open_hindered()
+
+    def open_hindered(self) -> None:
+        """Whom a claim or a neighbour kept out is worth another look."""
         self._open(self.hindered)
         self.hindered.clear()
 
@@ -260,15 +285,17 @@ class Scheduler:
         if self.due_s <= now_s or self.promises.has_lost():
             self.due_s = INFINITE
             self._open(self.promises.lanes_due(now_s))
-            self._open(self.hindered)
-            self.hindered.clear()
+            self.open_hindered()
 
     def _find_overdue(self, now_s: float) -> None:
         """Once in a while: which lanes hold somebody who has waited too long."""
         most_s = self._policy.order.wait_max_s
         if not most_s or now_s < self._overdue_s:
             return
-        self._overdue_s = now_s + max(most_s / 16, 1.0)
+        # At fixed moments, so that it does not matter when passes were made that found nobody.
+        period_s = max(most_s / 16, 1.0)
+        self._overdue_s = (now_s // period_s + 1) * period_s
+        self.looks += bool(self.cluster.lanes.by_number)
         cluster = self.cluster
         self.overdue = {
             lane.number
@@ -280,7 +307,7 @@ class Scheduler:
             cluster.lanes.by_number[number].note = None
         self._open(self.overdue)
 
-    def _count(self, touched: dict[str, None]) -> None:
+    def _count(self, touched: Iterable[str]) -> None:
         """Add up what there is, when a node came, went or is another one now."""
         nodes, specs = self.cluster.nodes, self._specs
         changed = False
@@ -295,28 +322,12 @@ class Scheduler:
         if changed:
             self.total = capacity(self.cluster)
 
-    def _may_help(self, number: int, names: dict[str, None]) -> bool:
+    def _may_help(self, number: int, names: Iterable[str]) -> bool:
         """Whether one of these nodes now takes a task of this shape."""
         space, shape = self.space, self.cluster.lanes.shapes[number]
         return any(
             space.may_fit(want, name) for want in space.wants(number, shape) for name in names
         )
-
-    def _leaving(self, node: Node) -> dict[str, Leaving]:
-        """When each attempt on a node will be gone, as far as anybody knows."""
-        cluster, rules = self.cluster, self._policy.backfill
-        found: dict[str, Leaving] = {}
-        for uid, allocation in node.live.items():
-            job_id, task = cluster.live[uid]
-            job = cluster.jobs[job_id]
-            attempt = job.tasks[task].attempts[-1]
-            if attempt.stop_cause is not None:
-                end_s = attempt.stop_s + job.spec.grace_s
-            else:
-                run_s = run_s_of(job.spec, job.spec.roles, rules) + job.paused_s
-                end_s = (attempt.started_s or attempt.placed_s) + run_s
-            found[uid] = Leaving(end_s, uid, node.name, allocation)
-        return found
 
     def amount(self, number: int) -> Amount:
         """What a job of a shape holds when it starts; an elastic one with its fewest tasks."""
@@ -336,35 +347,8 @@ class Scheduler:
         return known
 
     def first_of_full(self, this: Pass, count: int) -> list[Lane]:
-        """Those lanes that wait for room and come first in the order of the policy.
-
-        Where very many wait, who comes first is found out once a second.
-        """
-        lanes, full = self.cluster.lanes.by_number, self.full
-        first = [lanes[number] for number in self._first if number in full and number in lanes]
-        if (
-            len(full) > MANY_FULL
-            and len(first) == min(count, len(self._first)) > 0
-            and 0 <= this.now_s - self._first_s < 1.0
-        ):
-            return first
-        self._first_s = this.now_s
-        by_account: dict[tuple[str, str], list[tuple[tuple[float, ...], int]]] = {}
-        for number in full:
-            lane = lanes.get(number)
-            own = this.own_key(lane) if lane is not None else None
-            if own is not None and lane is not None:
-                account = (lane.key.user, lane.key.project)
-                by_account.setdefault(account, []).append((own, number))
-        ranked = [
-            (key, number)
-            for found in by_account.values()
-            for _, number in (sorted(found) if count >= len(found) else nsmallest(count, found))
-            if (key := this.full_key(lanes[number])) is not None
-        ]
-        chosen = sorted(ranked) if count >= len(ranked) else nsmallest(count, ranked)
-        self._first = [number for _, number in chosen]
-        return [lanes[number] for number in self._first]
+        """Those lanes that wait for room and come first in the order of the policy."""
+        return self._firsts.find(this, count)
 
 
 def _eligible_s(cluster: Cluster, item: int) -> float:

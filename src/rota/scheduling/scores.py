@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.core.errors import Rejected
 from rota.core.placing import TaintEffect
 from rota.core.policy import Mixing
-from rota.scheduling.fragments import Gradient
+from rota.scheduling.packing import best_fit, dot_product, gpu_packing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from rota.core.policy import Policy
     from rota.core.resources import Request
     from rota.scheduling.filters import Neighbours
-    from rota.scheduling.fragments import Typical
+    from rota.scheduling.gradient import Gradient
+    from rota.scheduling.packing import Rule
 
 #: A term at its best is worth this much per point of weight.
 UNIT = 10_000
@@ -51,8 +52,8 @@ class Free(NamedTuple):
     idle_devices: int = 0
     #: Free memory of each device that can be shared (idle ones too), most first.
     shared_free: tuple[int, ...] = ()
-    #: The same for those that somebody shares already.
-    partly_used: tuple[int, ...] = ()
+    #: Thousandths of each device with something left, most first; an idle one has all.
+    device_milli: tuple[int, ...] = ()
 
 
 class Total(NamedTuple):
@@ -64,6 +65,25 @@ class Total(NamedTuple):
     devices: int = 0
     #: Memory of one device; of the largest where they differ.
     device_mib: int = 0
+    #: Kind and model of each sort of device.
+    makes: tuple[tuple[str, str], ...] = ()
+
+    def larger(self, other: Total) -> Total:
+        """The more of either in each dimension that counts."""
+        return Total(
+            max(self.cpu_milli, other.cpu_milli),
+            max(self.memory_mib, other.memory_mib),
+            max(self.disk_mib, other.disk_mib),
+            max(self.devices, other.devices),
+        )
+
+    def is_reached_by(self, other: Total) -> bool:
+        """Whether the other has as much in some dimension that counts."""
+        return any(more >= most for more, most in zip(other[:4], self[:4], strict=True))
+
+
+#: Larger than nothing, and smaller than any node.
+SMALLEST = Total(1, 1, 1, 1)
 
 
 #: (request, what is left, what there is, the class's part of the score) -> how good it is.
@@ -233,62 +253,17 @@ def _first_fit(request: Request, free: Free, total: Total, static: int) -> int:
     return 0 if static >= 0 else -LAST_RESORT
 
 
-def _best_fit(request: Request, free: Free, total: Total, static: int) -> int:
-    """The node that is fullest afterwards; among equals the one with the least CPU and memory."""
-    good = 100 * tightness(request, free, total) + (UNIT - ease(free, total)) // 101
-    return good if static >= 0 else good - LAST_RESORT
-
-
 def _spread(request: Request, free: Free, total: Total, static: int) -> int:
     """The opposite: the emptiest node, so that jobs disturb each other least."""
     good = 100 * (UNIT - tightness(request, free, total)) + ease(free, total) // 101
     return good if static >= 0 else good - LAST_RESORT
 
 
-def _dot_product(request: Request, free: Free, total: Total, static: int) -> int:
-    """The node whose free amounts are most in proportion to the request, the larger the better."""
-    cpu, memory, disk = total[0] or 1, total[1] or 1, total[2] or 1
-    good = (
-        (UNIT * request.cpu_milli // cpu) * (UNIT * free[0] // cpu)
-        + (UNIT * request.memory_mib // memory) * (UNIT * free[1] // memory)
-        + (UNIT * request.disk_mib // disk) * (UNIT * free[2] // disk)
-    )
-    if request.device_count:
-        size = total[4] or 1
-        devices = total[3] * size or 1
-        each = request.share_of(total[4]) if request.shared else size
-        left = sum(free[4]) if request.shared else free[3] * size
-        good += (UNIT * request.device_count * each // devices) * (UNIT * left // devices)
-    good //= 400
-    return good if static >= 0 else good - LAST_RESORT
-
-
-def _gpu_packing(request: Request, free: Free, total: Total, static: int) -> int:
-    """Devices in use first, then idle ones on nodes with others in use, then idle nodes."""
-    idle, devices = free[3], total[3]
-    busy = UNIT * (devices - idle) // (devices or 1)
-    good = 30 * busy
-    if request.device_count and request.shared:
-        share = request.share_of(total[4])
-        if sum(left >= share for left in free[5]) >= request.device_count:
-            good += 60 * UNIT
-        good += 10 * tightness(request, free, total)
-    elif not devices:
-        # A job without devices leaves the nodes that have some alone.
-        good += 100 * UNIT
-    else:
-        good += 10 * tightness(request, free, total)
-    return good if static >= 0 else good - LAST_RESORT
-
-
-def _least_fragments(typical: Sequence[Typical]) -> Strategy:
-    """Where the fewest devices become useless to the jobs that usually come."""
-    growth = Gradient(typical).of if typical else None
+def _packed(rule: Rule) -> Strategy:
+    """A rule of the literature on the scale of all scores."""
 
     def score(request: Request, free: Free, total: Total, static: int) -> int:
-        good = 100 * tightness(request, free, total) // UNIT
-        if growth is not None and total[3]:
-            good -= 1000 * growth(request, free, total)
+        good = UNIT * rule(request, free, total)
         return good if static >= 0 else good - LAST_RESORT
 
     return score
@@ -296,29 +271,43 @@ def _least_fragments(typical: Sequence[Typical]) -> Strategy:
 
 _PLAIN: dict[str, Strategy] = {
     "first-fit": _first_fit,
-    "best-fit": _best_fit,
     "spread": _spread,
     "worst-fit": _spread,
-    "dotprod": _dot_product,
-    "gpu-packing": _gpu_packing,
 }
 
+#: Those whose scores are so coarse that the names of nodes decide: the first of equals is taken.
+COARSE = ("best-fit", "dotprod", "gpu-packing", "fgd")
+
 #: Every name that a policy may choose.
-STRATEGIES = ("score", *_PLAIN, "fgd")
+STRATEGIES = ("score", *_PLAIN, *COARSE)
 
 
-def strategy(name: str, policy: Policy, typical: Sequence[Typical] = ()) -> Strategy:
-    """The strategy of this name. ``typical`` are the shapes that ``fgd`` keeps room for."""
+def strategy(
+    name: str, policy: Policy, gradient: Gradient | None = None, largest: Total = SMALLEST
+) -> Strategy:
+    """The strategy of this name.
+
+    ``gradient`` knows the shapes that ``fgd`` keeps room for; without any it packs. Others measure
+    what is left against the ``largest`` node.
+    """
     if name == "score":
         return _score(policy)
-    if name == "fgd":
-        return _least_fragments(typical)
+    if name in COARSE:
+        return _packed(_coarse(name, gradient, largest))
     plain = _PLAIN.get(name)
     if plain is None:
         near = get_close_matches(name, STRATEGIES, 1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise Rejected.bad("place.strategy", name, f"{hint}known: {', '.join(STRATEGIES)}")
     return plain
+
+
+def _coarse(name: str, gradient: Gradient | None, largest: Total) -> Rule:
+    if name == "fgd" and gradient is not None:
+        return gradient.score
+    if name == "gpu-packing":
+        return gpu_packing
+    return dot_product(largest) if name == "dotprod" else best_fit(largest)
 
 
 def placement_score(allocations: Iterable[Allocation], specs: Mapping[str, NodeSpec]) -> int:

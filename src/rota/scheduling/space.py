@@ -8,6 +8,9 @@ Three ideas keep a placement cheap:
 * A want learns of new buckets only when it is served: live buckets stand in order of creation
   and are walked backwards to the last one that it has seen. Most die before anybody looks.
 
+Where a strategy finds very many nodes equally good, the first by name is taken: every node has a
+bucket of its own then, and wants remember the score of each state instead.
+
 A bucket's free amounts are one integer of guarded fields: one subtraction and one mask answer
 "does it fit?" in all dimensions at once. What integers cannot say (claims of others from some
 moment on, named nodes, neighbours, several models in one node, plug-ins) is asked of the node.
@@ -19,25 +22,16 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from rota.core.job import ServiceClass
-from rota.core.resources import Amount
-from rota.scheduling.api import NodeView
-from rota.scheduling.buckets import Buckets
+from rota.scheduling.heaps import Heaps
 from rota.scheduling.room import Room
-from rota.scheduling.scores import Free, strategy, tightness
 from rota.scheduling.wants import (
     BUCKET_BITS,
     BUCKET_MASK,
     CLAIM_AT,
     CLASS_AT,
-    CLIP_MAX,
-    FIELD,
     FINGER_BITS,
     GUARDS,
     NUMBER,
-    SCORE_TOP,
-    SIGN_AT,
-    TOP,
     Want,
     beside,
 )
@@ -45,142 +39,12 @@ from rota.scheduling.wants import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rota.core.lanes import Shape
-    from rota.core.policy import Policy
-    from rota.scheduling.fragments import Typical
-    from rota.scheduling.nodeclass import Standing
-
 #: What a node offers to a picky want: the room to choose from, or None.
 Ask = Callable[[str], Room | None]
 
 
-class Space(Buckets):
+class Space(Heaps):
     """All nodes that take work, and for each want the best of them first."""
-
-    def __init__(self, policy: Policy, *, picky: bool = False) -> None:
-        """``picky``: something beyond integers (a plug-in) has a say in every placement."""
-        super().__init__(policy)
-        self._picky = picky
-        self._wants: dict[int, tuple[Want, ...]] = {}
-        self._by_shape: dict[Shape, tuple[Want, ...]] = {}
-        #: What a tight fit is worth; 0: the strategy looks at all amounts together.
-        self._fit = _weight_of_fit(policy)
-        self._strategy = strategy(policy.place.strategy, policy)
-        #: Plugged-in scorers: what they add for a shape on a node with so much left.
-        self.extra: Callable[[Shape, NodeView], int] | None = None
-        #: Nodes are taken in the order of their names, whatever they have left.
-        self.in_order = policy.place.strategy == "first-fit"
-
-    def expect(self, typical: Sequence[Typical]) -> None:
-        """The shapes that usually come, for the strategy that keeps room for them."""
-        self._strategy = strategy(self.policy.place.strategy, self.policy, typical)
-        self.forget_wants()
-
-    def _scores_changed(self) -> None:
-        self.forget_wants()
-
-    def wants(self, number: int, shape: Shape) -> tuple[Want, ...]:
-        """The heaps for each role of the shape with this number."""
-        known = self._wants.get(number)
-        if known is None:
-            # A shape that comes back has another number; what was found out about it holds.
-            known = self._by_shape.get(shape)
-            if known is not None:
-                self._wants[number] = known
-                return known
-            picky = self._picky or shape.service is ServiceClass.GUARANTEED
-            picky = picky or shape.placement.asks_nodes
-            known = self._wants[number] = self._by_shape[shape] = tuple(
-                Want(role.request, shape, min(role.count, CLIP_MAX), picky) for role in shape.roles
-            )
-        return known
-
-    def forget_wants(self) -> None:
-        """Drop all heaps: they are made again as they are needed."""
-        self._wants.clear()
-        self._by_shape.clear()
-
-    @property
-    def want_count(self) -> int:
-        return len(self._wants)
-
-    def _standing(self, want: Want, number: int) -> Standing | None:
-        standing = self._class_list[number].standing(
-            want.request, want.shape, self.policy, self._fit, self._dearest
-        )
-        want.standings[number] = standing
-        return standing
-
-    def catch_up(self, want: Want) -> None:
-        """Score the live buckets that were made since this want was last served."""
-        total, seen = len(self._vectors), want.seen
-        if seen == total or self.in_order:
-            return
-        want.seen = total
-        packed, standings, clip, guards = want.packed, want.standings, want.clip, GUARDS
-        terms, fit, heaps, fingers = self._terms, self._fit, want.heaps, self._fingers
-        shared = want.request.shared and want.request.device_count > 0
-        for vector, bucket in reversed(self._live.items()):
-            if bucket < seen:
-                break
-            if (vector - packed) & guards != guards:
-                continue
-            number = vector >> CLASS_AT & NUMBER
-            standing = standings[number] if number in standings else self._standing(want, number)
-            if standing is None:
-                continue
-            takes = clip
-            if shared and not (takes := self._sharers(want, vector)):
-                continue
-            if clip > 1:
-                takes = beside(packed, vector, takes)
-            if fit and not shared:
-                const, dimension, slope, most, _, _ = standing
-                free = vector >> dimension * FIELD & TOP
-                score = const - slope * free // most + terms[bucket]
-            else:
-                score = self._score(want, vector, standing, terms[bucket])
-            if self.extra is not None:
-                score += self.extra(want.shape, self._view(vector))
-            key = (SCORE_TOP - score) << FINGER_BITS | fingers[bucket]
-            heappush(heaps[takes], key << BUCKET_BITS | bucket)
-
-    def _sharers(self, want: Want, vector: int) -> int:
-        """How many of a want the shared devices of a bucket take, up to what matters."""
-        count = want.request.device_count
-        share = self._class_list[vector >> CLASS_AT & NUMBER].share(want.request)
-        free = self._signs[vector >> SIGN_AT & NUMBER]
-        if not share or len(free) < count or free[count - 1] < share:
-            return 0
-        if want.clip == 1:
-            return 1
-        places = sum(left // share for left in free)
-        return max(1, min(want.clip, places // count))
-
-    def _view(self, vector: int) -> NodeView:
-        """A node of a bucket as scorers see it: any of them, they are alike."""
-        kind = self._class_list[vector >> CLASS_AT & NUMBER]
-        free = Amount(
-            vector & TOP,
-            vector >> FIELD & TOP,
-            vector >> 2 * FIELD & TOP,
-            (vector >> 3 * FIELD & TOP) * 1000,
-        )
-        return NodeView(kind.spec, kind.labels, kind.taints, free)
-
-    def _score(self, want: Want, vector: int, standing: Standing, term: int) -> int:
-        """The score where one dimension does not say it all."""
-        total = self._class_list[vector >> CLASS_AT & NUMBER].total
-        free = Free(
-            vector & TOP,
-            vector >> FIELD & TOP,
-            vector >> 2 * FIELD & TOP,
-            vector >> 3 * FIELD & TOP,
-            self._signs[vector >> SIGN_AT & NUMBER],
-        )
-        if not self._fit:
-            return self._strategy(want.request, free, total, standing.static)
-        return standing.base + self._fit * tightness(want.request, free, total) + term
 
     def best(
         self,
@@ -333,9 +197,3 @@ class Space(Buckets):
             return False
         shared = want.request.shared and want.request.device_count > 0
         return not shared or self._sharers(want, vector) > 0
-
-
-def _weight_of_fit(policy: Policy) -> int:
-    rules = policy.place
-    known = {"score": rules.weight_fit, "best-fit": 100, "spread": -100, "worst-fit": -100}
-    return known.get(rules.strategy, 0)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.holdings import amount_of
 from rota.core.lanes import key_with, shape_of
+from rota.core.policy import PreemptMode
+from rota.core.resources import NOTHING
 from rota.scheduling.api import Entry
 from rota.scheduling.gang import Placed
 from rota.scheduling.heads import run_s_of
+from rota.scheduling.lending import Lenders
 from rota.scheduling.order import effective_priority
 from rota.scheduling.preempt import Preemption
 
 if TYPE_CHECKING:
     from rota.core.job import Job
+    from rota.scheduling.api import Eviction
     from rota.scheduling.heads import Head
     from rota.scheduling.passes import Pass
+    from rota.scheduling.preempt import Takeover
 
 
 class Takeovers:
@@ -24,6 +30,8 @@ class Takeovers:
         self._pass = this
         self._rules = this.policy.preempt
         self._search: Preemption | None = None
+        #: The same among those who stand still instead of leaving.
+        self._loans: Preemption | None = None
         #: Shapes and priorities that found no victims.
         self._vain: dict[tuple[int, str], float] = {}
         self._names: dict[int, list[str]] = {}
@@ -37,26 +45,46 @@ class Takeovers:
         vain = (entry.key.shape, entry.key.queue)
         if priority <= self._vain.get(vain, -1.0) or self._searching().left <= 0:
             return False
-        takeover = self._searching().find(
-            entry,
-            priority,
-            self._nodes_for(head, entry),
-            reclaims=None if self._borrows(entry) else this.quotas.reclaimable,
-        )
-        if takeover is None or not takeover.after:
+        takeover = self._find(head, entry, priority)
+        if takeover is None or not (takeover.after or takeover.borrows):
             self._vain[vain] = max(priority, self._vain.get(vain, -1.0))
             this.wake_at(self._searching().herd.ripe_s)
             return False
-        self._searching().commit(takeover)
+        for search in (self._search, self._loans):
+            if search is not None:
+                search.commit(takeover)
         placed = list(map(Placed, takeover.tasks, takeover.allocations))
         for _, allocation in placed:
             this.space.take(allocation.node, allocation)
         this.plan.evictions += takeover.evictions
         for eviction in takeover.evictions:
-            this.evicted(eviction)
-        this.record(head, entry, placed, after=takeover.after)
+            if eviction.mode is not PreemptMode.SUSPEND:
+                self._note_evicted(eviction)
+        this.record(head, entry, placed, after=takeover.after, borrows=takeover.borrows)
         this.promises.fulfilled(entry.job)
         return True
+
+    def _note_evicted(self, eviction: Eviction) -> None:
+        """What a victim holds need not be reclaimed from its account again."""
+        this = self._pass
+        job = this.cluster.jobs[eviction.job]
+        held = NOTHING
+        for task in eviction.tasks or range(len(job.tasks)):
+            attempt = job.tasks[task].current
+            if attempt is not None and attempt.live:
+                held = held.plus(amount_of(attempt.allocation))
+        this.quotas.evict(job, held if eviction.tasks else None)
+
+    def _find(self, head: Head, entry: Entry, priority: float) -> Takeover | None:
+        """Who stands still loses nothing: those are asked first, where CPUs are all that lacks."""
+        names = self._nodes_for(head, entry)
+        reclaims = None if self._borrows(entry) else self._pass.quotas.reclaimable
+        full, loans = self._searching(), self._loans
+        if loans is not None and not entry.shape.placement.exclusive:
+            takeover = loans.find(entry, priority, names, reclaims=reclaims)
+            if takeover is not None:
+                return takeover
+        return full.find(entry, priority, names, reclaims=reclaims)
 
     def _borrows(self, entry: Entry) -> bool:
         """Only who keeps within his own limits may take back what was lent to others."""
@@ -64,10 +92,13 @@ class Takeovers:
 
     def _searching(self) -> Preemption:
         if self._search is None:
-            this = self._pass
-            self._search = Preemption(
-                this.cluster, this.space.rooms, this.now_s, self._priority_of, this.rules.victims
-            )
+            this, rule = self._pass, self._pass.rules.victims
+            cluster, rooms = this.cluster, this.space.rooms
+            self._search = Preemption(cluster, rooms, this.now_s, self._priority_of, rule)
+            if self._rules.mode is PreemptMode.SUSPEND or cluster.stoppable:
+                self._loans = Preemption(
+                    cluster, rooms, this.now_s, self._priority_of, rule, Lenders
+                )
         return self._search
 
     def _priority_of(self, job: Job) -> float:

@@ -10,194 +10,59 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from heapq import merge
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rota.scheduling.future import Future
+from rota.scheduling.stays import OVERDUE_S, Asking, Claim, Leaving, Stays, planned_uid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rota.core.lanes import Shape
     from rota.core.node import Allocation
-    from rota.core.tenant import Reservation
-    from rota.scheduling.nodeclass import NodeClass
-    from rota.scheduling.room import Room
     from rota.scheduling.space import Space
     from rota.scheduling.wants import Want
 
-INFINITE = float("inf")
+__all__ = ["Asking", "Claim", "Leaving", "Timeline", "planned_uid"]
+
 #: More new ends than this are sorted in at once instead of one by one.
 MANY = 1024
+#: On a site of up to so many nodes each of them is searched by itself for a single task.
+SMALL = 64
+#: Up to so many ends are put in order at once instead of one by one as they are asked for.
+SHORT = 1024
 #: So many entries of those who left are carried along before they are cleared away.
 SLACK = 64
-#: Who is still there after his time is taken to leave this much later.
-OVERDUE_S = 60.0
-#: Who leaves within this of his time left when it was planned.
-ON_TIME_S = 1.0
 
 
-class Claim(NamedTuple):
-    """From when to when something else has a right to part of a node."""
-
-    start_s: float
-    end_s: float
-    allocation: Allocation
-    #: The waiting job that it is promised to; 0: a reservation.
-    job: int = 0
-    reservation: Reservation | None = None
-
-    def binds(self, job: int, user: str, project: str) -> bool:
-        """Whether it stands in the way of this job: not if it was made for it."""
-        if self.reservation is not None:
-            return not self.reservation.admits(user, project)
-        return self.job != job
-
-
-class Leaving(NamedTuple):
-    """An attempt that will be gone by then."""
-
-    end_s: float
-    uid: str
-    node: str
-    allocation: Allocation
-
-
-class Asking(NamedTuple):
-    """Whose future is looked at."""
-
-    job: int
-    user: str
-    project: str
-    shape: Shape
-    run_s: float
-
-
-class Timeline:
+class Timeline(Stays):
     """Who leaves when, and who has a claim on what from when."""
 
     def __init__(self, space: Space) -> None:
-        self._space = space
-        self.now_s = 0.0
+        super().__init__(space)
         #: By class of node, in order of their ends; some have left already.
         self._order: dict[int, list[Leaving]] = {}
-        self._fresh: list[Leaving] = []
-        self._of_node: dict[str, dict[str, Leaving]] = {}
-        self._kinds: dict[str, NodeClass | None] = {}
-        self._count = 0
-        self.claims: dict[str, list[Claim]] = {}
-        self._promised: dict[int, dict[str, None]] = {}
-        #: Somebody left before his time or long after it, or a node came: plans may go earlier.
-        self.loosened = True
-
-    def set_node(self, name: str, leaving: dict[str, Leaving]) -> None:
-        """All attempts that are on a node now."""
-        before = self._of_node.get(name, {})
-        kind = self._space.class_of.get(name)
-        if self._kinds.get(name) is not kind:
-            # Ends stand in order by class: those of a node that changed its class move.
-            before = {}
-            self._kinds[name] = kind
-            self.loosened = True
-        elif any(
-            uid not in leaving and "/" not in uid and not 0 <= self.now_s - item.end_s < ON_TIME_S
-            for uid, item in before.items()
-        ):
-            self.loosened = True
-        self._count += len(leaving) - len(self._of_node.get(name, {}))
-        for uid, item in leaving.items():
-            known = before.get(uid)
-            if known == item:
-                # The very object stands in the order already.
-                leaving[uid] = known
-            else:
-                self._fresh.append(item)
-        self._of_node[name] = leaving
-
-    def add(self, leaving: Leaving) -> None:
-        """One more, placed by the pass that is under way."""
-        here = self._of_node.get(leaving.node)
-        if here is None:
-            here = self._of_node[leaving.node] = {}
-        here[leaving.uid] = leaving
-        self._count += 1
-        self._fresh.append(leaving)
-
-    def end_s(self, name: str, uid: str) -> float:
-        """When an attempt will be gone."""
-        leaving = self._of_node.get(name, {}).get(uid)
-        return self.leaves_s(leaving) if leaving is not None else self.now_s
-
-    def claim(self, name: str, claim: Claim) -> None:
-        self.claims.setdefault(name, []).append(claim)
-        if claim.job:
-            self._promised.setdefault(claim.job, {})[name] = None
-        self._space.claim(name, claim.start_s)
-
-    def unclaim(self) -> None:
-        self.claims.clear()
-        self._promised.clear()
-        self._space.unclaim()
-
-    def unclaim_job(self, job: int) -> None:
-        """Take the promise to one waiting job back."""
-        for name in self._promised.pop(job, ()):
-            kept = [claim for claim in self.claims[name] if claim.job != job]
-            self._space.set_claim(name, min((c.start_s for c in kept), default=INFINITE))
-            if kept:
-                self.claims[name] = kept
-            else:
-                del self.claims[name]
-
-    def window(self, name: str, from_s: float, until_s: float, asking: Asking) -> Room:
-        """What is free on a node all the time between two moments, for this job."""
-        room = self._space.rooms[name].copy(pins=False)
-        moments = self._moments(name, until_s, asking)
-        low: Room | None = None
-        for at_s, sign, allocation in moments:
-            if at_s > from_s and low is None:
-                low = room.copy(pins=False)
-            if sign > 0:
-                room.give_back(allocation)
-            else:
-                room.take(allocation)
-                if low is not None:
-                    low.lower_to(room)
-        return low if low is not None else room
-
-    def _moments(
-        self, name: str, until_s: float, asking: Asking
-    ) -> list[tuple[float, int, Allocation]]:
-        """Comings and goings on a node before a moment; at the same time goings come first."""
-        found: list[tuple[float, int, Allocation]] = []
-        for leaving in self._of_node.get(name, {}).values():
-            end_s = self.leaves_s(leaving)
-            if end_s < until_s:
-                found.append((end_s, 1, leaving.allocation))
-        for claim in self.claims.get(name, ()):
-            binds = claim.binds(asking.job, asking.user, asking.project)
-            if binds and claim.start_s < until_s:
-                found.append((claim.start_s, -1, claim.allocation))
-                if claim.end_s < until_s:
-                    found.append((claim.end_s, 1, claim.allocation))
-        found.sort(key=lambda moment: (moment[0], -moment[1]))
-        return found
-
-    def leaving(self, name: str) -> Iterable[Leaving]:
-        """Who is on a node now."""
-        return self._of_node.get(name, {}).values()
-
-    def leaves_s(self, item: Leaving) -> float:
-        """When somebody will be gone; whoever stays too long is taken to leave soon."""
-        return item.end_s if item.end_s > self.now_s else self.now_s + OVERDUE_S
+        #: When the ends were put in order.
+        self._ends_s = 0.0
 
     def _ends(self, classes: Iterable[int]) -> Iterator[tuple[float, str]]:
         """(when, where) somebody leaves a node of these classes, soonest first; claims likewise."""
         self._sort_in()
-        claimed = sorted(
-            (claim.end_s, name) for name, claims in self.claims.items() for claim in claims
-        )
-        streams = [self._ends_in(number) for number in classes if number in self._order]
-        return merge(claimed, *streams)
+        if self._ends_s != self.now_s:
+            self._ends_of, self._ends_s = {}, self.now_s
+        numbers = [number for number in classes if number in self._order]
+        if not self._claim_ends and len(numbers) == 1:
+            return self._ends_in(numbers[0])
+        if sum(len(self._order[number]) for number in numbers) > SHORT:
+            return merge(self._claim_ends, *map(self._ends_in, numbers))
+        found = [*self._claim_ends]
+        for number in numbers:
+            ends = self._ends_of.get(number)
+            if ends is None:
+                ends = self._ends_of[number] = [*self._ends_in(number)]
+            found += ends
+        if len(numbers) > 1 or self._claim_ends:
+            found.sort()
+        return iter(found)
 
     def _ends_in(self, number: int) -> Iterator[tuple[float, str]]:
         order, class_of = self._order[number], self._space.class_of
@@ -250,19 +115,48 @@ class Timeline:
         """
         future = Future(self, self._space, asking)
         classes = self._space.classes_for(wants)
+        if len(self._space.rooms) <= SMALL and future.is_single:
+            sure, soonest = self._soonest(future, until_s, classes, refuses)
+            if sure:
+                return soonest
         for name in open_now:
             future.look(name, self.now_s)
+        rooms, class_of, shut_s = self._space.rooms, self._space.class_of, future.shut_s
         for at_s, name in self._ends(classes):
             if at_s > until_s:
                 return None
-            if name not in self._space.rooms or (refuses is not None and refuses(name)):
+            if name in shut_s and at_s < shut_s[name] and not future.suffices:
                 continue
-            if self._space.class_of[name].id in classes:
+            if name not in rooms or (refuses is not None and refuses(name)):
+                continue
+            if class_of[name].id in classes:
                 future.look(name, at_s)
-                found = future.find(at_s)
+                found = future.find(at_s) if future.suffices else None
                 if found is not None:
                     return at_s, found
         return None
+
+    def _soonest(
+        self,
+        future: Future,
+        until_s: float,
+        classes: set[int],
+        refuses: Callable[[str], bool] | None,
+    ) -> tuple[bool, tuple[float, list[Allocation]] | None]:
+        """The same for a single task on a small site; False: it has to be found the long way."""
+        names = [
+            name
+            for name, kind in self._space.class_of.items()
+            if kind.id in classes and (refuses is None or not refuses(name))
+        ]
+        found = future.soonest(names, until_s)
+        if found is None:
+            return False, None
+        at_s, name = found
+        if not name:
+            return True, None
+        placed = future.place_at(name, at_s)
+        return placed is not None, (at_s, placed) if placed is not None else None
 
 
 def _by_end(item: Leaving) -> tuple[float, str, str]:

@@ -14,6 +14,7 @@ import msgspec
 
 from rota.core.holdings import amount_of
 from rota.core.job import ServiceClass
+from rota.core.loans import freed_by, held_by
 from rota.core.resources import Amount
 from rota.core.states import Cause
 from rota.scheduling.api import Victim
@@ -94,6 +95,8 @@ class Unit(NamedTuple):
     #: Its role, and how many tasks that can spare.
     role: int = 0
     spare: int = 0
+    #: It stands still and lends the CPUs that it holds; all else it keeps.
+    lends: bool = False
 
     @property
     def order(self) -> tuple[float, float, int, int]:
@@ -139,6 +142,8 @@ class Herd:
         self._rule: VictimRule = rule or LostWork(total_of(cluster))
         #: Attempts that were chosen in this pass: they leave, as if they had been told already.
         self.leaving: dict[str, None] = {}
+        #: Jobs that were chosen in this pass to stand still: nobody else may have them now.
+        self.still: dict[int, None] = {}
         #: When the first of those that were spared for their youth no longer is; 0: none was.
         self.ripe_s = 0.0
         #: Whether jobs that are not willing are looked at, too.
@@ -163,9 +168,12 @@ class Herd:
         return known
 
     def forget(self, unit: Unit) -> None:
-        """It was chosen: from here on its attempts leave."""
+        """It was chosen: from here on its attempts leave, or stand still."""
+        if unit.lends:
+            self.still[unit.job] = None
         for uid, allocation in unit.held:
-            self.leaving[uid] = None
+            if not unit.lends:
+                self.leaving[uid] = None
             self._sites.pop(allocation.node, None)
         others = self._units.pop(unit.job, ())
         for _, allocation in (held for other in others for held in other.held):
@@ -187,13 +195,16 @@ class Herd:
 
     def _look(self, node: Node) -> Iterator[Unit]:
         seen: set[int] = set()
-        for uid, allocation in node.live.items():
+        # By job, not by who was placed first: after a restart nobody remembers that.
+        for uid in sorted(node.live, key=self.cluster.live.__getitem__):
             if uid in node.withheld:
                 continue
             job_id, task = self.cluster.live[uid]
             job = self.cluster.jobs[job_id]
-            if uid in self.leaving or job.tasks[task].attempts[-1].stop_cause is not None:
-                yield Unit(0, 0.0, 0.0, True, True, ((uid, allocation),))
+            attempt = job.tasks[task].attempts[-1]
+            if uid in self.leaving or attempt.stop_cause is not None:
+                held = freed_by(self.cluster, attempt)
+                yield Unit(0, 0.0, 0.0, True, True, ((uid, held),))
             elif job_id not in seen:
                 seen.add(job_id)
                 yield from self._here(job, node.name)
@@ -239,7 +250,7 @@ class Herd:
     def _spared(self, job: Job) -> bool:
         """Jobs that nobody may evict, or not now."""
         spec = job.spec
-        if spec.service is ServiceClass.GUARANTEED:
+        if spec.service is ServiceClass.GUARANTEED or job.id in self.still:
             return True
         queue = self.cluster.queues.get(spec.queue)
         if queue is not None and not queue.preemptible:
@@ -275,7 +286,7 @@ class Herd:
             cost *= BEST_EFFORT_WEIGHT
         return unit._replace(
             cost=COST_MIN + cost,
-            held=tuple((attempt.uid, attempt.allocation) for attempt in attempts),
+            held=tuple((attempt.uid, held_by(self.cluster, attempt)) for attempt in attempts),
         )
 
 

@@ -19,12 +19,18 @@ NUMBER = (1 << 24) - 1
 CLASS_AT = 4 * FIELD
 SIGN_AT = CLASS_AT + 24
 CLAIM_AT = SIGN_AT + 24
+#: What a score depends on: everything below the claim.
+STATE_MASK = (1 << CLAIM_AT) - 1
+#: Above all: the place of the node by name, where that tells equally good ones apart.
+RANK_AT = CLAIM_AT + 24
 BUCKET_BITS = 32
 BUCKET_MASK = (1 << BUCKET_BITS) - 1
-#: Equal scores are told apart by the amounts themselves, never by who came first.
-FINGER_BITS = 32
-FINGER_MASK = (1 << FINGER_BITS) - 1
+#: Equal scores are told apart by the amounts themselves, then by the class, the device state and
+#: the claim, never by who came first: numbers that were given out in some order say nothing.
+FINGER_BITS = 64
+HALF_MASK = (1 << 32) - 1
 MIX = 0x9E3779B97F4A7C15
+PRIME = (1 << 32) - 5
 #: Nodes that take more tasks of one kind than this are not told apart.
 CLIP_MAX = 64
 #: Scores are whole numbers below this; the heap wants the best to be the least.
@@ -44,11 +50,21 @@ def pack(cpu_milli: int, memory_mib: int, disk_mib: int, devices: int) -> int:
     )
 
 
+def finger(amounts: int, content: int) -> int:
+    """Where equals stand among each other; ``content`` is what ``content_of`` gave, added up."""
+    return (amounts * MIX >> 40 & HALF_MASK) << 32 | (amounts + content) % PRIME
+
+
+def content_of(value: object) -> int:
+    """A number that follows from a value alone, in every process and after every restart."""
+    return int.from_bytes(repr(value).encode(), "big") % PRIME
+
+
 class Want:
     """One kind of task, and the buckets that it fits in by how many of it they take."""
 
-    __slots__ = ("clip", "cursor", "exclusive", "firm", "heaps", "packed", "picky", "request",
-                 "seen", "shape", "standings")  # fmt: skip
+    __slots__ = ("clip", "cursor", "exclusive", "firm", "heaps", "packed", "picky", "points",
+                 "request", "seen", "shape", "standings")  # fmt: skip
 
     def __init__(self, request: Request, shape: Shape, clip: int, picky: bool) -> None:
         self.request = request
@@ -61,6 +77,8 @@ class Want:
         self.packed = pack(request.cpu_milli, request.memory_mib, request.disk_mib, alone)
         #: By the number of a class; None: never on such a node.
         self.standings: dict[int, Standing | None] = {}
+        #: How many fit and the score by state of a node, where these come again; None: none fits.
+        self.points: dict[int, tuple[int, int] | None] = {}
         self.heaps: list[list[int]] = [[] for _ in range(clip + 1)]
         self.seen = 0
         #: Where to go on when nodes are taken in order: (``Space.grown``, position).

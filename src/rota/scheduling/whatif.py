@@ -19,14 +19,16 @@ import msgspec
 from rota.core.dependencies import judge
 from rota.core.holdings import Holdings
 from rota.core.job import Array, Job, JobSpec
+from rota.core.loans import without
 from rota.core.policy import Backfill
 from rota.core.states import QueueState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
     from types import TracebackType
 
     from rota.core.cluster import Cluster
+    from rota.core.node import Allocation
     from rota.core.tenant import Queue
     from rota.scheduling.api import Plan, Promise, Start
     from rota.scheduling.scheduler import Scheduler
@@ -110,6 +112,7 @@ class Gone(NamedTuple):
             node = cluster.nodes.get(attempt.allocation.node)
             if node is not None:
                 left = {uid: held for uid, held in node.live.items() if uid not in live}
+                left |= _paid_back(cluster, left, live)
                 world.put_item(cluster.nodes, node.name, msgspec.structs.replace(node, live=left))
                 world.touch(node.name)
         world.put("holdings", holdings)
@@ -118,6 +121,21 @@ class Gone(NamedTuple):
         for counter in cluster.caps_of(job):
             ids = {other: None for other in cluster.active_in.get(counter, ()) if other != self.job}
             world.put_item(cluster.active_in, counter, ids)
+
+
+def _paid_back(
+    cluster: Cluster, left: Mapping[str, Allocation], gone: Collection[str]
+) -> dict[str, Allocation]:
+    """What lenders on a node hold when these borrowers have gone."""
+    found = {}
+    for uid in left:
+        lent = cluster.loans.get(uid)
+        if lent is not None:
+            job_id, task = cluster.live[uid]
+            full = cluster.jobs[job_id].tasks[task].attempts[-1].allocation
+            rest = [loan for borrower, loan in lent.items() if borrower not in gone]
+            found[uid] = without(full, rest)
+    return found
 
 
 class Replaced(NamedTuple):
@@ -156,7 +174,8 @@ class Resumed(NamedTuple):
 
 def active(queue: Queue) -> Replaced:
     """The queue starts jobs."""
-    return Replaced("queues", queue.name, msgspec.structs.replace(queue, state=QueueState.ACTIVE))
+    opened = msgspec.structs.replace(queue, state=QueueState.ACTIVE, outside=False)
+    return Replaced("queues", queue.name, opened)
 
 
 class WhatIf:

@@ -20,10 +20,11 @@ from rota.core.apply import apply
 from rota.core.cluster import Cluster
 from rota.core.invariants import check
 from rota.core.job import JobSpec, Outcome, Role
+from rota.core.loans import borrower_of
 from rota.core.node import Device, NodeSpec
 from rota.core.policy import Policy, PreemptMode
 from rota.core.resources import Request
-from rota.core.states import Cause, JobState, Phase
+from rota.core.states import Cause, JobState
 from rota.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Stage:
         self._due: list[Due] = []
         self._to_come: list[tuple[JobSpec, float]] = []
         self._made = 0
+        #: Attempts that were placed and have not started, in order.
+        self._unstarted: dict[str, None] = {}
         if policy is not None:
             self.tell(ev.PolicySet(policy=policy))
         for spec in nodes:
@@ -91,6 +94,7 @@ class Stage:
     def run(self, limit: int = 1000) -> Plan:
         """One pass (or several, while a pass says that there is more), and what follows from it."""
         while True:
+            self._wake_lenders()
             plan = self.scheduler.run(self.now_s, limit)
             self.plans.append((self.now_s, plan))
             for eviction in plan.evictions:
@@ -173,9 +177,9 @@ class Stage:
     def _ends_at(self, job: Job) -> float:
         """0 while it is not running, or on its way out."""
         live = job.live_attempts
-        if not live or not job.started_s or any(a.stop_cause for a in live):
+        if not live or not job.started_s or any(a.stop_cause for a in live) or job.suspended_s:
             return 0.0
-        return job.started_s + self._length_s(job)
+        return job.started_s + self._length_s(job) + job.paused_s
 
     def _length_s(self, job: Job) -> float:
         runs_s, limit_s = self._runs_s[job.id], job.spec.time_limit_s
@@ -192,7 +196,8 @@ class Stage:
         self.started_s.setdefault(job.id, self.now_s)
         self.placed_s[job.id] = self.now_s
         tasks = start.tasks or range(len(start.allocations))
-        for task, allocation in zip(tasks, start.allocations, strict=True):
+        for at, (task, allocation) in enumerate(zip(tasks, start.allocations, strict=True)):
+            self._unstarted[job.attempt_uid(task)] = None
             self.tell(
                 ev.AttemptPlaced(
                     job=job.id,
@@ -202,17 +207,23 @@ class Stage:
                     incarnation="i/b",
                     after=start.after,
                     window_s=start.window_s,
+                    borrows=start.loans_of(at),
                 )
             )
 
     def _start_placed(self) -> None:
         """Whatever was placed and waits for nobody starts."""
         nodes = self.cluster.nodes
-        for uid, (job_id, task) in list(self.cluster.live.items()):
+        for uid in list(self._unstarted):
+            if uid not in self.cluster.live:
+                del self._unstarted[uid]
+                continue
+            job_id, task = self.cluster.live[uid]
             job = self.cluster.jobs[job_id]
             attempt = job.tasks[task].attempts[-1]
-            if attempt.phase is not Phase.PLACED or uid in nodes[attempt.allocation.node].withheld:
+            if uid in nodes[attempt.allocation.node].withheld:
                 continue
+            del self._unstarted[uid]
             first = not job.started_s
             self.tell(
                 ev.AttemptStarted(job=job_id, task=task, uid=uid, pid=1, started_s=self.now_s)
@@ -222,6 +233,9 @@ class Stage:
 
     def _evict(self, eviction: Eviction) -> None:
         job = self.cluster.jobs[eviction.job]
+        if eviction.mode is PreemptMode.SUSPEND:
+            self._stop(job, eviction.by)
+            return
         cause = Cause.SHRUNK if eviction.tasks else Cause.PREEMPTED
         if not eviction.tasks:
             then = "evict" if eviction.mode is PreemptMode.CANCEL else "preempt"
@@ -232,6 +246,19 @@ class Stage:
                 stop = ev.AttemptStopAsked(job=job.id, task=task, uid=attempt.uid, cause=cause)
                 self.tell(stop)
         self._push(self.now_s + job.spec.grace_s, "leave", job.id)
+
+    def _stop(self, job: Job, by: int) -> None:
+        if not job.yields_to:
+            self.tell(ev.JobSuspended(job=job.id, by=f"job {by}", yields_to=by))
+
+    def _wake_lenders(self) -> None:
+        """Who got all his CPUs back goes on, and ends that much later."""
+        repaid, self.cluster.repaid = self.cluster.repaid, {}
+        for number in repaid:
+            job = self.cluster.jobs.get(number)
+            if job is not None and job.yields_to and not borrower_of(self.cluster, job):
+                self.tell(ev.JobResumed(job=number))
+                self._push(self._ends_at(job), "end", number)
 
     def _leave(self, job: Job) -> None:
         """What was asked to go has gone."""

@@ -120,6 +120,7 @@ class Books:
         self.live[event.uid] = (event.allocation, spec)
         self.counts["placed after others"] += bool(event.after)
         self.counts["placed in a window"] += bool(event.window_s)
+        self.counts["placed on lent CPUs"] += bool(event.borrows)
 
     def _hold_against(
         self, made: Reservation, at_s: float, event: ev.AttemptPlaced, spec: JobSpec

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.holdings import amount_of
+from rota.core.loans import without
 from rota.core.policy import PreemptMode
 from rota.core.resources import NOTHING
 from rota.core.states import FINAL, Cause, JobState
@@ -32,7 +33,10 @@ PASSING = (Cause.BACKFILL_WINDOW, Cause.ASSEMBLY_TIMEOUT, Cause.SHRUNK, Cause.RE
 class Process:
     """One real process of the world."""
 
-    __slots__ = ("after", "allocation", "ended", "exit_code", "job", "node", "spec", "task", "uid")
+    __slots__ = (
+        *("after", "allocation", "borrows", "ended", "exit_code"),
+        *("job", "node", "spec", "stopped", "task", "uid"),
+    )
 
     def __init__(self, job: Job, task: int, attempt: Attempt) -> None:
         self.uid = attempt.uid
@@ -42,6 +46,9 @@ class Process:
         self.allocation: Allocation = attempt.allocation
         self.node = attempt.allocation.node
         self.after = attempt.after
+        self.borrows = attempt.borrows
+        #: Its processes stand still.
+        self.stopped = False
         self.ended = False
         self.exit_code: int | None = None
 
@@ -109,7 +116,7 @@ class Judge:
 
     def _check_room(self, node: NodeSpec) -> None:
         here = [p for p in self.alive.values() if p.node == node.name]
-        held = [p.allocation for p in here]
+        held = [self._held(p, here) for p in here]
         books = self.books
         if sum(a.cpu_milli for a in held) > node.cpu_milli * books.overcommit_cpu:
             raise Broken(f"F: node {node.name} runs more than its CPUs")
@@ -127,6 +134,16 @@ class Judge:
         if len(pins) != len(set(pins)):
             raise Broken(f"F: a CPU of {node.name} is in two hands")
         self._check_devices(node, held)
+
+    def _held(self, process: Process, here: list[Process]) -> Allocation:
+        """What a process may use: one that stands still, or is ending, may have lent its CPUs."""
+        lent = [loan for p in here for loan in p.borrows if loan.lender == process.uid]
+        if not lent:
+            return process.allocation
+        attempt = self.find(process.uid)[2]
+        if not process.stopped and attempt.live and attempt.stop_cause is None:
+            raise Broken(f"F: {process.uid} runs and has lent its CPUs")
+        return without(process.allocation, lent)
 
     def _check_devices(self, node: NodeSpec, held: list[Allocation]) -> None:
         whole = [index for a in held if not a.shared for index in a.devices]
@@ -156,6 +173,14 @@ class Judge:
             jobs = {p.job for p in alive if binds(p.spec)}
             if cap and since < placed and len(jobs) > cap and not grows:
                 raise Broken(f"F: {process.uid} takes {name} beyond its cap of {cap}")
+
+    def stands(self, uid: str, stopped: bool) -> None:
+        """Its processes were stopped where they are, or go on: on CPUs that are its own again."""
+        process = self.processes[uid]
+        process.stopped = stopped
+        here = [p for p in self.alive.values() if p.node == process.node]
+        if not stopped and uid in self.alive:
+            self._held(process, here)
 
     def signalled(self, uid: str) -> None:
         """Promise D: nothing is stopped unless the record says that it should be."""

@@ -24,6 +24,9 @@ ACTORS = (
     Actor("root", Access.ADMIN),
 )
 
+#: What jobs of a world wait for: nobody reports checkpoints there.
+KINDS = tuple(DependencyKind)[:4]
+
 
 class Script:
     """Plans a few dozen requests and sees each one through to an answer."""
@@ -87,7 +90,11 @@ class Script:
         if closes:
             for command in self.world.site.closing():
                 self._send(command)
-        stopped = [job.id for job in self._unfinished() if isinstance(job, Job) and job.suspended_s]
+        stopped = [
+            job.id
+            for job in self._unfinished()
+            if isinstance(job, Job) and job.suspended_s and not job.yields_to
+        ]
         if stopped:
             self._send(cmd.Resume(actor=ACTORS[2], ids=tuple(stopped)))
         if not self.world.quiet():
@@ -168,7 +175,7 @@ class Script:
                 request, device="gpu", device_count=chance.choice((1, 2)), shared=shared,
                 device_memory_mib=10240 if shared else 0)  # fmt: skip
         parents = tuple(
-            Dependency(chance.choice(tuple(DependencyKind)), chance.choice(self.ids))
+            Dependency(chance.choice(KINDS), chance.choice(self.ids))
             for _ in range(chance.choice((0, 0, 0, 1, 2)) if self.ids else 0)
         )
         spec = JobSpec(

@@ -91,6 +91,7 @@ class VirtualKeeper:
 
     def _suspend(self, uid: str, suspended: bool) -> None:
         self.journal[uid] = msgspec.structs.replace(self.journal[uid], suspended=suspended)
+        self.node.judge.stands(uid, suspended)
         if not suspended and uid in self._late:
             self._late.discard(uid)
             self.node.timeline.after(0.0, lambda: self._is_done(uid))

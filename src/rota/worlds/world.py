@@ -16,12 +16,12 @@ from rota.core.compare import differences, fold
 from rota.core.errors import RotaError, Unavailable
 from rota.core.invariants import check
 from rota.rpc.messages import AgentMessage, decode_from_agent, encode
+from rota.store.memory import Fault, MemoryDisk, MemoryStore, ProcessDied
 from rota.worlds.clock import Timeline
 from rota.worlds.judge import Broken, Judge
 from rota.worlds.script import Script
 from rota.worlds.site import Site
 from rota.worlds.virtual_node import VirtualNode
-from rota.store.memory import Fault, MemoryDisk, MemoryStore, ProcessDied
 
 if TYPE_CHECKING:
     from collections.abc import Callable

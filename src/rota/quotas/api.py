@@ -1,0 +1,88 @@
+"""What a quota provider answers: limits and use per project, in CPUs, gigabytes and GPUs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """Amounts. Memory is in GB (of 1024 MiB)."""
+
+    cpu: float = 0.0
+    memory_gb: float = 0.0
+    gpu: float = 0.0
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(
+            self.cpu + other.cpu, self.memory_gb + other.memory_gb, self.gpu + other.gpu
+        )
+
+    def __sub__(self, other: Resources) -> Resources:
+        """What is left; never less than nothing."""
+        return Resources(
+            max(0.0, self.cpu - other.cpu),
+            max(0.0, self.memory_gb - other.memory_gb),
+            max(0.0, self.gpu - other.gpu),
+        )
+
+    def __le__(self, other: Resources) -> bool:
+        """Whether it is at most the other in every dimension."""
+        return self.cpu <= other.cpu and self.memory_gb <= other.memory_gb and self.gpu <= other.gpu
+
+
+UNLIMITED = Resources(float("inf"), float("inf"), float("inf"))
+
+
+class QuotaInfo(NamedTuple):
+    """The limits of a project and what of them is used."""
+
+    project: str
+    limits: Resources
+    used: Resources
+
+    @property
+    def available(self) -> Resources:
+        return self.limits - self.used
+
+    @property
+    def percent(self) -> Resources:
+        """Used parts of the limits; 0 where there is none."""
+        limits, used = self.limits, self.used
+        return Resources(
+            _percent(used.cpu, limits.cpu),
+            _percent(used.memory_gb, limits.memory_gb),
+            _percent(used.gpu, limits.gpu),
+        )
+
+
+def _percent(used: float, limit: float) -> float:
+    """A limit of nothing is used up as soon as there is any use."""
+    if limit == 0:
+        return 100.0 if used else 0.0
+    return 100.0 * used / limit
+
+
+class QuotaProvider(Protocol):
+    """Asked before a job starts and told when it has ended; per project and type of job."""
+
+    def get_quota(self, project: str, job_type: str = "") -> QuotaInfo:
+        """Limits and use."""
+
+    def check_quota(self, project: str, resources: Resources, job_type: str = "") -> bool:
+        """Whether so much more is allowed now."""
+
+    def allocate_quota(self, project: str, resources: Resources, job_type: str = "") -> bool:
+        """Count so much as used; False, and nothing counted, where it is not allowed."""
+
+    def release_quota(self, project: str, resources: Resources, job_type: str = "") -> None:
+        """Count so much less; never below nothing."""
+
+
+@runtime_checkable
+class SyncsQuotas(Protocol):
+    """A provider whose truth is elsewhere may be asked to read it again."""
+
+    def sync_quota_state(self, project: str) -> QuotaInfo:
+        """Limits and use as they are there now."""

@@ -1,0 +1,77 @@
+"""How long a remembered key holds: a pass need not work out again what cannot have changed.
+
+With the orderings that stay steady over time, a key changes when its lane has another first job,
+when that job grows one step older, or when it has waited too long. The moment of the next step is
+known, so it is kept beside the key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.scheduling.order import MULTIFACTOR
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+    from rota.core.lanes import Lane
+    from rota.core.policy import OrderRules
+    from rota.core.tenant import Quota
+    from rota.scheduling.api import Entry
+
+INFINITE = float("inf")
+#: A key is worked out again a little before its step, so that rounding cannot hide it.
+MARGIN_S = 0.001
+#: The rules that look at how long a job has waited.
+AGEING = frozenset({"priority", MULTIFACTOR})
+
+
+def note_key(
+    lane: Lane, key: tuple[float, ...], entry: Entry, rules: OrderRules, now_s: float
+) -> None:
+    """Remember the key of a lane's first job, and up to when it is right."""
+    lane.note = key
+    lane.noted = (entry.job, entry.eligible_s, now_s, _next_step_s(entry, rules, now_s))
+
+
+def holds(lane: Lane, cluster: Cluster, now_s: float) -> bool:
+    """Whether working out the remembered key of a lane again would give the same.
+
+    Not asked where accounts may borrow: that changes with what others hold. Elements of arrays
+    come to the front without a word, so keys of arrays never hold.
+    """
+    if lane.note is None:
+        return False
+    item, eligible_s, from_s, until_s = lane.noted
+    if not from_s <= now_s < until_s or lane.first != item:
+        return False
+    job = cluster.jobs.get(item)
+    return job is not None and job.eligible_s == eligible_s
+
+
+def _next_step_s(entry: Entry, rules: OrderRules, now_s: float) -> float:
+    """When the key of a job may be another one by the passing of time."""
+    if not entry.eligible_s:
+        return INFINITE
+    waited_s = max(now_s - entry.eligible_s, 0.0)
+    steps = [INFINITE]
+    if rules.wait_max_s and waited_s <= rules.wait_max_s:
+        steps.append(float(rules.wait_max_s))
+    after_s = rules.age_after_s
+    if after_s > 0 and rules.age_factor > 1.0 and AGEING & {rules.primary, rules.secondary}:
+        steps.append((waited_s // after_s + 1) * after_s)
+    return entry.eligible_s + min(steps) - MARGIN_S
+
+
+def may_borrow(cluster: Cluster) -> bool:
+    """Whether anybody has a soft limit that he may pass: keys then depend on what others hold."""
+    return any(
+        _is_soft(record.quota)
+        for table in (cluster.projects, cluster.users)
+        for record in table.values()
+    )
+
+
+def _is_soft(quota: Quota) -> bool:
+    soft = quota.soft
+    values = (soft.jobs, soft.cpu_milli, soft.memory_mib, soft.device_milli, soft.device_hours)
+    return quota.borrow and any(value is not None for value in values)
