@@ -23,7 +23,7 @@ from bench.wire import Refused
 if TYPE_CHECKING:
     from types import FrameType
 
-PEERS = ("gflow", "slurm", "dask")
+PEERS = ("gflow", "slurm", "dask", "ray", "accasim")
 
 
 def main() -> int:

@@ -53,6 +53,10 @@ class Peers:
 
     def ask(self, name: str) -> dict[str, Any] | None:
         """One of the properties below, or nothing where the peer is missing."""
+        return self.measured(name, lambda: getattr(self, name))
+
+    def measured(self, name: str, measure: Callable[[], Any]) -> dict[str, Any] | None:
+        """What ``measure`` finds, or nothing where the peer is missing; ``name``: PEER_WHAT."""
         peer = name.partition("_")[0]
         if peer in self.missing:
             return None
@@ -60,7 +64,7 @@ class Peers:
             self.missing[peer] = "left out on request"
             return None
         try:
-            answer: dict[str, Any] = getattr(self, name)
+            answer: dict[str, Any] = measure()
         except Missing as reason:
             self.missing[peer] = str(reason)
             return None
@@ -115,14 +119,27 @@ class Peers:
     @cached_property
     def dask_all(self) -> dict[str, Any]:
         """Dask has no jobs; its tasks that start a child process come nearest."""
-        folder = self._environment("dask", "distributed")
+        self._shared()
+        folder = environment("dask", "distributed")
         tasks = "1000" if self._quick else "5000"
         return self._script(
             [str(folder / "python"), "dask_peer.py", "--tasks", tasks], "--json", limit_s=300
         )
 
+    @cached_property
+    def ray_all(self) -> dict[str, Any]:
+        """Tasks of a head and one further node; with one, what it does about loss is left out."""
+        self._shared()
+        folder = environment("ray", "ray[default]")
+        return self._script(
+            [str(folder / "python"), "ray_peer.py", "--tasks", "1000" if self._quick else "5000",
+             "--nodes", "1", "--actors", "1", "--jobs", "1"],
+            "--json", limit_s=400,
+        )  # fmt: skip
+
     def _gflow(self, *options: str) -> dict[str, Any]:
-        folder = self._environment("gflow", "runqd")
+        self._shared()
+        folder = environment("gflow", "runqd")
         if not (folder / "gflowd").exists():
             raise Missing("the package runqd brought no gflowd")
         return self._script(
@@ -137,40 +154,40 @@ class Peers:
             raise Missing("there is no folder ../shared with the peers' scripts")
         return folder
 
-    def _environment(self, name: str, package: str) -> Path:
-        """The programs of a virtual environment with one package, made when it is first needed."""
-        self._shared()
-        folder = cache_folder() / name
-        if (folder / "ready").exists():
-            return folder / "bin"
-        _say(f"installing {package} into {folder}")
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            _run([sys.executable, "-m", "venv", "--clear", str(folder)], limit_s=300)
-            _run([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", package],
-                 limit_s=600)  # fmt: skip
-        except (OSError, subprocess.SubprocessError) as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise Missing(f"the package {package} could not be installed: {error}") from None
-        (folder / "ready").touch()
-        return folder / "bin"
-
     def _script(self, command: list[str], out_option: str, limit_s: float) -> dict[str, Any]:
         """Run a peer's script and read the JSON that it writes."""
-        _say(f"measuring with {' '.join(command[1:])}")
+        say(f"measuring with {' '.join(command[1:])}")
         with tempfile.TemporaryDirectory(prefix="rota-bench-peer-") as scratch:
             out = Path(scratch) / "out.json"
             full = [command[0], str(self._shared() / "bench" / command[1]), *command[2:],
                     out_option, str(out)]  # fmt: skip
             try:
-                _run(full, limit_s=limit_s, cwd=scratch)
+                run_quietly(full, limit_s=limit_s, cwd=scratch)
                 found: dict[str, Any] = json.loads(out.read_text())
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 raise Missing(f"{command[1]} gave no figures: {error}") from None
         return found
 
 
-def _run(
+def environment(name: str, package: str) -> Path:
+    """The programs of a virtual environment with one package, made when it is first needed."""
+    folder = cache_folder() / name
+    if (folder / "ready").exists():
+        return folder / "bin"
+    say(f"installing {package} into {folder}")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        run_quietly([sys.executable, "-m", "venv", "--clear", str(folder)], limit_s=300)
+        run_quietly([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", package],
+                    limit_s=600)  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise Missing(f"the package {package} could not be installed: {error}") from None
+    (folder / "ready").touch()
+    return folder / "bin"
+
+
+def run_quietly(
     command: list[str], *, limit_s: float, cwd: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> None:  # fmt: skip
@@ -198,5 +215,5 @@ def _run(
             raise subprocess.SubprocessError(f"exit code {code}: {tail}")
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     print(f"# {text}", file=sys.stderr, flush=True)

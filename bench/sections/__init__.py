@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.sections import arrays, core, depth, durable, idle, latency, long, noop, restart
+from bench.sections import (
+    arrays,
+    core,
+    depth,
+    durable,
+    idle,
+    latency,
+    long,
+    noop,
+    python_api,
+    restart,
+    sim,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,5 +26,8 @@ if TYPE_CHECKING:
 
 SECTIONS: dict[str, Callable[[Context], list[Row]]] = {
     section.SECTION: section.measure
-    for section in (core, noop, latency, durable, depth, idle, restart, arrays, long)
+    for section in (
+        *(core, noop, latency, durable, depth, idle, restart, arrays, long, sim),
+        python_api,
+    )
 }

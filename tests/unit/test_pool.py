@@ -5,6 +5,7 @@ from rota.scheduling.pool.easy import CountedPool
 from rota.scheduling.pool.planned import PlannedPool
 from rota.scheduling.pool.profile import Counted, Pinned, lowest, numbers_of
 from rota.scheduling.pool.ranked import RankedPool
+from rota.sim.policies import rules_of
 
 
 def started(pool, now_s: float) -> list[int]:
@@ -35,6 +36,17 @@ def test_with_easy_a_long_job_may_run_on_what_the_first_leaves_over():
     pool.arrive(3, 1, 5000)
 
     assert started(pool, 0) == [2]
+
+
+def test_where_nothing_is_spare_only_those_who_are_gone_in_time_pass():
+    rules = rules_of("easy", spare=False)
+    for pool in (CountedPool(8, rules), PlannedPool(8, rules)):
+        busy(pool)
+        pool.arrive(1, 7, 50)
+        pool.arrive(2, 1, 101)
+        pool.arrive(3, 1, 100)
+
+        assert started(pool, 0) == [3]
 
 
 def test_an_arrival_that_fits_beside_the_promise_starts_at_once():

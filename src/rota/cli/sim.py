@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: How jobs are sorted for figures per class.
 CLASSES = ("by_size", "by_length", "by_group")
 
-EPILOG = """\\b
+EPILOG = """\b
 Examples:
   rota sim KTH-SP2.swf.gz --policy fcfs,easy,conservative
   rota sim log.swf --procs 128 --policy easy --estimates predicted --report report.html
@@ -31,7 +31,7 @@ Examples:
   rota sim pods.csv --cluster nodes.csv --policy best-fit,fgd
   rota sim --history ~/.local/state/rota --policy easy,sjf
 
-\\b
+\b
 Writes DIR/POLICY/jobs.csv and DIR/summary.json with --out DIR. docs/sim.md explains every rule
 that changes results."""
 
@@ -122,6 +122,7 @@ def _settings(options: dict[str, Any]) -> Settings:
         events=Events(options["events"]),
         estimates=Estimates(options["estimates"]),
         overrun=Overrun(options["overrun"]),
+        spare=options["spare"],
     )
 
 

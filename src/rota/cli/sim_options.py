@@ -88,6 +88,11 @@ _OPTIONS = (
         show_default=True,
         help="What becomes of jobs that run longer than their users said.",
     ),
+    click.option(
+        "--spare/--no-spare",
+        default=True,
+        help="EASY: long jobs may run on what the first in line leaves over (default), or not.",
+    ),
     click.option("--jobs", type=Number(min=1), metavar="N", help="Play so many jobs."),
     click.option(
         "--skip", type=Number(min=0), default=0, metavar="N", help="Leave the first N out."

@@ -112,6 +112,8 @@ class BackfillRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     estimates: Estimates = Estimates.USER
     #: Behind the first who waits, who is taken to run the shortest is asked first.
     shortest: bool = False
+    #: Who stays longer than until a promise begins may use what that leaves over.
+    spare: bool = True
     #: When somebody leaves early, all promises are made anew instead of each brought forward.
     rebuild: bool = False
     #: Assumed for jobs that name neither a limit nor an estimate.

@@ -257,13 +257,12 @@ class _Curve:
 
 
 def _result(jobs: list[TraceJob], nodes: Sequence[NodeSpec], stage: _Stage, strategy: str) -> Run:
+    """Without a clock everything is one moment; who was left out never has his."""
     devices = sum(len(node.devices) for node in nodes)
-    times = [
-        job.submit_s if where else NEVER_S for job, where in zip(jobs, stage.nodes_of, strict=True)
-    ]
+    times = [0.0 if where else NEVER_S for where in stage.nodes_of]
     return Run(
         policy=strategy,
-        jobs=jobs,
+        jobs=[msgspec.structs.replace(job, submit_s=0.0) for job in jobs],
         capacity=devices or sum(node.cpu_milli for node in nodes) // 1000,
         unit="GPUs" if devices else "processors",
         start_s=times,

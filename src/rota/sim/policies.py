@@ -63,7 +63,7 @@ def player_of(name: str, *, nodes: bool) -> Player:
     return Player.POOL if name in POOLED and not nodes else Player.CLUSTER
 
 
-def rules_of(name: str) -> Policy:
+def rules_of(name: str, *, spare: bool = True) -> Policy:
     """The rules of a name.
 
     A named rule is played pure: the live site's promise that nobody waits for more than a week is
@@ -75,4 +75,5 @@ def rules_of(name: str) -> Policy:
     if policy is DEFAULT:
         return policy
     order = msgspec.structs.replace(policy.order, wait_max_s=0)
-    return msgspec.structs.replace(policy, order=order)
+    backfill = msgspec.structs.replace(policy.backfill, spare=spare)
+    return msgspec.structs.replace(policy, order=order, backfill=backfill)

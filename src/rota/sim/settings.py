@@ -37,5 +37,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     events: Events = Events.BATCH
     estimates: Estimates = Estimates.USER
     overrun: Overrun = Overrun.KILL
+    #: With EASY: who stays longer than until the first starts may use what he leaves over.
+    spare: bool = True
     #: Processors have numbers, and a promise binds the very ones that it names, lowest first.
     pinned: bool = False

@@ -10,6 +10,7 @@ from rota.core.errors import Rejected
 from rota.sim.cluster_run import BEGIN_S, play
 from rota.sim.history import History
 from rota.sim.machine import as_tasks, one_node
+from rota.sim.placing import place_list
 from rota.sim.policies import RANKED, Player, player_of, rules_of
 from rota.sim.pool_run import play_pool
 from rota.sim.ranked_run import play_ranked
@@ -47,8 +48,6 @@ def simulate(
             raise Rejected(
                 f"policy: {name!r} places jobs on nodes; give --cluster FILE", field="policy"
             )
-        from rota.sim.placing import place_list
-
         run = place_list(trace, machine.nodes, name, orders.arrivals, orders.nodes)
     elif player is Player.RANKED:
         run = play_ranked(
@@ -56,7 +55,8 @@ def simulate(
         )
     elif player is Player.POOL:
         settings = msgspec.structs.replace(settings, pinned=machine.pinned)
-        run = play_pool(trace.jobs, machine.capacity, name, rules_of(name), settings, progress)
+        rules = rules_of(name, spare=settings.spare)
+        run = play_pool(trace.jobs, machine.capacity, name, rules, settings, progress)
     else:
         run = _play_cluster(trace, machine, name, settings)
     run.policy, run.unit = name, trace.unit
@@ -78,7 +78,7 @@ def _play_cluster(trace: Trace, machine: Machine, name: str, settings: Settings)
     run = play(
         jobs,
         nodes,
-        rules_of(name),
+        rules_of(name, spare=settings.spare),
         name=name,
         events=settings.events,
         overrun=settings.overrun,

@@ -34,6 +34,7 @@ class CountedPool:
         self._due_is_gone = due_is_gone
         self._strict = policy.order.strict
         self._easy = policy.backfill.kind is Backfill.EASY and not self._strict
+        self._spares = policy.backfill.spare
         self._ranking = Ranking(policy)
         #: Candidates by how long they take, where not the queue's order decides between them.
         self._shortest = Line() if policy.backfill.shortest and self._easy else None
@@ -162,7 +163,7 @@ class CountedPool:
             if free >= size:
                 shadow_s = end_s
         self.shadow_s = max(shadow_s, now_s)
-        self._spare = free - size
+        self._spare = free - size if self._spares else 0
 
     def _start(self, waiter: Waiter, now_s: float, starts: list[PoolStart]) -> None:
         _, size, run_s, job = waiter

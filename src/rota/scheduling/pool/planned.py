@@ -34,6 +34,7 @@ class PlannedPool:
         self._due_is_gone = due_is_gone
         self._policy = policy
         self._all_planned = policy.backfill.kind is Backfill.CONSERVATIVE
+        self._spares = policy.backfill.spare
         self._ranking = Ranking(policy)
         self._profile = self._new_profile(total)
         self._slots: dict[int, Slot] = {}
@@ -165,6 +166,8 @@ class PlannedPool:
         for waiter in [*line]:
             _, size, run_s, _ = waiter
             slot = profile.fits_now(size, run_s)
+            if promised is not None and not self._spares and now_s + run_s > promised[0]:
+                continue
             if slot is not None:
                 profile.take(now_s, now_s + run_s, slot.held)
                 self._start(waiter, slot, now_s, starts)
