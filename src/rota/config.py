@@ -48,10 +48,17 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     retention_days: int = 0
     #: Folder of checkpoints; empty: below the system's temporary folder.
     checkpoint_path: str = ""
+    #: ``auto`` encrypts unless only this machine can connect; ``on``, ``off``.
+    tls: str = "auto"
+    #: An agent elsewhere that hears nothing for so long ends its jobs, and they may start on other
+    #: nodes; 0: it never does, and they never do.
+    lease_s: int = 300
     #: An external GPU inventory; empty: Rota's own nodes.
     inventory_url: str = ""
     #: From which level on controller and agent write to their logs.
     log_level: str = "info"
+    #: Port of the gRPC service on the host of ``listen`` (0: any free one); empty: none.
+    grpc_port: str = ""
     #: Sources of further metrics: ``["site_metrics:Power"]``.
     collectors: tuple[str, ...] = ()
 
@@ -281,6 +288,13 @@ def parse_listen(text: str) -> tuple[str, int]:
     return host or DEFAULT_HOST, int(port_text)
 
 
+def parse_port(text: str) -> int | None:
+    """A port; None for none."""
+    if text and not (text.isascii() and text.isdecimal() and int(text[:6]) <= 65_535):
+        raise ValueError(f"{text!r} is not valid; expected a port from 0 to 65535")
+    return int(text) if text else None
+
+
 def _join(host: str, port: object) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -357,8 +371,11 @@ def _preset(name: str) -> None:
 
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "server.listen": parse_listen,
+    "server.grpc_port": parse_port,
     "server.inbox_size": at_least(1),
     "server.retention_days": at_least(0),
+    "server.lease_s": at_least(0),
+    "server.tls": one_of(("auto", "on", "off")),
     "server.log_level": one_of(LOG_LEVELS),
     "checkpoints.store": storage_settings.check_store,
     "checkpoints.max_size": parse_memory_mib,

@@ -53,7 +53,7 @@ async def test_a_job_runs_and_its_output_can_be_read(here: Scene):
     assert (await here.controller.log("u1", lines=1)).body == b"two\n"
     assert (await here.controller.log("u1", "stderr")).body == b"oops\n"
     hello = here.controller.hellos[0]
-    assert (hello.protocol, hello.node.name, hello.node.labels) == (PROTOCOL, "n1", {"zone": "a"})
+    assert (hello.protocol, hello.node.name, hello.node.labels["zone"]) == (PROTOCOL, "n1", "a")
 
 
 @story

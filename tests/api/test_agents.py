@@ -113,7 +113,7 @@ def test_a_name_in_use_is_refused_with_a_reason(
         socket.send(hello("box", incarnation="another"))
         refusal = decode_to_agent(socket.recv(timeout=5))
 
-    assert "in use by another agent" in getattr(refusal, "reason", "")
+    assert "node name box is in use" in getattr(refusal, "reason", "")
 
 
 def test_over_the_network_an_agent_needs_the_token_of_an_admin(server: Running) -> None:

@@ -1,5 +1,7 @@
 """Settings: the file, the variables, the older names; what is unknown is refused by name."""
 
+import re
+
 import pytest
 
 from rota import config, paths
@@ -175,3 +177,29 @@ def test_the_system_wide_socket_is_tried_last_unless_a_folder_was_named():
         "/run/rota/rota.sock",
     ]
     assert [str(path) for path in paths.sockets({"ROTA_STATE_DIR": "/s"})] == ["/s/rota.sock"]
+
+
+def test_saved_work_and_bundles_have_settings_and_an_older_name():
+    text = '[checkpoints]\nmax_size = "10g"\nkeep = 3\n[bundles]\nmax_size = "1g"\n'
+
+    settings = config.parse(text, "rota.toml", {"CHECKPOINT_S3_BUCKET": "training"})
+
+    assert settings.checkpoints.store == "s3://training"
+    assert (settings.checkpoints.max_bytes, settings.checkpoints.keep) == (10 << 30, 3)
+    assert settings.checkpoints.days == 7
+    assert settings.bundles.max_bytes == 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[checkpoints]\nstore = "bucket"', "expected a URL such as s3://BUCKET/PREFIX"),
+        ('[checkpoints]\nmax_size = "much"', "checkpoints.max_size: 'much'"),
+        ("[checkpoints]\ndays = -1", "checkpoints.days"),
+        ('[bundles]\nmax_size = "0"', "expected a size such as 512m"),
+        ("[checkpoint]\nkeep = 1", "did you mean checkpoints"),
+    ],
+)
+def test_settings_of_saved_work_that_cannot_be_are_refused(text, words):
+    with pytest.raises(Rejected, match=re.escape(words)):
+        config.parse(text, "rota.toml", {})

@@ -368,6 +368,43 @@ def test_a_checkpoint_is_reported_for_the_job_one_is_in(fake, rota, monkeypatch)
     assert outside.code == 2
 
 
+def test_a_checkpoint_is_measured_where_its_files_are(fake, rota, monkeypatch, tmp_path):
+    fake.routes["POST /jobs/12/checkpoint"] = {"id": 12, "saved_at": "2026-11-15T12:00:00Z"}
+    (tmp_path / "step-3").mkdir()
+    (tmp_path / "step-3" / "model").write_text("12345")
+    (tmp_path / "other").write_text("123")
+    monkeypatch.setenv("ROTA_JOB_ID", "12")
+    monkeypatch.setenv("ROTA_CHECKPOINT_DIR", str(tmp_path))
+
+    rota("checkpoint", "--step", "3", "--path", "step-3")
+    rota("checkpoint")
+    rota("checkpoint", "--ask", "--size", "2k")
+
+    bodies = [asked.body for asked in fake.asked]
+    assert bodies == [
+        {"step": 3, "path": "step-3", "size": 5},
+        {"size": 8},
+        {"size": 2048, "planned": True},
+    ]
+    assert "--ask needs --size" in rota("checkpoint", "--ask").err
+
+
+def test_saved_work_is_listed_and_what_could_not_be_removed_is_said(fake, rota):
+    entry = {"id": 12, "user": "ada", "state": "failed", "node": "box", "folder": "/ckpt/12-ab"}
+    entry |= {"files": 3, "size": 5 << 30, "changed_at": "2026-11-15T12:00:00Z"}
+    fake.routes["GET /checkpoints"] = {"items": [entry]}
+    fake.routes["DELETE /jobs/12/checkpoint"] = {"id": 12, "problems": ["box: no such bucket"]}
+
+    listed = rota("checkpoint", "list").out.splitlines()
+    ids = rota("checkpoint", "list", "-q").out
+    removed = rota("checkpoint", "rm", "12")
+
+    assert listed[1].split()[:6] == ["12", "ada", "failed", "box", "3", "5.0G"]
+    assert ids == "12\n"
+    assert (removed.code, removed.out) == (1, "12: not removed\n")
+    assert removed.err == "rota: box: no such bucket\n"
+
+
 def test_use_is_forgotten_for_somebody_who_is_named(fake, rota):
     fake.routes["POST /usage:reset"] = {"items": [{"user": "ada", "project": "vision"}]}
 

@@ -106,6 +106,9 @@ def test_the_example_runs_pairs_at_a_time_and_sees_its_giant_unschedulable(
     assert done.returncode == 0, done.stderr
     assert "at most 2 at once" in done.stdout
     assert "UNSCHEDULABLE" in done.stdout
+    assert "a gang of 4: 125500 + 124750 + 125000 + 125250 = 500500" in done.stdout
+    assert "a sweep over 4 rates: 0.3 is best" in done.stdout
+    assert "a job that broke: took up at 5, came to 10" in done.stdout
 
 
 def test_events_tell_the_story_of_a_job_with_who_and_when(home: Box) -> None:

@@ -189,9 +189,13 @@ class AnyStory(RuleBasedStateMachine):
     def a_node_is_drained_or_resumed(self, node: str, drained: bool) -> None:
         self.scene.ask(cmd.DrainNode(actor=OPERATOR, node=node, drained=drained))
 
-    @rule(state=st.sampled_from([QueueState.ACTIVE, QueueState.PAUSED]), cap=st.integers(0, 2))
-    def a_queue_changes(self, state: QueueState, cap: int) -> None:
-        queue = Queue(name="side", state=state, max_running=cap, priority=60)
+    @rule(
+        state=st.sampled_from([QueueState.ACTIVE, QueueState.PAUSED]),
+        cap=st.integers(0, 2),
+        hours=st.sampled_from(["", "", "0:00-12:00", "mon-fri 8:00-18:00"]),
+    )
+    def a_queue_changes(self, state: QueueState, cap: int, hours: str) -> None:
+        queue = Queue(name="side", state=state, max_running=cap, priority=60, hours=hours)
         self.scene.ask(cmd.SetQueue(actor=OPERATOR, queue=queue))
 
     @precondition(lambda self: self.scene.cluster.groups)
@@ -200,6 +204,17 @@ class AnyStory(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.scene.cluster.groups)), "group")
         group = Group(name, "alice", cap)
         self.scene.ask(cmd.SetGroup(actor=ALICE, group=group))
+
+    @rule()
+    def use_is_forgotten(self) -> None:
+        self.scene.ask(cmd.ForgetUsage(actor=OPERATOR))
+
+    @rule(data=st.data(), made=st.sampled_from([(), ("features",)]))
+    def a_job_says_what_it_has_done(self, data: st.DataObject, made: tuple[str, ...]) -> None:
+        running = [*self.scene.cluster.by_state[JobState.RUNNING]]
+        if running:
+            job = data.draw(st.sampled_from(running))
+            self.scene.ask(cmd.ReportCheckpoint(actor=OPERATOR, job=job, data=made))
 
     @precondition(lambda self: "gpu" in self.scene.online)
     @rule(used=st.lists(st.integers(0, 2), unique=True), memory=st.integers(0, CARD_MIB))

@@ -20,6 +20,8 @@ REQUIREMENTS = REPOSITORY / "docs" / "requirements.md"
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
+#: How the names of generated modules end.
+GENERATED = ("_pb2", "_pb2_grpc")
 
 #: Words that name no role. They count as whole parts of a name: "utilization" is fine.
 BANNED_WORDS = frozenset({"manager", "helper", "helpers", "util", "utils", "handler", "handlers"})
@@ -44,7 +46,8 @@ PROOFS = re.compile(r"\((?P<proofs>tests/[^()]+)\)$")
 
 @cache
 def python_files(folder: Path) -> tuple[Path, ...]:
-    return tuple(sorted(folder.rglob("*.py")))
+    """All but what script/bindings generates."""
+    return tuple(p for p in sorted(folder.rglob("*.py")) if not p.stem.endswith(GENERATED))
 
 
 @cache

@@ -3,10 +3,12 @@
 import pytest
 
 from rota.controller import commands as cmd
+from rota.core import events as ev
 from rota.core.errors import Conflict, Forbidden, NotFound, Rejected
 from rota.core.states import QueueState
 from rota.core.tenant import Group, Queue
 from rota.testing.scene import ALICE, BOB, OPERATOR, VIEWER, Scene
+from rota.testing.stage import Stage, node, spec
 
 
 def set_queue(scene: Scene, name: str = "side", **fields) -> None:
@@ -214,3 +216,25 @@ def test_the_default_queue_stays():
 def test_queues_are_for_operators(actor):
     with pytest.raises(Forbidden, match="operator"):
         Scene().ask(cmd.SetQueue(actor=actor, queue=Queue(name="mine")))
+
+
+def test_a_job_at_a_cap_finds_the_room_that_came_back_in_the_meantime_elsewhere():
+    stage = Stage([node("a", cpus=4), node("b", cpus=2)])
+    stage.tell(ev.QueueSet(queue=Queue("side", max_running=2)))
+    large = stage.submit(spec(cpus=4))
+    stage.run()
+    first = stage.submit(spec(cpus=1, queue="side"))
+    stage.run()
+    waits = stage.submit(spec(cpus=4, queue="side"))
+    stage.run()
+    stage.submit(spec(cpus=1, queue="side", time_limit_s=60))
+    stage.run()
+    # There is room again while the cap keeps it from being used.
+    stage.end(large)
+    stage.run()
+    assert stage.waiting == [waits]
+
+    stage.end(first)
+    stage.run()
+
+    assert stage.waiting == []

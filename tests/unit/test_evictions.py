@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rota.controller import commands as cmd
 from rota.controller import lifecycle
 from rota.controller.launch import is_withheld, wanted
 from rota.controller.recover import recover
@@ -27,9 +28,14 @@ from rota.core.states import Cause
 from rota.rpc.messages import Seen, Sighting, Wanted
 from rota.scheduling.api import Eviction
 from rota.store.api import Batch
-from rota.testing.scene import Scene
+from rota.testing.scene import ALICE, Scene
 
 BY = 99
+
+
+def save(scene: Scene, job: str) -> None:
+    """The job says that its work is saved."""
+    scene.ask(cmd.ReportCheckpoint(actor=ALICE, job=scene.names[job]))
 
 
 def decide(scene: Scene, deed: Callable[[Scribe], None]) -> list[ev.AnyEvent]:
@@ -109,6 +115,7 @@ def test_an_evicted_job_is_stopped_and_waits_in_its_old_place_once_it_has_gone()
 def test_an_evicted_job_starts_again_as_its_next_attempt_and_is_told_to_resume():
     scene = Scene()
     scene.submit("low", cpus=2)
+    save(scene, "low")
 
     evict(scene, "low")
     scene.finish("low", signal=15)
@@ -740,6 +747,7 @@ def test_a_preempted_job_comes_back_when_the_other_has_finished():
     scene = preempting()
     scene.submit("low", cpus=4, priority=10, preemptible=True)
     scene.pass_time(60)
+    save(scene, "low")
     scene.submit("vip", cpus=3, priority=75)
     scene.finish("low", signal=15)
 

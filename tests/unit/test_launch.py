@@ -2,9 +2,12 @@
 
 import pytest
 
-from rota.controller.launch import encode_environment
+from rota.controller import commands as cmd
+from rota.controller.launch import encode_environment, saved_work
+from rota.core.checkpoint import Checkpoint
 from rota.core.node import Device, NodeSpec
-from rota.testing.scene import Scene
+from rota.rpc.messages import Saved
+from rota.testing.scene import ALICE, Scene
 
 
 def variables(scene: Scene, job: int | str, task: int = 0) -> dict[str, str]:
@@ -68,8 +71,59 @@ def test_a_second_attempt_knows_that_it_is_one():
     scene.finish("job", code=1)
 
     found = variables(scene, "job")
-    assert (found["ROTA_ATTEMPT"], found["ROTA_RESUME"]) == ("2", "1")
+    assert (found["ROTA_ATTEMPT"], found["ROTA_RESUME"]) == ("2", "0")
     assert found["SLURM_RESTART_COUNT"] == "1"
+
+
+def test_an_attempt_resumes_when_an_earlier_one_reported_a_checkpoint():
+    scene = Scene()
+    scene.submit("job", retries=2, backoff_s=0)
+    saved = Checkpoint(0.0, step=100, path="step-100")
+    scene.ask(cmd.ReportCheckpoint(actor=ALICE, job=scene.names["job"], record=saved))
+
+    scene.finish("job", code=1)
+    second = variables(scene, "job")["ROTA_RESUME"]
+    scene.finish("job", code=1)
+
+    assert (second, variables(scene, "job")["ROTA_RESUME"]) == ("1", "1")
+    (record,) = scene.job("job").checkpoints
+    assert (record.attempt, record.step, record.path) == (1, 100, "step-100")
+
+
+def test_the_latest_checkpoints_are_remembered_and_a_path_stands_once():
+    scene = Scene()
+    scene.submit("job")
+    job = scene.names["job"]
+
+    for path in ("a", "b", "c", "b"):
+        scene.pass_time(1)
+        record = Checkpoint(0.0, path=path)
+        scene.ask(cmd.ReportCheckpoint(actor=ALICE, job=job, record=record, keep=2))
+
+    assert [record.path for record in scene.job("job").checkpoints] == ["c", "b"]
+
+
+def test_the_folder_of_saved_work_stays_with_a_job_and_its_copy_has_the_same_name():
+    scene = Scene()
+    scene.submit("job")
+    job = scene.job("job")
+    places = {"ROTA_CHECKPOINT_DIR": "/ckpt", "ROTA_CHECKPOINT_STORE": "s3://b/p"}
+
+    first, later = saved_work(job, places), saved_work(job, places, attempt=2)
+
+    name = f"{job.id}-{job.uid[:8]}"
+    assert first == Saved(f"/ckpt/{name}", f"s3://b/p/{name}")
+    assert later == Saved(f"/ckpt/{name}", f"s3://b/p/{name}", attempt=2)
+
+
+def test_of_a_gang_one_task_copies_what_was_saved():
+    scene = Scene()
+    scene.submit("gang", tasks=2)
+    places = {"ROTA_CHECKPOINT_DIR": "/ckpt", "ROTA_CHECKPOINT_STORE": "s3://b"}
+
+    tasks = [saved_work(scene.job("gang"), places, task=task) for task in (0, 1)]
+
+    assert [task.copies for task in tasks if task is not None] == [True, False]
 
 
 def test_a_job_sees_the_devices_that_it_was_granted():

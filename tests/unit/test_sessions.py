@@ -113,7 +113,9 @@ def test_a_second_agent_under_the_same_name_is_refused_and_the_first_stays():
 
     tick = scene.dial("box", Hello(PROTOCOL, SPEC, "another installation", "b1", "0"))
 
-    assert "is in use by another agent" in tick.to_agents[0][1].reason
+    reason = tick.to_agents[0][1].reason
+    assert "node name box is in use: agent i1 is connected" in reason
+    assert "agent another installation is another agent" in reason
     assert first in scene.controller.sessions.by_link
     assert scene.cluster.nodes["box"].incarnation == "i1"
 

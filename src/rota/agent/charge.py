@@ -6,6 +6,7 @@ import math
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from rota.agent.keeper_lease import CUT_OFF
 from rota.core.states import Cause
 from rota.rpc.messages import Seen, Sighting
 
@@ -54,7 +55,10 @@ class Charge:
 def sighting_of(event: Ended) -> Seen:
     """An end in the controller's words, with its cause where the exit status does not say it."""
     cause, detail = None, event.error
-    if event.note and event.code != 0:
+    if event.note == CUT_OFF:
+        # Whatever its exit code: it was told to end before its work was done.
+        cause, detail = Cause.NODE_LOST, event.note
+    elif event.note and event.code != 0:
         cause, detail = Cause.OUT_OF_MEMORY, event.note
     elif event.lost:
         cause = Cause.NODE_LOST

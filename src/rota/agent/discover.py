@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from rota.agent import containers
 from rota.agent.gpus import discover_devices
 from rota.core.node import NodeSpec
 from rota.core.placing import Taint
@@ -51,10 +52,16 @@ def discover(state_dir: Path, overrides: Overrides, root: Path = Path("/")) -> N
         cpus=cpus,
         devices=discover_devices(overrides.gpus_file, numa, root),
         numa_cpus=numa if cpus else (),
-        labels=dict(overrides.labels),
+        labels={**_engines(), **overrides.labels},
         taints=overrides.taints,
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
     )
+
+
+def _engines() -> dict[str, str]:
+    """What can run container images here; jobs with an image go where there is something."""
+    found = containers.engines()
+    return {containers.LABEL: ",".join(found)} if found else {}
 
 
 def _cpus(

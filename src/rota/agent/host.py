@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import platform
 import signal
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -22,17 +22,23 @@ import msgspec
 from rota import __version__
 from rota.agent import folder, keeper_link, wire
 from rota.agent.agent import Agent
+from rota.agent.agent_config import AgentConfig as AgentConfig  # noqa: TC001 - for others, too
 from rota.agent.cgroups import Cgroups, CgroupsUnusable, open_cgroups
-from rota.agent.discover import Overrides, discover
-from rota.agent.gpus import BadGpuFile, Tolerance, foreign_use
-from rota.agent.launch import Launcher, LaunchFailed
+from rota.agent.discover import discover
+from rota.agent.errands import Errands
+from rota.agent.gpus import BadGpuFile, foreign_use
+from rota.agent.heartbeat import Heartbeat
+from rota.agent.launch import Launcher
 from rota.agent.logs import drop_old_logs, read_log
 from rota.agent.memory import MemoryWatch
-from rota.agent.ports import Ended, Forget, KeeperAll, Known, Redial, Signal, Spawn, Started
+from rota.agent.ports import Ended, KeeperAll, Known, Redial, Spawn, Started
 from rota.agent.processes import boot_id, group_by_owner, snapshot
 from rota.agent.terminals import Terminals
 from rota.rpc.messages import (
     PROTOCOL,
+    AgentMessage,
+    BundlePart,
+    CheckpointOrder,
     CloseTerminal,
     ControllerMessage,
     Desired,
@@ -43,7 +49,6 @@ from rota.rpc.messages import (
     ReadLog,
     Refused,
     TerminalInput,
-    TerminalOutput,
     Welcome,
 )
 
@@ -66,24 +71,6 @@ log = logging.getLogger("rota.agent")
 EndT = TypeVar("EndT", Ended, Known)
 
 
-class AgentConfig(msgspec.Struct, frozen=True):
-    """What an agent needs to know to run."""
-
-    state_dir: Path
-    url: str
-    token: str = ""
-    overrides: Overrides = Overrides()
-    cgroup_root: str = ""
-    #: Logs of ended attempts are kept for so many days; 0: for ever.
-    log_days: int = 0
-    #: Which processes of others on the devices do not count.
-    tolerance: Tolerance = Tolerance()
-
-    @property
-    def folder(self) -> Path:
-        return self.state_dir / "agent"
-
-
 class Host:
     """One running agent."""
 
@@ -95,7 +82,14 @@ class Host:
         self._incarnation = folder.incarnation_of(config.folder)
         self._launcher = Launcher(config.folder, cgroups)
         self._memory = MemoryWatch()
-        self._terminals = Terminals(config.folder, self._tell_terminal)
+        self._terminals = Terminals(config.folder, self._send)
+        self._errands = Errands(
+            self._launcher,
+            lambda spawn: self._carry_out([spawn]),
+            self._on_keeper_events,
+            self._send,
+        )
+        self._heartbeat = Heartbeat(self._send, self._tell_keeper)
         self._keeper: keeper_link.KeeperLink | None = None
         self._controller: wire.ControllerLink | None = None
         self._refused = ""
@@ -149,26 +143,17 @@ class Host:
             raise
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
-        """Do what the state machine says: the keeper first, then the controller.
-
-        Starts come before everything else that the keeper is told: a job waits for its start.
-        """
-        starts: list[bytes] = []
-        others: list[bytes] = []
-        failed: list[Started | Ended] = []
+        """Do what the state machine says: the keeper first, then the controller."""
         if not self._agent.idle:
             self._busy.set()
-        for instruction in instructions:
-            if isinstance(instruction, Spawn | Signal | Forget):
-                lines = starts if isinstance(instruction, Spawn) else others
-                try:
-                    lines.append(self._launcher.line(instruction))
-                except LaunchFailed as error:
-                    now_s = self._now_s()
-                    assert isinstance(instruction, Spawn)
-                    failed.append(Ended(instruction.uid, 0.0, now_s, error=str(error)))
-        if (starts or others) and self._keeper is not None:
-            self._keeper.send(starts + others)
+        due = [
+            order
+            for order in instructions
+            if not isinstance(order, Spawn) or not self._errands.delays(order)
+        ]
+        lines, failed = self._launcher.lines(due, self._now_s())
+        if lines and self._keeper is not None:
+            self._keeper.send(lines)
         for instruction in instructions:
             if self._controller is not None and isinstance(instruction, Observed):
                 self._controller.send(instruction)
@@ -217,17 +202,25 @@ class Host:
     def _on_keeper_all(self, link: keeper_link.KeeperLink, listing: KeeperAll) -> None:
         # Here, not when the connection was made: this may well be the earlier of the two.
         self._keeper = link
+        self._heartbeat.tell_keeper()
         attempts = tuple(
             self._complete(known) if known.phase == "ended" else known for known in listing.attempts
         )
+        attempts = self._errands.adopt(attempts)
         listing = msgspec.structs.replace(listing, attempts=attempts)
         self._carry_out(self._agent.on_keeper_all(listing, self._now_s()))
+
+    def _tell_keeper(self, line: bytes) -> None:
+        if self._keeper is not None:
+            self._keeper.send([line])
 
     def _on_keeper_events(self, events: list[Started | Ended]) -> None:
         complete = [
             event if isinstance(event, Started) else self._complete(event) for event in events
         ]
-        self._carry_out(self._agent.on_keeper_events(complete, self._now_s()))
+        self._carry_out(
+            self._agent.on_keeper_events(self._errands.passed_on(complete), self._now_s())
+        )
 
     def _complete(self, end: EndT) -> EndT:
         """Add to an end what only we know: the peak that we saw, a kill by the kernel."""
@@ -252,6 +245,7 @@ class Host:
                 link = await wire.dial(self._config.url, self._config.token, self._on_message)
                 self._controller = link
                 self._agent.on_connected()
+                self._heartbeat.dialled()
                 link.send(self._hello())
                 reason = await link.closed
             except wire.Unreachable as error:
@@ -261,6 +255,8 @@ class Host:
                     self._controller.close()
                     self._controller = None
                 self._terminals.close()
+                self._errands.on_disconnected()
+                self._heartbeat.hung_up()
                 self._agent.on_disconnected()
             # A controller that takes us in and drops us at once must not be dialled in a spin.
             if self._welcomed and time.monotonic() - dialled_s > REDIAL_S_MAX:
@@ -283,9 +279,12 @@ class Host:
             __version__,
             os.getpid(),
             self._foreign,
+            home=f"{platform.node()}:{self._config.folder.absolute()}",
+            local=self._config.url.startswith("unix:"),
         )
 
     def _on_message(self, message: ControllerMessage) -> None:
+        self._heartbeat.hears(message)
         if isinstance(message, Desired):
             self._carry_out(self._agent.on_desired(message, self._now_s()))
         elif isinstance(message, ReadLog):
@@ -293,6 +292,8 @@ class Host:
                 self._controller.send(read_log(self._config.folder, message))
         elif isinstance(message, OpenTerminal | TerminalInput | CloseTerminal):
             self._terminals.take(message)
+        elif isinstance(message, CheckpointOrder | BundlePart):
+            self._errands.take(message)
         elif isinstance(message, Welcome):
             log.info("connected, session %d of cluster %s", message.session, message.cluster)
             self._welcomed = True
@@ -302,9 +303,11 @@ class Host:
             if self._controller is not None:
                 self._controller.close("refused")
 
-    def _tell_terminal(self, output: TerminalOutput) -> None:
+    def _send(self, message: AgentMessage) -> bool:
+        """Whether there is a controller to tell."""
         if self._controller is not None:
-            self._controller.send(output)
+            self._controller.send(message)
+        return self._controller is not None
 
     async def _watch_memory(self) -> None:
         """Twice a second while there are jobs; without any it sleeps."""

@@ -3,6 +3,7 @@
     spawn   uid argv env cwd stdin stdout stderr umask user cpus ulimits cgroup keep
     signal  uid signal [note]       to every process of the attempt
     forget  uids                    drops ended attempts
+    lease   until_s                 when all work must end, unless told anew (null: never)
     exit                            leave, unless something is alive
 
 ``env`` lists NAME=value, as a program gets it (a dictionary costs three times as much to read);
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.agent.keeper_journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
+    from rota.agent.keeper_lease import CUT_OFF, Lease
     from rota.agent.keeper_reap import Reaper
     from rota.agent.keeper_spawn import Spawner, SpawnFailed
     from rota.agent.processes import start_of
 else:
     from keeper_journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
+    from keeper_lease import CUT_OFF, Lease
     from keeper_reap import Reaper
     from keeper_spawn import Spawner, SpawnFailed
     from processes import start_of
@@ -82,6 +85,7 @@ class Keeper:
         self._idle_since_s = time.monotonic()
         self._poll = select.epoll()
         self._reaper = Reaper(attempts, self._poll, self._report_end)
+        self._lease = Lease(journal, self._note, self._reaper)
         self._wake = self._catch_signals()
         self._poll.register(listener, select.EPOLLIN)
         self._poll.register(self._wake, select.EPOLLIN)
@@ -112,11 +116,12 @@ class Keeper:
         self._reaper.reap()
         while not self.leaving:
             self._flush()
-            ready = self._poll.poll(self._timeout_s())
+            ready = self._poll.poll(self._lease.shorten(self._timeout_s()))
             for fd, mask in ready:
                 self._take_ready(fd, mask)
             self._reaper.clear_up()
             self._execute()
+            self._lease.enforce()
             if not ready:
                 self._leave_if_idle()
 
@@ -239,6 +244,8 @@ class Keeper:
                 self._signal_all(batch)
             elif kind == "forget":
                 self._forget([uid for command in batch for uid in command["uids"]])
+            elif kind == "lease":
+                self._lease.hold(batch[-1]["until_s"])
             elif kind == "exit":
                 self._leave_unless_needed("told to")
             else:
@@ -271,6 +278,9 @@ class Keeper:
         try:
             if trouble:
                 raise SpawnFailed(f"cannot record the start: {trouble.lower()}")
+            if self._lease.is_over:
+                attempt.note = CUT_OFF
+                raise SpawnFailed("the lease of this node is over")
             pid = self._spawner.start(order)
         except SpawnFailed as failure:
             # With an exit code it counts as a run, as it would in a shell.
@@ -304,10 +314,7 @@ class Keeper:
             attempt = self.attempts.get(order.get("uid", ""))
             if attempt is None or attempt.phase not in (RUNNING, CLEARING):
                 continue
-            note = order.get("note") or ""
-            if note and not attempt.note:
-                attempt.note = note
-                self._journal.append(line_of(attempt.noted()))
+            self._note(attempt, order.get("note") or "")
             attempt.asked = attempt.asked or bool(order.get("asks"))
             number = int(order.get("signal", signal.SIGTERM))
             if attempt.suspended != (number == signal.SIGSTOP):
@@ -317,6 +324,11 @@ class Keeper:
         # Why it dies is on disk before it does.
         self._journal.flush()
         self._reaper.signal_trees(targets)
+
+    def _note(self, attempt: Attempt, note: str) -> None:
+        if note and not attempt.note:
+            attempt.note = note
+            self._journal.append(line_of(attempt.noted()))
 
     def _forget(self, uids: list[str]) -> None:
         gone = [uid for uid in uids if uid in self.attempts and self.attempts[uid].phase == ENDED]

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pwd
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.agent.ports import Forget, Keep, Signal, Spawn
+from rota.agent.bundles import Bundles
+from rota.agent.checkpoints import FolderFailed, make_folder, remove_if_empty
+from rota.agent.containers import CannotContain, contain
+from rota.agent.ports import Ended, Forget, Keep, Signal, Spawn
 from rota.agent.processes import UID_VARIABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.agent.cgroups import Cgroups
-    from rota.agent.ports import KeeperCommand
+    from rota.agent.ports import Instruction, KeeperCommand, Started
+    from rota.rpc.messages import Launch, Saved
 
+log = logging.getLogger("rota.agent")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -39,10 +45,37 @@ class Launcher:
         self._logs = str(folder / "logs")
         self._scripts = str(folder / "scripts")
         self._cgroups = cgroups
+        self.bundles = Bundles(folder)
+        #: Attempts with a working folder of their own to remove.
+        self._with_bundle = self.bundles.left_over()
         #: Attempts with files to remove; after a restart a look into the folder decides.
         os.makedirs(self._logs, mode=0o711, exist_ok=True)
         os.makedirs(self._scripts, mode=0o711, exist_ok=True)
+        #: Ended attempts whose saved work was copied.
+        self.copied: set[str] = set()
+        #: Folders for saved work that go with their attempt when nothing was saved.
+        self._folders: dict[str, str] = {}
         self._with_files = {name.partition(".")[0] for name in os.listdir(self._scripts)}
+
+    def lines(
+        self, instructions: list[Instruction], now_s: float
+    ) -> tuple[list[bytes], list[Started | Ended]]:
+        """What the keeper is told, and the ends of attempts that it cannot be told of.
+
+        Starts come before everything else: a job waits for its start.
+        """
+        starts: list[bytes] = []
+        others: list[bytes] = []
+        failed: list[Started | Ended] = []
+        for instruction in instructions:
+            if isinstance(instruction, Spawn):
+                try:
+                    starts.append(self.line(instruction))
+                except LaunchFailed as error:
+                    failed.append(Ended(instruction.uid, 0.0, now_s, error=str(error)))
+            elif isinstance(instruction, Signal | Forget):
+                others.append(self.line(instruction))
+        return starts + others, failed
 
     def line(self, command: KeeperCommand) -> bytes:
         """One command as the keeper reads it."""
@@ -59,11 +92,21 @@ class Launcher:
         uid = command.uid
         if not uid.replace("-", "").replace("_", "").replace(".", "").isalnum():
             raise LaunchFailed(f"uid {uid!r}: letters, digits, -, _ and . only")
+        workdir, environment = launch.workdir, launch.environment
+        if launch.bundle:
+            self._with_bundle.add(uid)
+            workdir = self.bundles.folder_of(uid)
+            environment = environment | {"ROTA_BUNDLE_DIR": workdir}
+        if launch.checkpoint is not None and self._make_folder(launch):
+            environment = environment | {"ROTA_RESUME": "1"}
         try:
             argv = launch.argv
             if launch.script:
                 argv = self._store_script(uid, launch.script, launch.user, argv)
             stdin = self._store_input(uid, launch.stdin) if launch.stdin else None
+            if launch.image:
+                launch = msgspec.structs.replace(launch, environment=environment)
+                argv, environment = self._contain(launch, argv, workdir)
             cgroup = None
             if self._cgroups is not None:
                 cgroup = self._cgroups.make(
@@ -78,8 +121,8 @@ class Launcher:
                 "op": "spawn",
                 "uid": uid,
                 "argv": argv,
-                "env": _environment(launch.environment),
-                "cwd": launch.workdir,
+                "env": _environment(environment),
+                "cwd": workdir,
                 "stdin": stdin,
                 "stdout": self.output_path(uid, "out", launch.stdout, launch.workdir),
                 "stderr": self.output_path(uid, "err", launch.stderr, launch.workdir),
@@ -89,9 +132,46 @@ class Launcher:
                 "ulimits": launch.ulimits,
                 "cgroup": cgroup,
                 "terminal": self._terminal(uid) if launch.terminal else None,
-                "keep": Keep(launch.grace_s, launch.memory_mib),
+                "keep": Keep(launch.grace_s, launch.memory_mib, copied_work(launch)),
             }
         )
+
+    def _make_folder(self, launch: Launch) -> bool:
+        """Whether an earlier try left something there.
+
+        A job that has nothing to go on from starts without the folder: it may not need it.
+        """
+        saved = launch.checkpoint
+        assert saved is not None
+        resumes = launch.environment.get("ROTA_RESUME") == "1"
+        try:
+            found = make_folder(saved.folder, owner_of(launch.user))
+        except FolderFailed as error:
+            if resumes:
+                raise LaunchFailed(str(error)) from None
+            log.warning("attempt %s: %s", launch.uid, error)
+            return False
+        if launch.environment.get("ROTA_NUM_TASKS") == "1":
+            self._folders[launch.uid] = saved.folder
+        return found and saved.attempt > 1
+
+    def on_ended(self, uid: str) -> None:
+        """Before its end is told: a later try may make the folder again, on another node."""
+        folder = self._folders.pop(uid, None)
+        if folder is not None:
+            remove_if_empty(folder)
+
+    def _contain(
+        self, launch: Launch, argv: tuple[str, ...], workdir: str
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        mounts = [launch.checkpoint.folder] if launch.checkpoint is not None else []
+        if launch.script:
+            mounts.append(f"{self._scripts}/{launch.uid}")
+        try:
+            command = contain(launch, argv, workdir, mounts, bounded=self._cgroups is not None)
+        except CannotContain as error:
+            raise LaunchFailed(str(error)) from None
+        return command.argv, command.environment
 
     def _terminal(self, uid: str) -> str:
         """Where the keeper will listen for those who attach."""
@@ -107,12 +187,8 @@ class Launcher:
     ) -> tuple[str, ...]:
         path = f"{self._scripts}/{uid}"
         self._write(uid, path, script, 0o700)
-        if os.geteuid() == 0 and user:
-            try:
-                entry = pwd.getpwnam(user)
-            except KeyError:
-                raise LaunchFailed(f"user {user}: no such user on this node") from None
-            os.chown(path, entry.pw_uid, entry.pw_gid)
+        if (owner := owner_of(user)) is not None:
+            os.chown(path, *owner)
         # Without a first line that names an interpreter the kernel would not know what to do.
         return (path, *argv) if script.startswith(b"#!") else ("/bin/sh", path, *argv)
 
@@ -131,6 +207,7 @@ class Launcher:
 
     def _clean(self, command: Forget) -> None:
         """Scripts and inputs go with their attempt; output stays for those who want to read it."""
+        self.copied.difference_update(command.uids)
         for uid in command.uids:
             if uid in self._with_files:
                 self._with_files.discard(uid)
@@ -138,8 +215,28 @@ class Launcher:
                     path = f"{self._scripts}/{uid}{ending}"
                     if os.path.exists(path):
                         os.unlink(path)
+            if uid in self._with_bundle:
+                self._with_bundle.discard(uid)
+                self.bundles.remove(uid)
             if self._cgroups is not None:
                 self._cgroups.remove(uid)
+
+
+def copied_work(launch: Launch) -> Saved | None:
+    """The saved work of an attempt, if it is to be copied when the attempt has ended."""
+    saved = launch.checkpoint
+    return saved if saved is not None and saved.store and saved.copies else None
+
+
+def owner_of(user: str) -> tuple[int, int] | None:
+    """To whom files are given; None: they stay ours, as his or because we are no root."""
+    if os.geteuid() != 0 or user in ("", "root"):
+        return None
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        raise LaunchFailed(f"user {user}: no such user on this node") from None
+    return entry.pw_uid, entry.pw_gid
 
 
 def _environment(variables: dict[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rota.rpc.messages import Launch, Observed
+from rota.rpc.messages import Launch, Observed, Saved
 
 
 class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -24,6 +24,8 @@ class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
 
     grace_s: float = 30.0
     memory_mib: int = 0
+    #: Saved work that must be copied before its end is told.
+    saved: Saved | None = None
 
 
 class Spawn(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ WINDOW_BYTES = 128 * 1024
 class Attached(asyncio.Protocol):
     """One viewer's connection to one terminal."""
 
-    def __init__(self, request: int, send: Callable[[TerminalOutput], None]) -> None:
+    def __init__(self, request: int, send: Callable[[TerminalOutput], object]) -> None:
         self._request = request
         self._send = send
         self._transport: asyncio.Transport | None = None
@@ -83,7 +83,7 @@ class Attached(asyncio.Protocol):
 class Terminals:
     """Everybody who is attached by way of one connection to the controller."""
 
-    def __init__(self, folder: Path, send: Callable[[TerminalOutput], None]) -> None:
+    def __init__(self, folder: Path, send: Callable[[TerminalOutput], object]) -> None:
         self._scripts = str(folder / "scripts")
         self._send = send
         self._attached: dict[int, Attached] = {}

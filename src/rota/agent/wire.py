@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
+from rota.fingerprints import WrongCertificate, check, context_for, explain, split_token
 from rota.rpc.frames import bodies_of, frame_of
 from rota.rpc.messages import decode_to_agent, encode
 
@@ -44,10 +44,15 @@ class ControllerLink(asyncio.Protocol):
     """One WebSocket connection. ``on_message`` is called for each message, in order."""
 
     def __init__(
-        self, uri: str, token: str, on_message: Callable[[ControllerMessage], None]
+        self,
+        uri: str,
+        token: str,
+        on_message: Callable[[ControllerMessage], None],
+        fingerprint: str = "",
     ) -> None:
         self._protocol = ClientProtocol(parse_uri(uri), max_size=MESSAGE_BYTES_MAX)
         self._token = token
+        self._fingerprint = fingerprint
         self._on_message = on_message
         self._transport: asyncio.Transport | None = None
         self._fragments: list[bytes] = []
@@ -62,6 +67,8 @@ class ControllerLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        if not self._is_genuine(transport):
+            return
         # A report goes out at once, not at the end of this turn of the loop.
         self._transport.set_write_buffer_limits(high=0)
         request = self._protocol.connect()
@@ -69,6 +76,20 @@ class ControllerLink(asyncio.Protocol):
             request.headers["Authorization"] = f"Bearer {self._token}"
         self._protocol.send_request(request)
         self._pump()
+
+    def _is_genuine(self, transport: asyncio.BaseTransport) -> bool:
+        """Whether the server shows the certificate that the token names. Else it hears nothing."""
+        if not self._fingerprint:
+            return True
+        shown = transport.get_extra_info("ssl_object")
+        try:
+            check(shown.getpeercert(binary_form=True), self._fingerprint)
+        except WrongCertificate as error:
+            self.opened.set_exception(Unreachable(str(error)))
+            self._transport = None
+            transport.close()
+            return False
+        return True
 
     def send(self, message: AgentMessage) -> None:
         """Send now; silently dropped on a closed connection, as the next one starts over."""
@@ -184,9 +205,15 @@ class ControllerLink(asyncio.Protocol):
 async def dial(
     url: str, token: str, on_message: Callable[[ControllerMessage], None]
 ) -> ControllerLink:
-    """Connect to ``unix:///path``, ``http://host:port`` or ``https://host:port``."""
+    """Connect to ``unix:///path``, ``http://host:port`` or ``https://host:port``.
+
+    A token may carry the fingerprint of the certificate that the controller must show.
+    """
     loop = asyncio.get_running_loop()
     parts = urlsplit(url)
+    token, fingerprint = split_token(token)
+    if fingerprint and parts.scheme in ("http", "ws"):
+        raise Unreachable(f"{url}: the token names a certificate, so it must be https://")
     try:
         async with asyncio.timeout(OPEN_TIMEOUT_S):
             if parts.scheme == "unix":
@@ -197,10 +224,10 @@ async def dial(
                 secure = parts.scheme in ("https", "wss")
                 uri = f"{'wss' if secure else 'ws'}://{parts.netloc}{PATH}"
                 _, link = await loop.create_connection(
-                    lambda: ControllerLink(uri, token, on_message),
+                    lambda: ControllerLink(uri, token, on_message, fingerprint),
                     parts.hostname or "localhost",
                     parts.port or (443 if secure else 80),
-                    ssl=ssl.create_default_context() if secure else None,
+                    ssl=context_for(fingerprint) if secure else None,
                 )
             try:
                 await link.opened
@@ -210,5 +237,5 @@ async def dial(
     except TimeoutError:
         raise Unreachable(f"{url}: no answer within {OPEN_TIMEOUT_S:g} s") from None
     except OSError as error:
-        raise Unreachable(f"{url}: {error.strerror or error}") from None
+        raise Unreachable(f"{url}: {explain(error)}") from None
     return link

@@ -104,6 +104,8 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         restart_cost_s=spec.restart_cost_s,
         type=spec.type,  # type: ignore[arg-type]
         pty=spec.pty,
+        bundle=spec.bundle,
+        image=spec.image,
         notify=[format_target(target) for target in spec.notify],
         **request_fields(spec),
     )

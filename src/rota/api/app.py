@@ -18,8 +18,10 @@ from litestar.openapi import OpenAPIConfig
 from rota.api import (
     accounts,
     again,
+    bundles,
     changes,
     checkpoints,
+    endpoints,
     errors,
     jobs,
     live,
@@ -56,7 +58,8 @@ if TYPE_CHECKING:
 ROUTES = [
     route
     for part in (
-        *(jobs, changes, again, checkpoints, logs, results, live, status, queues, quotas),
+        endpoints,
+        *(jobs, changes, again, bundles, checkpoints, logs, results, live, status, queues, quotas),
         accounts,
         *(
             reservations,

@@ -31,7 +31,7 @@ TOKEN_PREFIX = "rota_"
 _ADMIN = frozenset({Access.ADMIN})
 _OPERATORS = frozenset({Access.ADMIN, Access.OPERATOR})
 _USERS = frozenset({Access.ADMIN, Access.OPERATOR, Access.USER})
-_EVERYBODY = frozenset(Access)
+_EVERYBODY = frozenset(Access) - {Access.AGENT}
 
 #: Who may do what at all; the controller further checks whose job it is.
 RIGHTS: Mapping[str, frozenset[Access]] = MappingProxyType(
@@ -42,7 +42,7 @@ RIGHTS: Mapping[str, frozenset[Access]] = MappingProxyType(
         "trigger": _USERS,
         "operate": _OPERATORS,
         "token": _USERS,
-        "agent": _ADMIN,
+        "agent": frozenset({Access.ADMIN, Access.AGENT}),
         "administer": _ADMIN,
     }
 )
@@ -101,7 +101,7 @@ def _by_token(tokens: Mapping[str, Token], authorization: bytes, now_s: float) -
     scheme, _, secret = authorization.partition(b" ")
     if scheme.lower() != b"bearer":
         raise Unauthenticated("Authorization: expected 'Bearer TOKEN'", field="Authorization")
-    secret = secret.strip()
+    secret = secret.strip().partition(b".")[0]  # Behind the dot stands our own fingerprint.
     token = tokens.get(token_id(secret.decode("latin-1")))
     digest = digest_of(secret)
     if token is None or not hmac.compare_digest(token.digest, digest):

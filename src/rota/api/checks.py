@@ -64,6 +64,13 @@ def plain(field: str, text: str) -> None:
         raise Rejected.bad(field, text, "a path of printable characters")
 
 
+def image(text: str) -> str:
+    """The name of a container image or a path; never something that reads as an option."""
+    if text and (not text.isprintable() or text != text.strip() or " " in text or text[0] == "-"):
+        raise Rejected.bad("image", text, "an image such as docker.io/library/python:3.12")
+    return text
+
+
 def folder(field: str, text: str) -> None:
     """A folder on the node; only an absolute path means the same to both of us."""
     if not text.startswith("/") or "\0" in text:

@@ -14,7 +14,9 @@ from litestar.datastructures import State
 from rota.api.auth import Identities
 from rota.api.collectors import Collector
 from rota.api.lookup import resolve_now
+from rota.api.placing import CONTAINERS
 from rota.api.submission import Desk
+from rota.controller.bundles import require_bundle
 from rota.core.tenant import Actor
 from rota.notify_settings import Notify
 from rota.storage_settings import Checkpoints
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from rota.api.requests import Body
     from rota.controller.loop import Host
     from rota.controller.outbox import Outbox
+    from rota.controller.saved_work import SavedWork
 
 #: Where the front door leaves the actor for the routes behind it.
 ACTOR = "rota.actor"
@@ -37,6 +40,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     url: str = ""
+    #: Of the certificate, where it shows one.
+    fingerprint: str = ""
     database: str = ""
     #: Its uid, and root, are admins on the local socket.
     own_uid: int = msgspec.field(default_factory=os.geteuid)
@@ -56,6 +61,8 @@ class Context:
         self.settings = settings
         #: Who tells others what happened; absent where nothing was set up to.
         self.outbox: Outbox | None = None
+        #: Where jobs save their work; absent where there is no place for it.
+        self.saved_work: SavedWork | None = None
         self.attach(host)
         #: Set when the server stops: streams and long polls end by themselves.
         self.closing = asyncio.Event()
@@ -69,6 +76,8 @@ class Context:
             host.clock.now_s,
             partial(resolve_now, host),
             self.settings.notify.target,
+            lambda digest: require_bundle(host.links.bundles, digest),
+            lambda: any(CONTAINERS in n.spec.labels for n in host.cluster.nodes.values()),
         )
 
     async def until_closing(self, work: Coroutine[Any, Any, None]) -> None:

@@ -36,12 +36,15 @@ _ALWAYS = (400, 401, 403, 500)
 _TAGS = {
     "jobs": "Jobs and arrays",
     "plan": "Jobs and arrays",
+    "endpoints": "Jobs and arrays",
     "nodes": "Machines",
     "gpus": "Machines",
     "topology": "Machines",
     "tokens": "Tokens",
     "projects": "Projects, users, quotas",
     "users": "Projects, users, quotas",
+    "bundles": "Jobs and arrays",
+    "checkpoints": "Jobs and arrays",
     "usage": "Projects, users, quotas",
     "stats": "Projects, users, quotas",
     "reservations": "Reservations and rules",
@@ -123,6 +126,9 @@ def _complete(operation: dict[str, Any], path: str, method: str, handler: HTTPRo
             "required": body not in examples.OPTIONAL,
             "content": {"application/json": content},
         }
+    elif takes := opt.get("takes"):
+        schema = {"type": "string", "format": "binary"}
+        operation["requestBody"] = {"required": True, "content": {takes: {"schema": schema}}}
     _complete_answers(operation, path, method, opt)
 
 

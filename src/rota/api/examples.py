@@ -6,6 +6,7 @@ from typing import Any
 
 from rota.api import requests as body
 from rota.api import site_requests as site
+from rota.api.endpoints import EndpointRequest
 
 _JOB = {
     "name": "train",
@@ -48,7 +49,8 @@ BODIES: dict[type, Any] = {
     site.PolicyRequest: {"policy": "easy", "rules": {"order.primary": "wfp3"}},
     site.ReplayRequest: {"policy": "sjf", "last_s": 604800, "jobs": 5000},
     site.MarkRequest: {"labels": {"rack": "a"}, "taints": ["team=vision:avoid"]},
-    site.CheckpointRequest: {"saved_at": "2026-11-15T18:00:00Z"},
+    site.CheckpointRequest: {"step": 1200, "path": "step-1200", "size": 1048576, "note": "best"},
+    EndpointRequest: {"name": "board", "address": "gpu1:6006", "metadata": {"proto": "http"}},
     body.DrainRequest: {"note": "new memory on Tuesday"},
     body.TokenRequest: {"user": "ada", "access": "user", "note": "laptop", "expires_s": 2592000},
     body.TriggerRequest: {},

@@ -39,6 +39,8 @@ _BUSY: dict[str, Busy] = {
     f"{API}/jobs:batch": (submit_batch, BATCH_MAX),
 }
 _NODES = f"{API}/nodes/"
+#: They have a bound of their own, which the site sets.
+_BUNDLES = f"{API}/bundles/"
 
 
 class Front:
@@ -75,7 +77,8 @@ class Front:
             if path.startswith(_NODES) and ":" in path:
                 _split_verb(scope, path)
             scope[ACTOR] = actor
-            _refuse_large(scope, BODY_MAX)
+            if not path.startswith(_BUNDLES):
+                _refuse_large(scope, BODY_MAX)
             await self._inner(scope, receive, send)
             return
         try:

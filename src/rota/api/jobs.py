@@ -66,7 +66,7 @@ class EventsView(msgspec.Struct):
 @post(
     "/jobs",
     summary="Submit a job or an array",
-    opt={"right": "submit", "body": JobRequest, "errors": (409, 413, 429, 503)},
+    opt={"right": "submit", "body": JobRequest, "errors": (404, 409, 413, 429, 503)},
 )
 async def submit(request: Asking, key: IdempotencyKey = "") -> Response[SubmittedView]:
     """Answers once the job is on disk. A repeat with the same Idempotency-Key gives 200."""
@@ -77,7 +77,7 @@ async def submit(request: Asking, key: IdempotencyKey = "") -> Response[Submitte
 @post(
     "/jobs:batch",
     summary="Submit several jobs: all or none",
-    opt={"right": "submit", "body": BatchRequest, "errors": (409, 413, 429, 503)},
+    opt={"right": "submit", "body": BatchRequest, "errors": (404, 409, 413, 429, 503)},
 )
 async def batch(request: Asking, key: IdempotencyKey = "") -> Response[BatchView]:
     """An error names the entry: `jobs[3].resources.cpus`."""

@@ -4,6 +4,7 @@ something."""
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
@@ -21,7 +22,7 @@ from rota.core.tenant import Access, Actor
 from rota.store.api import job_ids_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from rota.controller.watch import Subscription
     from rota.core.events import Recorded
@@ -32,7 +33,9 @@ SILENCE_S = 15.0
 CATCH_UP_ROWS = 500
 
 #: Parts of events that are large, private or both.
-_PRIVATE = frozenset({"kind", "spec", "rows", "runs", "body", "digest", "token", "key", "job"})
+_PRIVATE = frozenset(
+    {"kind", "spec", "rows", "runs", "body", "digest", "token", "key", "job", "endpoint"}
+)
 _ADMIN_ONLY = (ev.TokenMade, ev.TokenRevoked)
 _NEVER = (ev.BlobStored, ev.PassesMade)
 #: What a listener may ask for by name.
@@ -121,13 +124,14 @@ def parse_kinds(text: str) -> frozenset[type]:
 async def _frames(
     context: Context, actor: Actor, after: int | None, wanted: Wanted
 ) -> AsyncIterator[bytes]:
-    async for record in heard(context, after, wanted):
-        yield b": rota\n\n" if record is None else _frame(record, actor)
+    async with aclosing(heard(context, after, wanted)) as records:
+        async for record in records:
+            yield b": rota\n\n" if record is None else _frame(record, actor)
 
 
 async def heard(
     context: Context, after: int | None, wanted: Wanted
-) -> AsyncIterator[Recorded | None]:
+) -> AsyncGenerator[Recorded | None]:
     """What is wanted of what happened and happens; None first of all, and after a silence."""
     seq = -1 if after is None else after
     catch_up = after is not None

@@ -116,6 +116,8 @@ async def follow(reader: Reader, offset: int, tail: int) -> AsyncIterator[bytes]
         attempt = next(iter(tries) if number else reversed(tries), None)
         if attempt is None:
             if final:
+                # Whoever has read the last byte finds the job ended when they ask.
+                await context.host.on_disk()
                 return
             await _nap(reader, wait_s)
             wait_s = min(2 * wait_s, LOOK_S_MAX)

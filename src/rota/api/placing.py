@@ -38,6 +38,8 @@ SIGNALS = tuple(
 )
 
 
+#: The label of nodes with podman or apptainer.
+CONTAINERS = "containers"
 #: What a request can say about it.
 _FIELDS = (
     *("nodes", "exclusive", "node_list", "exclude", "data"),
@@ -62,6 +64,9 @@ class PlacementView(msgspec.Struct, frozen=True):
 
 def placement_of(asked: JobRequest) -> Placement:
     """The placement of a new job. Most say nothing, and share one object."""
+    if asked.image and CONTAINERS not in asked.constraints:
+        # Only where something can run it: the agents say so in a label.
+        asked.constraints = [*asked.constraints, CONTAINERS]
     return _with(ANYWHERE, asked) if any(getattr(asked, name) for name in _FIELDS) else ANYWHERE
 
 

@@ -23,23 +23,31 @@ import msgspec
 
 from rota import __version__
 from rota.api.app import make_app
+from rota.api.certificate import CERTIFICATE, KEY, server_context, wants_tls
 from rota.api.collectors import load_collectors
 from rota.api.context import Settings
 from rota.api.server import Server
+from rota.controller.bundles import BundleShelf, drop_unused_bundles
 from rota.controller.collector import quiet_collector
 from rota.controller.commands import SetPolicy
+from rota.controller.launch import CHECKPOINT_DIR, CHECKPOINT_MAX_BYTES, CHECKPOINT_STORE
 from rota.controller.loop import Host
 from rota.controller.outbox import open_outbox
 from rota.controller.retention import forget_old_jobs
+from rota.controller.saved_work import SavedWork, drop_old_checkpoints
 from rota.core.errors import RotaError, Unavailable
 from rota.core.tenant import Access, Actor
 from rota.notify_settings import Notify
 from rota.paths import SOCKET_NAME
+from rota.storage_settings import Bundles, Checkpoints
 from rota.store.open import open_store
 from rota.store.writer import Writer
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rota.api.context import Context
+    from rota.api.grpc_server import GrpcServer
 
 log = logging.getLogger("rota.controller")
 
@@ -60,11 +68,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sockets: tuple[str, ...] = ()
     #: Finished jobs are kept for so many days; 0: for ever.
     retention_days: int = 0
+    #: How long agents on other machines are trusted without a word; 0: for ever.
+    lease_s: float = 300.0
+    #: ``auto``, ``on`` or ``off``: whether what goes over the network is encrypted.
+    tls: str = "auto"
     #: A named policy, and single rules on top; all others stay as they are stored.
     policy: str = ""
     rules: dict[str, Any] = {}
     #: Jobs find their own folder below it as ROTA_CHECKPOINT_DIR.
     checkpoint_path: str = ""
+    checkpoints: Checkpoints = Checkpoints()
+    bundles: Bundles = Bundles()
     quota_provider: str = "local"
     #: Whom to tell of what happens to jobs.
     notify: Notify = Notify()
@@ -72,6 +86,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     #: Sources of further metrics, by name.
     collectors: tuple[str, ...] = ()
+    #: Where the gRPC service listens, on the same host; 0: on any free port, None: nowhere.
+    grpc_port: int | None = None
 
 
 class CannotStart(RotaError):
@@ -134,54 +150,102 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     store = open_store(plan.database or str(folder / "rota.db"))
     writer = Writer(store)
     socket_url = f"unix://{folder / SOCKET_NAME}"
-    checkpoints = plan.checkpoint_path or os.path.join(tempfile.gettempdir(), "rota-checkpoints")
-    variables = {"ROTA_URL": socket_url, "ROTA_CHECKPOINT_DIR": checkpoints}
+    variables = {"ROTA_URL": socket_url, **_saved_work_variables(plan)}
     host = Host(
         store,
         writer,
         inbox_size=plan.inbox_size,
+        lease_s=plan.lease_s,
         variables=variables,
         checked=os.environ.get("ROTA_CHECK") == "1",
     )
     quiet_collector()
-    url = _url(sockets[-1])
+    secure, fingerprint = server_context(folder) if wants_tls(plan.tls, plan.host) else (None, "")
+    url = _url(sockets[-1], "https" if secure else "http")
     settings = Settings(
         version=__version__,
         url=url,
+        fingerprint=fingerprint,
         database=store.name,
         quota_provider=plan.quota_provider,
         notify=plan.notify,
+        checkpoints=plan.checkpoints,
         collectors=load_collectors(plan.collectors),
     )
     app = make_app(host, settings)
     outbox = app.context.outbox = open_outbox(host, plan.notify)
-    server = Server(app, app.context.closing)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    saved_work = app.context.saved_work = SavedWork(host, variables)
+    host.links.bundles = BundleShelf(folder / "bundles", plan.bundles.max_bytes)
+    server = Server(app, app.context.closing, secure)
+    typed = _grpc_servers(plan, app.context, folder)
+    stop = _told_to_stop()
     ticking = asyncio.create_task(host.run())
     ticking.add_done_callback(lambda _: stop.set())
     await _set_policy(host, plan)
-    forgetting = (
-        asyncio.create_task(forget_old_jobs(host, plan.retention_days))
-        if plan.retention_days
-        else None
-    )
+    forgetting = _forgetting(host, plan, saved_work)
     await server.start(sockets)
-    _write_record(folder, url, settings)
+    for door in typed:
+        await door.start()
+    _write_record(folder, url, settings, typed[0].address if typed else "")
     log.info("rota %s at %s, state in %s", __version__, url, folder)
     await stop.wait()
     log.info("stopping")
-    if forgetting is not None:
-        forgetting.cancel()
-    await server.stop()
+    for chore in forgetting:
+        chore.cancel()
+    await asyncio.gather(server.stop(), *(door.stop() for door in typed))
     host.stop()
     await ticking
     await outbox.close()
     await writer.close()
     store.close()
     log.info("stopped")
+
+
+def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.Task[None]]:
+    """Whoever looks now and then whether there is something to drop."""
+    chores = []
+    if host.links.bundles is not None:
+        chores.append(drop_unused_bundles(host, host.links.bundles, plan.bundles.days))
+    if plan.retention_days:
+        chores.append(forget_old_jobs(host, plan.retention_days))
+    if plan.checkpoints.days:
+        chores.append(drop_old_checkpoints(saved_work, plan.checkpoints.days))
+    return [asyncio.create_task(chore) for chore in chores]
+
+
+def _told_to_stop() -> asyncio.Event:
+    """Set by the signals that ask for a clean end."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+def _grpc_servers(plan: Plan, context: Context, folder: Path) -> list[GrpcServer]:
+    """The gRPC service where one is wanted; its libraries come with an extra."""
+    if plan.grpc_port is None:
+        return []
+    try:
+        from rota.api.grpc_server import GrpcServer
+    except ImportError as error:
+        raise CannotStart(
+            f"server.grpc_port: {error}; install it with: pip install 'rota[grpc]'"
+        ) from None
+    secret = None
+    if wants_tls(plan.tls, plan.host):
+        secret = ((folder / KEY).read_bytes(), (folder / CERTIFICATE).read_bytes())
+    return [GrpcServer(context, plan.host, plan.grpc_port, secret)]
+
+
+def _saved_work_variables(plan: Plan) -> dict[str, str]:
+    """Where jobs save their work: of two users on one machine each has a place of his own."""
+    usual = os.path.join(tempfile.gettempdir(), f"rota-checkpoints-{os.geteuid()}")
+    settings = plan.checkpoints
+    return {
+        CHECKPOINT_DIR: (plan.checkpoint_path or usual).rstrip("/"),
+        **({CHECKPOINT_STORE: settings.store.rstrip("/")} if settings.store else {}),
+        **({CHECKPOINT_MAX_BYTES: str(settings.max_bytes)} if settings.max_bytes else {}),
+    }
 
 
 async def _set_policy(host: Host, plan: Plan) -> None:
@@ -248,16 +312,17 @@ def _port_before(folder: Path) -> int:
         return 0
 
 
-def _url(sock: socket.socket) -> str:
+def _url(sock: socket.socket, scheme: str) -> str:
     host, port = sock.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def _write_record(folder: Path, url: str, settings: Settings) -> None:
+def _write_record(folder: Path, url: str, settings: Settings, grpc: str) -> None:
     """What other programs want to know; complete or not there at all."""
     record = {
         "pid": os.getpid(),
         "url": url,
+        "grpc": grpc,
         "socket": str(folder / SOCKET_NAME),
         "version": settings.version,
         "started_s": time.time(),

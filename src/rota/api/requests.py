@@ -225,6 +225,8 @@ class JobRequest(Strict):
         Seconds, says("What a restart costs it beyond lost work; dear jobs give way last")
     ] = 0
     type: Annotated[JobType, says("What kind of work it is, for quotas by type")] = ""
+    bundle: Annotated[Short, says("The sha256 of a working folder put to `/bundles/`")] = ""
+    image: Annotated[Line, says("A container image; its node has podman or apptainer")] = ""
     pty: Annotated[
         bool, says("On a pseudo-terminal that its owner can attach to; both outputs become one")
     ] = False

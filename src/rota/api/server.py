@@ -24,6 +24,7 @@ from rota.api.auth import LOCAL
 from rota.rpc.frames import bodies_of, frame_of
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Sequence
 
     from websockets.http11 import Request
@@ -141,7 +142,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 class Server:
     """Serves one ASGI app on sockets that are bound already."""
 
-    def __init__(self, app: Any, closing: asyncio.Event) -> None:  # noqa: ANN401 - any ASGI app
+    def __init__(
+        self,
+        app: Any,  # noqa: ANN401 - any ASGI app
+        closing: asyncio.Event,
+        secure: ssl.SSLContext | None = None,
+    ) -> None:
+        """``secure`` is for what comes over the network; the unix sockets need none."""
         self._config = uvicorn.Config(
             app,
             http=HttpProtocol,
@@ -158,6 +165,7 @@ class Server:
             ws_per_message_deflate=False,
         )
         self._state = ServerState()
+        self._secure = secure
         #: Set when we stop: streams and long polls must end by themselves.
         self._closing = closing
         self._servers: list[asyncio.AbstractServer] = []
@@ -166,8 +174,10 @@ class Server:
         self._config.load()
         loop = asyncio.get_running_loop()
         for sock in sockets:
-            make = loop.create_unix_server if sock.family == socket.AF_UNIX else loop.create_server
-            self._servers.append(await make(self._protocol, sock=sock, backlog=2048))
+            local = sock.family == socket.AF_UNIX
+            make = loop.create_unix_server if local else loop.create_server
+            secure = None if local else self._secure
+            self._servers.append(await make(self._protocol, sock=sock, backlog=2048, ssl=secure))
 
     def _protocol(self) -> asyncio.Protocol:
         return HttpProtocol(config=self._config, server_state=self._state, app_state={})

@@ -11,6 +11,7 @@ from rota.api.requests import BIG, Seconds, Short, Words, says
 
 Ceiling = Annotated[int, Meta(ge=0, le=BIG)] | UnsetType | None
 Index = Annotated[int, Meta(ge=0, le=65_535)]
+Index64 = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Pids = Annotated[list[Annotated[int, Meta(ge=1, le=BIG)]], Meta(max_length=1000)]
 Shares = Annotated[int, Meta(ge=0, le=1_000_000)]
 Amount = Annotated[float, Meta(ge=0, le=1_000_000_000)]
@@ -162,7 +163,7 @@ class MarkRequest(Strict):
 
 
 class CheckpointRequest(Strict):
-    """When the work was saved; by default now."""
+    """When the work was saved, by default now, and what there is to say about it."""
 
     saved_at: Annotated[
         Seconds | str, says("Seconds since 1970, or 2026-11-15T18:00:00Z; 0: now")
@@ -172,6 +173,17 @@ class CheckpointRequest(Strict):
         Meta(max_length=100),
         says("Names of data that are ready; jobs may wait for one with `after-data`"),
     ] = []
+    step: Annotated[Index64 | None, says("How far the work is: a step, an epoch")] = None
+    note: Annotated[str, Meta(max_length=1000), says("Whatever helps to tell it from others")] = ""
+    size: Annotated[Index64, says("Its bytes; more than the site takes is refused")] = 0
+    path: Annotated[
+        str,
+        Meta(max_length=1000),
+        says("Where it lies below `ROTA_CHECKPOINT_DIR`; what is no longer kept is removed there"),
+    ] = ""
+    planned: Annotated[
+        bool, says("Only ask whether one of this size may be written; nothing is reported")
+    ] = False
 
 
 class ResetRequest(Strict):

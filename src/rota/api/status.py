@@ -47,6 +47,8 @@ class StatusView(msgspec.Struct):
     #: Who the caller is taken for.
     user: str
     access: str
+    #: Something that people must know now, such as many nodes gone at once; empty: nothing.
+    warning: str = ""
 
 
 class SchedulerView(msgspec.Struct):
@@ -89,6 +91,7 @@ async def status(request: Asking) -> StatusView:
         nodes=len(host.cluster.nodes),
         user=actor.user,
         access=actor.access,
+        warning=host.warning,
     )
 
 

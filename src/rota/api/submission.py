@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rota.api import checks
 from rota.api.placing import placement_of, signal_name
+from rota.controller.bundles import require_bundle
 from rota.controller.commands import Submission
 from rota.controller.launch import encode_environment
 from rota.core.errors import Rejected
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 LINE_MAX = 100_000
 #: Where nothing was set up, jobs may still name URLs.
 NOBODY = Notify()
+#: Where nothing was set up, no working folder can be named.
+NO_BUNDLES = partial(require_bundle, None)
 #: For jobs that name a restart policy and not how often.
 RESTARTS = 3
 RESTART_BACKOFF_S = 60.0
@@ -44,6 +47,8 @@ class Desk:
         now_s: Callable[[], float],
         find_job: Callable[[str], int],
         target: Callable[[str], Target] = NOBODY.target,
+        require_bundle: Callable[[str], None] = NO_BUNDLES,
+        runs_images: Callable[[], bool] = lambda: False,
     ) -> None:
         self.knows_blob = knows_blob
         self.now_s = now_s
@@ -51,6 +56,10 @@ class Desk:
         self.find_job = find_job
         #: Somebody to tell, if the site can and may.
         self.target = target
+        #: Refuses a working folder that was not uploaded.
+        self.require_bundle = require_bundle
+        #: Whether some node can run container images.
+        self.runs_images = runs_images
 
 
 def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
@@ -127,7 +136,23 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
         "type": request.type,
         "notify": targets(request.notify, desk),
         "pty": _terminal(request),
+        "bundle": _bundle(request, desk),
+        "image": _image(request, desk),
     }
+
+
+def _bundle(request: JobRequest, desk: Desk) -> str:
+    if request.bundle:
+        desk.require_bundle(request.bundle)
+    return request.bundle
+
+
+def _image(request: JobRequest, desk: Desk) -> str:
+    """Whoever would wait for a node with an engine says for how long."""
+    image = checks.image(request.image)
+    if image and not desk.runs_images() and not request.scheduling_timeout_s:
+        raise Rejected.bad("image", image, "no node here has podman or apptainer")
+    return image
 
 
 def _terminal(request: JobRequest) -> bool:

@@ -40,6 +40,10 @@ class NewTokenView(msgspec.Struct):
     user: str
     access: str
     expires_at: str | None
+    #: The server's certificate; who puts it behind the token and a dot speaks to no other server.
+    fingerprint: str = ""
+    #: Where to connect.
+    url: str = ""
 
 
 @get("/tokens", summary="Tokens, without their secrets", opt={"right": "read"})
@@ -65,6 +69,7 @@ async def make_token(request: Asking) -> NewTokenView:
     """For oneself with at most one's own role; an admin may make any."""
     asked: TokenRequest = await body_of(request, _token)
     actor, host = actor_of(request), context_of(request).host
+    settings = context_of(request).settings
     name, secret, digest = new_token()
     now_s = host.clock.now_s()
     token = Token(
@@ -77,7 +82,15 @@ async def make_token(request: Asking) -> NewTokenView:
         expires_s=now_s + asked.expires_s if asked.expires_s else 0.0,
     )
     await host.ask(MakeToken(actor=actor, token=token))
-    return NewTokenView(token.id, secret, token.user, token.access, when(token.expires_s))
+    return NewTokenView(
+        token.id,
+        secret,
+        token.user,
+        token.access,
+        when(token.expires_s),
+        settings.fingerprint,
+        settings.url,
+    )
 
 
 @delete(

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from rota.api.auth import sees_all
+from rota.api.checkpoint_views import RecordView, record_view
 from rota.api.placing import PlacementView, placement_view
 from rota.api.submission import shown_devices
 from rota.controller.launch import fill_in, output_path
@@ -128,6 +129,7 @@ class JobView(msgspec.Struct, kw_only=True):
     preemptions: int = 0
     checkpoint_signal: str
     checkpoint_at: str | None = None
+    checkpoints: list[RecordView] = []
     restart_cost_s: int
     qos: str
     type: str
@@ -145,6 +147,8 @@ class JobView(msgspec.Struct, kw_only=True):
     labels: dict[str, str] | None = None
     notify: list[str] = []
     pty: bool = False
+    bundle: str | None = None
+    image: str | None = None
     parameters: dict[str, str] | None = None
     #: Of an array: how many elements there are, and in which states.
     count: int | UnsetType = UNSET
@@ -216,6 +220,7 @@ def job_view(job: Job, actor: Actor, reason: str = "") -> JobView:
         view.output = output_path(spec.output, job, 0) or None
         view.error = output_path(spec.error, job, 0) or None
         view.parameters = job.parameters
+        view.checkpoints = [record_view(record) for record in job.checkpoints]
     return view
 
 
@@ -271,6 +276,7 @@ def _add_private(view: JobView, spec: JobSpec) -> None:
     view.error = spec.error or None
     view.labels = spec.labels
     view.pty = spec.pty
+    view.bundle, view.image = spec.bundle or None, spec.image or None
     view.notify = [format_target(target) for target in spec.notify]
     view.placement = placement_view(spec.placement)
 

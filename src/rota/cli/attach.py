@@ -177,8 +177,10 @@ def dial(client: Client, job: object, *, task: int, read_only: bool) -> ClientCo
             if parts.scheme == "unix":
                 wire = unix_connect(parts.path, f"ws://rota{path}", max_size=None, **settings)
                 return cast("ClientConnection", wire)
-            scheme = "wss" if parts.scheme == "https" else "ws"
-            base = f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+            base = f"ws://{parts.netloc}{parts.path.rstrip('/')}"
+            if parts.scheme == "https":
+                # The token goes out with the first words: the certificate is looked at before.
+                settings["sock"] = client.secure_socket(parts.hostname or "", parts.port)
             wire = connect(base + path, max_size=None, proxy=None, **settings)
             return cast("ClientConnection", wire)
         except (OSError, InvalidHandshake) as error:

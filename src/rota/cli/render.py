@@ -176,6 +176,16 @@ def _scalar(value: object) -> str:
     return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)
 
 
+def size_text(size: int) -> str:
+    """``1.5G``: bytes for people."""
+    number = float(size)
+    for unit in ("B", "K", "M", "G"):
+        if number < 1024:
+            return f"{number:.0f}{unit}" if unit == "B" else f"{number:.1f}{unit}"
+        number /= 1024
+    return f"{number:.1f}T"
+
+
 def bar(used: float, total: float, width: int) -> str:
     """``[#####.....]`` for how much of something is taken."""
     share = min(max(used / total, 0.0), 1.0) if total else 0.0

@@ -45,6 +45,7 @@ _PLAIN = {
     "restart_cost": "restart_cost_s",
     "type": "type",
     "pty": "pty",
+    "image": "image",
 }
 #: Option that may be repeated -> field; empty texts only take away what was there.
 _LISTS = {

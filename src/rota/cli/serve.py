@@ -121,6 +121,8 @@ def _plan(place: Place, settings: Config, options: UpOptions) -> Plan:
         database=options.database or settings.server.database,
         inbox_size=settings.server.inbox_size,
         retention_days=settings.server.retention_days,
+        lease_s=float(settings.server.lease_s),
+        tls=settings.server.tls,
         sockets=(str(paths.SYSTEM_STATE_DIR / paths.SOCKET_NAME),) if default else (),
         policy=settings.scheduling.policy,
         rules=settings.scheduling.rules,
@@ -131,6 +133,7 @@ def _plan(place: Place, settings: Config, options: UpOptions) -> Plan:
         notify=settings.notify,
         log_level=settings.server.log_level,
         collectors=settings.server.collectors,
+        grpc_port=config.parse_port(options.grpc_port or settings.server.grpc_port),
     )
 
 
@@ -220,7 +223,9 @@ def _ready_line(place: Place) -> str:
     status = place.status()
     node = (status.get("agent") or {}).get("node")
     url = (status.get("controller") or {}).get("url")
-    return f"rota is up at {url}, state in {place.folder}, node {node or 'none'}"
+    typed = _read_json(place.folder / "controller.json").get("grpc")
+    more = f", gRPC at {typed}" if typed else ""
+    return f"rota is up at {url}{more}, state in {place.folder}, node {node or 'none'}"
 
 
 def _complain(line: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from rota.cli.options import json_option
 from rota.cli.service_options import AgentOptions, DownOptions, UpOptions
 from rota.core.units import format_duration
 from rota.paths import state_dir as state_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _STATE_DIR = click.option(
     "--state-dir",
@@ -27,10 +30,11 @@ _STATE_DIR = click.option(
 @click.command()
 @click.option("--listen", metavar="HOST:PORT", default="", help="Default: 127.0.0.1:8082.")
 @click.option("--database", metavar="URL", default="", help="Default: SQLite in the state folder.")
+@click.option("--grpc", metavar="PORT", default="", help="Serve gRPC, too.  [default: no]")
 @_STATE_DIR
 @click.option("--detach", is_flag=True, help="Go into the background once it answers.")
 @click.option("--no-agent", is_flag=True, help="Run no jobs on this machine.")
-def up(listen: str, database: str, state_dir: str, detach: bool, no_agent: bool) -> int:
+def up(listen: str, database: str, grpc: str, state_dir: str, detach: bool, no_agent: bool) -> int:
     """Start Rota on this machine: a controller, and an agent that runs jobs here.
 
     \b
@@ -40,20 +44,23 @@ def up(listen: str, database: str, state_dir: str, detach: bool, no_agent: bool)
     Settings come from rota.toml (ROTA_CONFIG, the state folder or ~/.config/rota) and from
     ROTA_SECTION_KEY variables such as ROTA_SERVER_LISTEN.
     """
+    from rota.config import parse_listen, parse_port
+
     if listen:
-        _check_listen(listen)
+        _check("--listen", parse_listen, listen)
+    _check("--grpc", parse_port, grpc)
     from rota.cli import serve
 
-    return serve.up(UpOptions(listen, database, state_dir, detach, with_agent=not no_agent))
+    return serve.up(
+        UpOptions(listen, database, state_dir, detach, with_agent=not no_agent, grpc_port=grpc)
+    )
 
 
-def _check_listen(listen: str) -> None:
-    from rota.config import parse_listen
-
+def _check(option: str, parse: Callable[[str], object], text: str) -> None:
     try:
-        parse_listen(listen)
+        parse(text)
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--listen") from None
+        raise click.BadParameter(str(error), param_hint=option) from None
 
 
 @click.command()
@@ -166,5 +173,6 @@ def status_lines(answer: dict[str, Any]) -> list[str]:
             ("agent", where),
             ("database", answer.get("database")),
             ("jobs", jobs or "none"),
+            *([("warning", answer["warning"])] if answer.get("warning") else []),
         ]
     )

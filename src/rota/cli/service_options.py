@@ -13,6 +13,7 @@ class UpOptions(NamedTuple):
     state_dir: str = ""
     detach: bool = False
     with_agent: bool = True
+    grpc_port: str = ""
 
 
 class DownOptions(NamedTuple):

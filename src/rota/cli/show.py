@@ -50,6 +50,8 @@ def job_block(job: dict[str, Any], now_s: float) -> list[str]:
             ("command", shown),
             ("script", "stored" if job.get("script") else ""),
             ("workdir", job.get("workdir")),
+            ("bundle", (job.get("bundle") or "")[:12]),
+            ("image", job.get("image")),
             ("output", job.get("output")),
             ("error", job.get("error")),
             ("tasks", _tasks(job)),
@@ -103,9 +105,23 @@ def claim_pairs(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("preemptions", job.get("preemptions") or ""),
         ("checkpoint signal", job.get("checkpoint_signal")),
         ("last checkpoint", job_fields.local_time(job.get("checkpoint_at"))),
+        *checkpoint_pairs(job.get("checkpoints") or []),
         ("restart cost", _duration(job.get("restart_cost_s"))),
         ("notifies", ", ".join(job.get("notify") or ())),
     ]
+
+
+def checkpoint_pairs(records: list[dict[str, Any]]) -> list[tuple[str, object]]:
+    """What the job said about its latest checkpoints, the newest first."""
+    lines = []
+    for record in reversed(records[-3:]):
+        parts = [f"try {record['attempt']}"]
+        parts += [f"step {record['step']}"] if record.get("step") is not None else []
+        parts += [str(record["path"])] if record.get("path") else []
+        parts += [render.size_text(record["size"])] if record.get("size") else []
+        parts += [str(record["note"])] if record.get("note") else []
+        lines.append(("checkpoint", ", ".join(parts) if len(parts) > 1 else ""))
+    return [*lines]
 
 
 def placement_pairs(placement: dict[str, Any]) -> list[tuple[str, object]]:

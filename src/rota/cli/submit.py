@@ -79,6 +79,7 @@ def compose(
     if path := given.get("param_file"):
         table = parse_csv(read_text(path, "--param-file"), path)
     body: dict[str, Any] = {"name": work.name()} if work.source else {}
+    work = surroundings.activated(work, given.get("activate"))
     body |= with_hooks(work, given.get("prologue") or "", given.get("epilogue") or "").body()
     body |= request.option_fields(given, lambda text: session.job_name(client, text), table)
     body |= surroundings.basics(given, os.environ)
@@ -86,6 +87,10 @@ def compose(
         body["env"], odd = surroundings.captured(os.environ)
         if odd and not quiet:
             session.warn(f"left out variables that are not UTF-8 text: {', '.join(odd)}")
+    if path := given.get("bundle"):
+        from rota.cli.bundle import upload
+
+        body["bundle"] = upload(client, path)
     if path := given.get("stdin"):
         body["stdin"] = read_text(path, "--stdin")
     return body

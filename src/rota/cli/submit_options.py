@@ -251,6 +251,26 @@ def _around() -> list[click.Parameter]:
         ),
         _option(_AROUND, "--venv", metavar="DIR", help="Run it in this Python environment."),
         _option(_AROUND, "--conda", metavar="NAME", help="Run it in this conda environment."),
+        _option(
+            _AROUND,
+            "--activate",
+            type=(click.Choice(["venv", "uv", "conda"]), str),
+            metavar="KIND NAME",
+            help="The same in one option: venv DIR, conda NAME, or uv PROJECT (runs it by 'uv "
+            "run').",
+        ),
+        _option(
+            _AROUND,
+            "--bundle",
+            metavar="DIR",
+            help="Take this folder along: it runs in a copy of it, on whatever node.",
+        ),
+        _option(
+            _AROUND,
+            "--image",
+            metavar="IMAGE",
+            help="Run it in this container image (podman or apptainer on the node).",
+        ),
         _option(_AROUND, "--prologue", metavar="LINE", help="A shell line to run before it."),
         _option(_AROUND, "--epilogue", metavar="LINE", help="A shell line to run after it."),
     ]

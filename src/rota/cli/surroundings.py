@@ -11,6 +11,8 @@ from rota.client.errors import ClientError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from rota.cli.work import Work
+
 #: The most that an environment may weigh; the server has the same limit.
 MAX_ENVIRONMENT_BYTES = 2 << 20
 #: The kernel refuses a longer single ``NAME=VALUE`` (MAX_ARG_STRLEN).
@@ -118,6 +120,19 @@ def conda_variables(name: str, environment: Mapping[str, str]) -> dict[str, str]
     }
 
 
+def activated(work: Work, asked: tuple[str, str] | None) -> Work:
+    """The work behind ``uv run``, if that was asked for; uv makes the environment on the node."""
+    kind, project = asked or ("", "")
+    if kind != "uv":
+        return work
+    root = os.path.abspath(os.path.expanduser(project))
+    if not os.path.exists(os.path.join(root, "pyproject.toml")):
+        raise ClientError(f"--activate uv: there is no pyproject.toml in {root}")
+    if not work.argv:
+        raise ClientError("--activate uv goes with '-- COMMAND'; a script can call 'uv run' itself")
+    return work._replace(argv=("uv", "run", "--project", root, "--", *work.argv))
+
+
 def umask() -> int:
     """This process's mask; the kernel tells it only in exchange for a new one."""
     mask = os.umask(0o077)
@@ -137,15 +152,16 @@ def workdir(given: str | None) -> str:
 def basics(given: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """The part of a request that says where and in which environment."""
     chosen: dict[str, str] = {}
-    if given.get("venv"):
-        chosen |= venv_variables(given["venv"], environment)
-    if given.get("conda"):
-        chosen |= conda_variables(given["conda"], environment)
+    kind, name = given.get("activate") or ("", "")
+    if venv := given.get("venv") or (name if kind == "venv" else ""):
+        chosen |= venv_variables(venv, environment)
+    if conda := given.get("conda") or (name if kind == "conda" else ""):
+        chosen |= conda_variables(conda, environment)
     if given.get("debug"):
         chosen |= DEBUG
     chosen |= variables(given.get("env", ()), environment)
     body: dict[str, Any] = {
-        "workdir": workdir(given.get("workdir")),
+        "workdir": workdir(given.get("workdir") or given.get("bundle")),
         "umask": given["umask"] if "umask" in given else umask(),
     }
     if chosen:
@@ -164,7 +180,8 @@ def refuse_absent(body: Mapping[str, Any], environment: Mapping[str, str]) -> No
     if not os.path.isdir(folder):
         raise ClientError(f"--workdir: {folder!r} is not there; expected an existing folder")
     command = body.get("command")
-    name = command[0] if isinstance(command, list) else ""
+    # What an image has is not known here.
+    name = command[0] if isinstance(command, list) and not body.get("image") else ""
     path = (body.get("variables") or {}).get("PATH") or environment.get("PATH")
     if name and "{" not in name and shutil.which(_beside(folder, name), path=path) is None:
         raise ClientError(f"command: {name!r} was not found; expected a program in PATH or a path")

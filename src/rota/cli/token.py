@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from typing import Any
 
 import click
@@ -54,11 +55,48 @@ def create(
         body["expires_s"] = expires
     answer = client.post("/tokens", body)
     if as_json:
-        click.echo(json.dumps(answer))
+        click.echo(json.dumps({**answer, "token": with_fingerprint(answer)}))
         return
-    click.echo(answer["token"])
+    click.echo(with_fingerprint(answer))
     if not quiet:
         session.warn(f"token {answer['id']}: use it as ROTA_TOKEN; it is not shown again")
+
+
+def with_fingerprint(answer: dict[str, Any]) -> str:
+    """The token as it is used: where the server has a certificate, it names that, too."""
+    fingerprint = answer.get("fingerprint")
+    return f"{answer['token']}.{fingerprint}" if fingerprint else str(answer["token"])
+
+
+@token.command()
+@click.option("--note", default="", help="What it is for.")
+@click.option("--expires", type=types.DURATION, help="Valid for 30d, 12h …  [default: for ever]")
+@json_option
+@quiet_option
+def join(note: str, expires: int | None, as_json: bool, quiet: bool) -> None:
+    """Make a token with which other machines join, and print it. For admins.
+
+    It is good for agents only. Where the server listens to the network, it carries the
+    fingerprint of the server's certificate.
+    """
+    body: dict[str, Any] = {"access": "agent", "note": note or "join"}
+    if expires:
+        body["expires_s"] = expires
+    answer = session.connect().post("/tokens", body)
+    if as_json:
+        click.echo(json.dumps({**answer, "token": with_fingerprint(answer)}))
+        return
+    click.echo(with_fingerprint(answer))
+    if not quiet:
+        session.warn(f"on the other machine: rota agent --join {reachable(answer)} --token TOKEN")
+
+
+def reachable(answer: dict[str, Any]) -> str:
+    """The server's address as others may use it: all addresses of a machine have its name."""
+    url = str(answer.get("url") or "URL")
+    for everywhere in ("//0.0.0.0:", "//[::]:"):
+        url = url.replace(everywhere, f"//{platform.node() or 'HOST'}:")
+    return url
 
 
 @token.command("list")

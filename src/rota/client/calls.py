@@ -1,63 +1,88 @@
-"""Python functions as jobs: how a call travels to the job and how its result comes back.
+"""Python functions as jobs: how a call travels to the job.
 
-The submitter pickles function and arguments by value into a file next to which the job will put its
-result; both files are in a folder of the submitter's, which job and submitter share.
+Function and arguments are pickled by value where they must be (what is defined in ``__main__``, a
+lambda, a closure) and by reference where the job can import them. The call is the job's standard
+input, so it goes wherever the job goes. One that is too large for that is left in a folder that
+job and submitter must share.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import sys
-import traceback
-from pathlib import Path
-from typing import Any
+from binascii import b2a_base64
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
+from rota.client.runner import IN_FILE, ITEM
 
-class JobError(Exception):
-    """The function raised something that cannot be brought back; the text is its traceback."""
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
 
+#: A call above this goes into a file. The server takes 8 MiB of standard input, as text.
+CALL_BYTES_MAX = 5 * 1024 * 1024
+#: An item travels as a variable, of which the kernel takes 128 KiB.
+ITEM_CHARS_MAX = 96 * 1024
+#: So much text goes into one request for a family of jobs.
+ROWS_CHARS_MAX = 12 * 1024 * 1024
+#: The name of the parameter behind ``ITEM``.
+PARAMETER = ITEM.removeprefix("ROTA_PARAM_")
 
-def write_call(folder: Path, function: object, args: tuple[Any, ...], kwargs: object) -> None:
-    """Put a call into a folder of its own."""
-    folder.mkdir(parents=True)
-    (folder / "call").write_bytes(cloudpickle.dumps((function, args, kwargs)))
-
-
-def command(folder: Path) -> list[str]:
-    """The argument list that runs the call."""
-    return [sys.executable, "-m", "rota.client.calls", str(folder)]
-
-
-def read_result(folder: Path) -> tuple[bool, Any]:
-    """Whether the function returned, and what it returned or raised."""
-    returned, value = cloudpickle.loads((folder / "result").read_bytes())
-    return bool(returned), value
+COMMAND = ("-c", "from rota.client.runner import main; main()")
 
 
-def main(folder: Path) -> int:
-    """Run the call in this folder; exit 0 if it returned, 1 if it raised."""
-    function, args, kwargs = cloudpickle.loads((folder / "call").read_bytes())
-    try:
-        outcome = (True, function(*args, **kwargs))
-    except Exception as error:
-        traceback.print_exc()
-        outcome = (False, _portable(error))
-    part = folder / "result.part"
-    part.write_bytes(cloudpickle.dumps(outcome))
-    os.replace(part, folder / "result")
-    return 0 if outcome[0] else 1
+class CallFolder:
+    """Where large calls wait for their job, and where results are left."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._count = 0
+
+    def make(self) -> Path:
+        """The folder itself; it is nobody else's to read."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.path
+
+    def pack(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> str:
+        """One call, as the text of a standard input."""
+        _check(function)
+        body = cloudpickle.dumps((function, args, dict(kwargs)), pickle.HIGHEST_PROTOCOL)
+        search = [os.path.abspath(entry) for entry in sys.path]
+        return self._text((sys.version_info[:2], search, body), CALL_BYTES_MAX)
+
+    def rows(self, items: Iterable[tuple[Any, ...]]) -> list[str]:
+        """One text for the arguments of each element of a map."""
+        most = ITEM_CHARS_MAX * 3 // 4
+        return [self._text(item, most) for item in items]
+
+    def _text(self, value: object, bytes_max: int) -> str:
+        body = cloudpickle.dumps(value, protocol=4)
+        if len(body) <= bytes_max:
+            return b2a_base64(body, newline=False).decode()
+        self._count += 1
+        file = self.make() / f"call-{os.getpid()}-{self._count}"
+        file.write_bytes(body)
+        return f"{IN_FILE}{file}"
 
 
-def _portable(error: Exception) -> Exception:
-    """The exception itself if it survives the journey, else its traceback as text."""
-    try:
-        cloudpickle.loads(cloudpickle.dumps(error))
-    except Exception:
-        return JobError("".join(traceback.format_exception(error)))
-    return error
+def _check(function: object) -> None:
+    if not callable(function):
+        raise TypeError(f"submit: {function!r} is not a function; expected something to call")
 
 
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+def portions(rows: list[str]) -> list[list[str]]:
+    """The rows in requests of a size that the server takes."""
+    made: list[list[str]] = []
+    size = ROWS_CHARS_MAX
+    for row in rows:
+        if size + len(row) > ROWS_CHARS_MAX:
+            made.append([])
+            size = 0
+        made[-1].append(row)
+        size += len(row)
+    return made

@@ -2,6 +2,7 @@
 
 ClientError          something to tell the user
 ├── Unreachable      nothing answers: not running, wrong address, broken connection
+├── Disconnected     we let go of the cluster before a job had ended
 └── Refused          the server answered with a problem document
 """
 
@@ -21,6 +22,10 @@ class ClientError(RotaError):
 
 class Unreachable(ClientError):
     """Nothing answers where we looked."""
+
+
+class Disconnected(ClientError):
+    """The connection was closed while somebody still waited for a job."""
 
 
 class Refused(ClientError):

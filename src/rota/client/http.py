@@ -5,11 +5,12 @@ Commands are started in loops by scripts, so this file imports ``http.client`` a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import time
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -18,6 +19,7 @@ from rota.client.errors import ClientError, Refused, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import IO
 
 API = "/api/v1"
 CONNECT_TIMEOUT_S = 10.0
@@ -42,12 +44,15 @@ class UnixConnection(HTTPConnection):
 class Client:
     """Speaks to one Rota. ``addresses`` are tried in order until one answers."""
 
-    def __init__(self, addresses: list[str], token: str = "") -> None:
+    def __init__(self, addresses: list[str], token: str = "", fingerprint: str = "") -> None:
         self.addresses = addresses
-        self.token = token
+        #: A token may carry the fingerprint of the server's certificate behind a dot.
+        self.token, _, named = token.partition(".")
+        self.fingerprint = fingerprint or named
         #: Whether the server was there before: then it is worth waiting for its return.
         self.has_answered = False
         self._connection: HTTPConnection | None = None
+        self._streams: set[socket.socket] = set()
         self._prefix = ""
 
     @classmethod
@@ -57,17 +62,48 @@ class Client:
         if url:
             _check_url(url)
         addresses = [url] if url else [f"unix://{path}" for path in paths.sockets(environment)]
-        return cls(addresses, environment.get("ROTA_TOKEN", ""))
+        fingerprint = environment.get("ROTA_FINGERPRINT", "")
+        return cls(addresses, environment.get("ROTA_TOKEN", ""), fingerprint)
 
     @property
     def is_local(self) -> bool:
         """Whether the kernel vouches for who we are: then the login name is our name there."""
         return all(address.startswith("unix:") for address in self.addresses)
 
+    def twin(self) -> Client:
+        """Another client of the same server, for another thread: this one is for one at a time."""
+        return Client(list(self.addresses), self.token, self.fingerprint)
+
+    def own_host(self) -> str:
+        """Our address on the way to the server, where its jobs can reach us; empty: same box."""
+        if self.is_local:
+            return ""
+        connection = self._connect(CONNECT_TIMEOUT_S)
+        try:
+            host: str = connection.sock.getsockname()[0]
+            return host
+        finally:
+            connection.close()
+
+    def secure_socket(self, host: str, port: int | None) -> socket.socket:
+        """An encrypted connection for whoever speaks something else than HTTP on it."""
+        from rota.client.pinned import PinnedConnection
+
+        connection = PinnedConnection(host, port, CONNECT_TIMEOUT_S, self.fingerprint)
+        connection.connect()
+        connection.sock.settimeout(None)
+        return connection.sock
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def hang_up(self) -> None:
+        """End every stream that is being read, from another thread than the reader's."""
+        for sock in list(self._streams):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
     def get(self, path: str, **parameters: object) -> Any:  # noqa: ANN401 - JSON
         return self.call("GET", path, parameters=parameters)
@@ -84,6 +120,19 @@ class Client:
 
     def delete(self, path: str) -> Any:  # noqa: ANN401 - JSON
         return self.call("DELETE", path)
+
+    def upload(self, path: str, file: IO[bytes], size: int) -> Any:  # noqa: ANN401 - JSON
+        """Put a file, on a connection of its own, without ever holding it in memory."""
+        headers = self._headers("application/json")
+        headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+        connection = self._connect(ANSWER_TIMEOUT_S)
+        try:
+            connection.request("PUT", self._target(path, None), file, headers)
+            return _decode(connection.getresponse())
+        except (OSError, HTTPException) as error:
+            self._broken(error)
+        finally:
+            connection.close()
 
     def call(
         self,
@@ -109,10 +158,19 @@ class Client:
 
     def stream(self, path: str, **parameters: object) -> Iterator[bytes]:
         """The body of a streamed answer as it arrives, on a connection of its own."""
+        return self.listen(path, parameters, None)
+
+    def listen(
+        self, path: str, parameters: Mapping[str, object], silence_s: float | None
+    ) -> Iterator[bytes]:
+        """As ``stream``; where the server is known to say something now and then, a longer
+        silence means that the line is dead.
+        """
         connection = self._connect(ANSWER_TIMEOUT_S)
+        sock = connection.sock
+        self._streams.add(sock)
         try:
-            if connection.sock is not None:
-                connection.sock.settimeout(None)
+            sock.settimeout(silence_s)
             connection.request("GET", self._target(path, parameters), headers=self._headers("*/*"))
             response = connection.getresponse()
             if response.status >= 400:
@@ -122,6 +180,7 @@ class Client:
         except (OSError, HTTPException) as error:
             self._broken(error)
         finally:
+            self._streams.discard(sock)
             connection.close()
 
     def _exchange(
@@ -182,7 +241,8 @@ class Client:
     def _connect(self, timeout_s: float) -> HTTPConnection:
         failures: list[OSError] = []
         for address in self.addresses:
-            connection, self._prefix = _connection_to(address, min(timeout_s, CONNECT_TIMEOUT_S))
+            patience_s = min(timeout_s, CONNECT_TIMEOUT_S)
+            connection, self._prefix = _connection_to(address, patience_s, self.fingerprint)
             try:
                 connection.connect()
             except PermissionError:
@@ -233,14 +293,21 @@ def _check_url(url: str) -> None:
         )
 
 
-def _connection_to(address: str, timeout_s: float) -> tuple[HTTPConnection, str]:
+def _connection_to(address: str, timeout_s: float, fingerprint: str) -> tuple[HTTPConnection, str]:
     """A connection that is not open yet, and the prefix of every path behind it."""
     parts = urlsplit(address)
     if parts.scheme == "unix":
         return UnixConnection(parts.path, timeout_s), ""
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
-    return connection, parts.path.rstrip("/")
+    host, prefix = parts.hostname or "", parts.path.rstrip("/")
+    if parts.scheme == "https":
+        from rota.client.pinned import PinnedConnection
+
+        return PinnedConnection(host, parts.port, timeout_s, fingerprint), prefix
+    if fingerprint:
+        raise ClientError(
+            f"the token names a certificate and {address} is not encrypted: use https://"
+        )
+    return HTTPConnection(host, parts.port, timeout=timeout_s), prefix
 
 
 def _encode(body: object) -> bytes:

@@ -165,6 +165,16 @@ class ReportCheckpoint(Command, frozen=True, kw_only=True):
     keep: int = 0
 
 
+class SetEndpoint(Command, frozen=True, kw_only=True):
+    """A task of a running job can be reached here; with an empty address: no longer."""
+
+    job: int
+    task: int
+    name: str
+    address: str = ""
+    metadata: dict[str, str] = {}
+
+
 class DrainNode(Command, frozen=True, kw_only=True):
     node: str
     drained: bool

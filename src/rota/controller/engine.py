@@ -15,7 +15,9 @@ from rota.controller import commands as cmd
 from rota.controller import site
 from rota.controller.change import change_selected, update
 from rota.controller.forecast import Forecast
+from rota.controller.identity import check_hello
 from rota.controller.launch import wanted
+from rota.controller.liveness import Liveness, beat_s_of
 from rota.controller.observe import observe
 from rota.controller.passing import Passes
 from rota.controller.scribe import Scribe
@@ -27,6 +29,8 @@ from rota.core.errors import Rejected, Unavailable
 from rota.core.states import NodeState
 from rota.rpc.messages import (
     AgentMessage,
+    Beat,
+    BeatSeen,
     ControllerMessage,
     Desired,
     DeviceUse,
@@ -90,14 +94,22 @@ class Controller:
         load: Callable[[Policy], Catalog] | None = None,
         clock: Callable[[], float] | None = None,
         guard: Guard = no_guard,
+        lease_s: float = 0.0,
+        steady: Callable[[], float] | None = None,
     ) -> None:
-        """``load`` brings rules of others; ``clock`` and ``guard`` hold them to their time."""
+        """``load`` brings rules of others; ``clock`` and ``guard`` hold them to their time.
+
+        ``steady`` is a clock for leases where that of the ticks may jump.
+        """
         self.cluster = cluster
+        self.liveness = Liveness(cluster, lease_s)
+        self._steady = steady
         self.next_seq = next_seq
         self.sessions = Sessions()
         #: What it has learned about run times; a host may tell it of earlier jobs.
         self.forecast = Forecast()
         self._restarted = True
+        self._look_due_s: float | None = None
         self._greeted: list[Session] = []
         self._new_uid = new_uid
         self._new_session = new_session
@@ -114,6 +126,7 @@ class Controller:
         """One turn: drain, timers, schedule, and hand back what must be committed."""
         scribe = Scribe(self.cluster, now_s, self.next_seq)
         tick = Tick(Batch(), [], [], [])
+        self.liveness.begin(self._steady() if self._steady is not None else now_s)
         if self._restarted:
             self._forget_connections(scribe)
         for item in inbox:
@@ -122,6 +135,12 @@ class Controller:
             else:
                 self._hear(scribe, tick, item)
         scribe.actor = "rota"
+        for node in self.liveness.look(scribe, self.sessions.by_node):
+            link = self.sessions.by_node[node].link
+            self._hung_up(scribe, link, "its agent is silent")
+            tick.hang_up.append(link)
+        wait_s = self.liveness.wait_s()
+        self._look_due_s = None if wait_s is None else now_s + wait_s
         fire_due(scribe)
         tick.again = self._passes.run(scribe)
         self.next_seq = scribe.next_seq
@@ -144,7 +163,11 @@ class Controller:
 
     def next_due_s(self) -> float | None:
         """When a timer wants the next tick, if nothing else happens before."""
-        return self.cluster.timers[0].at_s if self.cluster.timers else None
+        timers = self.cluster.timers
+        due = [timers[0].at_s] if timers else []
+        if self._look_due_s is not None:
+            due.append(self._look_due_s)
+        return min(due, default=None)
 
     def _forget_connections(self, scribe: Scribe) -> None:
         """After a restart no node is up before its agent has said hello again."""
@@ -178,8 +201,15 @@ class Controller:
             self._hello(scribe, tick, item.link, message)
         elif session is None:
             tick.hang_up.append(item.link)
-        elif isinstance(message, Observed):
+        else:
+            self.liveness.hears(session.node)
+            self._take(scribe, tick, session, message)
+
+    def _take(self, scribe: Scribe, tick: Tick, session: Session, message: AgentMessage) -> None:
+        if isinstance(message, Observed):
             self._observed(scribe, tick, session, message)
+        elif isinstance(message, Beat) and message.session == session.id:
+            tick.to_agents.append((session.link, BeatSeen(session.id, message.number)))
         elif isinstance(message, DeviceUse) and message.session == session.id:
             scribe.emit(ev.DevicesSeen(node=session.node, foreign=message.foreign))
 
@@ -190,31 +220,32 @@ class Controller:
 
     def _hello(self, scribe: Scribe, tick: Tick, link: int, hello: Hello) -> None:
         try:
-            replaced = self.sessions.refuse_or_replace(hello, self.cluster)
+            replaced = self.sessions.by_node.get(hello.node.name)
+            check_hello(hello, self.cluster, replaced, self.liveness)
         except Rejected as error:
             tick.to_agents.append((link, Refused(error.detail)))
             tick.hang_up.append(link)
             return
         if replaced is not None:
-            self.sessions.close(replaced)
-            tick.hang_up.append(replaced)
+            self.sessions.close(replaced.link)
+            tick.hang_up.append(replaced.link)
         session = Session(link, self._new_session(), hello)
         self.sessions.open(session)
-        known = self.cluster.nodes.get(hello.node.name)
-        if known is None or (known.spec, known.incarnation, known.boot_id, known.state) != (
-            hello.node.with_closed(known.closed),
-            hello.incarnation,
-            hello.boot_id,
-            NodeState.UP,
-        ):
-            scribe.emit(
-                ev.NodeRegistered(
-                    spec=hello.node, incarnation=hello.incarnation, boot_id=hello.boot_id
-                )
-            )
+        lease_s = 0.0 if hello.local else self.liveness.lease_s
+        self.liveness.hears(session.node)
+        registered = ev.NodeRegistered(
+            spec=hello.node,
+            incarnation=hello.incarnation,
+            boot_id=hello.boot_id,
+            lease_s=lease_s,
+            home=hello.home,
+        )
+        if not _is_known(self.cluster, registered):
+            scribe.emit(registered)
         if self.cluster.nodes[session.node].foreign != hello.foreign:
             scribe.emit(ev.DevicesSeen(node=session.node, foreign=hello.foreign))
-        tick.to_agents.append((link, Welcome(session.id, self.cluster.cluster_id)))
+        welcome = Welcome(session.id, self.cluster.cluster_id, lease_s, beat_s_of(lease_s))
+        tick.to_agents.append((link, welcome))
         self._greeted.append(session)
 
     def _full(self, session: Session) -> Desired:
@@ -298,6 +329,17 @@ class Controller:
             ]
             message = told.desired([self._wanted(u) for u in live], gone.get(node))
             tick.to_agents.append((told.link, message))
+
+
+def _is_known(cluster: Cluster, registered: ev.NodeRegistered) -> bool:
+    """Whether a hello says nothing new: the same agent on the same machine, and it is up."""
+    node = cluster.nodes.get(registered.spec.name)
+    if node is None or node.state is not NodeState.UP:
+        return False
+    seen = (node.spec, node.incarnation, node.boot_id, node.lease_s, node.home)
+    spec = registered.spec.with_closed(node.closed)
+    told = (registered.incarnation, registered.boot_id, registered.lease_s, registered.home)
+    return seen == (spec, *told)
 
 
 def _node_of(cluster: Cluster, event: ev.AttemptEnded) -> str:

@@ -50,7 +50,7 @@ def wanted(
     if started:
         return Wanted(uid=attempt.uid, started=True, suspended=suspended)
     environment = _environment.decode(read_blob(job.spec.environment) or _NOTHING)
-    saved = saved_work(job, everywhere, attempt.number)
+    saved = saved_work(job, everywhere, attempt.number, task)
     if job.spec.pty:
         environment.setdefault("TERM", "xterm-256color")
     ours = {
@@ -60,27 +60,31 @@ def wanted(
         **_variables(cluster, job, task, attempt),
     }
     environment |= ours
-    launch = _launch(job, task, attempt, environment, read_blob)
     inside = tuple(ours) if job.spec.image else ()
-    launch = msgspec.structs.replace(launch, checkpoint=saved, inside=inside)
+    launch = _launch(job, task, environment, read_blob, saved, inside)
     return Wanted(uid=attempt.uid, launch=launch, suspended=suspended)
 
 
-def saved_work(job: Job, everywhere: Mapping[str, str], attempt: int = 1) -> Saved | None:
-    """Where a job saves its work: its own folder, and the same one for every try of it.
+def folder_name(job: Job) -> str:
+    """With the uid in it, too: ids begin anew with a new database, old folders stay."""
+    return f"{job.id}-{job.uid[:8]}"
 
-    Its name carries the uid, too: ids begin anew with a new database, old folders stay.
-    """
+
+def saved_work(
+    job: Job, everywhere: Mapping[str, str], attempt: int = 1, task: int = 0
+) -> Saved | None:
+    """Where a job saves its work: its own folder, and the same one for every try of it."""
     root = everywhere.get(CHECKPOINT_DIR)
     if not root:
         return None
-    name = f"{job.id}-{job.uid[:8]}"
+    name = folder_name(job)
     store = everywhere.get(CHECKPOINT_STORE, "")
     return Saved(
         folder=f"{root}/{name}",
         store=f"{store}/{name}" if store else "",
         most_bytes=int(everywhere.get(CHECKPOINT_MAX_BYTES, "0")),
         attempt=attempt,
+        copies=task == 0,
     )
 
 
@@ -129,10 +133,12 @@ def _farewell(cluster: Cluster, job: Job, attempt: Attempt, started: bool) -> Wa
 def _launch(
     job: Job,
     task: int,
-    attempt: Attempt,
     environment: dict[str, str],
     read_blob: Callable[[str], bytes],
+    saved: Saved | None,
+    inside: tuple[str, ...],
 ) -> Launch:
+    attempt = job.tasks[task].attempts[-1]
     spec, held = job.spec, attempt.allocation
     argv = spec.script_args if spec.script else spec.command
     return Launch(
@@ -153,8 +159,10 @@ def _launch(
         memory_mib=held.memory_mib,
         grace_s=float(spec.grace_s),
         terminal=spec.pty,
+        checkpoint=saved,
         bundle=spec.bundle,
         image=spec.image,
+        inside=inside,
         devices=held.devices if spec.image else (),
     )
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota.core.errors import Unavailable
 from rota.rpc.messages import (
+    CheckpointAnswer,
     CloseTerminal,
     ControllerMessage,
     LogPart,
     OpenTerminal,
+    ReadBundle,
     ReadLog,
     TerminalInput,
     TerminalOutput,
@@ -21,6 +23,7 @@ from rota.rpc.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.controller.bundles import BundleShelf
     from rota.rpc.messages import AgentMessage
 
 #: An agent that does not answer a question in this time is treated as absent.
@@ -61,7 +64,9 @@ class Links:
         self._put = put
         self._numbers = itertools.count(1)
         self._links: dict[int, Link] = {}
-        self._questions: dict[int, asyncio.Future[LogPart]] = {}
+        self._questions: dict[int, asyncio.Future[Any]] = {}
+        #: Who has the working folders that agents fetch.
+        self.bundles: BundleShelf | None = None
         self._terminals: dict[int, TerminalLine] = {}
 
     def open(self) -> Link:
@@ -71,10 +76,14 @@ class Links:
 
     def heard(self, link: Link, message: AgentMessage) -> None:
         """Answers go to who asked; everything else concerns the state and goes to the inbox."""
-        if isinstance(message, LogPart):
+        if isinstance(message, LogPart | CheckpointAnswer):
             question = self._questions.pop(message.request, None)
             if question is not None and not question.done():
                 question.set_result(message)
+            return
+        if isinstance(message, ReadBundle):
+            if self.bundles is not None:
+                self.send(link.number, self.bundles.read(message))
             return
         if isinstance(message, TerminalOutput):
             line = self._terminals.get(message.request)
@@ -133,12 +142,25 @@ class Links:
         """Ask an agent for a piece of a log."""
         if number not in self._links:
             raise Unavailable("the node's agent is not connected, its logs cannot be read now")
+        part: LogPart = await self.ask(
+            number,
+            lambda request: ReadLog(request, uid, stream, offset, limit, lines, path, user),
+        )
+        return part
+
+    async def ask(
+        self,
+        number: int,
+        message: Callable[[int], ControllerMessage],
+        answer_s: float = ANSWER_S,
+    ) -> Any:  # noqa: ANN401 - each has its own answer
+        """Ask an agent something, under a number that its answer carries."""
         request = next(self._numbers)
-        question: asyncio.Future[LogPart] = asyncio.get_running_loop().create_future()
+        question: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._questions[request] = question
-        self.send(number, ReadLog(request, uid, stream, offset, limit, lines, path, user))
+        self.send(number, message(request))
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(answer_s):
                 return await question
         except TimeoutError:
             raise Unavailable("the node's agent did not answer in time") from None

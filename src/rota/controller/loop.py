@@ -66,6 +66,7 @@ class Host:
         writer: Commits,
         *,
         inbox_size: int = 10_000,
+        lease_s: float = 0.0,
         variables: Mapping[str, str] | None = None,
         checked: bool = False,
     ) -> None:
@@ -75,6 +76,7 @@ class Host:
         self.links = Links(self.put)
         self.started_s = self.clock.now_s()
         self.inbox_size = inbox_size
+        self._lease_s = lease_s
         self._variables = variables
         #: Hold every tick against the invariants before it is committed.
         self._checked = checked
@@ -115,6 +117,11 @@ class Host:
         return len(self._inbox)
 
     @property
+    def warning(self) -> str:
+        """What people must know about nodes that are gone; empty: nothing."""
+        return self._controller.liveness.warning
+
+    @property
     def sessions(self) -> Sessions:
         """Which agents are connected."""
         return self._controller.sessions
@@ -131,6 +138,7 @@ class Host:
             load=lambda policy: plugins.load_known(policy)[0],
             clock=plugins.clock,
             guard=plugins.time_limit,
+            lease_s=self._lease_s,
         )
         if controller.cluster.policy.backfill.estimates is Estimates.PREDICTED:
             ended = JobFilter(states=TELLING)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
 from rota.core import events as ev
+from rota.core.quarantine import users_of, verdict
 from rota.core.states import Cause, Phase
 from rota.rpc.messages import Seen, Sighting
 
@@ -73,6 +74,7 @@ def _ended(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) ->
     )
     if cause is Cause.START_FAILED:
         _judge_node(scribe, attempt.allocation.node, detail)
+    _judge_ends(scribe, attempt.allocation.node)
     lifecycle.after_attempt_end(scribe, job, attempt)
 
 
@@ -84,6 +86,24 @@ def _judge_node(scribe: Scribe, name: str, detail: str) -> None:
     asked_by, scribe.actor = scribe.actor, "rota"
     note = f"{len(node.failed_starts)} starts in a row failed here, the last one: {detail}"
     scribe.emit(ev.NodeDrained(node=name, drained=True, note=note))
+    scribe.actor = asked_by
+
+
+def _judge_ends(scribe: Scribe, name: str) -> None:
+    """Jobs that keep dying on one node or device, and nowhere else, are kept from it."""
+    node = scribe.cluster.nodes.get(name)
+    if node is None or node.drained or not node.early_ends:
+        return
+    blamed = verdict(node, scribe.cluster.nodes.values())
+    if blamed is None:
+        return
+    who = f"{len(node.early_ends)} jobs of {users_of(node)} users"
+    how = "died within seconds of their start"
+    uuids = tuple(device.uuid for device in node.spec.devices if device.index in blamed)
+    where = f" on GPU {','.join(map(str, blamed))}" if blamed else ""
+    asked_by, scribe.actor = scribe.actor, "rota"
+    note = f"quarantined: {who} {how}{where}; 'rota node resume {name}' lifts it"
+    scribe.emit(ev.NodeQuarantined(node=name, note=note, devices=uuids))
     scribe.actor = asked_by
 
 

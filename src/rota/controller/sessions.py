@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.errors import Rejected
-from rota.rpc.messages import PROTOCOL, Desired, Hello, Observed, Wanted
+from rota.rpc.messages import Desired
 
 if TYPE_CHECKING:
-    from rota.core.cluster import Cluster
+    from rota.rpc.messages import Hello, Observed, Wanted
 
 
 class Session:
@@ -50,23 +49,6 @@ class Sessions:
     def __init__(self) -> None:
         self.by_link: dict[int, Session] = {}
         self.by_node: dict[str, Session] = {}
-
-    def refuse_or_replace(self, hello: Hello, cluster: Cluster) -> int | None:
-        """The link that this hello takes the place of, if any; ``Rejected`` when it must not."""
-        if hello.protocol != PROTOCOL:
-            raise Rejected(
-                f"this controller speaks protocol {PROTOCOL}, the agent {hello.protocol}: "
-                "install the same version of rota on both"
-            )
-        old = self.by_node.get(hello.node.name)
-        if old is None:
-            return None
-        if old.incarnation != hello.incarnation:
-            raise Rejected(
-                f"node name {hello.node.name} is in use by another agent: give this one another "
-                "name, or stop the other"
-            )
-        return old.link
 
     def open(self, session: Session) -> None:
         self.by_link[session.link] = session

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from rota.controller import accounts, lifecycle, reserve
+from rota.controller import accounts, endpoints, lifecycle, reserve
 from rota.controller import commands as cmd
 from rota.controller.access import require
 from rota.controller.change import own_job
@@ -219,9 +219,9 @@ def _not_marked(node: Node, kind: str, key: str, known: list[str], of_agent: boo
 def _make_token(scribe: Scribe, command: cmd.MakeToken) -> object:
     """A user may make and revoke tokens of his own, never with more rights than he has."""
     actor, ranks = command.actor, list(Access)
-    if command.token.user != actor.user or (
-        ranks.index(command.token.access) < ranks.index(actor.access)
-    ):
+    access = command.token.access
+    more = ranks.index(access) < ranks.index(actor.access) or access is Access.AGENT
+    if command.token.user != actor.user or more:
         require(actor, Access.ADMIN)
     scribe.emit(ev.TokenMade(token=command.token))
     return command.token
@@ -242,6 +242,7 @@ _OPEN: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.RevokeToken: _revoke_token,
     cmd.Trigger: _trigger,
     cmd.ReportCheckpoint: _checkpoint,
+    cmd.SetEndpoint: endpoints.set_endpoint,
     cmd.SetPolicy: _set_policy,
 }
 #: For operators and admins.

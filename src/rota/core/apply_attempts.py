@@ -9,6 +9,7 @@ from rota.core.apply_jobs import find_job, job_changed, set_attempt_timers, set_
 from rota.core.errors import IllegalMove
 from rota.core.holdings import hold, let_go
 from rota.core.job import Attempt, Job, Task
+from rota.core.quarantine import after_end
 from rota.core.states import Cause, Phase
 from rota.core.usage import Spent, Usage, rate_of, usage_key
 
@@ -112,6 +113,7 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
     let_go(cluster, job, attempt)
     if first_seen:
         _judge_node(cluster, job, attempt)
+    _remember_end(cluster, job, attempt)
     _charge(cluster, job, attempt)
     cluster.dirty.jobs[job.id] = job
     if job.live_attempts:
@@ -138,6 +140,17 @@ def _judge_node(cluster: Cluster, job: Job, attempt: Attempt) -> None:
         failed = failed if who in failed else (*failed, who)
     if failed != node.failed_starts:
         node.failed_starts = failed
+        cluster.dirty.nodes[node.name] = None
+
+
+def _remember_end(cluster: Cluster, job: Job, attempt: Attempt) -> None:
+    """Who died at once counts against the node, who ran well speaks for it."""
+    node = cluster.nodes.get(attempt.allocation.node)
+    if node is None:
+        return
+    ends = after_end(node.early_ends, job, attempt)
+    if ends != node.early_ends:
+        node.early_ends = ends
         cluster.dirty.nodes[node.name] = None
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rota.core import events as ev
 from rota.core.checkpoint import remembered
 from rota.core.dependencies import parent_id
+from rota.core.endpoints import changed
 from rota.core.errors import IllegalMove
 from rota.core.holdings import hold, note_mode
 from rota.core.indices import IndexSet
@@ -335,6 +336,13 @@ def _checkpoint_reported(cluster: Cluster, event: ev.CheckpointReported, at_s: f
     job_changed(cluster, job, before)
 
 
+def _endpoint_set(cluster: Cluster, event: ev.EndpointSet, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    alive = frozenset(attempt.uid for attempt in job.live_attempts)
+    job.endpoints = changed(job.endpoints, event.endpoint, alive)
+    job_changed(cluster, job, before)
+
+
 def _job_settled(cluster: Cluster, event: ev.JobSettled, at_s: float) -> None:
     job, before = _job_whose_attempts_ended(cluster, event.job)
     if job.live_attempts:
@@ -373,5 +381,6 @@ JOB_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.JobRequeued: _job_requeued,
     ev.JobPreempted: _job_preempted,
     ev.CheckpointReported: _checkpoint_reported,
+    ev.EndpointSet: _endpoint_set,
     ev.JobSettled: _job_settled,
 }

@@ -25,6 +25,7 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
         )
     node.spec = event.spec.with_closed(node.closed)
     node.incarnation, node.boot_id = event.incarnation, event.boot_id
+    node.lease_s, node.home, node.lost = event.lease_s, event.home, False
     _welcome_withheld(cluster, node)
     node.state, node.seen_s = NodeState.UP, at_s
     _note(node, "")
@@ -47,6 +48,22 @@ def _node_silent(cluster: Cluster, event: ev.NodeSilent, at_s: float) -> None:
     _node_changed(cluster, event.node)
 
 
+def _node_lost(cluster: Cluster, event: ev.NodeLost, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.lost = True
+    _note(node, event.note)
+    _node_changed(cluster, event.node)
+
+
+def _nodes_vanished(cluster: Cluster, event: ev.NodesVanished, at_s: float) -> None:
+    """Each one's note says that it is not alone: a network may be broken, not the nodes."""
+    for name in event.nodes:
+        node = cluster.nodes.get(name)
+        if node is not None:
+            _note(node, event.note)
+            _node_changed(cluster, name)
+
+
 def _note(node: Node, note: str) -> None:
     """Why somebody drained a node stays on record, whatever happens to its connection."""
     if not node.drained:
@@ -57,7 +74,23 @@ def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
     node = cluster.nodes[event.node]
     node.drained, node.note = event.drained, event.note
     if not event.drained:
-        node.failed_starts = ()
+        node.failed_starts = node.early_ends = ()
+        node.closed = tuple(uuid for uuid in node.closed if uuid not in node.quarantined)
+        node.quarantined = ()
+        node.spec = node.spec.with_closed(node.closed)
+    _node_changed(cluster, event.node)
+
+
+def _node_quarantined(cluster: Cluster, event: ev.NodeQuarantined, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.early_ends = ()
+    if event.devices:
+        node.quarantined = (*node.quarantined, *event.devices)
+        node.closed = tuple(dict.fromkeys([*node.closed, *event.devices]))
+        node.spec = node.spec.with_closed(node.closed)
+        _note(node, event.note)
+    else:
+        node.drained, node.note = True, event.note
     _node_changed(cluster, event.node)
 
 
@@ -193,7 +226,10 @@ def _token_revoked(cluster: Cluster, event: ev.TokenRevoked, at_s: float) -> Non
 SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.NodeRegistered: _node_registered,
     ev.NodeSilent: _node_silent,
+    ev.NodeLost: _node_lost,
+    ev.NodesVanished: _nodes_vanished,
     ev.NodeDrained: _node_drained,
+    ev.NodeQuarantined: _node_quarantined,
     ev.DevicesSeen: _devices_seen,
     ev.NodeMarked: _node_marked,
     ev.NodeRemoved: _node_removed,

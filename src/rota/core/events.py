@@ -9,18 +9,24 @@ from __future__ import annotations
 import msgspec
 
 from rota.core.checkpoint import Checkpoint
+from rota.core.endpoints import EndpointSet as EndpointSet
+from rota.core.event import Event as Event
 from rota.core.indices import Run
 from rota.core.job import JobSpec, Outcome
 from rota.core.loans import Loan
-from rota.core.node import Allocation, ForeignUse, NodeSpec
-from rota.core.placing import Taint
+from rota.core.node import Allocation
+from rota.core.node_events import DevicesSeen as DevicesSeen
+from rota.core.node_events import NodeDrained as NodeDrained
+from rota.core.node_events import NodeLost as NodeLost
+from rota.core.node_events import NodeMarked as NodeMarked
+from rota.core.node_events import NodeQuarantined as NodeQuarantined
+from rota.core.node_events import NodeRegistered as NodeRegistered
+from rota.core.node_events import NodeRemoved as NodeRemoved
+from rota.core.node_events import NodeSilent as NodeSilent
+from rota.core.node_events import NodesVanished as NodesVanished
 from rota.core.policy import Policy
 from rota.core.states import Cause
 from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
-
-
-class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
-    """Base of all events."""
 
 
 class BlobStored(Event, frozen=True, tag="blob-stored"):
@@ -219,52 +225,6 @@ class JobSettled(Event, frozen=True, tag="job-settled"):
     outcome: Outcome
 
 
-class NodeRegistered(Event, frozen=True, tag="node-registered"):
-    """An agent said hello. Another incarnation or boot means that older attempts are gone."""
-
-    spec: NodeSpec
-    incarnation: str
-    boot_id: str
-
-
-class NodeSilent(Event, frozen=True, tag="node-silent"):
-    """The agent's connection ended; what runs there goes on."""
-
-    node: str
-    note: str
-
-
-class NodeDrained(Event, frozen=True, tag="node-drained"):
-    node: str
-    drained: bool
-    note: str = ""
-
-
-class DevicesSeen(Event, frozen=True, tag="devices-seen"):
-    """Which processes outside Rota use the node's devices."""
-
-    node: str
-    foreign: tuple[ForeignUse, ...]
-
-
-class NodeMarked(Event, frozen=True, tag="node-marked"):
-    """What an operator says about a node, replacing what was said before.
-
-    Labels, taints, the uuids of devices that are kept from jobs, and the pids of processes
-    outside Rota that do not count.
-    """
-
-    node: str
-    labels: dict[str, str] = {}
-    taints: tuple[Taint, ...] = ()
-    closed: tuple[str, ...] = ()
-    ignored_pids: tuple[int, ...] = ()
-
-
-class NodeRemoved(Event, frozen=True, tag="node-removed"):
-    node: str
-
-
 class QueueSet(Event, frozen=True, tag="queue-set"):
     queue: Queue
 
@@ -364,10 +324,14 @@ AnyEvent = (
     | JobRequeued
     | JobPreempted
     | CheckpointReported
+    | EndpointSet
     | JobSettled
     | NodeRegistered
     | NodeSilent
+    | NodeLost
+    | NodesVanished
     | NodeDrained
+    | NodeQuarantined
     | DevicesSeen
     | NodeMarked
     | NodeRemoved

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from rota.core.checkpoint import Checkpoint
+from rota.core.endpoints import Endpoint
 from rota.core.indices import IndexSet, Run, index_at
 from rota.core.loans import Loan
 from rota.core.node import Allocation
@@ -238,6 +239,8 @@ class Job(msgspec.Struct, omit_defaults=True):
     checkpoint_s: float = 0.0
     #: The names of the data that it said to have made.
     made: tuple[str, ...] = ()
+    #: Where its tasks said that they can be reached.
+    endpoints: tuple[Endpoint, ...] = ()
     #: What it said about its latest checkpoints, the newest last.
     checkpoints: tuple[Checkpoint, ...] = ()
     #: What to do when the live attempts have gone: set by cancel and requeue.

@@ -123,7 +123,7 @@ class Lane:
         """Who stands in front; 0 when nobody does."""
         if self._head < len(self._entries):
             place = self._entries[self._head]
-            if self._alive(place):
+            if self.members.get(place[1]) == place:
                 return place[1]
         return next(self.walk(), (0, 0))[1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rota.core.placing import Taint
+from rota.core.quarantine import EarlyEnd
 from rota.core.resources import Amount
 from rota.core.states import NodeState
 
@@ -129,6 +130,15 @@ class Node(msgspec.Struct):
     closed: tuple[str, ...] = ()
     #: Processes outside Rota that an operator does not mind, for as long as they are there.
     ignored_pids: tuple[int, ...] = ()
+    #: The lease that its agent was told (0: none), and the machine and folder that it runs in.
+    lease_s: float = 0.0
+    home: str = ""
+    #: Its lease ran out, what ran there was given up, and its agent has not been back since.
+    lost: bool = False
+    #: Jobs that died here within seconds, since the last one that ran well.
+    early_ends: tuple[EarlyEnd, ...] = ()
+    #: The uuids of devices that are closed because jobs kept dying on them.
+    quarantined: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

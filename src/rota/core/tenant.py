@@ -10,12 +10,16 @@ from rota.core.states import QueueState
 
 
 class Access(StrEnum):
-    """What somebody may do. Each one includes the ones below it."""
+    """What somebody may do. Each one includes the ones below it.
+
+    ``agent`` stands apart: nodes join with it, and it is good for nothing else.
+    """
 
     ADMIN = "admin"
     OPERATOR = "operator"
     USER = "user"
     VIEWER = "viewer"
+    AGENT = "agent"
 
 
 class Actor(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from rota.core.node import ForeignUse, NodeSpec
 from rota.core.states import Cause
 
 #: Raised when either side could misread the other.
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,6 +28,8 @@ class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     #: More is not copied; 0: no bound.
     most_bytes: int = 0
     attempt: int = 1
+    #: Of a gang one task copies: each node would replace what another has copied.
+    copies: bool = True
 
 
 class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -123,6 +125,17 @@ class Hello(FromAgent, frozen=True, tag="hello"):
     pid: int = 0
     #: Who else uses the devices: known before the first job can be placed on one.
     foreign: tuple[ForeignUse, ...] = ()
+    #: The machine and the folder of this installation: a copy of it has another one.
+    home: str = ""
+    #: On the controller's own machine: nothing can come between them, so there is no lease.
+    local: bool = False
+
+
+class Beat(FromAgent, frozen=True, tag="beat"):
+    """The agent is there. The answer names the number: the lease counts from when it was sent."""
+
+    session: int
+    number: int
 
 
 class Observed(FromAgent, frozen=True, tag="observed"):
@@ -188,8 +201,19 @@ class ToAgent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type")
 
 
 class Welcome(ToAgent, frozen=True, tag="welcome"):
+    """Taken in. An agent that is cut off for ``lease_s`` ends its work (0: never)."""
+
     session: int
     cluster: str
+    lease_s: float = 0.0
+    beat_s: float = 0.0
+
+
+class BeatSeen(ToAgent, frozen=True, tag="beat-seen"):
+    """The answer to ``Beat``: whoever sent it is trusted for another lease from then on."""
+
+    session: int
+    number: int
 
 
 class Refused(ToAgent, frozen=True, tag="refused"):
@@ -284,11 +308,12 @@ class BundlePart(ToAgent, frozen=True, tag="bundle-part"):
 
 CheckpointOrder = ListCheckpoints | NoteCheckpoint | DropCheckpoint
 AgentMessage = (
-    Hello | Observed | DeviceUse | LogPart | TerminalOutput | CheckpointAnswer | ReadBundle
+    Hello | Observed | Beat | DeviceUse | LogPart | TerminalOutput | CheckpointAnswer | ReadBundle
 )
 ControllerMessage = (
     Welcome
     | Refused
+    | BeatSeen
     | Desired
     | ReadLog
     | OpenTerminal

@@ -67,8 +67,13 @@ class Promises:
         self._loose = True
         #: Whose promise this pass has looked at.
         self._settled: dict[int, None] = {}
+        #: The last start that was found with no claims about, and what it was found for.
+        self._found: Promise | None = None
+        self._found_for: tuple[object, ...] = ()
+        self._kind, self.depth = Backfill.NONE, 0
 
     def forget(self) -> None:
+        self._found, self._found_for = None, ()
         self.kept.clear()
         self._first_s.clear()
 
@@ -78,9 +83,10 @@ class Promises:
     def has_lost(self) -> bool:
         """Whether somebody who was promised something waits no longer."""
         cluster = self._scheduler.cluster
-        return any(
-            job not in cluster.lanes.where and cluster.array_of(job) is None for job in self.kept
-        )
+        for job in self.kept:
+            if job not in cluster.lanes.where and cluster.array_of(job) is None:
+                return True
+        return False
 
     def is_due(self, job: int) -> bool:
         """Whether the job was promised to start by now."""
@@ -99,19 +105,16 @@ class Promises:
                     found[lane.number] = None
         return [*found]
 
-    @property
-    def _kind(self) -> Backfill:
-        return self._scheduler.cluster.policy.backfill.kind
-
-    @property
-    def depth(self) -> int:
-        """How many waiting jobs get a promise."""
+    def _read_rules(self) -> None:
+        """What the policy says, asked once per pass."""
         rules = self._scheduler.cluster.policy.backfill
+        self._kind = rules.kind
+        #: How many waiting jobs get a promise.
+        self.depth = rules.depth
         if rules.kind is Backfill.NONE:
-            return int(bool(self._scheduler.overdue))
-        if rules.depth:
-            return rules.depth
-        return MANY_PROMISES if rules.kind is Backfill.CONSERVATIVE else 1
+            self.depth = int(bool(self._scheduler.overdue))
+        elif not rules.depth:
+            self.depth = MANY_PROMISES if rules.kind is Backfill.CONSERVATIVE else 1
 
     @property
     def wants_more(self) -> bool:
@@ -140,6 +143,7 @@ class Promises:
     def begin(self, this: Pass) -> None:
         """A pass starts: reservations have their claims; of promises only conservative ones do."""
         self._pass = this
+        self._read_rules()
         self.made = self.owed = self._vain = 0
         self._settled.clear()
         lanes = this.cluster.lanes.by_number
@@ -151,7 +155,8 @@ class Promises:
             self.reserved[name] = None
             timeline.claim(name, claim)
         before, self.kept = self.kept, {}
-        if self._kind is Backfill.CONSERVATIVE or self._are_recent(this):
+        anew = this.policy.backfill.rebuild and timeline.loosened
+        if (self._kind is Backfill.CONSERVATIVE and not anew) or self._are_recent(this):
             for promise in before.values():
                 if self._holds(promise):
                     self._keep(promise)
@@ -258,9 +263,14 @@ class Promises:
     def _earliest(self, shape: Shape, entry: Entry, before_s: float) -> Promise | None:
         this = self._pass
         assert this is not None
-        horizon_s = this.policy.backfill.horizon_s
+        timeline, horizon_s = this.timeline, this.policy.backfill.horizon_s
         asks = this.near.hinders(shape) or shape.placement.asks_nodes
-        found = this.timeline.earliest(
+        free = not (timeline.claims or asks or horizon_s) and before_s == INFINITE
+        asked: tuple[object, ...] = (timeline.version, entry.job, entry.key.shape, entry.run_s)
+        if free and asked == self._found_for and this.now_s < timeline.sure_until_s:
+            # Nobody came or went since the same was asked.
+            return self._found
+        found = timeline.earliest(
             this.asking(entry),
             min(before_s, this.now_s + horizon_s if horizon_s else INFINITE),
             this.space.wants(entry.key.shape, shape),
@@ -270,7 +280,9 @@ class Promises:
         if found is None:
             return None
         start_s, allocations = found
-        return Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
+        promise = Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
+        self._found, self._found_for = promise, asked if free else ()
+        return promise
 
     def _open_now(self, entry: Entry) -> Iterator[str]:
         """Nodes that have room for some of its tasks today."""
@@ -331,6 +343,11 @@ class Promises:
             limit_s = entry.key.time_limit_s
             until_s = now_s + limit_s if limit_s else INFINITE
         return until_s
+
+    def outlasts(self, entry: Entry) -> bool:
+        """Whether a job would still be there when somebody else was promised to start."""
+        end_s = self._scheduler.timeline.now_s + entry.run_s
+        return any(p.start_s < end_s for job, p in self.kept.items() if job != entry.job)
 
     def window_end_s(self, entry: Entry, placed: list[Placed]) -> float:
         """When the room that the job was lent is due, if it could stay longer; 0: it was not."""

@@ -70,8 +70,8 @@ class Course:
             (self._disk, held.disk_mib),
         ):
             if amount:
-                for at in range(first, last):
-                    amounts[at] += sign * amount
+                more = sign * amount
+                amounts[first:last] = [free + more for free in amounts[first:last]]
 
     def _step_at(self, at_s: float) -> int:
         """The number of the step that begins at a moment; made when there is none."""

@@ -112,6 +112,8 @@ class Future:
         #: Nodes where nothing can start before a moment, whoever leaves.
         self.shut_s: dict[str, float] = {}
         self._courses: dict[str, Course | None] = {}
+        #: Somebody may outstay his time from then on, and change what was found.
+        self.sure_until_s = INFINITE
         #: Whether enough has come together, by what is known of single nodes.
         self.suffices = not any(self._needs)
         #: When each node was looked at last: for a later moment it may have less, never more.
@@ -163,6 +165,7 @@ class Future:
             course = self._course(name)
             if course is None or self._space.class_of[name].mixed:
                 return None
+            self.sure_until_s = min(self.sure_until_s, course.good_until_s)
             count, at_s = course.look(request, 1, now_s, now_s + run_s)
             if count:
                 return None

@@ -7,7 +7,7 @@ known, so it is kept beside the key.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.order import MULTIFACTOR
 
@@ -25,12 +25,23 @@ MARGIN_S = 0.001
 AGEING = frozenset({"priority", MULTIFACTOR})
 
 
-def note_key(
-    lane: Lane, key: tuple[float, ...], entry: Entry, rules: OrderRules, now_s: float
-) -> None:
+class Steps(NamedTuple):
+    """After which waits keys change; infinite: never."""
+
+    too_long_s: float
+    older_s: float
+
+
+def steps_of(rules: OrderRules) -> Steps:
+    ages = rules.age_after_s > 0 and rules.age_factor > 1.0
+    ages = ages and bool(AGEING & {rules.primary, rules.secondary})
+    return Steps(rules.wait_max_s or INFINITE, rules.age_after_s if ages else INFINITE)
+
+
+def note_key(lane: Lane, key: tuple[float, ...], entry: Entry, steps: Steps, now_s: float) -> None:
     """Remember the key of a lane's first job, and up to when it is right."""
     lane.note = key
-    lane.noted = (entry.job, entry.eligible_s, now_s, _next_step_s(entry, rules, now_s))
+    lane.noted = (entry.job, entry.eligible_s, now_s, _next_step_s(entry, steps, now_s))
 
 
 def holds(lane: Lane, cluster: Cluster, now_s: float) -> bool:
@@ -48,18 +59,16 @@ def holds(lane: Lane, cluster: Cluster, now_s: float) -> bool:
     return job is not None and job.eligible_s == eligible_s
 
 
-def _next_step_s(entry: Entry, rules: OrderRules, now_s: float) -> float:
+def _next_step_s(entry: Entry, steps: Steps, now_s: float) -> float:
     """When the key of a job may be another one by the passing of time."""
-    if not entry.eligible_s:
+    ready_s = entry.eligible_s
+    if not ready_s:
         return INFINITE
-    waited_s = max(now_s - entry.eligible_s, 0.0)
-    steps = [INFINITE]
-    if rules.wait_max_s and waited_s <= rules.wait_max_s:
-        steps.append(float(rules.wait_max_s))
-    after_s = rules.age_after_s
-    if after_s > 0 and rules.age_factor > 1.0 and AGEING & {rules.primary, rules.secondary}:
-        steps.append((waited_s // after_s + 1) * after_s)
-    return entry.eligible_s + min(steps) - MARGIN_S
+    waited_s = max(now_s - ready_s, 0.0)
+    wait_s = steps.too_long_s if waited_s <= steps.too_long_s else INFINITE
+    if steps.older_s < INFINITE:
+        wait_s = min(wait_s, (waited_s // steps.older_s + 1) * steps.older_s)
+    return ready_s + wait_s - MARGIN_S
 
 
 def may_borrow(cluster: Cluster) -> bool:

@@ -137,7 +137,7 @@ class Lines:
             head.key, head.version = (entry.run_s, float(entry.job)), 0
             return head.key
         key = head.key = key_of(this, head, self._own)
-        note_key(head.lane, key, entry, this.policy.order, this.now_s)
+        note_key(head.lane, key, entry, this.scheduler.steps, this.now_s)
         head.version = self._version(head.lane.account)
         return key
 

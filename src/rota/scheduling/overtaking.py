@@ -23,8 +23,14 @@ def is_overtaken(this: Pass, promised: list[int]) -> bool:
 
 
 def look_behind(this: Pass, promised: list[int]) -> None:
-    """After a pass: somebody lost his promise and still waits. Fair share can bring that about."""
+    """After a pass: somebody lost his promise and still waits. Fair share can bring that about.
+
+    Where many have promises, who has one changes all the time and means little.
+    """
     kept, where, scheduler = this.promises.kept, this.cluster.lanes.where, this.scheduler
-    if scheduler.hindered and any(job not in kept and job in where for job in promised):
+    if not scheduler.hindered or this.promises.depth != 1 or scheduler.behind == [*kept]:
+        return
+    if any(job not in kept and job in where for job in promised):
+        scheduler.behind = [*kept]
         scheduler.open_hindered()
         this.plan.more = True

@@ -145,7 +145,7 @@ class Pass:
             return None
         own = View(self.now_s, self.policy, NO_SHARES, self.view.total)
         assert head.entry is not None
-        note_key(lane, key_of(self, head, own), head.entry, self.policy.order, self.now_s)
+        note_key(lane, key_of(self, head, own), head.entry, self.scheduler.steps, self.now_s)
         return lane.note
 
     def rank_of(self, name: str) -> int:
@@ -235,6 +235,8 @@ class Pass:
         until_s = self.until_s(entry)
         shut = self._shut_key(entry)
         if until_s >= self._shut.get(shut, float("inf")) or self._was_full(entry):
+            return None
+        if not self.policy.backfill.spare and self.promises.outlasts(entry):
             return None
         placed = place(Asker(self, entry, until_s))
         number = entry.key.shape

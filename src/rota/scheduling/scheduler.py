@@ -16,7 +16,7 @@ from rota.scheduling.fairshare import capacity
 from rota.scheduling.firsts import Firsts
 from rota.scheduling.fragments import waiting_shapes
 from rota.scheduling.guarded import Guard, no_guard
-from rota.scheduling.keys import holds, may_borrow
+from rota.scheduling.keys import holds, may_borrow, steps_of
 from rota.scheduling.leavers import Leavers
 from rota.scheduling.lines import forget_keys
 from rota.scheduling.order import ORDERINGS
@@ -86,6 +86,8 @@ class Scheduler:
         self.changed: dict[str, None] | None = None
         #: Lanes that a claim or a neighbour keeps out: worth a look whenever anything changes.
         self.hindered: dict[int, None] = {}
+        #: Who had a promise when such lanes were last looked at because of it.
+        self.behind: list[int] = []
         #: Jobs (and arrays) that nobody may pass: when one of them goes, all others are looked at.
         self.ahead: dict[int, None] = {}
         #: Somebody is beyond his hard share: whoever ends, all are looked at again.
@@ -111,6 +113,7 @@ class Scheduler:
         self._policy = cluster.policy
         #: Somebody may hold more than his soft limit: keys depend on what is held.
         self.may_borrow = may_borrow(cluster)
+        self.steps = steps_of(self._policy.order)
         self._rules = None
         self._plugged = self._load(self._policy) if self._load is not None else NO_PLUGINS
         picky = bool(self._policy.filters)
@@ -260,6 +263,8 @@ class Scheduler:
         for shape in [*cluster.lanes.by_shape]:
             if self._may_help(shape, touched):
                 cluster.lanes.open_shape(shape)
+                # Its jobs may be kept back by something else now, and ask again much later.
+                self.no_room.discard(shape)
         self.open_hindered()
 
     def open_hindered(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.scheduling.course import Course, Moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rota.core.lanes import Shape
     from rota.core.node import Allocation
@@ -94,6 +94,8 @@ class Stays:
         self._windows: dict[tuple[object, ...], Room] = {}
         #: Ends by class of node, in order, as far as they were asked for.
         self._ends_of: dict[int, list[tuple[float, str]]] = {}
+        #: Changes whenever somebody comes, goes, or leaves at another time.
+        self.version = 0
         #: Somebody left before his time or long after it, or a node came: plans may go earlier.
         self.loosened = True
 
@@ -107,8 +109,7 @@ class Stays:
             self._kinds[name] = kind
             self.loosened = True
         elif any(
-            uid not in leaving and SLASH not in uid and not 0 <= self.now_s - item.end_s < ON_TIME_S
-            for uid, item in before.items()
+            uid not in leaving and self._left_early(item, leaving) for uid, item in before.items()
         ):
             self.loosened = True
         self._count += len(leaving) - len(self._of_node.get(name, {}))
@@ -133,7 +134,7 @@ class Stays:
             known = here.get(uid)
             if item is None:
                 if known is not None:
-                    self._remove(here, known)
+                    self._remove(here, known, changed)
             elif known != item:
                 if known is not None:
                     self._drop(known)
@@ -144,9 +145,22 @@ class Stays:
         self._forget()
         return True
 
-    def _remove(self, here: dict[str, Leaving], gone: Leaving) -> None:
-        """Somebody left; one that a pass had only planned to start is there under its own name."""
-        if SLASH not in gone.uid and not 0 <= self.now_s - gone.end_s < ON_TIME_S:
+    def _left_early(self, gone: Leaving, there: Mapping[str, Leaving | None]) -> bool:
+        """Whether he is gone at another time than planned.
+
+        One that a pass had planned to start is there under the name of its attempt by now, unless
+        it is over already.
+        """
+        if 0 <= self.now_s - gone.end_s < ON_TIME_S:
+            return False
+        job, slash, task = gone.uid.partition(SLASH)
+        name = f"{job}.{task}."
+        return not slash or not any(item and uid.startswith(name) for uid, item in there.items())
+
+    def _remove(
+        self, here: dict[str, Leaving], gone: Leaving, changed: Mapping[str, Leaving | None]
+    ) -> None:
+        if self._left_early(gone, changed):
             self.loosened = True
         del here[gone.uid]
         self._count -= 1
@@ -174,6 +188,7 @@ class Stays:
 
     def _forget(self) -> None:
         """Who is on some node is another question now."""
+        self.version += 1
         self._windows.clear()
         self._ends_of.clear()
 

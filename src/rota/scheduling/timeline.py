@@ -13,7 +13,7 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from rota.scheduling.future import Future
-from rota.scheduling.stays import OVERDUE_S, Asking, Claim, Leaving, Stays, planned_uid
+from rota.scheduling.stays import INFINITE, OVERDUE_S, Asking, Claim, Leaving, Stays, planned_uid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rota.scheduling.space import Space
     from rota.scheduling.wants import Want
 
-__all__ = ["Asking", "Claim", "Leaving", "Timeline", "planned_uid"]
+__all__ = ["OVERDUE_S", "Asking", "Claim", "Leaving", "Timeline", "planned_uid"]
 
 #: More new ends than this are sorted in at once instead of one by one.
 MANY = 1024
@@ -41,6 +41,8 @@ class Timeline(Stays):
         super().__init__(space)
         #: By class of node, in order of their ends; some have left already.
         self._order: dict[int, list[Leaving]] = {}
+        #: Up to when the last start that was found is right, if nobody comes or goes.
+        self.sure_until_s = -INFINITE
         #: When the ends were put in order.
         self._ends_s = 0.0
 
@@ -115,6 +117,7 @@ class Timeline(Stays):
         """
         future = Future(self, self._space, asking)
         classes = self._space.classes_for(wants)
+        self.sure_until_s = -INFINITE
         if len(self._space.rooms) <= SMALL and future.is_single:
             sure, soonest = self._soonest(future, until_s, classes, refuses)
             if sure:
@@ -156,7 +159,10 @@ class Timeline(Stays):
         if not name:
             return True, None
         placed = future.place_at(name, at_s)
-        return placed is not None, (at_s, placed) if placed is not None else None
+        if placed is None:
+            return False, None
+        self.sure_until_s = future.sure_until_s
+        return True, (at_s, placed)
 
 
 def _by_end(item: Leaving) -> tuple[float, str, str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rota.controller.engine import Asked, FromLink, Tick
 from rota.rpc.messages import (
     PROTOCOL,
+    Beat,
     Desired,
     DeviceUse,
     Hello,
@@ -62,7 +63,9 @@ class PretendedAgents(ABC):
         self._specs[spec.name] = spec
         self.connect(spec.name)
 
-    def connect(self, node: str, *, incarnation: str = "", boot_id: str = "") -> Tick:
+    def connect(
+        self, node: str, *, incarnation: str = "", boot_id: str = "", home: str = ""
+    ) -> Tick:
         """The node's agent dials in, as the one that it was unless told otherwise."""
         old_incarnation, old_boot = self._identity.get(node, ("i1", "b1"))
         identity = (incarnation or old_incarnation, boot_id or old_boot)
@@ -70,7 +73,7 @@ class PretendedAgents(ABC):
             self.alive = {uid: where for uid, where in self.alive.items() if where != node}
         self._identity[node] = identity
         foreign = self._foreign.get(node, ())
-        hello = Hello(PROTOCOL, self._specs[node], *identity, version="0", foreign=foreign)
+        hello = Hello(PROTOCOL, self._specs[node], *identity, "0", foreign=foreign, home=home)
         return self.dial(node, hello)
 
     def dial(self, node: str, hello: Hello) -> Tick:
@@ -119,7 +122,12 @@ class PretendedAgents(ABC):
         self._sent[link] += 1
         return self.say(node, Observed(self.session_of[link], self._sent[link], seen))
 
-    def say(self, node: str, message: Observed | DeviceUse) -> Tick:
+    def beat(self, *nodes: str) -> None:
+        """The agents of these nodes say that they are there."""
+        for node in nodes:
+            self.say(node, Beat(self.session_of[self.link_of[node]], next(self._links)))
+
+    def say(self, node: str, message: Observed | DeviceUse | Beat) -> Tick:
         return self.tick(FromLink(self.link_of[node], message))
 
     def see_strangers(self, node: str, *foreign: ForeignUse) -> None:

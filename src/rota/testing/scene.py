@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.controller import commands as cmd
 from rota.controller.engine import Asked, Controller, FromLink, Tick
+from rota.controller.liveness import beat_s_of
 from rota.controller.recover import recover
 from rota.core.errors import RotaError
 from rota.core.indices import parse_indices
@@ -57,8 +58,11 @@ class Scene(PretendedAgents):
         gpu_memory_mib: int = 40960,
         nodes: int = 1,
         starts: bool = True,
+        lease_s: float = 0.0,
     ) -> None:
+        """With a lease, agents must beat: ``pass_beats`` lets those that are online do so."""
         super().__init__(starts=starts)
+        self.lease_s = lease_s
         self.store = MemoryStore()
         self.names: dict[str, int] = {}
         self.log: list[AnyEvent] = []
@@ -90,6 +94,7 @@ class Scene(PretendedAgents):
             new_uid=lambda: f"u{next(self._uids)}",
             new_session=lambda: next(self._uids),
             read_blob=self.store.blob,
+            lease_s=self.lease_s,
         )
 
     @property
@@ -241,6 +246,13 @@ class Scene(PretendedAgents):
     def pass_time(self, seconds: float) -> None:
         self.now_s += seconds
         self.tick()
+
+    def pass_beats(self, count: int, *, silent: tuple[str, ...] = ()) -> None:
+        """So many beats of every agent that is online, but for these."""
+        for _ in range(count):
+            self.now_s += beat_s_of(self.lease_s)
+            self.beat(*sorted(self.online - set(silent)))
+            self.tick()
 
     def state(self, job: int | str) -> str:
         state = self.cluster.state_of(self._id(job))

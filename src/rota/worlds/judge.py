@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.holdings import amount_of
 from rota.core.loans import without
+from rota.core.node_events import NodeLost
 from rota.core.policy import PreemptMode
 from rota.core.resources import NOTHING
 from rota.core.states import FINAL, Cause, JobState
@@ -18,7 +19,7 @@ from rota.worlds.books import Books, Broken
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.core.events import Recorded
+    from rota.core.events import AnyEvent, Recorded
     from rota.core.job import Attempt, Job, JobSpec
     from rota.core.node import Allocation, NodeSpec
     from rota.core.tenant import Limits
@@ -71,7 +72,23 @@ class Judge:
     def read(self, log: Iterable[Recorded]) -> None:
         """What was committed; lines that were read before are passed over."""
         for record in log:
+            if record.seq > self.books.seq:
+                self._check_given_up(record.event)
             self.books.read(record, lambda uid: self.find(uid)[0].spec)
+
+    def _check_given_up(self, event: AnyEvent) -> None:
+        """Promise B: what is given up with its node is not alive there any more."""
+        if isinstance(event, NodeLost):
+            live = self.books.live.items()
+            given_up = [uid for uid, (held, _) in live if held.node == event.node]
+            alive = [uid for uid in given_up if uid in self.alive]
+            if alive:
+                raise Broken(f"B: {alive[0]} was given up with {event.node} and is alive")
+            self.excused.update(given_up)
+
+    def cut_off(self, uid: str) -> None:
+        """Its node's lease ran out: it is told to end, and may be on record as lost."""
+        self.excused.add(uid)
 
     def find(self, uid: str) -> tuple[Job, int, Attempt]:
         """Promise C: what starts is on disk before it starts."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.agent.agent import Agent
+from rota.agent.keeper_lease import CUT_OFF
+from rota.agent.lease import Lease
 from rota.agent.ports import (
     Ended,
     Forget,
@@ -23,6 +25,7 @@ from rota.agent.ports import (
 from rota.rpc.messages import (
     PROTOCOL,
     AgentMessage,
+    BeatSeen,
     ControllerMessage,
     Desired,
     Hello,
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from rota.worlds.clock import Timeline
     from rota.worlds.judge import Judge
 
-KILL, CONT, STOP = 9, 18, 19
+KILL, TERM, CONT, STOP = 9, 15, 18, 19
 
 
 class VirtualKeeper:
@@ -49,6 +52,31 @@ class VirtualKeeper:
         self.journal: dict[str, Known] = {}
         #: Suspended processes whose time has come meanwhile.
         self._late: set[str] = set()
+        #: When all work must end, unless told anew.
+        self._until_s: float | None = None
+
+    def hold(self, until_s: float | None) -> None:
+        self._until_s = until_s
+        if until_s is not None:
+            wait_s = max(0.0, until_s - self.node.timeline.now_s)
+            self.node.timeline.after(wait_s, lambda: self._expire(until_s))
+
+    @property
+    def _is_over(self) -> bool:
+        return self._until_s is not None and self.node.timeline.now_s >= self._until_s
+
+    def _expire(self, until_s: float) -> None:
+        """The lease ran out: TERM to everything, and KILL after the grace."""
+        if self._until_s != until_s:
+            return
+        for uid, known in self.journal.items():
+            if known.phase == "ended" or known.note:
+                continue
+            self.journal[uid] = msgspec.structs.replace(known, note=CUT_OFF)
+            self.node.judge.cut_off(uid)
+            self._strike(uid, TERM)
+            grace_s = known.keep.grace_s
+            self.node.timeline.after(grace_s, lambda uid=uid: self._strike(uid, KILL))  # type: ignore[misc]
 
     def obey(self, command: Spawn | Signal | Forget) -> None:
         if isinstance(command, Forget):
@@ -66,14 +94,19 @@ class VirtualKeeper:
         if known is not None:
             node.tell(known.end() if known.phase == "ended" else _started(known))
             return
-        process = node.judge.starts(uid, node.spec)
         now_s = node.timeline.now_s
         keep = Keep(command.launch.grace_s, command.launch.memory_mib)
+        if self._is_over:
+            node.judge.excused.add(uid)
+            self.journal[uid] = Known(uid, "ended", keep, ended_s=now_s, note=CUT_OFF)
+            node.tell(self.journal[uid].end())
+            return
+        process = node.judge.starts(uid, node.spec)
         record = Known(uid, "running", keep, pid=len(self.journal) + 2, started_s=now_s)
         self.journal[uid] = record
         fate = Random(f"{node.seed} {uid}")
         process.exit_code = fate.choice((0, 0, 0, 0, 1, 3))
-        node.timeline.after(fate.choice((0.0, 0.01, 0.3, 2.0, 8.0)), lambda: self._is_done(uid))
+        node.timeline.after(fate.choice(node.lengths_s), lambda: self._is_done(uid))
         node.tell(_started(record))
 
     def _signal(self, command: Signal) -> None:
@@ -84,10 +117,13 @@ class VirtualKeeper:
             self._suspend(uid, command.signal == STOP)
             return
         self.node.judge.signalled(uid)
+        self._strike(uid, command.signal)
+
+    def _strike(self, uid: str, number: int) -> None:
         stubborn = Random(f"{self.node.seed} {uid} stubborn").random() < 0.3
-        if command.signal == KILL or not stubborn:
+        if number == KILL or not stubborn:
             delay_s = Random(f"{self.node.seed} {uid} dying").choice((0.0, 0.05))
-            self.node.timeline.after(delay_s, lambda: self.ends(uid, signal=command.signal))
+            self.node.timeline.after(delay_s, lambda: self.ends(uid, signal=number))
 
     def _suspend(self, uid: str, suspended: bool) -> None:
         self.journal[uid] = msgspec.structs.replace(self.journal[uid], suspended=suspended)
@@ -120,6 +156,7 @@ class VirtualKeeper:
             code=code,
             signal=signal,
             lost=lost,
+            note=known.note,
         )
         self.node.tell(self.journal[uid].end())
 
@@ -147,6 +184,9 @@ class VirtualNode:
         self.life = 0
         #: The open connection, or 0.
         self.link = 0
+        self.lease = Lease()
+        #: How long processes run here.
+        self.lengths_s: tuple[float, ...] = (0.0, 0.01, 0.3, 2.0, 8.0)
         self._send = send
         self._alarm_s: float | None = None
 
@@ -158,6 +198,7 @@ class VirtualNode:
         self.life += 1
         self.judge.boots[self.spec.name] = f"{self.incarnation}/{self.boot_id}"
         self.agent = Agent()
+        self.lease = Lease()
         listing = KeeperAll(tuple(self.keeper.journal.values()))
         self._do(self.agent.on_keeper_all(listing, self.timeline.now_s))
 
@@ -170,6 +211,7 @@ class VirtualNode:
         """Power loss: every process is gone, the journal is not."""
         self.kill_agent()
         self.boots += 1
+        self.keeper.hold(None)
         for uid, known in list(self.keeper.journal.items()):
             if known.phase != "ended":
                 self.judge.excused.add(uid)
@@ -182,10 +224,12 @@ class VirtualNode:
         assert self.agent is not None
         self.link = link
         self._do(self.agent.on_connected())
+        self.lease.on_dialled(self.timeline.now_s)
         self._send(self, self.hello())
 
     def disconnected(self) -> None:
         self.link = 0
+        self.lease.on_hung_up()
         if self.agent is not None:
             self._do(self.agent.on_disconnected())
 
@@ -195,11 +239,32 @@ class VirtualNode:
             return
         message: ControllerMessage = decode_to_agent(frame)
         if isinstance(message, Welcome):
+            self.lease.on_welcome(message, self.timeline.now_s)
+            self.keeper.hold(self.lease.until_s)
+            self._plan_beat()
             self._do(self.agent.on_welcome(message))
+        elif isinstance(message, BeatSeen):
+            if self.lease.on_seen(message):
+                self.keeper.hold(self.lease.until_s)
         elif isinstance(message, Desired):
             self._do(self.agent.on_desired(message, self.timeline.now_s))
         elif isinstance(message, Refused):
             self.link = 0
+
+    def _plan_beat(self) -> None:
+        due_s, life, lease = self.lease.next_beat_s(), self.life, self.lease
+        if due_s is None:
+            return
+
+        def beat() -> None:
+            if self.agent is None or self.life != life or self.lease is not lease:
+                return
+            message = lease.beat(self.timeline.now_s)
+            if message is not None:
+                self._send(self, message)
+                self._plan_beat()
+
+        self.timeline.after(max(0.0, due_s - self.timeline.now_s), beat)
 
     def tell(self, event: Started | Ended) -> None:
         """News from the keeper reach the agent a moment later, if it still lives."""

@@ -18,6 +18,7 @@ from rota.core.invariants import check
 from rota.rpc.messages import AgentMessage, decode_from_agent, encode
 from rota.store.memory import Fault, MemoryDisk, MemoryStore, ProcessDied
 from rota.worlds.clock import Timeline
+from rota.worlds.cuts import LEASE_S, Cuts
 from rota.worlds.judge import Broken, Judge
 from rota.worlds.script import Script
 from rota.worlds.site import Site
@@ -63,8 +64,12 @@ class World:
         plain: bool = False,
         script: Callable[[World], Script] = Script,
         crash: tuple[int, Fault] | None = None,
+        cuts: bool = False,
     ) -> None:
-        """``plain``: nobody changes the rules. ``crash``: this commit, and only it, fails so."""
+        """``plain``: nobody changes the rules. ``crash``: this commit, and only it, fails so.
+
+        ``cuts``: agents have leases, and networks break for shorter and for longer than these.
+        """
         self.seed = seed
         self.chance = Random(seed)
         self.timeline = Timeline()
@@ -86,12 +91,17 @@ class World:
         self.digest = ""
         self.crash = crash
         self.commits = 0
+        self.cuts = Cuts(self) if cuts else None
         self.site = Site(self, plain=plain)
         self.script = script(self)
         self.nodes = [
             VirtualNode(spec, seed, self.timeline, self.judge, self._from_node)
             for spec in self.script.node_specs()
         ]
+
+        if self.cuts is not None:
+            for node in self.nodes:
+                self.cuts.equip(node)
 
     def play(self) -> str:
         self._boot()
@@ -144,6 +154,8 @@ class World:
             new_uid=lambda: f"u{self.number()}",
             new_session=self.number,
             read_blob=self.store.blob,
+            lease_s=LEASE_S if self.cuts is not None else 0.0,
+            steady=lambda: self.timeline.now_s,
         )
         check(self.controller.cluster)
         self._compare_rows_and_log()
@@ -169,7 +181,7 @@ class World:
         for answer in tickets.values():
             answer(Unavailable("connection lost"))
         for link in list(self.links):
-            self._cut(link)
+            self.cut(link)
         self.timeline.after(self.chance.uniform(0.01, 3.0), self._boot)
 
     def ask(self, command: Command, answer: Callable[[object], None]) -> None:
@@ -235,7 +247,7 @@ class World:
         for waiting in list(self.tickets):
             self.tickets.pop(waiting)(error)
         for link in list(self.links):
-            self._cut(link)
+            self.cut(link)
         self._boot()
 
     def _act(self, tick: Tick) -> None:
@@ -247,7 +259,7 @@ class World:
         for link, message in tick.to_agents:
             self._carry(link, encode(message), to_agent=True)
         for link in tick.hang_up:
-            self._cut(link)
+            self.cut(link)
         assert self.controller is not None
         due_s = self.controller.next_due_s()
         if tick.again:
@@ -259,16 +271,16 @@ class World:
         if node.agent is None:
             self.tell(f"{self.timeline.now_s:.3f} agent of {node.spec.name} starts")
             node.start_agent()
-            self._dial(node)
+            self.dial(node)
 
-    def _dial(self, node: VirtualNode) -> None:
+    def dial(self, node: VirtualNode) -> None:
         life = node.life
 
         def try_it() -> None:
             if node.agent is None or node.life != life or node.link:
                 return
-            if self.controller is None:
-                self._dial(node)
+            if self.controller is None or self._is_cut(node):
+                self.dial(node)
                 return
             link = self.number()
             self.links[link] = node
@@ -284,7 +296,7 @@ class World:
         """A frame over a link: in order, or not at all. Repeats and stragglers are extra."""
         chance, faults = self.chance, self.faults
         if chance.random() < faults.drop_link:
-            self._cut(link)
+            self.cut(link)
             return
         self.timeline.after(0.002, lambda: self._deliver(link, frame, to_agent))
         if chance.random() < faults.repeat:
@@ -296,35 +308,44 @@ class World:
         node = self.links.get(link)
         if node is None:
             return
+        if self.cuts is not None and self.cuts.hold_back(node, link, frame, to_agent):
+            return
         if to_agent:
             node.hears(frame)
             if not node.link:
-                self._cut(link)
+                self.cut(link)
         elif self.controller is not None:
             self.inbox.append(FromLink(link, decode_from_agent(frame)))
             self.wake()
 
-    def _cut(self, link: int) -> None:
+    def cut(self, link: int) -> None:
         node = self.links.pop(link, None)
-        if node is None:
-            return
+        if node is None or self._is_cut(node):
+            return  # The other end hears nothing of it before the network is whole again.
         if node.link in (link, 0):
             node.disconnected()
             if node.agent is not None:
-                self._dial(node)
+                self.dial(node)
         if self.controller is not None:
             self.inbox.append(FromLink(link, None))
             self.wake()
+
+    def _is_cut(self, node: VirtualNode) -> bool:
+        return self.cuts is not None and self.cuts.is_cut(node)
 
     def _fault_watch(self) -> None:
         """Every so often something breaks, until the story is told."""
         if self.script.done:
             self.faults.cease()
+            if self.cuts is not None:
+                self.cuts.heal_all()
             for node in self.nodes:
                 self._agent_up(node)
             return
         for node in self.nodes:
             self._hurt(node)
+        if self.cuts is not None:
+            self.cuts.begin_some()
         if self.chance.random() < self.faults.clock_jump:
             self.skew_s += self.chance.choice((-30.0, 45.0))
         if self.old_frames and self.links and self.chance.random() < 0.5:
@@ -343,5 +364,5 @@ class World:
         else:
             self.tell(f"{self.timeline.now_s:.3f} agent of {node.spec.name} dies")
             node.kill_agent()
-        self._cut(link)
+        self.cut(link)
         self.timeline.after(self.chance.uniform(0.05, 4.0), lambda: self._agent_up(node))

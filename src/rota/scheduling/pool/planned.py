@@ -44,7 +44,7 @@ class PlannedPool:
         self._running: dict[int, tuple[float, int]] = {}
         self._gone: list[int] = []
         self._fresh: list[Waiter] = []
-        #: Room came back before its time: slots may be brought forward.
+        #: Somebody left: slots may be brought forward.
         self._loose = False
         #: Somebody stays longer than planned, or the order is another one: slots do not hold.
         self._broken = False
@@ -91,10 +91,10 @@ class PlannedPool:
         """Those who left give back what they were to hold for longer."""
         for job in self._gone:
             end_s, held = self._running.pop(job)
-            if end_s > now_s:
-                self._loose = True
-                if not self._broken:
-                    self._profile.give_back(now_s, end_s, held)
+            # Even who leaves on time may let others move: slots that moved before left gaps.
+            self._loose = True
+            if end_s > now_s and not self._broken:
+                self._profile.give_back(now_s, end_s, held)
         self._gone.clear()
 
     def _start_over(self, now_s: float) -> None:

@@ -1,0 +1,28 @@
+"""What an agent is told when it is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from rota.agent.discover import Overrides
+from rota.agent.gpus import Tolerance
+
+
+class AgentConfig(msgspec.Struct, frozen=True):
+    """What an agent needs to know to run."""
+
+    state_dir: Path
+    url: str
+    token: str = ""
+    overrides: Overrides = Overrides()
+    cgroup_root: str = ""
+    #: Logs of ended attempts are kept for so many days; 0: for ever.
+    log_days: int = 0
+    #: Which processes of others on the devices do not count.
+    tolerance: Tolerance = Tolerance()
+
+    @property
+    def folder(self) -> Path:
+        return self.state_dir / "agent"

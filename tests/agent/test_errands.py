@@ -1,0 +1,232 @@
+"""What an agent does around an attempt: folders for saved work, copies of it, containers."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.core.states import Cause
+from rota.rpc.messages import (
+    CheckpointAnswer,
+    DropCheckpoint,
+    ListCheckpoints,
+    NoteCheckpoint,
+    Saved,
+    Wanted,
+    encode,
+)
+from tests.agent.controllers import Controller, Scene, order, shell
+from tests.agent.test_host import story
+
+FAKE_PODMAN = """#!/bin/sh
+# Not podman: notes its arguments, then runs what stands behind the image.
+for word in "$@"; do echo "$word"; done > "$FAKE_PODMAN_LOG"
+while [ "$1" != the/image:1 ]; do shift; done
+shift
+exec "$@"
+"""
+
+
+async def ask(controller: Controller, message: Any) -> CheckpointAnswer:
+    assert controller._link is not None
+    await controller._link.send(encode(message))
+    await controller.until(lambda: message.request in controller._parts)
+    answer: Any = controller._parts[message.request]
+    return answer
+
+
+def saving(uid: str, script: str, saved: Saved) -> Wanted:
+    wanted = shell(uid, script, checkpoint=saved)
+    assert wanted.launch is not None
+    wanted.launch.environment.update(
+        {"ROTA_CHECKPOINT_DIR": saved.folder, "ROTA_RESUME": "0", "ROTA_NUM_TASKS": "1"}
+    )
+    return wanted
+
+
+@story
+async def test_the_folder_is_there_when_the_job_starts_and_a_later_try_finds_its_files(
+    here: Scene, tmp_path: Path
+):
+    await here.start_agent()
+    folder = str(tmp_path / "root" / "7-abc")
+    line = 'cd "$ROTA_CHECKPOINT_DIR"; echo "$ROTA_RESUME $(cat step)"; echo 5 > step'
+
+    await here.controller.want(saving("u1", line, Saved(folder)))
+    await here.controller.ended("u1")
+    await here.controller.want(saving("u2", line, Saved(folder, attempt=2)))
+    await here.controller.ended("u2")
+
+    assert (await here.controller.log("u1")).body == b"0 \n"
+    assert (await here.controller.log("u2")).body == b"1 5\n"
+
+
+@story
+async def test_the_folder_of_a_job_that_saved_nothing_goes_with_it(here: Scene, tmp_path: Path):
+    await here.start_agent()
+    saved = Saved(str(tmp_path / "root" / "7-abc"))
+
+    await here.controller.want(saving("u1", 'test -d "$ROTA_CHECKPOINT_DIR"', saved))
+
+    assert (await here.controller.ended("u1")).exit_code == 0
+    assert list((tmp_path / "root").iterdir()) == []
+
+
+@story
+async def test_a_folder_that_cannot_be_made_stops_only_a_job_that_goes_on_from_there(
+    here: Scene, tmp_path: Path
+):
+    await here.start_agent()
+    (tmp_path / "file").write_text("in the way")
+    saved = Saved(str(tmp_path / "file" / "7-abc"))
+    resumed = saving("u2", "true", saved)
+    assert resumed.launch is not None
+    resumed.launch.environment["ROTA_RESUME"] = "1"
+
+    await here.controller.want(saving("u1", "echo runs", saved), resumed)
+
+    first, second = await here.controller.ended("u1"), await here.controller.ended("u2")
+    assert first.exit_code == 0
+    assert second.cause is Cause.START_FAILED
+    assert second.detail == f"checkpoint folder {saved.folder}: not a directory"
+
+
+@story
+async def test_saved_work_is_copied_before_an_end_is_told_and_fetched_before_the_next_start(
+    here: Scene, tmp_path: Path
+):
+    await here.start_agent()
+    store = f"file://{tmp_path}/store/7-abc"
+    line = 'cd "$ROTA_CHECKPOINT_DIR"; cat step; echo "$ROTA_RESUME"; echo 5 > step'
+
+    await here.controller.want(saving("u1", line, Saved(str(tmp_path / "a" / "7-abc"), store)))
+    await here.controller.ended("u1")
+    there_at_the_end = (tmp_path / "store" / "7-abc" / "manifest.json").exists()
+    elsewhere = Saved(str(tmp_path / "b" / "7-abc"), store, attempt=2)
+    await here.controller.want(saving("u2", line, elsewhere))
+    await here.controller.ended("u2")
+
+    assert there_at_the_end
+    assert (await here.controller.log("u2")).body == b"5\n1\n"
+
+
+@story
+async def test_an_agent_that_was_killed_copies_what_its_jobs_saved_meanwhile(
+    here: Scene, tmp_path: Path
+):
+    await here.start_agent()
+    saved = Saved(str(tmp_path / "a" / "7-abc"), f"file://{tmp_path}/store/7-abc")
+    go_on = tmp_path / "go-on"
+    line = f'while [ ! -e {go_on} ]; do sleep 0.02; done; echo 9 > "$ROTA_CHECKPOINT_DIR/step"'
+    await here.controller.want(saving("u1", line, saved))
+    await here.controller.running("u1")
+
+    await here.kill_agent()
+    go_on.touch()
+    await here.start_agent()
+
+    assert (await here.controller.ended("u1")).exit_code == 0
+    manifest = json.loads((tmp_path / "store" / "7-abc" / "manifest.json").read_text())
+    assert list(manifest["files"]) == ["step"]
+
+
+@story
+async def test_a_copy_that_cannot_be_fetched_is_the_reason_of_the_failed_start(
+    here: Scene, tmp_path: Path
+):
+    await here.start_agent()
+    saved = Saved(str(tmp_path / "a" / "7-abc"), "gopher://nowhere/7-abc", attempt=2)
+
+    await here.controller.want(saving("u1", "true", saved))
+
+    ended = await here.controller.ended("u1")
+    assert ended.cause is Cause.START_FAILED
+    assert "checkpoint store gopher://nowhere/7-abc" in ended.detail
+
+
+@story
+async def test_saved_work_is_noted_listed_and_dropped(here: Scene, tmp_path: Path):
+    await here.start_agent()
+    saved = Saved(str(tmp_path / "root" / "7-abc"), f"file://{tmp_path}/store/7-abc")
+    line = 'cd "$ROTA_CHECKPOINT_DIR"; echo old > step-1; echo new > step-2'
+    await here.controller.want(saving("u1", line, saved))
+    await here.controller.ended("u1")
+
+    await ask(here.controller, NoteCheckpoint(101, saved, b'{"step": 2}', ("step-1",)))
+    listed = await ask(here.controller, ListCheckpoints(102, str(tmp_path / "root"), ("7-abc",)))
+    noted = (tmp_path / "root" / "7-abc.json").read_text()
+    dropped = await ask(here.controller, DropCheckpoint(103, saved))
+
+    assert noted == '{"step": 2}'
+    assert [(folder.name, folder.files) for folder in listed.folders] == [("7-abc", 1)]
+    assert dropped.error == ""
+    assert list((tmp_path / "root").iterdir()) == []
+    assert not (tmp_path / "store" / "7-abc").exists()
+
+
+@pytest.fixture
+def fake_podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program of this name that runs the command right here; gives the file of its arguments."""
+    program = tmp_path / "bin" / "podman"
+    program.parent.mkdir()
+    program.write_text(FAKE_PODMAN)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return tmp_path / "arguments"
+
+
+def lines_of(file: Path) -> list[str]:
+    return file.read_text().splitlines()
+
+
+@story
+async def test_an_image_is_run_by_podman_with_an_argument_list(
+    here: Scene, tmp_path: Path, fake_podman: Path
+):
+    await here.start_agent()
+    saved = Saved(str(tmp_path / "root" / "7-abc"))
+    wanted = order(
+        "u1",
+        *("/bin/sh", "-c", 'echo "a  b; $X"'),
+        image="the/image:1",
+        inside=("X",),
+        devices=(0, 2),
+        checkpoint=saved,
+        workdir=str(tmp_path),
+    )
+    assert wanted.launch is not None
+    wanted.launch.environment.update({"X": "'quoted'", "FAKE_PODMAN_LOG": str(fake_podman)})
+
+    await here.controller.want(wanted)
+    await here.controller.ended("u1")
+
+    assert (await here.controller.log("u1")).body == b"a  b; 'quoted'\n"
+    words = lines_of(fake_podman)
+    assert words[:4] == ["run", "--rm", "--name", "rota-u1"]
+    assert words[-4:] == ["the/image:1", "/bin/sh", "-c", 'echo "a  b; $X"']
+    for word in (
+        f"--volume={tmp_path}:{tmp_path}",
+        f"--volume={saved.folder}:{saved.folder}",
+        f"--workdir={tmp_path}",
+        "--device=nvidia.com/gpu=2",
+        "--env=X",
+    ):
+        assert word in words
+    assert "'quoted'" not in " ".join(words), "values are not for the eyes of others"
+    assert here.controller.hellos[0].node.labels["containers"].startswith("podman")
+
+
+@story
+async def test_a_node_without_an_engine_says_so_when_a_job_wants_an_image(
+    here: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    await here.start_agent()
+
+    await here.controller.want(order("u1", "true", image="the/image:1"))
+
+    ended = await here.controller.ended("u1")
+    assert ended.cause is Cause.START_FAILED
+    assert "image the/image:1: this node has neither podman nor apptainer" in ended.detail

@@ -1,0 +1,145 @@
+"""The lease: what renews it, and what the keeper does when nobody did."""
+
+import signal
+import time
+from pathlib import Path
+
+from rota.agent.charge import sighting_of
+from rota.agent.keeper_lease import CUT_OFF
+from rota.agent.lease import Lease
+from rota.agent.ports import Ended
+from rota.core.states import Cause
+from rota.rpc.messages import Beat, BeatSeen, Welcome
+from tests.agent.support import Keeper, wait_until
+
+
+def connected(at_s: float = 100.0) -> Lease:
+    """A lease of 60 s, welcomed 5 s after the hello."""
+    lease = Lease()
+    lease.on_dialled(at_s)
+    lease.on_welcome(Welcome(7, "c", lease_s=60.0, beat_s=10.0), at_s + 5.0)
+    return lease
+
+
+def test_the_welcome_counts_from_when_the_hello_was_sent():
+    assert connected(100.0).until_s == 160.0
+
+
+def test_an_answer_that_was_long_on_its_way_renews_from_when_the_beat_was_sent():
+    lease = connected(100.0)
+    beat = lease.beat(115.0)
+
+    renewed = lease.on_seen(BeatSeen(7, 1))
+
+    assert beat == Beat(7, 1)
+    assert renewed
+    assert lease.until_s == 175.0
+
+
+def test_an_old_or_strange_answer_renews_nothing():
+    lease = connected(100.0)
+    lease.beat(115.0)
+    lease.beat(125.0)
+    lease.on_seen(BeatSeen(7, 2))
+
+    answers = [lease.on_seen(BeatSeen(7, 1)), lease.on_seen(BeatSeen(7, 9))]
+    answers.append(lease.on_seen(BeatSeen(6, 2)))
+
+    assert answers == [False, False, False]
+    assert lease.until_s == 185.0
+
+
+def test_beats_come_in_their_time_and_end_with_the_connection():
+    lease = connected(100.0)
+
+    early, due = lease.beat(114.0), lease.next_beat_s()
+    lease.on_hung_up()
+
+    assert (early, due) == (None, 115.0)
+    assert lease.next_beat_s() is None
+    assert lease.beat(200.0) is None
+    assert lease.until_s == 160.0, "being cut off does not end the lease, time does"
+
+
+def test_without_a_lease_there_are_no_beats():
+    lease = Lease()
+    lease.on_dialled(100.0)
+    lease.on_welcome(Welcome(7, "c"), 101.0)
+
+    assert (lease.until_s, lease.next_beat_s()) == (None, None)
+
+
+def hold(keeper: Keeper, seconds: float | None) -> None:
+    until_s = None if seconds is None else time.monotonic() + seconds
+    keeper.send(op="lease", until_s=until_s)
+
+
+def test_the_keeper_ends_everything_when_the_lease_is_over(own_keeper: Keeper):
+    own_keeper.spawn("a", "sleep", "60")
+    own_keeper.spawn("b", "sleep", "60")
+    own_keeper.started("a")
+    own_keeper.started("b")
+
+    hold(own_keeper, 0.1)
+
+    for uid in ("a", "b"):
+        ended = own_keeper.ended(uid)
+        assert (ended["signal"], ended["note"]) == (signal.SIGTERM, CUT_OFF)
+
+
+def test_what_does_not_heed_the_term_is_killed_after_its_grace(own_keeper: Keeper, tmp_path: Path):
+    script = f"trap '' TERM; touch {tmp_path}/up; while :; do sleep 0.05; done"
+    own_keeper.shell("stubborn", script, keep={"grace_s": 0.3})
+    wait_until((tmp_path / "up").exists)
+
+    hold(own_keeper, 0.0)
+
+    assert own_keeper.ended("stubborn")["signal"] == signal.SIGKILL
+
+
+def test_a_lease_that_is_renewed_in_time_touches_nothing(own_keeper: Keeper):
+    own_keeper.spawn("a", "sleep", "60")
+    own_keeper.started("a")
+    hold(own_keeper, 0.3)
+
+    hold(own_keeper, 600.0)
+    own_keeper.shell("later", "sleep 0.6; exit 4")
+
+    assert own_keeper.ended("later")["code"] == 4
+    assert own_keeper.connect().all[0]["phase"] == "running"
+
+
+def test_the_lease_ends_work_although_the_agent_is_dead(own_keeper: Keeper, tmp_path: Path):
+    own_keeper.shell("orphan", f"trap 'touch {tmp_path}/told; exit 0' TERM; sleep 60 & wait")
+    own_keeper.started("orphan")
+    hold(own_keeper, 0.2)
+    own_keeper.disconnect()
+
+    wait_until((tmp_path / "told").exists)
+    wait_until(lambda: own_keeper.connect().all[0]["phase"] == "ended")
+
+    assert own_keeper.all[0]["note"] == CUT_OFF
+
+
+def test_nothing_is_started_once_the_lease_is_over(own_keeper: Keeper, tmp_path: Path):
+    hold(own_keeper, 0.0)
+    own_keeper.shell("late", f"touch {tmp_path}/ran")
+
+    ended = own_keeper.ended("late")
+
+    assert (ended["note"], ended["error"]) == (CUT_OFF, "the lease of this node is over")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_lease_that_is_lifted_lets_work_start_again(own_keeper: Keeper):
+    hold(own_keeper, 0.0)
+    hold(own_keeper, None)
+    own_keeper.shell("fine", "exit 3")
+
+    assert own_keeper.ended("fine")["code"] == 3
+
+
+def test_an_attempt_that_the_lease_ended_is_lost_whatever_its_exit_code():
+    seen = sighting_of(Ended("u", 1.0, 2.0, code=0, note=CUT_OFF))
+
+    assert (seen.cause, seen.detail) == (Cause.NODE_LOST, CUT_OFF)

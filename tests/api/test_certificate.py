@@ -1,0 +1,90 @@
+"""The server's certificate, and what proves it to others."""
+
+from __future__ import annotations
+
+import ssl
+import stat
+from pathlib import Path
+
+import pytest
+
+from rota.api.auth import Identities, identify, new_token
+from rota.api.certificate import NoCertificate, server_context, wants_tls
+from rota.core.tenant import Access, Token
+from rota.fingerprints import WrongCertificate, check, fingerprint_of, split_token
+
+
+@pytest.mark.parametrize(
+    ("choice", "host", "wanted"),
+    [
+        ("auto", "127.0.0.1", False),
+        ("auto", "127.0.0.7", False),
+        ("auto", "localhost", False),
+        ("auto", "::1", False),
+        ("auto", "0.0.0.0", True),
+        ("auto", "::", True),
+        ("auto", "10.0.0.5", True),
+        ("on", "127.0.0.1", True),
+        ("off", "0.0.0.0", False),
+    ],
+)
+def test_what_leaves_the_machine_is_encrypted_unless_told_otherwise(
+    choice: str, host: str, wanted: bool
+):
+    assert wants_tls(choice, host) is wanted
+
+
+def test_a_certificate_is_made_once_and_its_key_is_nobody_elses(tmp_path: Path):
+    _, first = server_context(tmp_path)
+    _, again = server_context(tmp_path)
+
+    assert first == again
+    assert len(first) == 43
+    assert stat.S_IMODE((tmp_path / "tls.key").stat().st_mode) == 0o600
+    der = ssl.PEM_cert_to_DER_cert((tmp_path / "tls.crt").read_text())
+    assert fingerprint_of(der) == first
+
+
+def test_without_openssl_one_line_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "")
+
+    with pytest.raises(NoCertificate, match="openssl is not installed") as refused:
+        server_context(tmp_path)
+
+    assert f"put a certificate and its key into {tmp_path / 'tls.crt'}" in str(refused.value)
+    assert "server.tls = off" in str(refused.value)
+
+
+def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path):
+    (tmp_path / "tls.crt").write_text("not a certificate")
+    (tmp_path / "tls.key").write_text("not a key")
+
+    with pytest.raises(NoCertificate, match=r"tls\.crt"):
+        server_context(tmp_path)
+
+
+def test_a_token_may_carry_the_fingerprint_behind_a_dot():
+    assert split_token("rota_ab_cd-e_f.FINGER") == ("rota_ab_cd-e_f", "FINGER")
+    assert split_token(" rota_ab_cd \n") == ("rota_ab_cd", "")
+
+
+def test_another_certificate_than_the_one_named_is_refused_and_both_are_told():
+    shown = fingerprint_of(b"another")
+
+    with pytest.raises(WrongCertificate) as refused:
+        check(b"another", fingerprint_of(b"mine"))
+
+    assert f"shown {shown}, expected {fingerprint_of(b'mine')}" in str(refused.value)
+    check(b"mine", fingerprint_of(b"mine"))
+    check(b"whatever", "")
+
+
+def test_a_server_takes_a_token_with_its_fingerprint_still_on_it():
+    name, secret, digest = new_token()
+    tokens = {name: Token(name, digest, "ann", Access.USER, created_s=0.0)}
+
+    shown = f"Bearer {secret}.{fingerprint_of(b'mine')}".encode()
+
+    actor = identify(Identities(0), tokens, None, shown, 1.0)
+    assert actor is not None
+    assert actor.user == "ann"

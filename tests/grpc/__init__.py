@@ -1,0 +1,1 @@
+"""The gRPC service, with real channels to a real controller."""

@@ -1,0 +1,203 @@
+"""A controller and agents that reach it over the network only: here, each a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.journeys.box import Box
+from tests.journeys.box import until as box_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LEASE_S = 2
+DEADLINE_S = 20.0
+#: Writes one line when it starts and one when it is told to end.
+WITNESS = """
+import os, signal, sys, time
+def say(word):
+    with open(sys.argv[1], "a") as file:
+        file.write(f"{word} {os.environ['ROTA_NODELIST']} {time.monotonic():.3f}\\n")
+def leave(*_):
+    say("ended")
+    sys.exit(3)
+signal.signal(signal.SIGTERM, leave)
+say("began")
+time.sleep(60)
+"""
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    return box_until(condition, what, DEADLINE_S)
+
+
+class Site:
+    """One controller without an agent of its own, and agents that joined it with a token."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.head = Box(root / "head")
+        self.head.env |= {
+            "ROTA_SERVER_TLS": "on",
+            "ROTA_SERVER_LEASE_S": str(LEASE_S),
+        }
+        self.head.up("--no-agent")
+        made = json.loads(self.head.rota("token", "join", "--json").stdout)
+        self.url, self.token = str(made["url"]), str(made["token"])
+        self.agents: dict[str, subprocess.Popen[str]] = {}
+
+    def join(self, name: str, folder: str = "", token: str = "") -> subprocess.Popen[str]:
+        """Start an agent; its log is ``name.log``."""
+        state = self.root / (folder or name)
+        command = [sys.executable, "-m", "rota.cli.main", "agent", "--join", self.url]
+        command += ["--name", name, "--state-dir", str(state), "--token", token or self.token]
+        env = {**self.head.env, "ROTA_STATE_DIR": str(state)}
+        with (self.root / f"{folder or name}.log").open("w") as log:
+            agent = subprocess.Popen(command, env=env, stderr=log, stdout=log, text=True)
+        self.agents[folder or name] = agent
+        return agent
+
+    def log(self, name: str) -> str:
+        return (self.root / f"{name}.log").read_text()
+
+    def node(self, name: str) -> dict[str, object]:
+        _, answer = self.head.api("GET", "/nodes")
+        return next((n for n in answer["items"] if n["name"] == name), {})
+
+    def is_up(self, name: str) -> bool:
+        return self.node(name).get("state") == "up"
+
+    def witness_job(self, file: str, **fields: Any) -> int:
+        command = [sys.executable, "-c", WITNESS, file]
+        return self.head.job(command, grace_s=1, **fields)
+
+    def witness(self, name: str) -> list[list[str]]:
+        file = self.head.work / name
+        return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+
+    def close(self) -> None:
+        for agent in self.agents.values():
+            if agent.poll() is None:
+                agent.send_signal(signal.SIGCONT)
+                agent.terminate()
+                agent.wait(10)
+        for folder in self.agents:
+            subprocess.run(
+                [sys.executable, "-m", "rota.cli.main", "down", "--state-dir", folder],
+                cwd=self.root, env=self.head.env, capture_output=True, check=False, timeout=30,
+            )  # fmt: skip
+        self.head.down("--stop-jobs")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One for all: each test brings nodes of its own."""
+    made = Site(tmp_path_factory.mktemp("site"))
+    yield made
+    made.close()
+
+
+def test_an_agent_that_hears_nothing_ends_its_job_before_another_node_starts_it(site: Site):
+    site.join("one")
+    site.join("two")
+    until(lambda: site.is_up("one") and site.is_up("two"), "both nodes")
+    job = site.witness_job("moved", retries=1, backoff_s=0)
+    until(lambda: len(site.witness("moved")) == 1, "the job to begin")
+    first = site.witness("moved")[0][1]
+
+    site.agents[first].send_signal(signal.SIGSTOP)
+    until(lambda: len(site.witness("moved")) == 3, "the job to begin elsewhere")
+    lines = site.witness("moved")
+    site.agents[first].send_signal(signal.SIGCONT)
+
+    other = lines[2][1]
+    assert [line[:2] for line in lines] == [["began", first], ["ended", first], ["began", other]]
+    assert other != first
+    assert float(lines[2][2]) > float(lines[1][2])
+    assert "lost: silent for" in str(site.node(first)["note"])
+    until(lambda: site.is_up(first), "the first node to be back")
+    _, found = site.head.api("GET", f"/jobs/{job}")
+    assert found["state"] == "running"
+    assert len(site.witness("moved")) == 3
+
+
+def test_a_killed_controller_touches_nothing(site: Site):
+    site.join("three")
+    until(lambda: site.is_up("three"), "the node")
+    job = site.witness_job("stayed")
+    until(lambda: site.witness("stayed"), "the job to begin")
+
+    site.head.kill("controller")
+    until(lambda: site.is_up("three"), "the node to be back")
+
+    _, found = site.head.api("GET", f"/jobs/{job}")
+    assert found["state"] == "running"
+    assert len(site.witness("stayed")) == 1
+
+
+def test_a_copy_of_an_agents_folder_is_refused_in_one_line_that_names_both(site: Site):
+    first = site.join("four")
+    until(lambda: site.is_up("four"), "the node")
+    shutil.copytree(
+        site.root / "four", site.root / "copy", ignore=shutil.ignore_patterns("*.sock", "*.lock")
+    )
+
+    second = site.join("four", folder="copy")
+    refusal = until(
+        lambda: next((x for x in site.log("copy").splitlines() if "is in use" in x), ""),
+        "the refusal",
+    )
+
+    for agent, folder in ((first, "four"), (second, "copy")):
+        assert f"{site.root / folder / 'agent'}, pid {agent.pid})" in refusal
+    assert "is a copy of it" in refusal
+    assert site.is_up("four")
+
+
+def test_an_agent_does_not_speak_to_a_server_with_another_certificate(site: Site):
+    token = site.token[:-4] + ("AAAA" if not site.token.endswith("AAAA") else "BBBB")
+
+    site.join("five", token=token)
+    said = until(
+        lambda: next((x for x in site.log("five").splitlines() if "certificate" in x), ""),
+        "the refusal",
+    )
+
+    assert "the certificate is not the one that the token names" in said
+    assert site.node("five") == {}
+
+
+def test_a_token_to_join_is_good_for_nothing_else(site: Site):
+    over_network = {"ROTA_URL": site.url, "ROTA_TOKEN": site.token}
+
+    done = site.head.rota("nodes", env=over_network, check=False)
+
+    assert done.returncode != 0
+    assert "has the role agent; this needs" in done.stderr
+
+
+def test_people_use_the_same_encrypted_port_with_a_token_that_names_the_certificate(site: Site):
+    token = site.head.rota("token", "create", "--quiet").stdout.strip()
+    secret, _, fingerprint = token.partition(".")
+
+    good = site.head.rota("nodes", env={"ROTA_URL": site.url, "ROTA_TOKEN": token})
+    apart = {"ROTA_URL": site.url, "ROTA_TOKEN": secret, "ROTA_FINGERPRINT": fingerprint}
+    split = site.head.rota("nodes", env=apart)
+    bare = site.head.rota(
+        "nodes", env={"ROTA_URL": site.url, "ROTA_TOKEN": secret}, check=False
+    )  # fmt: skip
+    plain = {"ROTA_URL": site.url.replace("https", "http"), "ROTA_TOKEN": token}
+    clear = site.head.rota("nodes", env=plain, check=False)
+
+    assert "NODE" in good.stdout
+    assert good.stdout == split.stdout
+    assert "use a token that names the certificate" in bare.stderr
+    assert "is not encrypted: use https://" in clear.stderr

@@ -1,0 +1,103 @@
+"""What a Scheduler remembers between passes is dropped as soon as it is not right any more."""
+
+from rota.core import events as ev
+from rota.core.job import Outcome
+from rota.core.node import ForeignUse
+from rota.core.policy import OrderRules, Policy
+from rota.core.presets import PRESETS
+from rota.core.states import Cause, JobState
+from rota.scheduling.keys import holds
+from rota.scheduling.room import Room
+from rota.testing.stage import Stage, node, spec
+
+
+def left_in(room: Room) -> tuple[object, ...]:
+    devices = [(d.taken, d.sharers, d.shared_mib, d.foreign_mib) for d in room.devices.values()]
+    amounts = (room.cpu_milli, room.memory_mib, room.disk_mib, room.holders, room.alone)
+    return amounts, tuple(room.cpus), tuple(devices)
+
+
+def test_a_room_follows_its_node_through_starts_and_ends():
+    stage = Stage([node("a", cpus=8, gpus=2)], PRESETS["easy"])
+    for cpus in (1, 3, 2, 1, 2, 1):
+        stage.submit(spec(cpus=cpus, gpus=int(cpus == 3), mem=64), runs_s=50.0 * cpus)
+    stage.run()
+    room = stage.scheduler.space.rooms["a"]
+
+    for _ in range(4):
+        stage.step()
+        here = stage.scheduler.space.rooms["a"]
+        stage.scheduler.catch_up(stage.now_s)
+        assert here is room
+        assert left_in(room) == left_in(Room.now(stage.cluster.nodes["a"]))
+
+
+def test_a_room_is_made_anew_when_more_than_attempts_changed():
+    stage = Stage([node("a", gpus=1)])
+    stage.run()
+    room = stage.scheduler.space.rooms["a"]
+
+    stage.tell(ev.DevicesSeen(node="a", foreign=(ForeignUse(0, 7, "root", 4000),)))
+    stage.run()
+
+    assert stage.scheduler.space.rooms["a"] is not room
+    assert stage.scheduler.space.rooms["a"].devices[0].foreign_mib == 4000
+
+
+def test_an_attempt_that_began_late_leaves_late():
+    stage = Stage([node("a", cpus=2)])
+    job = stage.submit(spec(cpus=1, time_limit_s=100), runs_s=90)
+    plan = stage.scheduler.run(stage.now_s)
+    held = plan.starts[0].allocations[0]
+    stage.tell(ev.AttemptPlaced(job=job, task=0, uid="u1.0.1", allocation=held, incarnation="i/b"))
+    stage.scheduler.catch_up(stage.now_s)
+    placed_s = stage.scheduler.timeline.end_s("a", "u1.0.1")
+
+    stage.tell(ev.AttemptStarted(job=job, task=0, uid="u1.0.1", pid=1, started_s=stage.now_s + 30))
+    other = stage.submit(spec(cpus=1, time_limit_s=10))
+    stage.run()
+    stage.scheduler.catch_up(stage.now_s)
+
+    assert stage.running == [job, other]
+    assert stage.scheduler.timeline.end_s("a", "u1.0.1") == placed_s + 30
+
+
+def a_full_box(policy: Policy) -> tuple[Stage, int, int]:
+    """A box that is taken, and two equal jobs that wait for it."""
+    stage = Stage([node("a", cpus=1)], policy)
+    stage.submit(spec(cpus=1, time_limit_s=50_000))
+    stage.run()
+    first, second = (stage.submit(spec(cpus=1, time_limit_s=60)) for _ in range(2))
+    stage.run()
+    return stage, first, second
+
+
+def test_a_key_holds_until_its_job_grows_a_step_older():
+    stage, first, _ = a_full_box(Policy(order=OrderRules(age_after_s=3600, wait_max_s=0)))
+    lane = stage.cluster.lanes.where[first]
+
+    assert holds(lane, stage.cluster, stage.now_s + 3000)
+    assert not holds(lane, stage.cluster, stage.now_s + 3600)
+    assert not holds(lane, stage.cluster, stage.now_s - 1)
+
+
+def test_a_key_holds_until_its_job_has_waited_too_long():
+    stage, first, _ = a_full_box(
+        Policy(order=OrderRules(primary="fifo", secondary="fifo", wait_max_s=7200))
+    )
+    lane = stage.cluster.lanes.where[first]
+
+    assert holds(lane, stage.cluster, stage.now_s + 7000)
+    assert not holds(lane, stage.cluster, stage.now_s + 7200)
+
+
+def test_a_key_does_not_hold_for_the_next_job_of_its_lane():
+    stage, first, second = a_full_box(PRESETS["easy"])
+    lane = stage.cluster.lanes.where[first]
+
+    stage.tell(
+        ev.JobSettled(job=first, outcome=Outcome(JobState.CANCELLED, Cause.CANCELLED, exit_code=0))
+    )
+
+    assert stage.cluster.lanes.where[second] is lane
+    assert not holds(lane, stage.cluster, stage.now_s)
