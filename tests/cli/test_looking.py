@@ -35,3 +35,11 @@ def test_the_path_of_a_log_is_the_one_that_was_asked_for(fake, rota):
     fake.routes["GET /jobs/7"] = a_job(id=7, output="/data/out.txt")
 
     assert rota("logs", "7", "--path").out == "/data/out.txt\n"
+
+
+def test_status_tells_of_nodes_that_vanished_together_and_else_says_nothing():
+    calm = {"controller": {}, "agent": {}, "jobs": {}}
+    told = {**calm, "warning": "3 of 5 nodes fell silent together"}
+
+    assert status_lines(told)[-1].split() == ["warning:", *told["warning"].split()]
+    assert not any("warning" in line for line in status_lines(calm))

@@ -197,6 +197,8 @@ class Lanes:
         self._next_shape = 1
         self._next_lane = 1
         self._waiting_for: dict[Counter, dict[int, Lane]] = {}
+        #: Who came, went or moved since a pool last looked; None: nobody keeps track.
+        self.log: list[int] | None = None
 
     def twin(self) -> Lanes:
         """A copy to try things on, with the same numbers; every lane of it is fresh."""
@@ -227,6 +229,8 @@ class Lanes:
         return number
 
     def add(self, key: LaneKey, place: Place) -> None:
+        if self.log is not None:
+            self.log.append(place[1])
         lane = self.lanes.get(key)
         if lane is None:
             number = self._next_lane
@@ -247,6 +251,8 @@ class Lanes:
         lane = self.where.pop(item, None)
         if lane is None:
             return
+        if self.log is not None:
+            self.log.append(item)
         lane.remove(item)
         if not lane.members:
             self._close(lane)

@@ -21,6 +21,7 @@ from rota.scheduling.leavers import Leavers
 from rota.scheduling.lines import forget_keys
 from rota.scheduling.order import ORDERINGS
 from rota.scheduling.passes import Pass
+from rota.scheduling.pool.site import PoolSite
 from rota.scheduling.registry import NO_PLUGINS, resolve
 from rota.scheduling.space import Space
 from rota.scheduling.timeline import Timeline
@@ -55,6 +56,9 @@ STEADY = frozenset(
 class Scheduler:
     """Passes over one Cluster, and what they need not find out again."""
 
+    #: Where the site is a pool, let the pool decide; it decides the same, and faster.
+    pooled = True
+
     def __init__(
         self,
         cluster: Cluster,
@@ -71,6 +75,7 @@ class Scheduler:
         #: Promises are made even where they bind nobody; else when somebody asks for one.
         self.eager = True
         self._policy = cluster.policy
+        self._site = PoolSite(self)
         self.promises = Promises(self)
         self.total: Amount = capacity(cluster)
         #: Lanes that found no room, and their shapes.
@@ -122,6 +127,8 @@ class Scheduler:
         self.timeline = Timeline(self.space)
         self._leavers = Leavers(cluster, self.timeline, self._policy.backfill)
         self.promises.forget()
+        self._site.forget()
+        self._site = PoolSite(self)
         forget_keys(cluster.lanes)
         self._all_changed()
         for name in cluster.nodes:
@@ -158,6 +165,12 @@ class Scheduler:
         if not self.cluster.lanes.fresh and not (self.cluster.elastic and self.changed != {}):
             return Plan(promises=self.promises.all())
         self.looks += 1
+        was_pool = self._site.is_active
+        plan = self._site.run(now_s)
+        if plan is not None:
+            return plan
+        if was_pool:
+            self._all_changed()
         rules = self.rules()
         few = len(self.cluster.lanes.by_number) <= RENEWED
         steady = {rules.primary.name, rules.secondary.name} <= STEADY

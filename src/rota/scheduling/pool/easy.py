@@ -66,6 +66,23 @@ class CountedPool:
             _, size, run_s, job = waiter
             self._shortest.remove(((run_s, job), size, run_s, job))
 
+    def hold(self, job: int, size: int, end_s: float) -> None:
+        """A job runs that the pool need not start, or started itself: it is taken to end then."""
+        if job in self._runners:
+            self.expect(job, end_s)
+            return
+        self._started += 1
+        self.free -= size
+        runner = self._runners[job] = (end_s, self._started, size, job)
+        insort(self._running, runner)
+        self._stale = True
+
+    @property
+    def first(self) -> int | None:
+        """Who waits and is first; None: nobody does."""
+        line = self._ranking.line
+        return line.first[3] if len(line) else None
+
     def leave(self, job: int) -> None:
         runner = self._runners.pop(job, None)
         if runner is None:
@@ -79,6 +96,8 @@ class CountedPool:
     def expect(self, job: int, end_s: float) -> None:
         runner = self._runners.get(job)
         if runner is None:
+            return
+        if runner[0] == end_s:
             return
         _, order, size, _ = runner
         del self._running[bisect_left(self._running, runner)]
