@@ -98,4 +98,4 @@ def _deviation(run: Run, published: dict[int, float]) -> float:
     """In points, to the digits that were published."""
     curve = run.extra["allocated"]
     assert isinstance(curve, dict)
-    return max(round(abs(curve[at] - value), 2) for at, value in published.items())
+    return float(max(round(abs(curve[at] - value), 2) for at, value in published.items()))

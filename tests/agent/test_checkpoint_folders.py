@@ -22,6 +22,32 @@ def test_a_folder_is_made_once_and_tells_whether_something_was_saved(tmp_path: P
     assert os.stat(tmp_path / "root").st_mode & 0o777 == 0o711
 
 
+def test_an_empty_folder_serves_the_next_job_and_is_private_again(tmp_path: Path):
+    first, second = str(tmp_path / "7-abc"), str(tmp_path / "8-def")
+    checkpoints.make_folder(first, None)
+    os.chmod(first, 0o777)
+    checkpoints.remove_if_empty(first)
+    assert not os.path.exists(first)
+    assert checkpoints.listing(str(tmp_path)) == ()
+
+    assert checkpoints.make_folder(second, None) is False
+
+    assert os.stat(second).st_mode & 0o777 == 0o700
+    assert os.listdir(tmp_path) == ["8-def"]
+
+
+def test_a_folder_with_saved_work_stays_and_serves_nobody_else(tmp_path: Path):
+    first, second = tmp_path / "7-abc", tmp_path / "8-def"
+    checkpoints.make_folder(str(first), None)
+    (first / "model").write_text("x")
+
+    checkpoints.remove_if_empty(str(first))
+    checkpoints.make_folder(str(second), None)
+
+    assert (first / "model").read_text() == "x"
+    assert os.listdir(second) == []
+
+
 def test_a_link_in_the_place_of_a_folder_is_refused(tmp_path: Path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
