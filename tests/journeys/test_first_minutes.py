@@ -119,7 +119,7 @@ def test_events_tell_the_story_of_a_job_with_who_and_when(home: Box) -> None:
     story = [(event["kind"], event["actor"]) for event in events["items"]]
     assert story == [
         ("job-submitted", home.status()["user"]),
-        ("attempt-placed", "rota"),
+        ("attempt-placed", "rota:pass"),
         *([("attempt-started", "agent")] if len(story) == 5 else []),
         ("attempt-ended", "agent"),
         ("job-settled", "agent"),

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from rota.core.node import ForeignUse
 
 REDIAL_S_MIN, REDIAL_S_MAX = 0.05, 2.0
+#: Nothing is said about a controller that does not answer so soon after the start.
+QUIET_S = 2.0
 #: A controller on this machine is started again at once, and asking after it costs next to nothing.
 REDIAL_S_MAX_LOCAL = 0.2
 #: After a refusal: somebody has to do something first.
@@ -237,7 +239,7 @@ class Host:
         """Dial, say hello, listen; again after a growing pause when that ends."""
         pause_s = REDIAL_S_MIN
         pause_s_max = REDIAL_S_MAX_LOCAL if self._config.url.startswith("unix:") else REDIAL_S_MAX
-        said = ""
+        said, began_s = "", time.monotonic()
         while True:
             self._refused, self._welcomed = "", False
             dialled_s = time.monotonic()
@@ -262,7 +264,9 @@ class Host:
             if self._welcomed and time.monotonic() - dialled_s > REDIAL_S_MAX:
                 pause_s, said = REDIAL_S_MIN, ""
             reason = self._refused or reason
-            if reason != said:
+            # A controller that was started together with us needs a moment.
+            early = not self._refused and time.monotonic() - began_s < QUIET_S
+            if reason != said and not early:
                 log.warning("not connected to the controller: %s", reason)
                 said = reason
             await asyncio.sleep(REFUSED_S if self._refused else pause_s)

@@ -162,7 +162,8 @@ class Scheduler:
         self.catch_up(now_s)
         self._awake(now_s)
         self._find_overdue(now_s)
-        if not self.cluster.lanes.fresh and not (self.cluster.elastic and self.changed != {}):
+        news = self.cluster.lanes.fresh or self._site.has_news
+        if not news and not (self.cluster.elastic and self.changed != {}):
             return Plan(promises=self.promises.all())
         self.looks += 1
         was_pool = self._site.is_active

@@ -68,6 +68,11 @@ class PoolSite:
     def is_active(self) -> bool:
         return self._pool is not None
 
+    @property
+    def has_news(self) -> bool:
+        """Somebody came or went: whoever was kept waiting by him may start."""
+        return self._pool is not None and bool(self._cluster.lanes.log)
+
     def forget(self) -> None:
         if self._pool is None:
             return
