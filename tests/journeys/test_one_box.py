@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rota.agent.processes import look
+from rota.agent.processes import snapshot
 from tests.journeys.box import Box, until
 
 if TYPE_CHECKING:
@@ -20,8 +20,10 @@ def beats(box: Box) -> int:
 
 
 def stands_still(pid: int) -> bool:
-    process = look(pid)
-    return process is not None and process.stopped
+    """A shell that is just starting a command waits for it, stopped or not, out of any reach."""
+    session = [process for process in snapshot().values() if process.session == pid]
+    parents = {process.parent for process in session if process.stopped}
+    return bool(session) and all(one.stopped or one.pid in parents for one in session)
 
 
 def test_a_suspended_job_stands_still_through_kill_9_goes_on_and_hears_a_cancel(box: Box) -> None:
