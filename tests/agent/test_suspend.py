@@ -22,9 +22,16 @@ while :; do echo first >> beats; sleep 0.02; done
 
 
 def stands_still(pid: int) -> bool:
-    """Stopped, or (D) a shell whose child was stopped between its vfork and its exec."""
+    """Stopped, or (D) a shell whose child was stopped between its vfork and its exec, or frozen."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return fields[0] in ("T", "t", "D")
+    return fields[0] in ("T", "t", "D") or is_frozen(pid)
+
+
+def is_frozen(pid: int) -> bool:
+    """Whether its control group, where there is one of version 2, keeps it from running."""
+    group = Path(f"/proc/{pid}/cgroup").read_text().strip().rpartition(":")[2]
+    events = Path(f"/sys/fs/cgroup/{group}/cgroup.events")
+    return events.exists() and "frozen 1" in events.read_text()
 
 
 def tree_of(folder: Path) -> list[int]:

@@ -20,10 +20,16 @@ from rota.testing.scene import OPERATOR, Scene
 
 
 def a_node(
-    name: str, *, cpus: int = 4, gpus: int = 0, taints: tuple[Taint, ...] = (), **labels: str
+    name: str,
+    *,
+    cpus: int = 4,
+    gpus: int = 0,
+    gpu_mib: int = 40960,
+    taints: tuple[Taint, ...] = (),
+    **labels: str,
 ) -> NodeSpec:
     devices = tuple(
-        Device(index=i, uuid=f"{name}-{i}", model="A100", memory_mib=40960, numa=i % 2)
+        Device(index=i, uuid=f"{name}-{i}", model="A100", memory_mib=gpu_mib, numa=i % 2)
         for i in range(gpus)
     )
     pins = tuple(range(cpus))
@@ -232,8 +238,9 @@ def test_named_and_excluded_nodes_are_obeyed():
     assert nodes_of(scene, "not there") == ["c1"]
 
 
-def test_fractions_of_a_device_add_up_to_the_whole_and_no_further():
-    scene = a_scene(a_node("g1", gpus=1))
+@pytest.mark.parametrize("memory_mib", [40960, 143771])
+def test_fractions_of_a_device_add_up_to_the_whole_and_no_further(memory_mib: int):
+    scene = a_scene(a_node("g1", gpus=1, gpu_mib=memory_mib))
     half = Request(500, 0, 0, "gpu", 1, shared=True, device_milli=500)
     for name in ("one", "two", "three"):
         scene.submit(name, roles=(Role(request=half),))

@@ -5,6 +5,11 @@ from __future__ import annotations
 import msgspec
 
 
+def part_of(memory_mib: int, milli: int) -> int:
+    """Thousandths of a device's memory, cut down so that two halves of an odd number fit."""
+    return max(1, milli * memory_mib // 1000) if milli and memory_mib else 0
+
+
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one task asks for: the *shape*. Equal requests share one answer in a pass.
 
@@ -28,7 +33,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def share_of(self, memory_mib: int) -> int:
         """What a shared task takes on a device with this much memory."""
-        return max(self.device_memory_mib, -(-self.device_milli * memory_mib // 1000))
+        return max(self.device_memory_mib, part_of(memory_mib, self.device_milli))
 
     @property
     def device_use_milli(self) -> int:
