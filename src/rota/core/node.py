@@ -6,7 +6,7 @@ import msgspec
 
 from rota.core.placing import Taint
 from rota.core.quarantine import EarlyEnd
-from rota.core.resources import Amount
+from rota.core.resources import Amount, part_of
 from rota.core.states import NodeState
 
 
@@ -100,7 +100,7 @@ class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def share_of(self, device: Device) -> int:
         """The memory that a shared allocation takes on one of its devices."""
-        return max(self.device_memory_mib, -(-self.device_milli * device.memory_mib // 1000))
+        return max(self.device_memory_mib, part_of(device.memory_mib, self.device_milli))
 
 
 class Node(msgspec.Struct):
