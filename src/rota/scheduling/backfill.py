@@ -65,6 +65,8 @@ class Promises:
         self._reused = False
         #: Something happened that may let promised jobs start earlier.
         self._loose = True
+        #: A claim went since those it kept out were last looked at.
+        self.withdrawn = False
         #: Whose promise this pass has looked at.
         self._settled: dict[int, None] = {}
         #: The last start that was found with no claims about, and what it was found for.
@@ -160,6 +162,7 @@ class Promises:
             for promise in before.values():
                 if self._holds(promise):
                     self._keep(promise)
+        self.withdrawn = self.withdrawn or len(self.kept) < len(before)
         self._loose = timeline.loosened or len(self.kept) < len(before)
         timeline.loosened = False
         if self._first_s:
@@ -205,8 +208,7 @@ class Promises:
             return True
         self._planned_s = this.now_s
         if kept is not None:
-            del self.kept[entry.job]
-            self._scheduler.timeline.unclaim_job(entry.job)
+            self._withdraw(entry.job)
         good = kept is not None and kept.start_s > this.now_s
         if kept is not None and not good:
             self._drop_later()
@@ -238,9 +240,19 @@ class Promises:
         Whoever comes after him must not stay ahead of him for that: they are planned anew.
         """
         for job in [job for job in self.kept if job not in self._settled]:
-            del self.kept[job]
-            self._scheduler.timeline.unclaim_job(job)
+            self._withdraw(job)
         self._loose = True
+
+    def _withdraw(self, job: int) -> Promise:
+        """Nobody has to make room for a job any more."""
+        self._scheduler.timeline.unclaim_job(job)
+        self.withdrawn = True
+        return self.kept.pop(job)
+
+    @property
+    def all_stand(self) -> bool:
+        """Whether all claims are those that lanes were last kept out by."""
+        return self._reused and not self.withdrawn and not self.reserved
 
     @property
     def _stands(self) -> bool:
@@ -307,10 +319,9 @@ class Promises:
             self._scheduler.timeline.claim(allocation.node, claim)
 
     def fulfilled(self, job: int) -> None:
-        """The job started: nobody has to make room for it any more."""
-        kept = self.kept.pop(job, None)
-        if kept is not None:
-            self._scheduler.timeline.unclaim_job(job)
+        """The job started."""
+        if job in self.kept:
+            kept = self._withdraw(job)
             self._loose = self._loose or kept.start_s > self._scheduler.timeline.now_s
         self._first_s.pop(job, None)
 

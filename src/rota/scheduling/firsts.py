@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import nsmallest
+from heapq import heapify, heappop
 from typing import TYPE_CHECKING
 
 from rota.scheduling.backfill import MANY_FULL
@@ -35,7 +35,7 @@ class Firsts:
                 return first
         self._found_s = this.now_s
         by_account: dict[tuple[str, str], list[Ranked]] = {}
-        for number in full:
+        for number in [*full]:
             lane = lanes.get(number)
             own = this.own_key(lane) if lane is not None else None
             if own is not None and lane is not None:
@@ -43,22 +43,31 @@ class Firsts:
         if this.is_fixed and self._scheduler.checks_keys:
             # Own keys say it all, and are right.
             ranked = [one for found in by_account.values() for one in found]
-            return self._note(_least(ranked, count), lanes)
+            return self._note(_least(this, ranked, count), lanes)
         ranked = [
             (key, number)
             for found in by_account.values()
-            for _, number in _least(found, count)
+            for _, number in _least(this, found, count)
             if (key := _full_key(this, lanes[number])) is not None
         ]
-        return self._note(_least(ranked, count), lanes)
+        return self._note(sorted(ranked)[:count], lanes)
 
     def _note(self, chosen: list[Ranked], lanes: dict[int, Lane]) -> list[Lane]:
         self._numbers = [number for _, number in chosen]
         return [lanes[number] for number in self._numbers]
 
 
-def _least(ranked: list[Ranked], count: int) -> list[Ranked]:
-    return sorted(ranked) if count >= len(ranked) else nsmallest(count, ranked)
+def _least(this: Pass, ranked: list[Ranked], count: int) -> list[Ranked]:
+    """The first of these lanes that wait for room and for nothing else."""
+    lanes = this.cluster.lanes.by_number
+    chosen: list[Ranked] = []
+    heapify(ranked)
+    while ranked and len(chosen) < count:
+        one = heappop(ranked)
+        # Many were passed over with their shape: only now it matters what else they wait for.
+        if not this.is_capped(lanes[one[1]]):
+            chosen.append(one)
+    return chosen
 
 
 def _full_key(this: Pass, lane: Lane) -> tuple[float, ...] | None:

@@ -13,7 +13,7 @@ from itertools import islice, permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rota.core.job import Role
     from rota.core.node import Allocation
@@ -139,7 +139,7 @@ def _place_in_order(asker: Asker, order: tuple[int, ...]) -> list[Placed] | None
     placed: list[Placed] = []
     roles = asker.shape.roles
     for number in order:
-        first = sum(role.count for role in roles[:number])
+        first = sum([role.count for role in roles[:number]]) if number else 0
         if not _place_role(asker, roles[number], asker.wants[number], first, placed):
             for _, allocation in reversed(placed):
                 asker.space.give_back(allocation.node, allocation)
@@ -210,15 +210,13 @@ def _place_some(
     return 0
 
 
-def _preferred(tasks: int, clip: int, whole: bool, in_order: bool) -> Iterator[int]:
+def _preferred(tasks: int, clip: int, whole: bool, in_order: bool) -> Sequence[int]:
     """Which nodes to try, by how many they take: just enough, more, then ever fewer."""
-    if in_order:
-        yield 1
-        return
+    if in_order or clip == 1:
+        return (1,)
     enough = min(tasks, clip)
-    yield from range(enough, clip + 1)
-    if not whole:
-        yield from range(enough - 1, 0, -1)
+    more = range(enough, clip + 1)
+    return more if whole else (*more, *range(enough - 1, 0, -1))
 
 
 def _fill(

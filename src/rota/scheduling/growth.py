@@ -13,7 +13,7 @@ from rota.core.states import Cause, JobState
 from rota.scheduling.api import Entry, Start
 from rota.scheduling.gang import Asker, Placed, place
 from rota.scheduling.heads import run_s_of
-from rota.scheduling.timeline import Leaving
+from rota.scheduling.timeline import Leaving, planned_uid
 
 if TYPE_CHECKING:
     from rota.core.job import Job, Role
@@ -34,6 +34,8 @@ def within_quota(this: Pass, entry: Entry, placed: list[Placed]) -> list[Placed]
 
     Its fewest were held against them before there was a place for it.
     """
+    if not any([role.min_count for role in entry.shape.roles]):
+        return placed
     role_of = [number for number, role in enumerate(entry.shape.roles) for _ in range(role.count)]
     left = list(placed)
     spare = _spare(entry.shape.roles, [role_of[task] for task, _ in placed])
@@ -102,7 +104,9 @@ def _grow_one(this: Pass, job: Job, missing: list[int]) -> None:
             this.space.give_back(allocation.node, allocation)
             break
         this.quotas.take(task_key, amount, 0)
-        this.timeline.add(Leaving(end_s, f"{job.id}/{index}", allocation.node, allocation))
+        uid = planned_uid(job.id, index)
+        this.timeline.add(Leaving(end_s, uid, allocation.node, allocation))
+        this.cluster.touch(allocation.node, uid)
         placed.append(Placed(index, allocation))
     if placed:
         allocations = tuple(allocation for _, allocation in placed)

@@ -59,6 +59,28 @@ def holds(lane: Lane, cluster: Cluster, now_s: float) -> bool:
     return job is not None and job.eligible_s == eligible_s
 
 
+def next_key(lane: Lane, entry: Entry, steps: Steps, now_s: float) -> tuple[float, ...] | None:
+    """The key of a lane's first job, from the one that was remembered; None: work it out.
+
+    Only for rules under which jobs of a lane are ``ALIKE``. Then age is all that tells two of
+    them apart, and if no step lies between their ages, their keys differ in the id alone.
+    """
+    if lane.note is None:
+        return None
+    _, eligible_s, from_s, _ = lane.noted
+    if _behind(eligible_s, steps, from_s) != _behind(entry.eligible_s, steps, now_s):
+        return None
+    key = (*lane.note[:-1], float(entry.job))
+    note_key(lane, key, entry, steps, now_s)
+    return key
+
+
+def _behind(eligible_s: float, steps: Steps, now_s: float) -> tuple[bool, float]:
+    """Which steps somebody has behind him who is ready since then."""
+    waited_s = max(now_s - eligible_s, 0.0) if eligible_s else 0.0
+    return waited_s > steps.too_long_s, waited_s // steps.older_s
+
+
 def _next_step_s(entry: Entry, steps: Steps, now_s: float) -> float:
     """When the key of a job may be another one by the passing of time."""
     ready_s = entry.eligible_s

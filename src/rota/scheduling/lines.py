@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from rota.core.lanes import Lane
 from rota.scheduling.api import View
-from rota.scheduling.keys import holds, note_key
-from rota.scheduling.order import UNSHARED, order_key
+from rota.scheduling.keys import holds, next_key, note_key
+from rota.scheduling.order import ALIKE, UNSHARED, order_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,10 +82,16 @@ class Lines:
             this.rules.secondary in UNSHARED,
         )
         self._fixed = this.is_fixed
+        self._may_borrow = this.scheduler.may_borrow
+        self._alike = not self._may_borrow and all(
+            rule in ALIKE for rule in (this.rules.primary, this.rules.secondary)
+        )
+        self._same: dict[float, float] = {}
         self._heads: dict[int, Head] = {}
         self._full = {lane.number for lane in full}
         #: Shapes that find no room in this pass: their lanes are passed over.
-        self.dead: set[int] = set()
+        self._dead = this.refusals.dead
+        self._covers = this.refusals.covers
         #: Everybody left is a candidate for backfill, and the shortest is asked first.
         self._shortest = False
         #: Nobody else is about: fair share decides nothing. All versions begin at 0.
@@ -136,8 +142,14 @@ class Lines:
         if self._shortest:
             head.key, head.version = (entry.run_s, float(entry.job)), 0
             return head.key
-        key = head.key = key_of(this, head, self._own)
-        note_key(head.lane, key, entry, this.scheduler.steps, this.now_s)
+        lane, steps = head.lane, this.scheduler.steps
+        key = next_key(lane, entry, steps, this.now_s) if self._alike else None
+        if key is None:
+            *rest, job = key_of(this, head, self._own)
+            # Equal parts of keys become the same object: heaps then compare them at a glance.
+            key = (*map(self._same.setdefault, rest, rest), job)
+            note_key(lane, key, entry, steps, this.now_s)
+        head.key = key
         head.version = self._version(head.lane.account)
         return key
 
@@ -151,16 +163,18 @@ class Lines:
 
     def _settle(self, line: Line) -> Key | None:
         """Bring the right lane to the front of a line; its full key, or None: none is left."""
-        lanes, dead = line.lanes, self.dead
+        lanes, dead = line.lanes, self._dead
         while lanes:
             own, number, lane = lanes[0]
-            head = self._open(lane) if lane.key.shape not in dead else None
+            is_dead = lane.key.shape in dead and self._covers(lane)
+            head = None if is_dead else self._open(lane)
             if head is None:
                 heappop(lanes)
                 continue
             version = self._version(lane.account)
             exact = head.key
-            if exact is None or version != head.version:
+            # What an account holds counts only where it may borrow.
+            if exact is None or (self._may_borrow and version != head.version):
                 exact = self._own_key(head)
             if exact != own:
                 heapreplace(lanes, (exact, number, lane))
@@ -191,7 +205,7 @@ class Lines:
             line = self._lines[0][2]
             if line.ready and line.version == self._version((line.user, line.project)):
                 lane = line.lanes[0][2]
-                if lane.key.shape not in self.dead:
+                if lane.key.shape not in self._dead or not self._covers(lane):
                     return self._heads[lane.number]
             self._put(line)
         return None

@@ -20,13 +20,14 @@ from rota.scheduling.keys import holds, note_key
 from rota.scheduling.lines import NO_SHARES, Lines, key_of
 from rota.scheduling.near import Near
 from rota.scheduling.order import UNSHARED
-from rota.scheduling.overtaking import is_overtaken, look_behind
+from rota.scheduling.overtaking import look_again, look_behind
 from rota.scheduling.quota import Quotas
+from rota.scheduling.refusals import Refusals
 from rota.scheduling.takeovers import Takeovers
 from rota.scheduling.timeline import Asking, Leaving, planned_uid
 
 if TYPE_CHECKING:
-    from rota.core.lanes import Counter, Lane, Shape
+    from rota.core.lanes import Counter, Lane, LaneKey
     from rota.core.loans import Loan
     from rota.scheduling.api import Entry
     from rota.scheduling.registry import Rules
@@ -65,8 +66,7 @@ class Pass:
         self.promises = scheduler.promises
         self.takeovers = Takeovers(self)
         self.plan = Plan(starts=[], evictions=[], promises=[], dropped=[])
-        #: Shapes (and for whom) that found no room for tasks that stay at least this long.
-        self._shut: dict[tuple[object, ...], float] = {}
+        self.refusals = Refusals(self)
         self._strict = self.policy.order.strict
         self._is_lenient = self.policy.share.hard_ratio <= 0.0
         self._closed = False
@@ -74,14 +74,12 @@ class Pass:
         self._shortest = self.policy.backfill.shortest
         #: Somebody waits for a neighbour.
         self._lonely = False
+        #: Those that claims keep out were left out, as all claims stood.
+        self.left_out = False
         self._watched = 0
         #: Lanes that wait for room, and for a place under a cap.
         self._full: dict[int, None] = {}
         self._capped: dict[int, None] = {}
-        self._hinders: dict[int, bool] = {}
-        #: Shapes that may find room, and whether that was looked at since the last change.
-        self._hopeful: dict[int, None] = {}
-        self._tried = False
 
     def run(self, limit: int) -> Plan:
         promised = [*self.promises.kept]
@@ -104,23 +102,23 @@ class Pass:
         self._end(limit)
         look_behind(self, promised)
         # These know the pass: let go of them, or only the garbage collector could free it all.
-        del self._lines, self.takeovers
+        del self._lines, self.takeovers, self.refusals
         return self.plan
 
     def _line_up(self, promised: list[int]) -> Lines:
         """All lanes that may have a new answer, and those with the next promises."""
         scheduler, fresh = self.scheduler, self.cluster.lanes.fresh
-        if scheduler.hindered and is_overtaken(self, promised):
-            scheduler.open_hindered()
-        for number in scheduler.full.keys() & fresh.keys():
-            del scheduler.full[number]
+        look_again(self, promised)
+        for known in (scheduler.full, scheduler.hindered):
+            for number in known.keys() & fresh.keys():
+                del known[number]
         # Whoever waits for room and comes first keeps his promise, though nothing new helps him.
         full: list[Lane] = []
         if (self.promises.depth or self._strict) and scheduler.full:
             # In a strict order he also keeps everybody else from passing him.
             count = max(self.promises.depth, 1) + len(self.promises.hopeless)
             full = scheduler.first_of_full(self, count)
-        self._hopeful = {lane.key.shape: None for lane in fresh.values()}
+        self.refusals.begin(fresh.values())
         return Lines(self, fresh.values(), full)
 
     def head(self, lane: Lane) -> Head:
@@ -161,27 +159,7 @@ class Pass:
     def _is_over(self) -> bool:
         """Nothing passes the first that waits, or enough of those behind it were looked at."""
         ahead = self.policy.backfill.look_ahead
-        return self._closed or bool(ahead and self._watched >= ahead) or self._is_hopeless()
-
-    def _is_hopeless(self) -> bool:
-        """No shape that waits fits on any of the few nodes that changed: the rest is as before."""
-        scheduler = self.scheduler
-        if self._tried or scheduler.changed is None or not self.promises.is_done:
-            return False
-        self._tried = True
-        if self.policy.preempt.enabled or scheduler.hindered:
-            return False
-        for number in [*self._hopeful]:
-            if number not in scheduler.no_room or self._may_fit(number):
-                return False
-            del self._hopeful[number]
-        return True
-
-    def _may_fit(self, number: int) -> bool:
-        """Whether one of the nodes that changed takes a task of this shape now."""
-        changed, space = self.scheduler.changed or (), self.space
-        wants = space.wants(number, self.cluster.lanes.shapes[number])
-        return any(space.may_fit(want, name) for want in wants for name in changed)
+        return self._closed or bool(ahead and self._watched >= ahead) or self.refusals.is_hopeless()
 
     def _deal_with(self, head: Head) -> bool:
         """Start the head's job, or find out why not; whether the lane goes on."""
@@ -189,10 +167,7 @@ class Pass:
         assert entry is not None
         if self.promises.made:
             self._watched += 1
-        waits_for = self._forbidden(entry)
-        if waits_for is not None:
-            self.cluster.lanes.block(head.lane, waits_for)
-            self._capped[head.lane.number] = None
+        if self.is_capped(head.lane):
             return False
         # Behind one that does not fit only somebody can who has room promised to himself.
         waits = head.full and entry.job not in self.promises.kept
@@ -204,9 +179,18 @@ class Pass:
             return True
         return self._no_room(head, entry)
 
-    def _forbidden(self, entry: Entry) -> tuple[Counter, ...] | None:
-        """What must be given back before the job may start, whatever room there is."""
-        key = entry.key
+    def is_capped(self, lane: Lane) -> bool:
+        """Whether the jobs of a lane may not start, whatever room there is: it waits for that."""
+        waits_for = self._forbidden(lane.key)
+        if waits_for is None:
+            return False
+        self.cluster.lanes.block(lane, waits_for)
+        self.scheduler.full.pop(lane.number, None)
+        self._capped[lane.number] = None
+        return True
+
+    def _forbidden(self, key: LaneKey) -> tuple[Counter, ...] | None:
+        """What must be given back before such a job may start."""
         queue = self.cluster.queues.get(key.queue)
         if queue is not None and not queue.starts_jobs:
             return ()
@@ -233,45 +217,20 @@ class Pass:
 
     def _find_room(self, entry: Entry) -> list[Placed] | None:
         until_s = self.until_s(entry)
-        shut = self._shut_key(entry)
-        if until_s >= self._shut.get(shut, float("inf")) or self._was_full(entry):
+        if self.refusals.knows(entry, until_s):
             return None
         if not self.policy.backfill.spare and self.promises.outlasts(entry):
             return None
         placed = place(Asker(self, entry, until_s))
-        number = entry.key.shape
-        if placed is not None:
-            self.scheduler.no_room.discard(number)
-            return within_quota(self, entry, placed)
-        self._shut[shut] = until_s
-        if self._hindered(number, entry.shape):
-            # Somebody of this shape who stays for less may fit beside the claim.
-            self.scheduler.no_room.discard(number)
-        else:
-            self.scheduler.no_room.add(number)
-        return None
-
-    def _was_full(self, entry: Entry) -> bool:
-        """Whether the shape found no room before, and no node changed that could help it now."""
-        number = entry.key.shape
-        changed = self.scheduler.changed
-        if changed is None or number not in self.scheduler.no_room:
-            return False
-        if self.promises.is_due(entry.job):
-            # What was promised to him is free by now, if it is: others could not have it.
-            return False
-        return not self._may_fit(number)
+        if placed is None:
+            self.refusals.note(entry, until_s)
+            return None
+        self.scheduler.no_room.discard(entry.key.shape)
+        return within_quota(self, entry, placed)
 
     def window(self, name: str, entry: Entry) -> Room:
         """What is free on a node as long as the job may stay there."""
         return self.promises.window(name, self.asking(entry), entry)
-
-    def _shut_key(self, entry: Entry) -> tuple[object, ...]:
-        """Who gets the same answer: with reservations about it also depends on who asks."""
-        key = entry.key
-        if self.promises.reserved or entry.job in self.promises.kept:
-            return key.shape, key.user, key.project, entry.job in self.promises.kept and entry.job
-        return (key.shape,)
 
     def _start(self, head: Head, entry: Entry, placed: list[Placed]) -> None:
         window_s = self.promises.window_end_s(entry, placed)
@@ -292,9 +251,12 @@ class Pass:
         key = entry.key
         end_s = self.now_s + entry.run_s
         roles, count = entry.shape.roles, len(placed)
+        touch, add = self.cluster.touch, self.timeline.add
         for task, allocation in placed:
             uid = planned_uid(entry.job, task)
-            self.timeline.add(Leaving(end_s, uid, allocation.node, allocation))
+            add(Leaving(end_s, uid, allocation.node, allocation))
+            # What the events of this pass change is taken in by the next one.
+            touch(allocation.node, uid)
         if len(roles) == 1:
             # All tasks hold the same.
             amount = NOTHING.plus(amount_of(placed[0].allocation), count)
@@ -305,9 +267,9 @@ class Pass:
         if not self._lines.alone and not (self.is_fixed and self._is_lenient):
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
-        self._tried = False
+        self.refusals.is_known = False
         self.near.started(entry, head.array, placed)
-        whole = count == sum([role.count for role in roles])
+        whole = count == (roles[0].count if len(roles) == 1 else sum([r.count for r in roles]))
         self.plan.starts.append(
             Start(
                 entry.job,
@@ -325,7 +287,7 @@ class Pass:
         self._closed = self._strict
         if self._strict or self.policy.backfill.look_ahead:
             self.scheduler.ahead[head.array or entry.job] = None
-        self._tried = False
+        self.refusals.is_known = False
         self._note_full(head)
         if self._lines.is_last and self.promises.can_wait:
             self.promises.owe(entry.job)
@@ -335,25 +297,15 @@ class Pass:
             if self.policy.backfill.kind is not Backfill.NONE and self.promises.wants_more:
                 return True
         if not self.promises.wants_more and not self.policy.preempt.enabled:
-            number = head.lane.key.shape
-            if not self._hindered(number, head.shape):
-                self._lines.dead.add(number)
+            self.refusals.give_up(entry)
         return False
 
     def _note_full(self, head: Head) -> None:
         lane = head.lane
         self._full[lane.number] = None
-        if self._hindered(lane.key.shape, head.shape):
-            self.scheduler.hindered[lane.number] = None
+        if self.refusals.hindered(lane.key.shape, head.shape):
+            self.scheduler.hindered[lane.number] = self.near.hinders(head.shape)
         self._lonely = self._lonely or head.shape.placement.needs_neighbours
-
-    def _hindered(self, number: int, shape: Shape) -> bool:
-        """Whether a claim or a neighbour, rather than want of room, may keep a shape waiting."""
-        known = self._hinders.get(number)
-        if known is None:
-            known = self.near.hinders(shape) or self.promises.may_hinder(number)
-            self._hinders[number] = known
-        return known
 
     def wake_at(self, at_s: float, *, promised: bool = False) -> None:
         """Time alone may change the answer: of everybody, or when a promise is due."""
@@ -369,10 +321,13 @@ class Pass:
     def _end(self, limit: int) -> None:
         plan, scheduler, lanes = self.plan, self.scheduler, self.cluster.lanes
         plan.more = len(plan.starts) >= limit
+        blocked = [lanes.by_number[number] for number in self._capped]
+        self.refusals.forget_untried(blocked if plan.more else (*blocked, *lanes.fresh.values()))
         if not plan.more:
             # Whoever was passed over waits for room as well.
             capped = self._capped
             self._full.update({n: None for n in lanes.fresh if n not in capped})
+            scheduler.hindered.update(self.refusals.hindered_among(lanes.fresh.values()))
             lanes.fresh.clear()
             scheduler.changed = {}
         else:
@@ -391,8 +346,3 @@ class Pass:
             self.space.forget_wants()
         plan.promises = self.promises.all()
         plan.dropped = list(self.rules.dropped)
-        # What the events of this pass change is taken in by the next one.
-        for start in plan.starts:
-            tasks = start.tasks or range(len(start.allocations))
-            for task, allocation in zip(tasks, start.allocations, strict=True):
-                self.cluster.touch(allocation.node, planned_uid(start.job, task))

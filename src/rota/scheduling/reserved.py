@@ -29,6 +29,24 @@ def claims_of(cluster: Cluster, now_s: float, timeline: Timeline) -> Iterator[tu
             for allocation in _held(cluster, reservation, now_s, timeline):
                 claim = Claim(reservation.start_s, reservation.end_s, allocation, 0, reservation)
                 yield allocation.node, claim
+    yield from _confined(cluster, now_s)
+
+
+def _confined(cluster: Cluster, now_s: float) -> Iterator[tuple[str, Claim]]:
+    """A job that devices are kept for runs on these and on no others, on whatever node."""
+    by_job: dict[int, list[Reservation]] = {}
+    for made in cluster.reservations.values():
+        if made.job and made.end_s > now_s:
+            by_job.setdefault(made.job, []).append(made)
+    for job, kept in sorted(by_job.items()):
+        first = min(kept, key=lambda one: one.id)
+        for name in sorted(cluster.nodes):
+            own = {index for one in kept if one.node == name for index in one.devices}
+            devices = cluster.nodes[name].spec.devices
+            others = tuple(device.index for device in devices if device.index not in own)
+            if others:
+                held = Allocation(name, 0, 0, devices=others)
+                yield name, Claim(first.start_s, first.end_s, held, 0, first, job)
 
 
 def _held(
@@ -83,8 +101,8 @@ def _ranks(
         if device.usable and is_variant(device.model, reservation.device_type)
     }
     for uid, held in node.live.items():
-        spec = cluster.jobs[cluster.live[uid][0]].spec
-        own = reservation.admits(spec.user, spec.project)
+        job = cluster.jobs[cluster.live[uid][0]]
+        own = reservation.admits(job.spec.user, job.spec.project, job.id)
         rank = (0, now_s) if own else (2, timeline.end_s(node.name, uid))
         for index in held.devices:
             if index in ranks:

@@ -89,8 +89,10 @@ class Scheduler:
         self._firsts = Firsts(self)
         #: Nodes that changed since the last pass; None: anything may have.
         self.changed: dict[str, None] | None = None
-        #: Lanes that a claim or a neighbour keeps out: worth a look whenever anything changes.
-        self.hindered: dict[int, None] = {}
+        #: Lanes that a claim or (true) a neighbour keeps out: worth a look when those may move.
+        self.hindered: dict[int, bool] = {}
+        #: Nodes changed since a pass last asked whether such lanes are worth a look.
+        self.stirred = False
         #: Who had a promise when such lanes were last looked at because of it.
         self.behind: list[int] = []
         #: Jobs (and arrays) that nobody may pass: when one of them goes, all others are looked at.
@@ -162,13 +164,16 @@ class Scheduler:
         self.catch_up(now_s)
         self._awake(now_s)
         self._find_overdue(now_s)
-        news = self.cluster.lanes.fresh or self._site.has_news
+        news = bool(self.cluster.lanes.fresh) or self._site.has_news
+        news = news or (self.stirred and bool(self.hindered))
         if not news and not (self.cluster.elastic and self.changed != {}):
             return Plan(promises=self.promises.all())
         self.looks += 1
         was_pool = self._site.is_active
         plan = self._site.run(now_s)
         if plan is not None:
+            # The pool asks everybody, and after it so does the general pass.
+            self.hindered.clear()
             return plan
         if was_pool:
             self._all_changed()
@@ -277,14 +282,14 @@ class Scheduler:
         for shape in [*cluster.lanes.by_shape]:
             if self._may_help(shape, touched):
                 cluster.lanes.open_shape(shape)
-                # Its jobs may be kept back by something else now, and ask again much later.
-                self.no_room.discard(shape)
-        self.open_hindered()
+        self.stirred = True
+        self._open([number for number, beside in self.hindered.items() if beside])
 
     def open_hindered(self) -> None:
         """Whom a claim or a neighbour kept out is worth another look."""
         self._open(self.hindered)
         self.hindered.clear()
+        self.promises.withdrawn = False
 
     def _open(self, numbers: Iterable[int]) -> None:
         """These lanes are worth another look."""
@@ -319,8 +324,7 @@ class Scheduler:
         self.overdue = {
             lane.number
             for lane in cluster.lanes.by_number.values()
-            if (first := next(lane.walk(), None)) is not None
-            and now_s - _eligible_s(cluster, first[1]) > most_s
+            if (first := lane.first) and now_s - _eligible_s(cluster, first) > most_s
         }
         for number in self.overdue:
             cluster.lanes.by_number[number].note = None

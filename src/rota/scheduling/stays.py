@@ -44,11 +44,15 @@ class Claim(NamedTuple):
     #: The waiting job that it is promised to; 0: a reservation.
     job: int = 0
     reservation: Reservation | None = None
+    #: The job that has other devices to run on, and is kept from these; 0: none.
+    confines: int = 0
 
     def binds(self, job: int, user: str, project: str) -> bool:
         """Whether it stands in the way of this job: not if it was made for it."""
+        if self.confines:
+            return self.confines == job
         if self.reservation is not None:
-            return not self.reservation.admits(user, project)
+            return not self.reservation.admits(user, project, job)
         return self.job != job
 
 

@@ -198,7 +198,7 @@ def _claim_reason(claim: Claim, name: str, stays_s: float) -> Claimed | WouldDel
         return WouldDelay(job=claim.job, start_s=claim.start_s, nodes=1, node=name, stays_s=stays_s)
     return Claimed(
         reservation=made.id,
-        owner=made.owner or made.project,
+        owner=made.owner or made.project or (f"job {made.job}" if made.job else ""),
         start_s=made.start_s,
         end_s=made.end_s,
         nodes=1,

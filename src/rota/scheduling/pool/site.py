@@ -21,7 +21,7 @@ from rota.scheduling.timeline import Leaving
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.lanes import Lane, Shape
+    from rota.core.lanes import Lane, Lanes, Shape
     from rota.core.policy import Policy
     from rota.scheduling.pool.api import PoolStart
     from rota.scheduling.scheduler import Scheduler
@@ -39,6 +39,7 @@ class PoolSite:
         self._unruled = False
         #: Lanes that a pool does not know how to deal with.
         self._odd: dict[int, None] = {}
+        self._watched = False
         self._waiting: dict[int, Lane] = {}
         #: Attempts on the node by the number that the pool knows them by, and when they leave.
         self._numbers: dict[str, int] = {}
@@ -83,21 +84,14 @@ class PoolSite:
 
     def _is_one(self) -> bool:
         cluster, scheduler = self._cluster, self._scheduler
-        lanes = cluster.lanes
-        for number, lane in lanes.fresh.items():
-            if not self._is_plain(lane, lanes.shapes[lane.key.shape]):
-                self._odd[number] = None
-        if self._odd:
-            self._odd = {number: None for number in self._odd if number in lanes.by_number}
-        if (
-            scheduler.eager
-            or not scheduler.pooled
-            or not self._allowed
-            or self._odd
-            or scheduler.overdue
-        ):
+        if scheduler.eager or not scheduler.pooled or not self._allowed or len(cluster.nodes) != 1:
+            # Lanes are not watched meanwhile: on a large site that would cost every pass.
+            self._watched = False
             return False
-        if len(cluster.nodes) != 1 or len(scheduler.space.rooms) != 1 or cluster.arrays:
+        self._watch(cluster.lanes)
+        if self._odd or scheduler.overdue:
+            return False
+        if len(scheduler.space.rooms) != 1 or cluster.arrays:
             return False
         if cluster.elastic or cluster.loans or cluster.reservations:
             return False
@@ -105,6 +99,16 @@ class PoolSite:
             self._version = cluster.rules_version
             self._unruled = _is_unruled(cluster)
         return self._unruled
+
+    def _watch(self, lanes: Lanes) -> None:
+        """Note which lanes no pool can deal with, among those that are new to it."""
+        news = lanes.fresh if self._watched else lanes.by_number
+        self._watched = True
+        for number, lane in news.items():
+            if not self._is_plain(lane, lanes.shapes[lane.key.shape]):
+                self._odd[number] = None
+        if self._odd:
+            self._odd = {number: None for number in self._odd if number in lanes.by_number}
 
     def _is_plain(self, lane: Lane, shape: Shape) -> bool:
         """Whether its jobs are one task each that asks for CPUs and nothing else.
