@@ -1,0 +1,1 @@
+"""The Slurm commands: parsed and answered in the server, relayed by a tiny program."""

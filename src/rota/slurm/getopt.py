@@ -1,0 +1,132 @@
+"""Options as glibc's ``getopt_long`` takes them, with its messages.
+
+Scripts glue values to options, bundle short ones and shorten long ones; whoever parses them in a
+friendlier way takes a different set of command lines than Slurm does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+NO, REQUIRED, OPTIONAL = 0, 1, 2
+
+
+class BadOption(Exception):
+    """What getopt would have printed, with the name of the program."""
+
+
+class Option(NamedTuple):
+    """One name of an option. ``key`` is the same for all names and for the letter."""
+
+    name: str
+    key: str
+    short: str = ""
+    arg: int = NO
+
+
+class Table:
+    """The options of one command, each written as ``"x name|alias="``.
+
+    The letter in front may be missing. ``=`` at the end: it takes a value; ``=?``: it may take
+    one, glued to it; nothing: it takes none. A word of one letter has no long name.
+    """
+
+    def __init__(self, *lines: str) -> None:
+        self.long: list[Option] = []
+        self.short: dict[str, Option] = {}
+        for line in lines:
+            for option in _read(line):
+                if len(option.name) > 1:
+                    self.long.append(option)
+                if option.short:
+                    self.short.setdefault(option.short, option)
+        # In this order glibc names them when a short form could be several of them.
+        self.long.sort(key=lambda option: option.name)
+
+
+def _read(line: str) -> Iterator[Option]:
+    words = line.split()
+    names, short = words[-1], words[0] if len(words) > 1 or len(words[0].rstrip("=?")) == 1 else ""
+    arg = OPTIONAL if names.endswith("=?") else REQUIRED if names.endswith("=") else NO
+    plain = names.rstrip("=?").split("|")
+    for name in plain:
+        yield Option(name, plain[0], short.rstrip("=?"), arg)
+
+
+class Parsed(NamedTuple):
+    """Options by key in the order given (no value: an empty text), and what is left."""
+
+    options: list[tuple[str, str]]
+    rest: list[str]
+
+
+def parse(table: Table, argv: Sequence[str], program: str, *, permute: bool = True) -> Parsed:
+    """Read a command line. Without ``permute`` the first word that is no option ends it."""
+    options: list[tuple[str, str]] = []
+    rest: list[str] = []
+    words = iter(argv)
+    for word in words:
+        if word == "--":
+            rest += words
+        elif word.startswith("--"):
+            options.append(_long(table, word, words, program))
+        elif word.startswith("-") and word != "-":
+            options += _short(table, word, words, program)
+        else:
+            rest.append(word)
+            if not permute:
+                rest += words
+    return Parsed(options, rest)
+
+
+def _long(table: Table, word: str, words: Iterator[str], program: str) -> tuple[str, str]:
+    name, mark, value = word[2:].partition("=")
+    option = _find(table, name, word, program)
+    if mark:
+        if option.arg == NO:
+            raise BadOption(f"{program}: option '--{option.name}' doesn't allow an argument")
+        return option.key, value
+    if option.arg == REQUIRED:
+        following = next(words, None)
+        if following is None:
+            raise BadOption(f"{program}: option '--{option.name}' requires an argument")
+        return option.key, following
+    return option.key, ""
+
+
+def _find(table: Table, name: str, word: str, program: str) -> Option:
+    """The option of this name, or the only one that begins so."""
+    close = [option for option in table.long if option.name.startswith(name)]
+    exact = [option for option in close if option.name == name]
+    if exact:
+        return exact[0]
+    if not close:
+        raise BadOption(f"{program}: unrecognized option '{word}'")
+    if any((option.key, option.arg) != (close[0].key, close[0].arg) for option in close):
+        known = "".join(f" '--{option.name}'" for option in close)
+        raise BadOption(f"{program}: option '{word}' is ambiguous; possibilities:{known}")
+    return close[0]
+
+
+def _short(
+    table: Table, word: str, words: Iterator[str], program: str
+) -> Iterator[tuple[str, str]]:
+    rest = word[1:]
+    while rest:
+        letter, rest = rest[0], rest[1:]
+        option = table.short.get(letter)
+        if option is None:
+            raise BadOption(f"{program}: invalid option -- '{letter}'")
+        if option.arg == NO:
+            yield option.key, ""
+            continue
+        if not rest and option.arg == REQUIRED:
+            following = next(words, None)
+            if following is None:
+                raise BadOption(f"{program}: option requires an argument -- '{letter}'")
+            rest = following
+        yield option.key, rest
+        return

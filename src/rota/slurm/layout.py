@@ -1,0 +1,205 @@
+"""How listings are laid out: ``%``-formats, ``-O`` formats, and columns with a rule below.
+
+Field functions give plain text; widths, sides and separators are all decided here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+R = TypeVar("R")
+
+
+class Field(NamedTuple):
+    """A field that a format may name: its header, and what it shows of a record."""
+
+    header: str
+    show: Callable[..., str]
+
+
+class Part(NamedTuple, Generic[R]):
+    """One piece of a line: a field with its width, and text that follows it."""
+
+    field: Field | None
+    width: int = 0
+    right: bool = False
+    suffix: str = ""
+
+
+def fit(text: str, width: int, right: bool) -> str:
+    """Padded to the width and cut there; a width of 0 leaves it as it is."""
+    if not width:
+        return text
+    return text[:width].rjust(width) if right else text[:width].ljust(width)
+
+
+class Layout(Generic[R]):
+    """The lines of one listing."""
+
+    def __init__(self, parts: list[Part[R]]) -> None:
+        self.parts = parts
+        self._plain = [
+            (part.field.show if part.field else _nothing, part.width, part.right, part.suffix)
+            for part in parts
+        ]
+
+    def header(self) -> str:
+        return "".join(
+            (fit(part.field.header, part.width, part.right) if part.field else "") + part.suffix
+            for part in self.parts
+        )
+
+    def line(self, record: R) -> str:
+        # Called for each of very many jobs.
+        return "".join(
+            [fit(show(record), width, right) + suffix for show, width, right, suffix in self._plain]
+        )
+
+
+def _nothing(_: object) -> str:
+    return ""
+
+
+class Read(NamedTuple, Generic[R]):
+    """What a format says, and what it says that nobody knows."""
+
+    layout: Layout[R]
+    unknown: list[str]
+
+
+def read_percent(text: str, letters: Mapping[str, Field]) -> Read[R]:
+    """``%.8j``: a dot for the right side, a width, a letter, then text up to the next ``%``.
+
+    What is no field is printed as it stands and reported, which is what Slurm does.
+    """
+    pieces = text.split("%")
+    parts: list[Part[R]] = []
+    unknown: list[str] = []
+    if pieces[0]:
+        parts.append(Part(None, suffix=pieces[0]))
+    # An empty piece stands between two percent signs; the second one begins the next piece.
+    for piece in filter(None, pieces[1:]):
+        right = piece.startswith(".")
+        body = piece[1:] if right else piece
+        rest = body.lstrip("0123456789")
+        letter = rest[:1]
+        known = letters.get(letter)
+        if known is None:
+            unknown.append(letter)
+            parts.append(Part(None, suffix=f"%{piece}"))
+            continue
+        width = number(body[: len(body) - len(rest)])
+        parts.append(Part(known, width, right, rest[1:]))
+    return Read(Layout(parts), unknown)
+
+
+#: Of a field of ``-O`` that names no width.
+LONG_WIDTH = 20
+
+
+def read_long(text: str, names: Mapping[str, Field]) -> Read[R]:
+    """``name``, ``name:.12``, ``name:12SEP`` or ``name:SEP``, with commas between them.
+
+    A colon without a number takes the width away; text behind it follows the field.
+    """
+    parts: list[Part[R]] = []
+    unknown: list[str] = []
+    for token in filter(None, text.split(",")):
+        name, colon, tail = token.partition(":")
+        known = names.get(name.strip().lower())
+        right = tail.startswith(".")
+        body = tail[1:] if right else tail
+        rest = body.lstrip("0123456789")
+        if known is None:
+            unknown.append(name)
+            parts.append(Part(None, suffix=rest))
+            continue
+        width = number(body[: len(body) - len(rest)]) if colon else LONG_WIDTH
+        parts.append(Part(known, width, right, rest))
+    return Read(Layout(parts), unknown)
+
+
+def number(digits: str, most: int = 4096) -> int:
+    """A width; one that no terminal has is cut, so that nobody asks for a gigabyte of blanks."""
+    return min(int(digits[:9] or 0), most)
+
+
+class Column(NamedTuple):
+    """A column of a table: its name, its width (below 0: on the left side), what it shows."""
+
+    name: str
+    width: int
+    show: Callable[..., str]
+
+
+class Table(Generic[R]):
+    """Lines as sacct and its relatives print them: a header, a rule, columns with a blank.
+
+    ``delimiter`` joins the fields instead; ``closed`` puts one behind the last field as well.
+    """
+
+    def __init__(
+        self,
+        columns: list[Column],
+        *,
+        delimiter: str = "",
+        closed: bool = False,
+        headless: bool = False,
+    ) -> None:
+        self.columns = columns
+        self._delimiter = delimiter
+        self._closed = closed
+        self._headless = headless
+
+    def heading(self) -> list[str]:
+        if self._headless:
+            return []
+        names = self._join([column.name for column in self.columns])
+        if self._delimiter:
+            return [names]
+        return [names, "".join("-" * abs(column.width) + " " for column in self.columns)]
+
+    def line(self, record: R) -> str:
+        return self._join([column.show(record) for column in self.columns])
+
+    def _join(self, texts: list[str]) -> str:
+        if self._delimiter:
+            end = self._delimiter if self._closed else ""
+            return self._delimiter.join(texts) + end
+        pairs = zip(texts, self.columns, strict=True)
+        return "".join(cell(text, column.width) + " " for text, column in pairs)
+
+
+def cell(text: str, width: int) -> str:
+    """Cut with a plus where it is too long."""
+    size = abs(width)
+    if len(text) > size:
+        text = text[: size - 1] + "+" if size else ""
+    return text.ljust(size) if width < 0 else text.rjust(size)
+
+
+def read_columns(text: str, known: Mapping[str, Column]) -> tuple[list[Column], str]:
+    """``jobid,state%20``: columns by name in any case, with other widths; or the bad name."""
+    columns: list[Column] = []
+    for token in filter(None, text.replace(" ", ",").split(",")):
+        name, mark, size = token.partition("%")
+        column = find_column(name, known)
+        if column is None:
+            return [], name
+        if mark:
+            negative = size.startswith("-")
+            width = number("".join(c for c in size if c.isdecimal()))
+            column = column._replace(width=-width if negative else width)
+        columns.append(column)
+    return columns, ""
+
+
+def find_column(name: str, known: Mapping[str, Column]) -> Column | None:
+    """By name in any case; Slurm takes the first one that begins so."""
+    lower = name.lower()
+    if lower in known:
+        return known[lower]
+    return next((column for key, column in known.items() if key.startswith(lower)), None)

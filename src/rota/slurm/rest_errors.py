@@ -1,0 +1,43 @@
+"""What a request to slurmrestd's paths asks, and how it is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from rota.api.context import Context
+    from rota.core.tenant import Actor
+
+#: Slurm's number for a job that is not there.
+INVALID_JOB = 2017
+
+
+class Asked(NamedTuple):
+    """One request: ``name`` is the last word of a path that ends with one."""
+
+    context: Context
+    actor: Actor
+    name: str
+    query: dict[str, str]
+    body: bytes
+
+
+def error_entry(
+    description: str, number: int, error: str = "Unspecified error", source: str = ""
+) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "description": description,
+        "error_number": number,
+        "error": error,
+    }
+    return {**entry, "source": source} if source else entry
+
+
+class Refusal(Exception):
+    """Ends a request with one error, and with what the document holds beside it."""
+
+    def __init__(self, entry: dict[str, Any], status: int = 500, **more: object) -> None:
+        super().__init__(entry["description"])
+        self.entry = entry
+        self.status = status
+        self.more = more

@@ -1,0 +1,99 @@
+"""``salloc``: nodes for as long as a command runs, which is a shell if none is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota.hostlist import compress
+from rota.slurm import wire
+from rota.slurm.allocating import allocate, cancel, give_back
+from rota.slurm.command import VERSION_LINE, Answer, Failed
+from rota.slurm.getopt import BadOption, parse
+from rota.slurm.options import SALLOC, from_environment
+from rota.slurm.orders import read_order
+from rota.slurm.step_run import code_of
+from rota.slurm.steps import steps_of, stream_of
+from rota.slurm.usage import HELP, USAGE
+
+if TYPE_CHECKING:
+    from rota.core.job import Job
+    from rota.slurm.command import Call
+
+HINT = 'Try "salloc --help" for more information\n'
+#: What a stand-in has for itself only.
+_NOT_SHARED = frozenset({"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS"})
+
+
+async def salloc(call: Call) -> Answer:
+    """Hold nodes while a command runs where salloc was called."""
+    try:
+        parsed = parse(SALLOC, call.request.argv, "salloc", permute=False)
+    except BadOption as error:
+        raise Failed(f"{error}\n{HINT}", 255) from None
+    for key, _ in parsed.options:
+        if key == "version":
+            return Answer(VERSION_LINE)
+        if key in ("help", "usage"):
+            return Answer((HELP if key == "help" else USAGE)["salloc"])
+    order = read_order("salloc", [*from_environment("salloc", call.env), *parsed.options])
+    argv = parsed.rest or [call.env.get("SHELL") or "/bin/sh"]
+    job = await allocate(call, order, parsed.rest[0].rpartition("/")[2] if parsed.rest else "")
+    quiet = order.has("quiet")
+    if order.has("no-shell"):
+        return Answer("", "" if quiet else f"salloc: Granted job allocation {job.id}\n")
+    await _say(call, quiet, f"Granted job allocation {job.id}")
+    await _say(call, quiet, "Waiting for resource configuration")
+    nodes = compress(attempt.allocation.node for attempt in job.live_attempts)
+    await _say(call, quiet, f"Nodes {nodes} are ready for job")
+    status = await _run(call, job, argv)
+    if status is None:
+        await cancel(call, job.id)
+        return Answer("", "", 1)
+    give_back(call, job.id, 0)
+    await _say(call, quiet, f"Relinquishing job allocation {job.id}")
+    await _say(call, quiet, f"Job allocation {job.id} has been revoked.")
+    return Answer("", "", code_of(status))
+
+
+async def _say(call: Call, quiet: bool, text: str) -> None:
+    if not quiet:
+        await call.line.show(stderr=f"salloc: {text}\n")
+
+
+async def _run(call: Call, job: Job, argv: list[str]) -> int | None:
+    """The command's wait status; None when salloc was ended."""
+    stream = stream_of(call)
+    task = {"rank": 0, "argv": argv, "env": _environment(call, job)}
+    order: dict[str, Any] = {
+        "op": "spawn",
+        "step": 0,
+        "cwd": call.request.cwd,
+        "env": None,
+        "tasks": [{**task, "stdin": "inherit", "stdout": "inherit", "stderr": "inherit"}],
+        "foreground": True,
+        "node": call.request.host,
+    }
+    await stream.write((wire.ORDER, msgspec.json.encode(order)))
+    while (frame := await stream.read()) is not None:
+        event = msgspec.json.decode(frame.body) if frame.kind == wire.EVENT else {}
+        if event.get("op") == "exit":
+            return int(event["status"])
+        if event.get("op") == "signal" and event["number"] != 2:
+            signal = {"op": "signal", "number": event["number"]}
+            await stream.write((wire.ORDER, msgspec.json.encode(signal)))
+    return None
+
+
+def _environment(call: Call, job: Job) -> dict[str, str]:
+    """What the first node's stand-in was told about the job."""
+    stand_ins = steps_of(call.context).stand_ins.get(job.id, {})
+    first = next(iter(stand_ins.values()), None)
+    env = first.env if first is not None else {}
+    found = {
+        name: value
+        for name, value in env.items()
+        if name.startswith("SLURM_") and name not in _NOT_SHARED
+    }
+    return {**found, "SLURM_SUBMIT_DIR": call.request.cwd}

@@ -1,0 +1,134 @@
+"""The door for the Slurm commands: one exchange with a relay for each call of a command."""
+
+from __future__ import annotations
+
+import logging
+import pwd
+import secrets
+from typing import TYPE_CHECKING
+
+from rota.api.auth import LOCAL
+from rota.api.errors import Malformed
+from rota.core.errors import RotaError
+from rota.slurm import wire
+from rota.slurm.command import Answer, Call, Line, Request, run
+from rota.slurm.signalling import watch
+
+if TYPE_CHECKING:
+    from rota.api.context import Context
+    from rota.api.front import Receive, Scope, Send
+    from rota.core.tenant import Actor
+
+log = logging.getLogger("rota.slurm")
+
+PATH = "/api/v1/slurm/run"
+#: Output goes out in parts of this size, so that a long list does not hold up everybody else.
+PART_BYTES = 256 * 1024
+#: What a shell would say of a command that a signal ended.
+GONE = 130
+
+
+class RelayLine(Line):
+    """The line to a relay: it reads files and its standard input when it is asked to."""
+
+    def __init__(self, stream: wire.Stream) -> None:
+        super().__init__()
+        self.stream: wire.Stream = stream
+
+    async def read_file(self, path: str) -> bytes | int:
+        await self.stream.write((wire.GET, path.encode()))
+        frame = await self._expect(wire.FILE)
+        number, body = frame[:4], frame[4:]
+        return int.from_bytes(number, "big") or body
+
+    async def read_stdin(self) -> bytes:
+        await self.stream.write((wire.INPUT, b""))
+        parts: list[bytes] = []
+        while part := await self._expect(wire.INPUT):
+            parts.append(part)
+            if sum(map(len, parts)) > wire.FRAME_MAX:
+                raise Malformed(f"standard input has more than {wire.FRAME_MAX} bytes")
+        return b"".join(parts)
+
+    async def write_file(self, path: str, body: bytes) -> int:
+        await self.stream.write((wire.PUT, path.encode() + b"\0" + body))
+        return int.from_bytes(await self._expect(wire.FILE), "big")
+
+    async def show(self, stdout: str = "", stderr: str = "") -> None:
+        shown = ((wire.STDOUT, stdout.encode()), (wire.STDERR, stderr.encode()))
+        await self.stream.write(*((kind, text) for kind, text in shown if text))
+
+    async def _expect(self, kind: bytes) -> bytes:
+        frame = await self.stream.read()
+        if frame is None or frame.kind != kind:
+            raise CallerGone
+        return frame.body
+
+
+class CallerGone(Exception):
+    """The relay was ended before its command was done."""
+
+
+async def serve(context: Context, actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
+    """One command, from its request to its exit code."""
+    stream = wire.Stream(receive, send)
+    first = await stream.read()
+    if first is None or first.kind != wire.REQUEST:
+        raise Malformed("expected the request of a relay")
+    asked = wire.decode_request(first.body)
+    request = Request(
+        program=asked.program,
+        argv=asked.argv,
+        env=asked.env,
+        cwd=asked.cwd,
+        umask=asked.umask,
+        actor=actor,
+        uid=uid_of(actor, scope),
+        columns=asked.columns,
+        host=asked.host,
+    )
+    try:
+        answer = await answer_to(Call(request, RelayLine(stream), context))
+    except CallerGone:
+        answer = Answer("", "", GONE)
+    await _finish(stream, answer)
+
+
+async def answer_to(call: Call) -> Answer:
+    """The answer, whatever happens: a bug of ours is one line with a number for the log."""
+    program = call.request.program
+    try:
+        return await run(call)
+    except CallerGone:
+        raise
+    except RotaError as error:
+        return Answer("", f"{program}: error: {error}\n", 1)
+    except Exception as error:
+        name = secrets.token_hex(6)
+        log.error("internal error %s in %s", name, program, exc_info=error)
+        text = f"{program}: error: internal error {name}; the controller's log has it\n"
+        return Answer("", text, 1)
+
+
+async def _finish(stream: wire.Stream, answer: Answer) -> None:
+    stdout = answer.stdout.encode() if isinstance(answer.stdout, str) else answer.stdout
+    while len(stdout) > PART_BYTES:
+        await stream.write((wire.STDOUT, stdout[:PART_BYTES]))
+        stdout = stdout[PART_BYTES:]
+    frames = [(wire.STDOUT, stdout), (wire.STDERR, answer.stderr.encode())]
+    shown = [(kind, text) for kind, text in frames if text]
+    await stream.write(*shown, (wire.EXIT, bytes([answer.code & 0xFF])), last=True)
+
+
+def uid_of(actor: Actor, scope: Scope) -> int:
+    """The kernel's word on a local socket, the user database's elsewhere; -1: unknown."""
+    client = scope.get("client")
+    if actor.via == "local" and client and client[0].startswith(LOCAL):
+        return int(client[0].removeprefix(LOCAL))
+    try:
+        return pwd.getpwnam(actor.user).pw_uid
+    except KeyError:
+        return -1
+
+
+__all__ = ["PATH", "answer_to", "serve", "watch"]

@@ -1,0 +1,126 @@
+"""``sstat``: what the steps of running jobs use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.slurm.amounts import Moments
+from rota.slurm.command import VERSION_LINE, Answer, Failed
+from rota.slurm.gather import Wanted, unfinished
+from rota.slurm.getopt import BadOption, parse
+from rota.slurm.getopt import Table as Options
+from rota.slurm.job_records import Recorder
+from rota.slurm.job_refs import JobRef, parse_ref, split_refs
+from rota.slurm.layout import Column, Table, read_columns
+from rota.slurm.sacct_fields import Row, Units, columns
+from rota.slurm.usage_text import require_cluster, usage_of
+from rota.slurm.view import View
+
+if TYPE_CHECKING:
+    from rota.slurm.command import Call
+    from rota.slurm.records import JobRecord, StepRecord
+
+OPTIONS = Options(
+    "a allsteps",
+    "e helpformat",
+    "h help",
+    "i pidformat",
+    "j jobs|job=",
+    "M clusters|cluster=",
+    "n noheader",
+    "noconvert",
+    "o format|fields=",
+    "p parsable",
+    "P parsable2",
+    "usage",
+    "v verbose",
+    "V version",
+)
+#: Fields that sstat shares with sacct, in its own order; the widths are those of sacct.
+_NAMES = """
+JobID MaxVMSize MaxVMSizeNode MaxVMSizeTask AveVMSize MaxRSS MaxRSSNode MaxRSSTask AveRSS
+MaxPages MaxPagesNode MaxPagesTask AvePages MinCPU MinCPUNode MinCPUTask AveCPU NTasks
+AveCPUFreq ReqCPUFreqMin ReqCPUFreqMax ReqCPUFreqGov ConsumedEnergy MaxDiskRead
+MaxDiskReadNode MaxDiskReadTask AveDiskRead MaxDiskWrite MaxDiskWriteNode MaxDiskWriteTask
+AveDiskWrite TRESUsageInAve TRESUsageInMax TRESUsageInMaxNode TRESUsageInMaxTask
+TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot TRESUsageOutAve
+TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode
+TRESUsageOutMinTask TRESUsageOutTot
+"""
+FIELDS = tuple(_NAMES.split())
+
+
+async def sstat(call: Call) -> Answer:
+    """Answer one call."""
+    try:
+        options, rest = parse(OPTIONS, call.request.argv, "sstat")
+    except BadOption as bad:
+        raise Failed(f"{bad}\n") from None
+    asked = dict(options)
+    if "help" in asked or "usage" in asked:
+        return Answer(usage_of("sstat", OPTIONS))
+    if "version" in asked:
+        return Answer(VERSION_LINE)
+    view = View(call.context)
+    require_cluster("sstat", asked, view.cluster_name)
+    known = _known(view, asked)
+    if "helpformat" in asked:
+        return Answer("".join(f"{column.name}\n" for column in known.values()))
+    chosen, bad_name = read_columns(asked.get("format") or ",".join(FIELDS), known)
+    if bad_name:
+        raise Failed(f'sstat: error: Invalid field requested: "{bad_name}"\n')
+    table: Table[Row] = Table(
+        chosen,
+        delimiter="|" if {"parsable", "parsable2"} & asked.keys() else "",
+        closed="parsable2" not in asked,
+        headless="noheader" in asked,
+    )
+    rows, errors = await _rows(call, view, ",".join([asked.get("jobs", ""), *rest]), asked)
+    lines = [*table.heading(), *map(table.line, rows)]
+    return Answer("".join(f"{line}\n" for line in lines), errors, 1 if errors else 0)
+
+
+def _known(view: View, asked: dict[str, str]) -> dict[str, Column]:
+    of_jobs = columns(Moments(view.now_s), view.cluster_name, Units("noconvert" not in asked))
+    nodes = of_jobs["nodelist"]._replace(name="Nodelist", width=20)
+    pids = Column("Pids", 20, _pids)
+    found = {name.lower(): of_jobs[name.lower()] for name in FIELDS}
+    return found | {"nodelist": nodes, "pids": pids}
+
+
+def _pids(row: Row) -> str:
+    return ",".join(map(str, row.step.pids)) if row.step is not None else ""
+
+
+async def _rows(call: Call, view: View, text: str, asked: dict[str, str]) -> tuple[list[Row], str]:
+    refs = []
+    for word in split_refs(text):
+        ref = parse_ref(word)
+        if ref is None:
+            raise Failed(f"sstat: fatal: Bad job/step specified: {word}\n")
+        refs.append(ref)
+    if not refs:
+        raise Failed("sstat: error: You didn't give me any jobs to stat.\n")
+    recorder = Recorder(call.context, view.now_s, actor=call.actor, steps=True)
+    wanted = Wanted(refs=tuple(refs), steps=True)
+    jobs = await unfinished(call.context.host, wanted, recorder)
+    rows: list[Row] = []
+    errors = ""
+    for ref in refs:
+        mine = [job for job in jobs if ref.names(job)]
+        found = [Row(job, step) for job in mine for step in _steps(job, ref, asked)]
+        if not found:
+            errors += f"sstat: error: no steps running for job {ref.id}\n"
+        rows += found
+    return rows, errors
+
+
+def _steps(job: JobRecord, ref: JobRef, asked: dict[str, str]) -> list[StepRecord]:
+    """All that run with ``-a``; the one that was named; else the first numbered one."""
+    running = [step for step in job.steps if step.state == "RUNNING"]
+    if ref.step:
+        return [step for step in running if step.id == ref.step]
+    if "allsteps" in asked:
+        order = {"extern": 0, "batch": 1}
+        return sorted(running, key=lambda step: order.get(step.id, 2))
+    return [step for step in running if step.id.isdecimal()][:1]

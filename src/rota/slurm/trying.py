@@ -1,0 +1,37 @@
+"""``--test-only``: when and where a job would start, without submitting it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.api.why import asker_of
+from rota.controller.submit import refuse_submission
+from rota.core.errors import Rejected
+from rota.hostlist import compress
+from rota.scheduling.outlook import outlook
+from rota.slurm.amounts import Moments, zone_of
+from rota.slurm.command import Answer
+from rota.slurm.submitting import UNAVAILABLE, Refused, in_slurms_words, is_patient
+
+if TYPE_CHECKING:
+    from rota.controller.commands import Submission
+    from rota.slurm.command import Call
+
+
+def tried(call: Call, made: Submission) -> Answer:
+    """What Slurm says on stderr; ``Refused`` when it would never start."""
+    host, program = call.context.host, call.request.program
+    try:
+        refuse_submission(host.cluster, made, call.actor)
+    except Rejected as error:
+        raise Refused(UNAVAILABLE) if is_patient(error) else in_slurms_words(error) from None
+    now_s = host.clock.now_s()
+    found = outlook(host.scheduler, made.spec, now_s, asker_of(call.actor), held=made.held)
+    moments = Moments(now_s, zone_of(call.env.get("TZ", "")))
+    cpus = sum(role.count * role.request.cpu_milli // 1000 for role in made.spec.roles)
+    nodes = compress(held.node for held in found.allocations)
+    text = (
+        f"{program}: Job {host.cluster.next_id} to start at {moments.text(found.start_s or now_s)} "
+        f"using {cpus} processors on nodes {nodes} in partition {made.spec.queue}\n"
+    )
+    return Answer("", text)

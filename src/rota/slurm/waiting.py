@@ -1,0 +1,59 @@
+"""Waiting for jobs, with an eye on whether whoever waits is still there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.job import Array, Job
+from rota.core.states import FINAL, JobState
+from rota.store.api import JobFilter
+
+if TYPE_CHECKING:
+    from rota.api.context import Context
+
+#: Looked at again after this time at the latest.
+LOOK_S = 1.0
+
+
+async def until_over(context: Context, job_id: int) -> list[Job]:
+    """Every job of an id, once all of them have ended."""
+    host = context.host
+    while host.cluster.state_of(job_id) not in FINAL and not context.closing.is_set():
+        watched = [job_id, *list(host.cluster.unfinished_elements.get(job_id, ()))[:1000]]
+        await context.until_closing(host.watch.settled(watched, LOOK_S))
+    await host.on_disk()
+    found = await host.read(lambda store: store.job(job_id) or store.array(job_id))
+    if isinstance(found, Array):
+        chosen = JobFilter(array=found.id)
+        elements: list[Job] = await host.read(
+            lambda store: store.list_jobs(chosen, limit=found.count)
+        )
+        return elements
+    return [found] if isinstance(found, Job) else []
+
+
+async def until_running(context: Context, job_id: int, timeout_s: float) -> JobState | None:
+    """Its state when it runs or is over, or after this time."""
+    host = context.host
+    until_s = host.clock.now_s() + timeout_s
+    while True:
+        state = host.cluster.state_of(job_id)
+        left_s = until_s - host.clock.now_s()
+        waits = state in (JobState.QUEUED, JobState.HELD, JobState.SCHEDULED, JobState.PREEMPTED)
+        if not waits or left_s <= 0 or context.closing.is_set():
+            return state
+        await context.until_closing(host.watch.settled([job_id], min(left_s, 0.02)))
+
+
+def exit_code(jobs: list[Job]) -> int:
+    """The worst of them, as a shell would say it."""
+    return max(map(_code, jobs), default=0)
+
+
+def _code(job: Job) -> int:
+    outcome = job.outcome
+    if outcome is None or outcome.state is JobState.COMPLETED:
+        return 0
+    if outcome.exit_code:
+        return outcome.exit_code
+    return 128 + outcome.signal if outcome.signal else 1

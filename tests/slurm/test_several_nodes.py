@@ -1,0 +1,63 @@
+"""Jobs and steps over several nodes: two agents that reach the controller over the network only."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rota.hostlist import expand
+from tests.journeys.box import until
+from tests.journeys.site import Site
+from tests.slurm.real import Slurm
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Path]]:
+    site = Site(tmp_path_factory.mktemp("site"))
+    for name in ("n1", "n2"):
+        site.join(name)
+    until(lambda: site.is_up("n1") and site.is_up("n2"), "both nodes")
+    commands = site.root / "commands"
+    site.head.rota("slurm", "install", str(commands))
+    yield site, commands
+    slurm = Slurm(site.head, commands, site.root)
+    until(lambda: not slurm.text("squeue", "-h"), "all jobs to be gone")
+    site.close()
+
+
+@pytest.fixture
+def slurm(pair: tuple[Site, Path], tmp_path: Path) -> Slurm:
+    return Slurm(pair[0].head, pair[1], tmp_path)
+
+
+def test_a_script_runs_on_the_first_node_and_its_steps_on_all(slurm: Slurm) -> None:
+    body = """echo "$SLURM_JOB_NODELIST $SLURM_NNODES $SLURM_TASKS_PER_NODE $1"
+srun sh -c 'echo "$SLURM_PROCID $SLURMD_NODENAME $SLURM_NODEID"' | sort"""
+    (slurm.work / "job.sh").write_text(f"#!/bin/sh\n{body}\n")
+
+    slurm.text("sbatch", "-W", "-N2", "-n2", "-o", "out", "job.sh", "argument")
+
+    first, *ranks = (slurm.work / "out").read_text().splitlines()
+    nodes = expand(first.split()[0])
+    assert first.split()[1:] == ["2", "1(x2)", "argument"]
+    assert set(nodes) == {"n1", "n2"}
+    assert ranks == [f"{rank} {node} {rank}" for rank, node in enumerate(nodes)]
+
+
+def test_the_exit_code_of_the_script_is_that_of_the_job(slurm: Slurm) -> None:
+    slurm.script("srun true; exit 6", "-N2", code=6)
+
+
+def test_srun_on_its_own_starts_tasks_on_every_node(slurm: Slurm) -> None:
+    done = slurm.run("srun", "-N2", "sh", "-c", "echo $SLURMD_NODENAME; exit $SLURM_PROCID")
+
+    assert sorted(done.stdout.split()) == ["n1", "n2"]
+    assert re.fullmatch(r"srun: error: n\d: task 1: Exited with exit code 1\n", done.stderr)
+    assert done.returncode == 1
+
+
+def test_input_for_all_tasks_crosses_the_network(slurm: Slurm) -> None:
+    assert slurm.text("srun", "-N2", "cat", stdin="word\n") == "word\nword\n"

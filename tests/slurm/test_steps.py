@@ -1,0 +1,206 @@
+"""srun and salloc, inside a job and outside, with real processes."""
+
+import re
+import signal
+import subprocess
+
+import pytest
+
+from tests.journeys.box import until
+from tests.slurm.real import Slurm
+
+pytestmark = pytest.mark.slow
+
+
+def test_tasks_of_a_step_know_their_rank_and_are_labelled(slurm: Slurm) -> None:
+    body = "srun -l sh -c 'echo \"$SLURM_PROCID/$SLURM_NTASKS $SLURM_LOCALID $SLURM_STEP_ID\"'"
+
+    printed = slurm.script(body, "-n3")
+
+    assert sorted(printed.splitlines()) == ["0: 0/3 0 0", "1: 1/3 1 0", "2: 2/3 2 0"]
+
+
+def test_steps_are_numbered_and_listed(slurm: Slurm) -> None:
+    printed = slurm.script("srun true; srun sh -c 'echo $SLURM_STEP_ID'; echo $SLURM_JOB_ID")
+
+    step, job = printed.split()
+    assert step == "1"
+    rows = slurm.text("sacct", "-nPj", job, "-o", "jobid,state").split()
+    assert {f"{job}.0|COMPLETED", f"{job}.1|COMPLETED"} <= set(rows)
+
+
+def test_srun_in_a_script_takes_its_tasks_from_the_job(slurm: Slurm) -> None:
+    printed = slurm.script("srun echo a; srun -n1 echo b", "-n2")
+
+    assert printed.split() == ["a", "a", "b"]
+
+
+def test_the_worst_exit_code_of_the_tasks_is_that_of_srun(slurm: Slurm) -> None:
+    body = "srun -n2 sh -c 'exit $((SLURM_PROCID * 4))'; exit $?"
+
+    printed = slurm.script(body, "-n2", code=4)
+
+    assert re.fullmatch(r"srun: error: box: task 1: Exited with exit code 4\n", printed)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        (["sh", "-c", "exit 7"], 7, "srun: error: box: task 0: Exited with exit code 7\n"),
+        (["sh", "-c", "kill -9 $$"], 137, "srun: error: box: task 0: Killed\n"),
+        (["/no/such"], 2, "execve(): /no/such: No such file or directory\n"),
+    ],
+)
+def test_outside_a_job_srun_makes_one_and_ends_like_its_task(
+    slurm: Slurm, command: list[str], code: int, said: str
+) -> None:
+    done = slurm.run("srun", *command)
+
+    assert done.returncode == code
+    assert said in done.stderr
+
+
+def test_standard_input_reaches_the_tasks(slurm: Slurm) -> None:
+    assert slurm.text("srun", "cat", stdin="to me\n") == "to me\n"
+    assert slurm.text("srun", "-n2", "cat", stdin="x") == "xx"
+    assert slurm.script("echo inside | srun cat") == "inside\n"
+
+
+def test_much_output_arrives_whole(slurm: Slurm) -> None:
+    printed = slurm.text("srun", "sh", "-c", "seq 100000")
+
+    assert printed == "".join(f"{number}\n" for number in range(1, 100001))
+
+
+def test_each_task_may_have_a_file_of_its_own(slurm: Slurm) -> None:
+    slurm.script("srun -o 'step-%s-%2t' sh -c 'echo $SLURM_PROCID'", "-n2")
+
+    names = ["step-0-00", "step-0-01"]
+    assert [(slurm.work / name).read_text() for name in names] == ["0\n", "1\n"]
+
+
+def test_gpus_are_shared_out_among_the_tasks(slurm: Slurm) -> None:
+    body = "srun --gpus-per-task=1 sh -c 'echo $CUDA_VISIBLE_DEVICES'"
+
+    printed = slurm.script(body, "-n2", "--gres=gpu:2")
+
+    assert len(set(printed.split())) == 2
+
+
+def test_salloc_holds_nodes_while_its_command_runs(slurm: Slurm) -> None:
+    line = "echo $SLURM_JOB_NODELIST; srun -n2 sh -c 'echo $SLURM_PROCID'; exit 3"
+
+    done = slurm.run("salloc", "-n2", "sh", "-c", line)
+
+    assert done.returncode == 3
+    assert sorted(done.stdout.split()) == ["0", "1", "box"]
+    said = [re.sub(r"\d+", "N", text) for text in done.stderr.splitlines()]
+    assert said == [
+        "salloc: Granted job allocation N",
+        "salloc: Waiting for resource configuration",
+        "salloc: Nodes box are ready for job",
+        "salloc: Relinquishing job allocation N",
+        "salloc: Job allocation N has been revoked.",
+    ]
+
+
+def test_immediate_gives_up_when_nodes_are_busy(slurm: Slurm) -> None:
+    holder = slurm.text("sbatch", "--parsable", "-o/dev/null", "-n4", "--wrap", "sleep 60").strip()
+    slurm.box.reach(holder, "running")
+
+    done = slurm.run("srun", "-I1", "-n4", "true")
+
+    assert done.returncode == 1
+    assert "srun: error: Unable to allocate resources: Requested nodes are busy\n" in done.stderr
+    slurm.text("scancel", holder)
+
+
+def test_scancel_with_a_signal_reaches_the_steps_and_with_b_the_script(slurm: Slurm) -> None:
+    body = """trap 'echo script' USR2
+srun sh -c 'trap "echo step; exit 0" USR1; echo ready; while :; do sleep 0.05; done' &
+wait; wait; wait"""
+    words = ("sbatch", "--parsable", "-o", "out")
+    job = slurm.text(*words, stdin=f"#!/bin/bash\n{body}\n").strip()
+    output = slurm.work / "out"
+    until(lambda: output.exists() and "ready" in output.read_text(), "the step to be ready")
+
+    slurm.text("scancel", "-s", "USR2", "-b", job)
+    until(lambda: "script" in output.read_text(), "the script to hear")
+    slurm.text("scancel", "-s", "USR1", job)
+
+    slurm.box.ended(job)
+    # The shell says a word about its own children, which hear the signal as well.
+    heard = [word for word in output.read_text().split() if word in ("ready", "script", "step")]
+    assert heard == ["ready", "script", "step"]
+
+
+def test_a_job_is_warned_before_its_limit(slurm: Slurm) -> None:
+    body = "trap 'echo warned; exit 0' USR1; while :; do sleep 0.05; done"
+
+    assert slurm.script(body, "-t1", "--signal=B:USR1@59") == "warned\n"
+
+
+def test_srun_that_is_ended_takes_its_job_with_it(slurm: Slurm) -> None:
+    line = ["srun", "-J", "doomed", "sleep", "60"]
+    process = subprocess.Popen(line, env=slurm.env, cwd=slurm.work, stderr=subprocess.DEVNULL)
+    until(lambda: "doomed" in slurm.text("squeue", "-h", "-tR", "-o%j"), "it to run")
+
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    until(lambda: "doomed" not in slurm.text("squeue", "-h", "-o%j"), "its job to be gone")
+
+
+def test_a_job_can_be_put_back_from_inside(slurm: Slurm) -> None:
+    body = """echo "try $SLURM_RESTART_COUNT"
+[ "$SLURM_RESTART_COUNT" = 1 ] || { scontrol requeue $SLURM_JOB_ID; sleep 60; }"""
+
+    assert slurm.script(body, "--open-mode=append") == "try 0\ntry 1\n"
+
+
+def test_output_begins_anew_unless_it_is_appended_to(slurm: Slurm) -> None:
+    for mode in ("append", "append", "truncate"):
+        words = ("sbatch", "-W", "-o", "deep/er/%x", f"--open-mode={mode}", "-J", mode[0])
+        slurm.text(*words, "--wrap", "echo line")
+    slurm.text("sbatch", "-W", "-o", "deep/er/t", "--wrap", "echo line")
+
+    assert (slurm.work / "deep/er/a").read_text() == "line\nline\n"
+    assert (slurm.work / "deep/er/t").read_text() == "line\n"
+
+
+def test_on_a_terminal_srun_gives_one(slurm: Slurm) -> None:
+    line = "srun --pty sh -c 'test -t 0 && test -t 1 && echo terminal'"
+
+    shown = slurm.text("script", "-qec", line, "/dev/null")
+
+    assert "terminal" in shown
+
+
+def test_the_groups_of_a_heterogeneous_job_start_together_and_count_their_ranks_through(
+    slurm: Slurm,
+) -> None:
+    body = """#SBATCH -n1
+#SBATCH hetjob
+#SBATCH -n2
+echo "$SLURM_HET_SIZE $SLURM_JOB_NODELIST_HET_GROUP_1 $SLURM_NTASKS"
+srun sh -c 'echo "first $SLURM_PROCID"' : sh -c 'echo "second $SLURM_PROCID"' | sort
+srun --het-group=1 -n1 echo alone"""
+
+    printed = slurm.script(body)
+
+    assert printed.splitlines() == ["2 box 1", "first 0", "second 1", "second 2", "alone"]
+
+
+def test_a_step_outlives_the_controller(slurm: Slurm) -> None:
+    body = "srun sh -c 'echo begin; while [ ! -e go ]; do sleep 0.05; done; exit 3'; echo $?"
+    words = ("sbatch", "--parsable", "-o", "out")
+    job = slurm.text(*words, stdin=f"#!/bin/bash\n{body}\n").strip()
+    output = slurm.work / "out"
+    until(lambda: output.exists() and "begin" in output.read_text(), "the step to begin")
+
+    slurm.box.kill("controller")
+    assert slurm.box.reach(job, "running")["state"] == "running"
+    (slurm.work / "go").touch()
+
+    assert slurm.box.ended(job)["state"] == "completed"
+    assert output.read_text() == "begin\n3\n"
