@@ -23,7 +23,7 @@ from bench.wire import Refused
 if TYPE_CHECKING:
     from types import FrameType
 
-PEERS = ("gflow", "slurm", "dask", "ray", "accasim")
+PEERS = ("gflow", "slurm", "dask", "ray", "hyperqueue", "accasim")
 
 
 def main() -> int:
@@ -32,7 +32,7 @@ def main() -> int:
     folder = Path(options.folder).absolute()
     chosen = options.sections or list(SECTIONS)
     peers = Peers(quick=options.quick, wanted=lambda peer: peer not in options.without)
-    context = Context(folder, options.quick, peers)
+    context = Context(folder, options.quick, peers, options.agents, options.tasks)
     about = {**machine.description(folder), "quick": options.quick, "began_s": time.time()}
     rows: list[Row] = []
     broken: dict[str, str] = {}
@@ -77,12 +77,22 @@ def parse() -> argparse.Namespace:
         "--without", metavar="PEER", action="append", default=[], choices=PEERS,
         help=f"leave a peer out: {', '.join(PEERS)}",
     )  # fmt: skip
+    for name in ("agents", "tasks"):
+        parser.add_argument(
+            f"--{name}", type=_count, default=0, metavar="N", help=f"so many {name} in swarm"
+        )
     parser.add_argument("--strict", action="store_true", help="exit 1 if a bar is not reached")
     options = parser.parse_args()
     for name in options.sections:
         if name not in SECTIONS:
             parser.error(f"there is no section {name}; known: {', '.join(SECTIONS)}")
     return options
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
 
 
 def summary(rows: list[Row], missing: dict[str, str], broken: dict[str, str]) -> str:
@@ -103,7 +113,8 @@ def write(path: Path, report: dict[str, object]) -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    """End in order, so that every Rota and every peer is stopped."""
+    """End in order, so that every Rota and every peer is stopped: told twice is told once."""
+    signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 

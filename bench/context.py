@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bench.rota import Rota
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from bench.peers import Peers
@@ -21,9 +22,14 @@ class Context:
     folder: Path
     quick: bool
     peers: Peers
+    #: The size of the section ``swarm``; 0: its own.
+    agents: int = 0
+    tasks: int = 0
 
-    def rota(self, label: str) -> Rota:
-        return Rota(self.folder, label)
+    def rota(
+        self, label: str, *, with_agent: bool = True, settings: Mapping[str, str] | None = None
+    ) -> Rota:
+        return Rota(self.folder, label, with_agent=with_agent, settings=settings)
 
     def pick(self, full: int, quick: int) -> int:
         return quick if self.quick else full

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+#: Where many short programs are started, this many run at a time on each core.
+SLOTS_PER_CORE = 8
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
@@ -121,9 +123,9 @@ class Peers:
         """Dask has no jobs; its tasks that start a child process come nearest."""
         self._shared()
         folder = environment("dask", "distributed")
-        tasks = "1000" if self._quick else "5000"
+        tasks = "1000" if self._quick else "3000"
         return self._script(
-            [str(folder / "python"), "dask_peer.py", "--tasks", tasks], "--json", limit_s=300
+            [str(folder / "python"), "dask_peer.py", "--tasks", tasks], "--json", limit_s=150
         )
 
     @cached_property
@@ -132,9 +134,21 @@ class Peers:
         self._shared()
         folder = environment("ray", "ray[default]")
         return self._script(
-            [str(folder / "python"), "ray_peer.py", "--tasks", "1000" if self._quick else "5000",
+            [str(folder / "python"), "ray_peer.py", "--tasks", "1000" if self._quick else "3000",
              "--nodes", "1", "--actors", "1", "--jobs", "1"],
-            "--json", limit_s=400,
+            "--json", limit_s=200,
+        )  # fmt: skip
+
+    @cached_property
+    def hyperqueue_all(self) -> dict[str, Any]:
+        """Tasks that are the program ``true``; eight at a time per core, as those have to wait."""
+        self._shared()
+        folder = environment("hyperqueue", "hyperqueue")
+        tasks = "1000" if self._quick else "3000"
+        return self._script(
+            [str(folder / "python"), "hq_peer.py", "--tasks", tasks, "--functions", "0",
+             "--slots", str(SLOTS_PER_CORE)],
+            "--json", limit_s=120,
         )  # fmt: skip
 
     def _gflow(self, *options: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from bench import machine
 from bench.wire import Refused, Wire, request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
 START_S = 60.0
@@ -36,9 +36,16 @@ class Broken(Exception):
 
 
 class Rota:
-    """One state folder with its controller, agent and keeper. Use it in a ``with`` statement."""
+    """One state folder with its controller, agent and keeper. Use it in a ``with`` statement.
 
-    def __init__(self, folder: Path, label: str) -> None:
+    ``settings`` are those that differ from the defaults, as variables of the environment.
+    """
+
+    def __init__(
+        self, folder: Path, label: str, *, with_agent: bool = True,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self._with_agent = with_agent
         self.root = Path(tempfile.mkdtemp(prefix=f"rota-bench-{label}-", dir=folder))
         self.state = self.root / "state"
         self.work = self.root / "work"
@@ -55,6 +62,7 @@ class Rota:
             "ROTA_STATE_DIR": str(self.state),
             "ROTA_SERVER_LISTEN": "127.0.0.1:0",
             MARK: self._mark,
+            **(settings or {}),
         }
         self._wire: Wire | None = None
 
@@ -76,7 +84,8 @@ class Rota:
     def start(self) -> float:
         """``rota up --detach``, until the node can take jobs; the seconds until it served."""
         began = time.perf_counter()
-        with self._command("up", "--detach") as command:
+        words = ["up", "--detach"] if self._with_agent else ["up", "--detach", "--no-agent"]
+        with self._command(*words) as command:
             self.reach(
                 lambda: command.poll() or self.wire.get("/jobs?limit=1"), "an answer from the API"
             )
@@ -84,7 +93,8 @@ class Rota:
             if command.wait(START_S):
                 said = (self.root / "command.log").read_text(errors="replace").strip()
                 raise Broken(f"rota up ended with {command.returncode}: {said[-600:]}")
-        self.reach(self._has_node, "a node that takes jobs")
+        if self._with_agent:
+            self.reach(self._has_node, "a node that takes jobs")
         return served_s
 
     def stop(self) -> None:
@@ -177,7 +187,7 @@ class Rota:
                            ("keeper", "agent/keeper.json")):  # fmt: skip
             if self._written_pid(path) == pid:
                 return role
-        return "supervisor" if command.rstrip().endswith("up --detach") else command[:40]
+        return "supervisor" if " up --detach" in command else command[:40]
 
     def _written_pid(self, path: str) -> int | None:
         with contextlib.suppress(OSError, ValueError, KeyError):

@@ -33,7 +33,11 @@ class Wire:
     def _connect(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(self._timeout_s)
-        self._socket.connect(str(self._path))
+        try:
+            self._socket.connect(str(self._path))
+        except OSError:
+            self._socket.close()
+            raise
         self._rest = b""
         self._used_s = time.monotonic()
 

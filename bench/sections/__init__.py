@@ -16,6 +16,7 @@ from bench.sections import (
     python_api,
     restart,
     sim,
+    swarm,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +29,6 @@ SECTIONS: dict[str, Callable[[Context], list[Row]]] = {
     section.SECTION: section.measure
     for section in (
         *(core, noop, latency, durable, depth, idle, restart, arrays, long, sim),
-        python_api,
+        *(python_api, swarm),
     )
 }
