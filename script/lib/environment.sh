@@ -108,6 +108,40 @@ ensure_postgres() {
     say "no PostgreSQL server programs: the tests that need one are skipped and named at the end"
 }
 
+has_network() {
+    command -v ip >/dev/null && command -v nsenter >/dev/null
+}
+
+# The tests of broken networks run in namespaces of their own, which they make and remove. Bare
+# containers have the kernel's TUN devices without the file that opens them.
+ensure_network() {
+    if [ "$(id -u)" = 0 ] && [ ! -e /dev/net/tun ]; then
+        mkdir -p /dev/net && mknod /dev/net/tun c 10 200 || true
+    fi
+    has_network && return
+    if can_apt && apt_install iproute2 util-linux && has_network; then
+        return
+    fi
+    in_ci && die "no ip or nsenter found and CI is set: install the packages iproute2 and util-linux"
+    say "no ip or nsenter: the tests of broken networks are skipped and named at the end"
+}
+
+has_torch() {
+    "$VENV/bin/python" -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("torch"))'
+}
+
+# For the gangs that the tests let meet. Only the build for CPUs: the usual one brings gigabytes for
+# GPUs along. Where pip does not find it, PIP_EXTRA_INDEX_URL can name an index that has it.
+TORCH=torch==2.13.0+cpu
+
+ensure_torch() {
+    has_torch && return
+    say "installing $TORCH"
+    "$VENV/bin/python" -m pip install -q "$TORCH" >&2 && return
+    in_ci && die "$TORCH cannot be installed and CI is set"
+    say "no torch: the tests that need it are skipped and named at the end"
+}
+
 free_port() {
     "$VENV/bin/python" -c '
 import socket

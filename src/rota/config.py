@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota import notify_settings, paths, storage_settings
-from rota.config_checks import at_least, nearest, one_of, read_text
+from rota.agent_settings import Agent
+from rota.config_checks import at_least, check_url, nearest, one_of, read_text
 from rota.core import policy_text
 from rota.core.errors import Rejected
 from rota.core.placing_text import parse_taint
@@ -53,8 +54,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     #: An agent elsewhere that hears nothing for so long ends its jobs, and they may start on other
     #: nodes; 0: it never does, and they never do.
     lease_s: int = 300
-    #: An external GPU inventory; empty: Rota's own nodes.
+    #: An inventory of GPUs outside of Rota: what others have by it is not used; empty: none.
     inventory_url: str = ""
+    #: What is shown to it.
+    inventory_token: str = ""
     #: From which level on controller and agent write to their logs.
     log_level: str = "info"
     #: Port of the gRPC service on the host of ``listen`` (0: any free one); empty: none.
@@ -66,46 +69,6 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     def address(self) -> tuple[str, int]:
         """The host and the port of ``listen``."""
         return parse_listen(self.listen)
-
-
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """[agent]: what this machine offers."""
-
-    #: Empty: the host name.
-    name: str = ""
-    #: CPUs to hand out (``4``, ``1.5``); empty: all of them.
-    cpus: str = ""
-    #: Memory to hand out (``64g``); empty: all but ``reserve_memory``.
-    memory: str = ""
-    #: Memory that stays with the system; empty: a twentieth, from 512 MiB to 4 GiB.
-    reserve_memory: str = ""
-    labels: dict[str, str] = {}
-    #: Marks that keep jobs away unless they tolerate them: ``["gpu-only", "team=vision:avoid"]``.
-    taints: tuple[str, ...] = ()
-    #: A cgroup v2 folder for the jobs; empty: one of our own where we may, ``off``: none.
-    cgroup_root: str = ""
-    #: Devices that exist only in a demo or test: a number, or a file that describes them.
-    fake_gpus: str = ""
-    #: Processes outside Rota on GPUs that do not count: ``Xorg,gnome-shell,4242``.
-    foreign_ignore: str = ""
-    #: Those that hold less memory than this on a GPU do not count; empty: all do.
-    foreign_threshold: str = ""
-
-    @property
-    def foreign_threshold_mib(self) -> int:
-        return parse_memory_mib(self.foreign_threshold)
-
-    @property
-    def cpu_milli(self) -> int:
-        return parse_cpu_milli(self.cpus) if self.cpus else 0
-
-    @property
-    def memory_mib(self) -> int:
-        return parse_memory_mib(self.memory)
-
-    @property
-    def reserve_memory_mib(self) -> int:
-        return parse_memory_mib(self.reserve_memory)
 
 
 class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
@@ -375,6 +338,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "server.inbox_size": at_least(1),
     "server.retention_days": at_least(0),
     "server.lease_s": at_least(0),
+    "server.inventory_url": lambda url: check_url(url) if url else "",
     "server.tls": one_of(("auto", "on", "off")),
     "server.log_level": one_of(LOG_LEVELS),
     "checkpoints.store": storage_settings.check_store,
@@ -387,6 +351,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "agent.memory": parse_memory_mib,
     "agent.reserve_memory": parse_memory_mib,
     "agent.foreign_threshold": parse_memory_mib,
+    "agent.log_max": parse_memory_mib,
     "agent.taints": lambda taints: [parse_taint(text) for text in taints],
     "scheduling.policy": _preset,
     "scheduling.interval_ms": at_least(1),

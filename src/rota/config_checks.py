@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from rota.core.errors import Rejected
 
@@ -26,6 +27,18 @@ def one_of(known: tuple[str, ...]) -> Callable[[str], None]:
             raise ValueError(f"{value!r} is not known; {nearest(value, known)}")
 
     return check
+
+
+def check_url(url: str) -> str:
+    """The same URL, if one can ask there over HTTP."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(f"{url!r} is not valid; expected a URL such as http://inventory:8081")
+    return url
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from rota.agent import checkpoints
+from rota.agent.spare_folders import SPARES_MAX, SpareFolders
 
 STRANGER = (65_534, 65_534)
 
@@ -24,28 +25,57 @@ def test_a_folder_is_made_once_and_tells_whether_something_was_saved(tmp_path: P
 
 def test_an_empty_folder_serves_the_next_job_and_is_private_again(tmp_path: Path):
     first, second = str(tmp_path / "7-abc"), str(tmp_path / "8-def")
+    spares = SpareFolders()
     checkpoints.make_folder(first, None)
     os.chmod(first, 0o777)
-    checkpoints.remove_if_empty(first)
+    spares.keep_if_empty(first)
     assert not os.path.exists(first)
     assert checkpoints.listing(str(tmp_path)) == ()
 
-    assert checkpoints.make_folder(second, None) is False
+    assert spares.take(second, None)
 
     assert os.stat(second).st_mode & 0o777 == 0o700
     assert os.listdir(tmp_path) == ["8-def"]
 
 
+def test_of_many_empty_folders_a_few_are_kept_and_the_next_agent_begins_anew(tmp_path: Path):
+    spares = SpareFolders()
+    for number in range(20):
+        folder = str(tmp_path / f"{number}-abc")
+        checkpoints.make_folder(folder, None)
+        spares.keep_if_empty(folder)
+    kept = len(os.listdir(tmp_path))
+
+    taken = SpareFolders().take(str(tmp_path / "21-abc"), None)
+
+    assert kept == SPARES_MAX
+    assert not taken
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_folder_of_a_job_that_has_one_is_never_replaced(tmp_path: Path):
+    empty, used = tmp_path / "7-abc", tmp_path / "8-def"
+    spares = SpareFolders()
+    for folder in (empty, used):
+        checkpoints.make_folder(str(folder), None)
+    spares.keep_if_empty(str(empty))
+    before = used.stat().st_ino
+
+    assert not spares.take(str(used), None)
+
+    assert used.stat().st_ino == before
+
+
 def test_a_folder_with_saved_work_stays_and_serves_nobody_else(tmp_path: Path):
     first, second = tmp_path / "7-abc", tmp_path / "8-def"
+    spares = SpareFolders()
     checkpoints.make_folder(str(first), None)
     (first / "model").write_text("x")
 
-    checkpoints.remove_if_empty(str(first))
-    checkpoints.make_folder(str(second), None)
+    spares.keep_if_empty(str(first))
 
+    assert not spares.take(str(second), None)
     assert (first / "model").read_text() == "x"
-    assert os.listdir(second) == []
 
 
 def test_a_link_in_the_place_of_a_folder_is_refused(tmp_path: Path):

@@ -230,6 +230,26 @@ class TestJournal:
         assert reused["error"] == "exit code lost: keeper was killed"
         own.clean_up()
 
+    @pytest.mark.parametrize(("said", "phase"), [("hasty", "running"), ("other", "ended")])
+    def test_a_start_written_in_haste_is_known_by_its_environment(
+        self, open_folder: Path, said: str, phase: str
+    ):
+        child = subprocess.Popen(
+            ["sleep", "60"], env={"ROTA_ATTEMPT_UID": said}, start_new_session=True
+        )
+        wait_until(lambda: said.encode() in Path(f"/proc/{child.pid}/environ").read_bytes())
+        started = {"ev": "started", "uid": "hasty", "pid": child.pid, "start": 0, "started_s": 1.0}
+        self.write(open_folder, self.intent("hasty"), started)
+
+        own = Keeper(open_folder).start()
+
+        hasty = wait_until(lambda: by_uid(own.connect().all).get("hasty"))
+        assert hasty["phase"] == phase
+        assert child.poll() is None
+        child.kill()
+        child.wait()
+        own.clean_up()
+
     def test_nothing_survives_a_restart_of_the_machine(self, open_folder: Path):
         started = {"ev": "started", "uid": "old", "pid": os.getpid(), "start": 1, "started_s": 1.0}
         self.write(open_folder, self.intent("old"), started, boot="another-boot")

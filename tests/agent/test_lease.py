@@ -121,6 +121,31 @@ def test_the_lease_ends_work_although_the_agent_is_dead(own_keeper: Keeper, tmp_
     assert own_keeper.all[0]["note"] == CUT_OFF
 
 
+def test_the_lease_outlives_the_keeper_although_nobody_tells_the_next_one(own_keeper: Keeper):
+    own_keeper.spawn("adopted", "sleep", "60")
+    own_keeper.started("adopted")
+    hold(own_keeper, 1.0)
+    own_keeper.shell("said", "true")
+    own_keeper.ended("said")
+
+    own_keeper.kill()
+    own_keeper.start()
+
+    assert own_keeper.ended("adopted")["note"] == CUT_OFF
+
+
+def test_a_lease_that_was_lifted_is_not_remembered(own_keeper: Keeper):
+    hold(own_keeper, 0.0)
+    hold(own_keeper, None)
+    own_keeper.shell("said", "true")
+    own_keeper.ended("said")
+
+    own_keeper.kill()
+    own_keeper.start().shell("fine", "exit 3")
+
+    assert own_keeper.ended("fine")["code"] == 3
+
+
 def test_nothing_is_started_once_the_lease_is_over(own_keeper: Keeper, tmp_path: Path):
     hold(own_keeper, 0.0)
     own_keeper.shell("late", f"touch {tmp_path}/ran")

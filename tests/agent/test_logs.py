@@ -1,12 +1,13 @@
 """Reading logs: parts, tails, and files that users may have turned into something else."""
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
 
-from rota.agent.logs import PART_BYTES_MAX, drop_old_logs, read_log
-from rota.rpc.messages import LogPart, ReadLog
+from rota.agent.logs import PART_BYTES_MAX, drop_beginning, drop_old_logs, read_log
+from rota.rpc.visits import LogPart, ReadLog
 
 TEXT = b"one\ntwo\nthree\n"
 
@@ -124,6 +125,56 @@ class TestRightsOfTheUser:
         part = ask(open_folder, path=str(open_folder / "output"), user="no-such-user")
 
         assert part.error.endswith("user no-such-user: no such user on this node")
+
+
+@pytest.mark.root
+def test_an_agent_without_the_rights_of_root_reads_chosen_paths_for_its_own_user_alone(
+    open_folder: Path,
+):
+    (open_folder / "diary").write_text("of nobody")
+    path = str(open_folder / "diary")
+
+    os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    try:
+        own = ask(open_folder, path=path, user="nobody")
+        other = ask(open_folder, path=path, user="root")
+        unnamed = ask(open_folder, path=path)
+    finally:
+        os.seteuid(0)
+
+    assert own.body == b"of nobody"
+    assert other.error == f"{path}: the agent is not root and cannot read files of root"
+    assert "whose file" in unnamed.error
+
+
+def test_of_a_large_log_the_oldest_part_goes_and_everybody_keeps_their_place(folder: Path):
+    log = folder / "logs" / "u1.out"
+    text = b"".join(b"line %07d\n" % number for number in range(100_000))
+    log.write_bytes(text)
+    size = len(text)
+
+    went = drop_beginning(str(log), 400_000)
+    again = drop_beginning(str(log), 400_000)
+    whole = ask(folder, limit=PART_BYTES_MAX)
+    with log.open("ab") as file:
+        file.write(b"more\n")
+
+    assert went >= size - 400_000 - 8192
+    assert again == 0
+    assert log.stat().st_blocks * 512 <= 400_000
+    assert whole.offset + len(whole.body) == whole.size == size
+    assert text.endswith(whole.body)
+    assert whole.body.startswith(text[whole.offset : whole.offset + 20])
+    assert ask(folder, offset=size).body == b"more\n"
+    assert ask(folder, lines=2).body == b"line 0099999\nmore\n"
+
+
+def test_a_log_within_its_bound_is_left_alone(folder: Path):
+    log = folder / "logs" / "u1.out"
+
+    assert drop_beginning(str(log), 1 << 20) == 0
+    assert drop_beginning(str(folder / "logs" / "none.out"), 1) == 0
+    assert log.read_bytes() == TEXT
 
 
 def test_old_logs_go_but_not_those_of_living_attempts(tmp_path: Path):

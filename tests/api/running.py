@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import io
 import json
 import os
 import socket
@@ -12,23 +13,24 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvloop
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, unix_connect
 
+from rota.agent.log_scan import Scan
 from rota.api.app import Settings, make_app
 from rota.api.context import Context
 from rota.api.server import Server
 from rota.controller.loop import Host
 from rota.core.job import Job
 from rota.core.node import Device, NodeSpec
+from rota.core.states import Cause
 from rota.rpc.messages import (
     PROTOCOL,
     Desired,
     Hello,
-    LogPart,
     Observed,
-    ReadLog,
     Refused,
     Seen,
     Sighting,
@@ -37,6 +39,7 @@ from rota.rpc.messages import (
     decode_to_agent,
     encode,
 )
+from rota.rpc.visits import FoundLine, LogFound, LogPart, ReadLog, SearchLog
 from rota.store.api import Batch
 from rota.store.memory import MemoryDisk, MemoryStore
 from rota.store.writer import Writer
@@ -278,17 +281,28 @@ def running(
 class PretendedAgent:
     """Speaks an agent's part over a real WebSocket: starts nothing, reports what it is told to."""
 
-    def __init__(self, socket_path: str, cpus: int = 4, name: str = "box", gpus: int = 0) -> None:
+    def __init__(
+        self,
+        socket_path: str,
+        cpus: int = 4,
+        name: str = "box",
+        gpus: int = 0,
+        machine: NodeSpec | None = None,
+    ) -> None:
         self.logs: dict[tuple[str, str], bytes] = {}
         self.wanted: dict[str, Wanted] = {}
         self.log_requests: list[ReadLog] = []
+        self.searches: list[SearchLog] = []
+        self.search_error = ""
+        #: Where logs begin whose oldest part is gone.
+        self.begins: dict[str, int] = {}
         self._changed = threading.Condition()
         self._number = 0
         self._session = 0
         self.refused = ""
         self._open = ExitStack()
         self.socket = self._open.enter_context(connect(socket_path))
-        spec = NodeSpec(
+        spec = machine or NodeSpec(
             name=name,
             cpu_milli=1000 * cpus,
             memory_mib=8192,
@@ -297,7 +311,9 @@ class PretendedAgent:
                 Device(n, f"GPU-{n}", model="A100", memory_mib=1000) for n in range(gpus)
             ),
         )
-        self.socket.send(encode(Hello(PROTOCOL, spec, f"inc-{name}", "boot", "test", os.getpid())))
+        self.socket.send(
+            encode(Hello(PROTOCOL, spec, f"inc-{spec.name}", "boot", "test", os.getpid()))
+        )
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
         with self._changed:
@@ -319,6 +335,8 @@ class PretendedAgent:
                 self.refused = message.reason
             elif isinstance(message, ReadLog):
                 self._read(message)
+            elif isinstance(message, SearchLog):
+                self._search(message)
             elif isinstance(message, Desired):
                 if message.full:
                     self.wanted.clear()
@@ -335,8 +353,19 @@ class PretendedAgent:
         if message.lines:
             kept = body.splitlines(keepends=True)[-message.lines :]
             begin = len(body) - sum(map(len, kept))
+        begin = max(begin, self.begins.get(message.uid, 0))
         part = body[begin : begin + message.limit]
         self.socket.send(encode(LogPart(message.request, begin, part, len(body))))
+
+    def _search(self, message: SearchLog) -> None:
+        """As the real one does it, without its process."""
+        self.searches.append(message)
+        body = self.logs.get((message.uid, message.stream), b"")
+        asked = msgspec.structs.asdict(message) | {"size": len(body)}
+        found = Scan(io.BytesIO(body), asked).run()
+        lines = [FoundLine(n, hit, text.encode("latin-1")) for n, hit, text in found.pop("lines")]
+        answer = LogFound(message.request, tuple(lines), **found, error=self.search_error)
+        self.socket.send(encode(answer))
 
     def _observe(self, seen: list[Seen], full: bool = False) -> None:
         self._number += 1
@@ -374,9 +403,10 @@ class PretendedAgent:
                 lambda: uid in self.wanted and self.wanted[uid].suspended is wanted, WAIT_S
             )
 
-    def report_start(self, uid: str) -> None:
+    def report_start(self, uid: str, **ports: int) -> None:
         with self._changed:
-            self._observe([Seen(uid, Sighting.RUNNING, pid=1234, started_s=time.time())])
+            seen = Seen(uid, Sighting.RUNNING, pid=1234, started_s=time.time(), ports=ports)
+            self._observe([seen])
 
     def report_end(self, uid: str, code: int = 0) -> None:
         now_s = time.time()
@@ -384,6 +414,11 @@ class PretendedAgent:
             self._observe(
                 [Seen(uid, Sighting.ENDED, started_s=now_s, ended_s=now_s, exit_code=code)]
             )
+
+    def report_failed_start(self, uid: str) -> None:
+        with self._changed:
+            seen = Seen(uid, Sighting.ENDED, ended_s=time.time(), cause=Cause.START_FAILED)
+            self._observe([seen])
 
     def write(self, uid: str, body: bytes, stream: str = "stdout") -> None:
         with self._changed:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rota.api.auth import Identities, identify, new_token
 from rota.api.certificate import NoCertificate, server_context, wants_tls
-from rota.core.tenant import Access, Token
 from rota.fingerprints import WrongCertificate, check, fingerprint_of, split_token
+from tests.api.running import Running
 
 
 @pytest.mark.parametrize(
@@ -79,12 +78,9 @@ def test_another_certificate_than_the_one_named_is_refused_and_both_are_told():
     check(b"whatever", "")
 
 
-def test_a_server_takes_a_token_with_its_fingerprint_still_on_it():
-    name, secret, digest = new_token()
-    tokens = {name: Token(name, digest, "ann", Access.USER, created_s=0.0)}
+def test_a_server_takes_a_token_with_its_fingerprint_still_on_it(server: Running):
+    token = server.as_user("ann").token
 
-    shown = f"Bearer {secret}.{fingerprint_of(b'mine')}".encode()
+    caller = server.network(f"{token}.{fingerprint_of(b'mine')}")
 
-    actor = identify(Identities(0), tokens, None, shown, 1.0)
-    assert actor is not None
-    assert actor.user == "ann"
+    assert caller.get("/status").json["user"] == "ann"

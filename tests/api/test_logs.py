@@ -130,9 +130,105 @@ def test_a_path_of_its_own_is_read_with_the_rights_of_the_owner(
 ) -> None:
     ada = server.as_user("ada")
     ada.submit(workdir="/home/ada", output="out-%j.txt")
-    agent.launched(1)
+    agent.report_start(agent.launched(1))
+    ada.until(1, "running")
 
     ada.get("/jobs/1/logs")
 
     (request,) = agent.log_requests
     assert (request.path, request.user) == ("/home/ada/out-1.txt", "ada")
+
+
+def test_a_path_that_no_attempt_has_opened_is_not_read(
+    server: Running, agent: PretendedAgent
+) -> None:
+    ada = server.as_user("ada")
+    ada.submit(workdir="/home/ada", output="/home/rota/.ssh/id_rsa")
+    uid = agent.launched(1)
+
+    waiting = ada.get("/jobs/1/logs")
+    agent.report_failed_start(uid)
+    ada.until(1, "failed")
+    ended = ada.get("/jobs/1/logs")
+    searched = ada.get("/jobs/1/logs?search=KEY")
+
+    assert (waiting.status, waiting.body) == (200, b"")
+    assert ended.status == searched.status == 404
+    assert "never started" in ended.json["detail"]
+    assert agent.log_requests == agent.searches == []
+
+
+def test_lines_are_looked_for_on_the_node_and_told_as_grep_would(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.submit()
+    uid = agent.launched(1)
+    agent.write(uid, b"one\ntwo fault\nthree\nfour\nfive\nsix fault")
+
+    plain = caller.get("/jobs/1/logs?search=fault")
+    beside = caller.get("/jobs/1/logs?search=FAULT&ignore_case=1&context=1&numbers=1")
+    none = caller.get("/jobs/1/logs?search=nothing")
+
+    assert plain.body == b"two fault\nsix fault\n"
+    assert plain.headers["Rota-Log-Hits"] == "2"
+    assert beside.body == b"1-one\n2:two fault\n3-three\n--\n5-five\n6:six fault\n"
+    assert (none.body, none.headers["Rota-Log-Next"]) == (b"", None)
+    assert agent.log_requests == []
+
+
+def test_a_search_that_is_stopped_by_its_bound_says_where_it_goes_on(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.submit()
+    agent.write(agent.launched(1), b"".join(b"line %d\n" % n for n in range(1, 21)))
+
+    first = caller.get("/jobs/1/logs?search=line&limit=15&numbers=1")
+    offset, line = first.headers["Rota-Log-Next"], first.headers["Rota-Log-Next-Line"]
+    rest = caller.get(f"/jobs/1/logs?search=line&numbers=1&offset={offset}&line={line}")
+
+    assert first.body.splitlines()[-1] == b"15:line 15"
+    assert rest.body.splitlines() == [b"%d:line %d" % (n, n) for n in range(16, 21)]
+    assert rest.headers["Rota-Log-Next"] is None
+
+
+def test_a_search_that_cannot_be_is_refused_by_name(caller: Caller, agent: PretendedAgent) -> None:
+    caller.submit()
+    agent.launched(1)
+
+    def refusal(query: str) -> str:
+        answer = caller.get(f"/jobs/1/logs?{query}")
+        assert answer.status == 400, answer.body
+        return str(answer.json["detail"])
+
+    assert "is no regular expression" in refusal("search=(&regex=1")
+    assert refusal("search=x&follow=1") == "follow: not together with search"
+    assert refusal("search=x&tail=3") == "tail: not together with search"
+    assert "context" in refusal("search=x&context=1000")
+    assert "at most 1000 characters" in refusal(f"search={'x' * 1001}")
+    assert "one line" in refusal("search=a%0Ab")
+
+
+def test_an_expression_that_the_node_gave_up_on_is_the_callers_to_mend(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.submit()
+    agent.launched(1)
+    agent.search_error = "regex: '(a+)+$' takes too long on this log"
+
+    answer = caller.get("/jobs/1/logs?search=(a%2B)%2B$&regex=1")
+
+    assert (answer.status, answer.json["field"]) == (400, "search")
+
+
+def test_a_log_whose_beginning_is_gone_says_where_it_begins(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.submit()
+    uid = agent.launched(1)
+    agent.write(uid, b"gone\nkept\n")
+    agent.begins[uid] = 5
+
+    answer = caller.get("/jobs/1/logs")
+
+    assert (answer.body, answer.headers["Rota-Log-Begins"]) == (b"kept\n", "5")
+    assert caller.get("/jobs/1/logs?offset=5").headers["Rota-Log-Begins"] is None

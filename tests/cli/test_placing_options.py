@@ -2,8 +2,8 @@
 
 import pytest
 
-from rota.cli.hostlist import expand
 from rota.cli.script_lines import script_options
+from rota.hostlist import expand
 
 
 def submitted(fake, rota, *options):

@@ -15,8 +15,8 @@ SAYS = {
     "async_example.py": "the smallest factor of 1001 is 7",
     "pool_example.py": "the best of a thousand scores is 96",
 }
-#: Run elsewhere: the first minutes, and the plug-ins.
-ELSEWHERE = {"cluster_example.py"}
+#: Run elsewhere: in the first minutes, and on two machines.
+ELSEWHERE = {"cluster_example.py", "torch_example.py"}
 
 
 @pytest.mark.slow

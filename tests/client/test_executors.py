@@ -70,6 +70,21 @@ def test_a_pool_runs_many_calls_in_few_processes(cluster: rota.ClusterContext):
     assert {cluster.status(job).name for job in pool.workers} == {"fast"}
 
 
+def test_arguments_of_a_pool_may_be_of_classes_that_no_module_has(cluster: rota.ClusterContext):
+    class Box(dict[str, int]):
+        pass
+
+    class Pair(tuple[int, ...]):
+        __slots__ = ()
+
+    def kinds(*values: object) -> list[str]:
+        return [type(value).__name__ for value in values]
+
+    with cluster.pool(1) as pool:
+        assert pool.submit(kinds, Box(), Pair(), 1).result(WAIT_S) == ["Box", "Pair", "int"]
+        assert list(pool.map(kinds, [1, [Box()], "x"])) == [["int"], ["list"], ["str"]]
+
+
 def test_a_call_in_a_pool_that_raises_leaves_its_worker_at_work(cluster: rota.ClusterContext):
     class Own(Exception):
         pass

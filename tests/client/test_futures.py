@@ -211,6 +211,15 @@ def test_a_gang_starts_together_and_each_task_has_its_result(cluster: rota.Clust
     assert job.results() == [(0, 3), (1, 3), (2, 3)]
 
 
+def test_a_gang_of_roles_gives_back_what_each_member_returned(cluster: rota.ClusterContext):
+    def role() -> str:
+        return os.environ["ROTA_ROLE"]
+
+    roles = [{"name": "driver"}, {"name": "worker", "count": 2, "resources": {"cpus": 0.5}}]
+
+    assert cluster.submit(role, roles=roles).results(WAIT_S) == ["driver", "worker", "worker"]
+
+
 def test_a_gang_fails_with_what_one_of_its_tasks_raised(cluster: rota.ClusterContext):
     def break_at_one() -> None:
         if rota.context().rank == 1:

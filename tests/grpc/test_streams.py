@@ -42,6 +42,9 @@ def test_logs_are_read_from_an_offset_by_the_tail_and_by_the_stream(ann, agent):
     assert text_of(ann("FetchLogs", job_id=job_id, tail=1)) == b"three\n"
     assert text_of(ann("FetchLogs", job_id=job_id, tail=0)) == b""
     assert text_of(ann("FetchLogs", job_id=job_id, stream=pb.LOG_STREAM_STDERR)) == b"oops\n"
+    assert text_of(ann("FetchLogs", job_id=job_id, search="t[wh]", regex=True)) == b"two\nthree\n"
+    beside = ann("FetchLogs", job_id=job_id, search="ONE", ignore_case=True, context_lines=1)
+    assert text_of(beside) == b"one\ntwo\n"
 
 
 def test_logs_larger_than_one_message_arrive_whole(ann, agent):

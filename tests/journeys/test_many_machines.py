@@ -2,99 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.journeys.box import Box
 from tests.journeys.box import until as box_until
+from tests.journeys.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LEASE_S = 2
 DEADLINE_S = 20.0
-#: Writes one line when it starts and one when it is told to end.
-WITNESS = """
-import os, signal, sys, time
-def say(word):
-    with open(sys.argv[1], "a") as file:
-        file.write(f"{word} {os.environ['ROTA_NODELIST']} {time.monotonic():.3f}\\n")
-def leave(*_):
-    say("ended")
-    sys.exit(3)
-signal.signal(signal.SIGTERM, leave)
-say("began")
-time.sleep(60)
-"""
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
     return box_until(condition, what, DEADLINE_S)
-
-
-class Site:
-    """One controller without an agent of its own, and agents that joined it with a token."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.head = Box(root / "head")
-        self.head.env |= {
-            "ROTA_SERVER_TLS": "on",
-            "ROTA_SERVER_LEASE_S": str(LEASE_S),
-        }
-        self.head.up("--no-agent")
-        made = json.loads(self.head.rota("token", "join", "--json").stdout)
-        self.url, self.token = str(made["url"]), str(made["token"])
-        self.agents: dict[str, subprocess.Popen[str]] = {}
-
-    def join(self, name: str, folder: str = "", token: str = "") -> subprocess.Popen[str]:
-        """Start an agent; its log is ``name.log``."""
-        state = self.root / (folder or name)
-        command = [sys.executable, "-m", "rota.cli.main", "agent", "--join", self.url]
-        command += ["--name", name, "--state-dir", str(state), "--token", token or self.token]
-        env = {**self.head.env, "ROTA_STATE_DIR": str(state)}
-        with (self.root / f"{folder or name}.log").open("w") as log:
-            agent = subprocess.Popen(command, env=env, stderr=log, stdout=log, text=True)
-        self.agents[folder or name] = agent
-        return agent
-
-    def log(self, name: str) -> str:
-        return (self.root / f"{name}.log").read_text()
-
-    def node(self, name: str) -> dict[str, object]:
-        _, answer = self.head.api("GET", "/nodes")
-        return next((n for n in answer["items"] if n["name"] == name), {})
-
-    def is_up(self, name: str) -> bool:
-        return self.node(name).get("state") == "up"
-
-    def witness_job(self, file: str, **fields: Any) -> int:
-        command = [sys.executable, "-c", WITNESS, file]
-        return self.head.job(command, grace_s=1, **fields)
-
-    def witness(self, name: str) -> list[list[str]]:
-        file = self.head.work / name
-        return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
-
-    def close(self) -> None:
-        for agent in self.agents.values():
-            if agent.poll() is None:
-                agent.send_signal(signal.SIGCONT)
-                agent.terminate()
-                agent.wait(10)
-        for folder in self.agents:
-            subprocess.run(
-                [sys.executable, "-m", "rota.cli.main", "down", "--state-dir", folder],
-                cwd=self.root, env=self.head.env, capture_output=True, check=False, timeout=30,
-            )  # fmt: skip
-        self.head.down("--stop-jobs")
 
 
 @pytest.fixture(scope="module")

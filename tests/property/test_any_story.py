@@ -185,9 +185,24 @@ class AnyStory(RuleBasedStateMachine):
             self.scene.disconnect(node)
         self.scene.connect(node, boot_id=f"b{self.boots}")
 
-    @rule(node=NODES, drained=st.booleans())
-    def a_node_is_drained_or_resumed(self, node: str, drained: bool) -> None:
-        self.scene.ask(cmd.DrainNode(actor=OPERATOR, node=node, drained=drained))
+    @rule(node=NODES, drained=st.booleans(), migrate=st.booleans(), hurry_s=st.integers(0, 50))
+    def a_node_is_drained_or_resumed(
+        self, node: str, drained: bool, migrate: bool, hurry_s: int
+    ) -> None:
+        deadline_s = self.scene.now_s + hurry_s if hurry_s and drained else 0.0
+        moves = drained and migrate
+        self.scene.ask(
+            cmd.DrainNode(
+                actor=OPERATOR, node=node, drained=drained, migrate=moves, deadline_s=deadline_s
+            )
+        )
+
+    @precondition(lambda self: self.ids())
+    @rule(data=st.data())
+    def a_job_is_asked_to_save(self, data: st.DataObject) -> None:
+        job = data.draw(st.integers(1, self.ids()), "job")
+        with suppress(Rejected):
+            self.scene.ask(cmd.AskSave(actor=OPERATOR, job=job))
 
     @rule(
         state=st.sampled_from([QueueState.ACTIVE, QueueState.PAUSED]),

@@ -33,6 +33,9 @@ wishes = st.fixed_dictionaries(
         "keep_waiting": st.booleans(),
         "group": st.sampled_from(["g1", "g2"]),
         "queue": st.sampled_from(["default", "side"]),
+        "checkpoint_signal": st.just("USR1"),
+        "save_signal": st.just("USR2"),
+        "save_every_s": st.integers(1, 20),
     },
 )
 arrays = st.sampled_from(["0-3", "0-5%2", "1,3,5%1"])

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import sqlite3
 import stat
@@ -15,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from rota.core.errors import Rejected, Unavailable
+from rota.store import sqlite as sqlite_module
 from rota.store.api import Batch
 from rota.store.open import open_store
+from rota.store.sqlite import LOG_BYTES
 from tests.store.builders import Log, job
 from tests.support.machine import REPOSITORY, missing
 
@@ -199,6 +202,44 @@ def test_tidying_empties_the_log_and_keeps_everything(tmp_path, sqlite_store):
     assert len(sqlite_store.load().jobs) == 299
 
 
+def test_the_log_is_set_aside_once_and_a_copy_of_it_loses_nothing(tmp_path, sqlite_store):
+    log = Log()
+    path = Path(sqlite_store.name)
+    write_ahead = path.with_name(path.name + "-wal")
+    sqlite_store.commit(log.submitted(job(1)))
+    sqlite_store.tidy()
+    idle = write_ahead.stat().st_size
+    for number in range(2, 102):
+        sqlite_store.commit(log.submitted(job(number)))
+    sqlite_store.tidy()
+    length = write_ahead.stat().st_size
+
+    for number in range(102, 140):
+        sqlite_store.commit(log.submitted(job(number)))
+
+    assert idle < LOG_BYTES
+    assert write_ahead.stat().st_size == length == LOG_BYTES
+    # What a machine that lost its power would find: the files as they are, nothing closed.
+    copy = tmp_path / "copy.db"
+    shutil.copy(path, copy)
+    shutil.copy(write_ahead, tmp_path / "copy.db-wal")
+    found = open_store(str(copy))
+    jobs = found.load().jobs
+    found.close()
+    assert [one.id for one in jobs] == list(range(1, 140))
+
+
+def test_a_disk_with_little_room_has_nothing_set_aside(sqlite_store, monkeypatch):
+    monkeypatch.setattr(sqlite_module, "FREE_BYTES_MIN", 1 << 62)
+    path = Path(sqlite_store.name)
+    sqlite_store.commit(Log().submitted(*(job(number) for number in range(1, 102))))
+
+    sqlite_store.tidy()
+
+    assert path.with_name(path.name + "-wal").stat().st_size < LOG_BYTES
+    assert sqlite_store.job(1) == job(1)
+
+
 COMMIT_FOREVER = """
 import sys
 from rota.store.open import open_store
@@ -211,6 +252,8 @@ while True:
     store.commit(log.submitted(job(number), job(number + 1)))
     print(number, flush=True)
     number += 2
+    if number % 128 == 1:
+        store.tidy()
 """
 
 

@@ -170,3 +170,14 @@ def test_a_gang_waits_for_the_end_of_a_window_on_one_of_its_nodes():
     stage.play()
 
     assert stage.started_s[gang] == stage.begin_s + 3 * HOUR_S
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_without_a_limit_takes_the_gpu_beside_one_that_is_reserved(kind):
+    stage = a_stage(kind, gpus=2)
+    reserve(stage, 0, 4, node="n0", devices=(1,))
+    endless = stage.submit(spec(gpus=1, estimate_s=60))
+
+    stage.run()
+
+    assert endless not in stage.waiting

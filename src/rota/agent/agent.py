@@ -13,10 +13,11 @@ While the controller is away everything goes on as before: jobs run, grace perio
 
 from __future__ import annotations
 
-from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signals
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import TYPE_CHECKING
 
 from rota.agent.charge import Charge, Stage, sighting_of
+from rota.agent.news import signal_number, tell
 from rota.agent.ports import Ended, Forget, Instruction, Keep, Redial, Signal, Spawn
 from rota.rpc.messages import Observed, Seen, Sighting
 
@@ -165,11 +166,12 @@ class Agent:
         charge.wanted = True
         if item.stop is not None and charge.stage in (Stage.SPAWNING, Stage.RUNNING):
             if not charge.stopping:
-                charge.first_signal = _signal_number(item.signal)
+                charge.first_signal = signal_number(item.signal)
                 charge.grace_s = item.grace_s if item.grace_s >= 0 else charge.keep.grace_s
             self._stop(charge, now_s, out)
         elif not charge.stopping:
             self._suspend(charge, item.suspended, out)
+            tell(charge, item, out)
         return charge if charge.stage in (Stage.ENDED, Stage.MISSING) else None
 
     def _suspend(self, charge: Charge, suspended: bool, out: list[Instruction]) -> None:
@@ -383,11 +385,3 @@ class Agent:
             return
         self._sent += 1
         out.append(Observed(self._session, self._sent, seen, full))
-
-
-def _signal_number(name: str) -> int:
-    """The number of ``USR1`` or ``SIGUSR1``; 0 for none, and for one that this system lacks."""
-    try:
-        return Signals[f"SIG{name.upper().removeprefix('SIG')}"] if name else 0
-    except KeyError:
-        return 0

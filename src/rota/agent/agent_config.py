@@ -22,6 +22,8 @@ class AgentConfig(msgspec.Struct, frozen=True):
     log_days: int = 0
     #: Which processes of others on the devices do not count.
     tolerance: Tolerance = Tolerance()
+    #: Of what a running attempt prints about so much is kept, the newest; 0: all of it.
+    log_max_bytes: int = 0
 
     @property
     def folder(self) -> Path:

@@ -27,8 +27,9 @@ class Stage(Enum):
 class Charge:
     """One attempt in the agent's care."""
 
-    __slots__ = ("first_signal", "grace_s", "keep", "kill_at_s", "launch", "pid", "seen", "stage",
-                 "stopping", "suspended", "term_at_s", "uid", "wanted")  # fmt: skip
+    __slots__ = ("first_signal", "grace_s", "keep", "kill_at_s", "launch", "pid", "saves", "seen",
+                 "stage", "stopping", "suspended", "term_at_s", "uid", "wanted",
+                 "world")  # fmt: skip
 
     def __init__(self, uid: str, stage: Stage, keep: Keep) -> None:
         self.uid = uid
@@ -48,6 +49,9 @@ class Charge:
         #: Kept until its process exists: a keeper that died may have to be told again.
         self.launch: Launch | None = None
         self.pid = 0
+        #: What it was told of its gang, and how often it was asked to save; below 0: not known.
+        self.world = b""
+        self.saves = -1
         #: What to report; None while it is being started.
         self.seen: Seen | None = None
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Beside the folder of a job: what it reported, and which copy of the store it holds.
 NOTE = ".json"
-#: An empty folder for the next job of a user; his id follows.
-SPARE = ".spare-"
 MARK = ".copy"
 
 
@@ -31,8 +29,6 @@ class FolderFailed(Exception):
 
 def make_folder(path: str, owner: tuple[int, int] | None) -> bool:
     """A private folder for a job's saved work. Whether there is something in it already."""
-    if _take_spare(path, owner):
-        return False
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
@@ -68,33 +64,6 @@ def _make_root(root: str) -> None:
 
 def _words(error: OSError) -> str:
     return (error.strerror or "failed").lower()
-
-
-def _spare_of(path: str, uid: int) -> str:
-    return os.path.join(os.path.dirname(path), f"{SPARE}{uid}")
-
-
-def _take_spare(path: str, owner: tuple[int, int] | None) -> bool:
-    """The folder that the last job of this user left empty: a new name costs far less than a new
-    folder. One with something in it is nobody's spare."""
-    spare = _spare_of(path, os.geteuid() if owner is None else owner[0])
-    try:
-        if os.path.lexists(path) or _has_files(spare, owner):
-            return False
-        os.rename(spare, path)
-        os.chmod(path, 0o700)
-    except (OSError, FolderFailed):
-        return False
-    return True
-
-
-def remove_if_empty(path: str) -> None:
-    """Most jobs save nothing: their folder is kept for the next job of the same user."""
-    with suppress(OSError):
-        with os.scandir(path) as entries:
-            if next(entries, None) is not None:
-                return
-        os.rename(path, _spare_of(path, os.lstat(path).st_uid))
 
 
 def walk(folder: str) -> Iterator[tuple[str, int, os.stat_result]]:

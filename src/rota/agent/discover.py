@@ -26,6 +26,7 @@ class Overrides(msgspec.Struct, frozen=True):
     """What the person who set up the node knows better; None and empty: ask the machine."""
 
     name: str = ""
+    address: str = ""
     cpus: float | None = None
     memory_mib: int | None = None
     disk_mib: int | None = None

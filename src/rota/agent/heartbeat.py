@@ -23,13 +23,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Heartbeat:
-    """Keeps the lease of one agent. ``tell`` takes a line for the keeper, if there is one."""
+    """Keeps the lease of one agent. ``tell`` takes a line for the keeper, if there is one.
+
+    ``hang_up`` ends a connection on which nobody answers.
+    """
 
     def __init__(
-        self, send: Callable[[AgentMessage], object], tell: Callable[[bytes], object]
+        self,
+        send: Callable[[AgentMessage], object],
+        tell: Callable[[bytes], object],
+        hang_up: Callable[[str], object] | None = None,
     ) -> None:
         self._send = send
         self._tell = tell
+        self._hang_up = hang_up
         self._lease = Lease()
         self._known = False
         self._timer: asyncio.TimerHandle | None = None
@@ -67,7 +74,11 @@ class Heartbeat:
             self._timer = asyncio.get_running_loop().call_later(wait_s, self._beat)
 
     def _beat(self) -> None:
-        beat = self._lease.beat(time.monotonic())
+        now_s = time.monotonic()
+        if self._hang_up is not None and self._lease.is_unheard(now_s):
+            self._hang_up("beats stay unanswered")
+            return
+        beat = self._lease.beat(now_s)
         if beat is not None:
             self._send(beat)
         self._set_timer()

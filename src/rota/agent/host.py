@@ -21,36 +21,35 @@ import msgspec
 
 from rota import __version__
 from rota.agent import folder, keeper_link, wire
+from rota.agent.address import addressed
 from rota.agent.agent import Agent
 from rota.agent.agent_config import AgentConfig as AgentConfig  # noqa: TC001 - for others, too
 from rota.agent.cgroups import Cgroups, CgroupsUnusable, open_cgroups
+from rota.agent.desk import Desk
 from rota.agent.discover import discover
 from rota.agent.errands import Errands
+from rota.agent.extras import Extras
 from rota.agent.gpus import BadGpuFile, foreign_use
 from rota.agent.heartbeat import Heartbeat
 from rota.agent.launch import Launcher
-from rota.agent.logs import drop_old_logs, read_log
 from rota.agent.memory import MemoryWatch
 from rota.agent.ports import Ended, KeeperAll, Known, Redial, Spawn, Started
 from rota.agent.processes import boot_id, group_by_owner, snapshot
-from rota.agent.terminals import Terminals
+from rota.agent.redial import Pauses
 from rota.rpc.messages import (
     PROTOCOL,
     AgentMessage,
     BundlePart,
     CheckpointOrder,
-    CloseTerminal,
     ControllerMessage,
     Desired,
     DeviceUse,
     Hello,
     Observed,
-    OpenTerminal,
-    ReadLog,
     Refused,
-    TerminalInput,
     Welcome,
 )
+from rota.rpc.visits import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -67,7 +66,6 @@ REDIAL_S_MAX_LOCAL = 0.2
 REFUSED_S = 10.0
 MEMORY_POLL_S = 0.5
 DEVICE_POLL_S = 5.0
-LOGS_LOOK_S, DAY_S = 3600.0, 86_400.0
 
 log = logging.getLogger("rota.agent")
 EndT = TypeVar("EndT", Ended, Known)
@@ -82,16 +80,16 @@ class Host:
         self._agent = Agent()
         self._spec = discover(config.state_dir, config.overrides)
         self._incarnation = folder.incarnation_of(config.folder)
-        self._launcher = Launcher(config.folder, cgroups)
+        self._launcher = Launcher(config.folder, cgroups, Extras(config.url, config.token))
         self._memory = MemoryWatch()
-        self._terminals = Terminals(config.folder, self._send)
+        self._desk = Desk(config, self._send, self._agent.alive)
         self._errands = Errands(
             self._launcher,
             lambda spawn: self._carry_out([spawn]),
             self._on_keeper_events,
             self._send,
         )
-        self._heartbeat = Heartbeat(self._send, self._tell_keeper)
+        self._heartbeat = Heartbeat(self._send, self._tell_keeper, self._hang_up)
         self._keeper: keeper_link.KeeperLink | None = None
         self._controller: wire.ControllerLink | None = None
         self._refused = ""
@@ -118,13 +116,11 @@ class Host:
                 "started_s": time.time(),
             },
         )
-        duties = [self._hold_keeper(), self._hold_controller()]
+        duties = [self._hold_keeper(), self._hold_controller(), *self._desk.duties()]
         if self._cgroups is None:
             duties.append(self._watch_memory())
         if self._spec.devices:
             duties.append(self._watch_devices())
-        if self._config.log_days:
-            duties.append(self._watch_logs())
         tasks = [asyncio.create_task(self._guard(work)) for work in duties]
         await self._stop.wait()
         for task in tasks:
@@ -158,7 +154,7 @@ class Host:
             self._keeper.send(lines)
         for instruction in instructions:
             if self._controller is not None and isinstance(instruction, Observed):
-                self._controller.send(instruction)
+                self._controller.send(self._launcher.extras.told(instruction))
             elif self._controller is not None and isinstance(instruction, Redial):
                 log.warning("dialling again: %s", instruction.reason)
                 self._controller.close(instruction.reason)
@@ -209,6 +205,7 @@ class Host:
             self._complete(known) if known.phase == "ended" else known for known in listing.attempts
         )
         attempts = self._errands.adopt(attempts)
+        self._launcher.extras.adopt(attempts)
         listing = msgspec.structs.replace(listing, attempts=attempts)
         self._carry_out(self._agent.on_keeper_all(listing, self._now_s()))
 
@@ -237,8 +234,8 @@ class Host:
 
     async def _hold_controller(self) -> None:
         """Dial, say hello, listen; again after a growing pause when that ends."""
-        pause_s = REDIAL_S_MIN
-        pause_s_max = REDIAL_S_MAX_LOCAL if self._config.url.startswith("unix:") else REDIAL_S_MAX
+        local = self._config.url.startswith("unix:")
+        pauses = Pauses(REDIAL_S_MAX_LOCAL) if local else Pauses()
         said, began_s = "", time.monotonic()
         while True:
             self._refused, self._welcomed = "", False
@@ -256,28 +253,28 @@ class Host:
                 if self._controller is not None:
                     self._controller.close()
                     self._controller = None
-                self._terminals.close()
+                self._desk.close()
                 self._errands.on_disconnected()
                 self._heartbeat.hung_up()
                 self._agent.on_disconnected()
             # A controller that takes us in and drops us at once must not be dialled in a spin.
             if self._welcomed and time.monotonic() - dialled_s > REDIAL_S_MAX:
-                pause_s, said = REDIAL_S_MIN, ""
+                pauses.reset()
+                said = ""
             reason = self._refused or reason
             # A controller that was started together with us needs a moment.
             early = not self._refused and time.monotonic() - began_s < QUIET_S
             if reason != said and not early:
                 log.warning("not connected to the controller: %s", reason)
                 said = reason
-            await asyncio.sleep(REFUSED_S if self._refused else pause_s)
-            pause_s = min(2 * pause_s, pause_s_max)
+            await asyncio.sleep(REFUSED_S if self._refused else pauses.take_s())
 
     def _hello(self) -> Hello:
         """Who we are; the devices are looked at first, so that none in use is handed out."""
         self._look_at_devices()
         return Hello(
             PROTOCOL,
-            self._spec,
+            addressed(self._spec, self._config),
             self._incarnation,
             boot_id(),
             __version__,
@@ -291,21 +288,33 @@ class Host:
         self._heartbeat.hears(message)
         if isinstance(message, Desired):
             self._carry_out(self._agent.on_desired(message, self._now_s()))
-        elif isinstance(message, ReadLog):
-            if self._controller is not None:
-                self._controller.send(read_log(self._config.folder, message))
-        elif isinstance(message, OpenTerminal | TerminalInput | CloseTerminal):
-            self._terminals.take(message)
+        elif isinstance(message, Visit):
+            self._desk.take(message)
         elif isinstance(message, CheckpointOrder | BundlePart):
             self._errands.take(message)
+        elif isinstance(message, Welcome) and message.protocol not in (0, PROTOCOL):
+            self._refuse(
+                f"this agent speaks protocol {PROTOCOL}, the controller {message.protocol}: "
+                "install the same version of rota on both"
+            )
         elif isinstance(message, Welcome):
             log.info("connected, session %d of cluster %s", message.session, message.cluster)
             self._welcomed = True
             self._carry_out(self._agent.on_welcome(message))
         elif isinstance(message, Refused):
-            self._refused = message.reason
-            if self._controller is not None:
-                self._controller.close("refused")
+            self._refuse(message.reason)
+
+    def _refuse(self, reason: str) -> None:
+        """The session cannot be; somebody has to do something first."""
+        self._refused = reason
+        if self._controller is not None:
+            self._controller.close("refused")
+
+    def _hang_up(self, reason: str) -> None:
+        """Nobody is there to say goodbye to."""
+        log.warning("dialling again: %s", reason)
+        if self._controller is not None:
+            self._controller.abort()
 
     def _send(self, message: AgentMessage) -> bool:
         """Whether there is a controller to tell."""
@@ -328,16 +337,6 @@ class Host:
         while True:
             await asyncio.sleep(DEVICE_POLL_S)
             self._look_at_devices()
-
-    async def _watch_logs(self) -> None:
-        while True:
-            self._drop_old_logs()
-            await asyncio.sleep(LOGS_LOOK_S)
-
-    def _drop_old_logs(self) -> None:
-        before_s = time.time() - self._config.log_days * DAY_S
-        alive = frozenset(uid for uid, _, _ in self._agent.alive())
-        drop_old_logs(self._config.folder, before_s, alive)
 
     def _look_at_devices(self) -> None:
         if not self._spec.devices:

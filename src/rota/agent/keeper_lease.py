@@ -1,13 +1,17 @@
 """The lease of a node: when nobody renews it, the keeper ends all work and starts no more.
 
-It is the keeper's, because the agent may be dead just when the lease runs out. The keeper runs
-this file without the package around it.
+It is the keeper's, because the agent may be dead just when the lease runs out. It is written down
+beside the journal: the keeper, too, may be killed while the node is cut off, and the next one has
+to end the work in time although nobody can tell it when. The keeper runs this file without the
+package around it.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import time
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,19 +29,43 @@ class Lease:
     """Held on the clock that never jumps, which is the same for all processes of a machine."""
 
     def __init__(
-        self, journal: Journal, note: Callable[[Attempt, str], None], reaper: Reaper
+        self,
+        journal: Journal,
+        note: Callable[[Attempt, str], None],
+        reaper: Reaper,
+        boot: str,
     ) -> None:
-        """``note`` puts into the journal why an attempt ends."""
+        """``note`` puts into the journal why an attempt ends; ``boot`` names this boot."""
         self._journal = journal
         self._note = note
         self._reaper = reaper
-        self._until_s: float | None = None
+        self._path = os.path.join(os.path.dirname(journal.path), "lease")
+        self._boot = boot
+        self._until_s = self._written()
         #: When each attempt that was asked to end is killed.
         self._kill_at: dict[str, float] = {}
 
     def hold(self, until_s: float | None) -> None:
         """Renewed, or (None) not needed. What was asked to end meanwhile ends all the same."""
         self._until_s = until_s
+        # A disk that is full keeps an older one, which ends earlier: that is the safe side.
+        with suppress(OSError):
+            if until_s is None:
+                os.unlink(self._path)
+            else:
+                fresh = self._path + ".new"
+                with open(fresh, "w", encoding="ascii") as file:
+                    file.write(f"{self._boot} {until_s!r}")
+                os.rename(fresh, self._path)
+
+    def _written(self) -> float | None:
+        """What the keeper before us held; the clock begins anew with every boot."""
+        try:
+            with open(self._path, encoding="ascii") as file:
+                boot, until_s = file.read().split()
+            return float(until_s) if boot == self._boot else None
+        except (OSError, ValueError):
+            return None
 
     @property
     def is_over(self) -> bool:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 KEEPER = Path(__file__).with_name("keeper.py")
 START_TIMEOUT_S = 20.0
+#: Longer than the full list of any node.
+LINE_BYTES_MAX = 1 << 28
 
 log = logging.getLogger("rota.agent")
 _decode = msgspec.json.Decoder(AnyKeeperEvent).decode
@@ -55,13 +57,25 @@ class KeeperLink(asyncio.Protocol):
         *lines, self._unread = (self._unread + data).split(b"\n")
         events: list[Started | Ended] = []
         for line in lines:
-            event = _decode(line)
+            try:
+                event = _decode(line)
+            except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+                self._refuse(f"it said {line[:80]!r}: {error}")
+                break
             if isinstance(event, KeeperAll):
                 self._on_all(self, event)
             else:
                 events.append(event)
+        if len(self._unread) > LINE_BYTES_MAX:
+            self._refuse(f"it said a line of more than {LINE_BYTES_MAX} bytes")
         if events:
             self._on_events(events)
+
+    def _refuse(self, reason: str) -> None:
+        """Start over with its full list; what it said before that still counts."""
+        log.error("the keeper does not keep to the protocol: %s", reason)
+        self._unread = b""
+        self.close()
 
     def send(self, lines: list[bytes]) -> None:
         if self._transport is not None and not self._transport.is_closing():

@@ -21,7 +21,6 @@ import select
 import signal
 import time
 from collections import deque
-from json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,12 +30,14 @@ if TYPE_CHECKING:
 
     from rota.agent.keeper_journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
     from rota.agent.keeper_lease import CUT_OFF, Lease
+    from rota.agent.keeper_orders import LINE_BYTES_MAX, NotAnOrder, read_order
     from rota.agent.keeper_reap import Reaper
     from rota.agent.keeper_spawn import Spawner, SpawnFailed
     from rota.agent.processes import start_of
 else:
     from keeper_journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
     from keeper_lease import CUT_OFF, Lease
+    from keeper_orders import LINE_BYTES_MAX, NotAnOrder, read_order
     from keeper_reap import Reaper
     from keeper_spawn import Spawner, SpawnFailed
     from processes import start_of
@@ -78,14 +79,15 @@ class Keeper:
         self._unread = b""
         self._commands: deque[dict[str, Any]] = deque()
         self._outbox = bytearray()
-        self._urgent = False
         #: The socket took only a part; the poll says when it takes more.
         self._clogged = False
+        #: Started since then, and nobody was told of it yet.
+        self._fresh: list[Attempt] = []
         self._held_since_s = 0.0
         self._idle_since_s = time.monotonic()
         self._poll = select.epoll()
         self._reaper = Reaper(attempts, self._poll, self._report_end)
-        self._lease = Lease(journal, self._note, self._reaper)
+        self._lease = Lease(journal, self._note, self._reaper, boot)
         self._wake = self._catch_signals()
         self._poll.register(listener, select.EPOLLIN)
         self._poll.register(self._wake, select.EPOLLIN)
@@ -142,8 +144,8 @@ class Keeper:
     def _timeout_s(self) -> float | None:
         if self._commands:
             return 0
-        if self._outbox and not self._urgent:
-            return HOLD_STARTED_S
+        if self._fresh:
+            return max(0.0, self._held_since_s + HOLD_STARTED_S - time.monotonic())
         if self._reaper.clearing:
             return self._reaper.patience_s()
         if self._client is None and not self._reaper.alive:
@@ -177,6 +179,7 @@ class Keeper:
             pass
         while self._commands:
             self._execute()
+        self._tell_starts()
         self._drop_client()
         client.setblocking(False)
         self._client = client
@@ -184,7 +187,6 @@ class Keeper:
         summaries = [attempt.summary() for attempt in self.attempts.values()]
         greeting = {"ev": "all", "protocol": PROTOCOL, "pid": os.getpid(), "attempts": summaries}
         self._outbox += line_of(greeting)
-        self._urgent = True
 
     def _drop_client(self) -> None:
         """What the old agent was not told yet is in the full list for the next one."""
@@ -215,12 +217,12 @@ class Keeper:
         *lines, self._unread = (self._unread + chunk).split(b"\n")
         for line in lines:
             try:
-                command = loads(line)
-                command["op"]
-            except (ValueError, KeyError, TypeError):
-                self._say(f"not a command: {line[:200]!r}")
-            else:
-                self._commands.append(command)
+                self._commands.append(read_order(line))
+            except NotAnOrder as error:
+                self._say(f"not a command: {error}: {line[:200]!r}")
+        if len(self._unread) > LINE_BYTES_MAX:
+            self._say("a command without an end; the agent is cut off")
+            self._drop_client()
         return True
 
     def _execute(self) -> None:
@@ -248,19 +250,15 @@ class Keeper:
                 self._lease.hold(batch[-1]["until_s"])
             elif kind == "exit":
                 self._leave_unless_needed("told to")
-            else:
-                self._say(f"unknown command: {kind!r}")
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:
+            # Whatever it is: the parent of all jobs does not die of it.
             self._say(f"broken command {kind!r}: {type(error).__name__}: {error}")
 
     def _start_all(self, orders: list[dict[str, Any]]) -> None:
         """Intents on disk first, then the processes. A known attempt is never started again."""
         fresh: list[tuple[dict[str, Any], Attempt]] = []
         for order in orders:
-            uid = order.get("uid")
-            if not uid or not isinstance(uid, str):
-                self._say("a spawn without a uid")
-                continue
+            uid = order["uid"]
             known = self.attempts.get(uid)
             if known is not None:
                 self._repeat(known)
@@ -293,20 +291,26 @@ class Keeper:
             attempt.end(now_s, error=f"cannot start: {type(error).__name__}: {error}")
             self._report_end(attempt)
             return
-        attempt.pid = pid
-        attempt.start = start_of(pid)
-        attempt.started_s = now_s
-        attempt.phase = RUNNING
+        attempt.pid, attempt.started_s, attempt.phase = pid, now_s, RUNNING
         self._reaper.watch_child(attempt)
-        self._tell(line_of(attempt.started()), urgent=False)
+        self._journal.append(line_of(attempt.started()))
+        if not self._fresh:
+            self._held_since_s = time.monotonic()
+        self._fresh.append(attempt)
+
+    def _tell_starts(self) -> None:
+        """Of those that still run: to look closer at one that is over by now would be in vain."""
+        fresh, self._fresh = self._fresh, []
+        for attempt in fresh:
+            if attempt.phase == RUNNING:
+                attempt.start = start_of(attempt.pid)
+                self._tell(line_of(attempt.started()))
 
     def _repeat(self, attempt: Attempt) -> None:
         if attempt.phase == ENDED and attempt.ended is not None:
             self._outbox += line_of(attempt.ended)
-            self._urgent = True
         elif attempt.phase in (RUNNING, CLEARING):
             self._outbox += line_of(attempt.started())
-            self._urgent = True
 
     def _signal_all(self, orders: list[dict[str, Any]]) -> None:
         targets: list[tuple[Attempt, int]] = []
@@ -348,31 +352,25 @@ class Keeper:
         assert attempt.ended is not None
         attempt.phase = ENDED
         self._spawner.spares.give_back(attempt.uid)
-        self._tell(line_of(attempt.ended), urgent=True)
+        self._tell(line_of(attempt.ended))
 
-    def _tell(self, line: bytes, *, urgent: bool) -> None:
+    def _tell(self, line: bytes) -> None:
         self._journal.append(line)
-        if self._client is None:
-            return
-        if not self._outbox:
-            self._held_since_s = time.monotonic()
-        self._outbox += line
-        self._urgent = self._urgent or urgent
+        if self._client is not None:
+            self._outbox += line
 
     def _flush(self) -> None:
         """The journal, then the agent."""
+        if self._fresh and time.monotonic() >= self._held_since_s + HOLD_STARTED_S:
+            self._tell_starts()
         trouble = self._journal.flush()
         if trouble:
             # Not a reason to be silent: the controller's own record is as good.
             self._say(f"journal: {trouble}")
         if self._client is None:
             self._outbox.clear()
-        if not self._outbox:
-            self._urgent = False
-            return
-        if not self._urgent and time.monotonic() < self._held_since_s + HOLD_STARTED_S:
-            return
-        self._send()
+        if self._outbox:
+            self._send()
 
     def _send(self) -> None:
         assert self._client is not None
@@ -388,8 +386,7 @@ class Keeper:
             self._say("the agent does not read; cut off")
             self._drop_client()
             return
-        self._urgent = bool(self._outbox)
-        if self._urgent != self._clogged:
-            self._clogged = self._urgent
+        if bool(self._outbox) != self._clogged:
+            self._clogged = bool(self._outbox)
             more = select.EPOLLOUT if self._clogged else 0
             self._poll.modify(self._client, select.EPOLLIN | more)

@@ -94,9 +94,7 @@ class Reaper:
             self._strange.add(attempt.uid)
             process = found.get(attempt.uid)
             if attempt.phase == RUNNING:
-                process = look(attempt.pid)
-                if process is not None and (process.start != attempt.start or process.zombie):
-                    process = None
+                process = _same(attempt)
             if process is None or not self._watch_adopted(attempt, process):
                 attempt.end(
                     time.time(), error=LOST if attempt.pid else NEVER, lost=bool(attempt.pid)
@@ -329,8 +327,21 @@ class Reaper:
         return {
             pid: uid
             for pid, uid in self._mains.items()
-            if pid not in table or table[pid].start == self._attempts[uid].start
+            if pid not in table or self._attempts[uid].start in (0, table[pid].start)
         }
+
+
+def _same(attempt: Attempt) -> Process | None:
+    """The process of an attempt, if it is still that one.
+
+    It may have been written down in haste, without when it began: then its environment says so.
+    """
+    process = look(attempt.pid)
+    if process is None or process.zombie:
+        return None
+    if not attempt.start and attempt_uid(attempt.pid) == attempt.uid:
+        attempt.start = process.start
+    return process if process.start == attempt.start else None
 
 
 def _send(group: int, members: list[int], table: dict[int, Process], number: int) -> None:

@@ -38,12 +38,13 @@ class Spares:
     def open(self, path: str, umask: int) -> int:
         """An empty file under this name, for appending; -1 when there is none to spare."""
         spare = self._spare.get(umask)
+        # Nobody else makes files there, so that none can come between this look and the new name.
+        if not spare or os.path.lexists(path):
+            return -1
         while spare:
             old = spare.pop()
             try:
-                # Not a rename: that would take the place of a file that is there already.
-                os.link(old, path)
-                os.unlink(old)
+                os.rename(old, path)
                 return os.open(path, _REOPEN)
             except OSError:
                 continue

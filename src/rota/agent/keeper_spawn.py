@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from rota.agent import keeper_terminal
+    from rota.agent.keeper_files import open_as_asked
     from rota.agent.keeper_limits import LimitFailed, join_cgroup, raise_limits
     from rota.agent.keeper_spares import Spares
     from rota.agent.processes import UID_VARIABLE
 else:
     import keeper_terminal
+    from keeper_files import open_as_asked
     from keeper_limits import LimitFailed, join_cgroup, raise_limits
     from keeper_spares import Spares
     from processes import UID_VARIABLE
@@ -195,7 +197,7 @@ class Spawner:
     def _open_output(self, order: dict[str, Any], stream: str, what: str) -> int:
         path, umask = order[stream], order["umask"]
         if path not in self._own_paths(order):
-            return _open(path, what, _APPEND, True)
+            return _open(path, what, _APPEND, True, order.get("outputs", ""))
         self.spares.lend(order["uid"], umask, path)
         fd = self.spares.open(path, umask)
         return fd if fd >= 0 else _open(path, what, _APPEND, False)
@@ -293,8 +295,8 @@ class Spawner:
         if order.get("stdin") and order["stdin"] not in own:
             stdin = _open(order["stdin"], "input", os.O_RDONLY | os.O_CLOEXEC, True)
         stdout, stderr = (
-            own[order[name]] if order[name] in own else _open(order[name], "output", _APPEND, True)
-            for name in ("stdout", "stderr")
+            own.get(path) or _open(path, "output", _APPEND, True, order.get("outputs", ""))
+            for path in (order["stdout"], order["stderr"])
         )
         for target, fd in enumerate((stdin, stdout, stderr)):
             os.dup2(fd, target)
@@ -311,9 +313,9 @@ def _enter(folder: str) -> None:
         raise SpawnFailed(f"working folder {folder}: {_words(error)}") from None
 
 
-def _open(path: str, what: str, flags: int, careful: bool) -> int:
+def _open(path: str, what: str, flags: int, careful: bool, mode: str = "") -> int:
     try:
-        fd = os.open(path, flags | _CAREFUL if careful else flags, 0o666)
+        fd = open_as_asked(path, flags | _CAREFUL if careful else flags, mode)
         if careful:
             os.set_blocking(fd, True)
     except OSError as error:

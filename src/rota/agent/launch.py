@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.agent.bundles import Bundles
-from rota.agent.checkpoints import FolderFailed, make_folder, remove_if_empty
+from rota.agent.checkpoints import FolderFailed, make_folder
 from rota.agent.containers import CannotContain, contain
-from rota.agent.ports import Ended, Forget, Keep, Signal, Spawn
+from rota.agent.extras import Extras, NoPort
+from rota.agent.gangs import RESIZED, WORLD, PortTaken, prepare, retell
+from rota.agent.ports import Ended, Forget, Keep, Signal, Spawn, Tell
 from rota.agent.processes import UID_VARIABLE
+from rota.agent.spare_folders import SpareFolders
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +31,15 @@ _encode = msgspec.json.Encoder().encode
 
 #: The socket of an attempt's terminal is beside its script.
 TERMINAL = ".tty"
+#: How the names of an attempt's files end, behind its uid.
+ENDINGS = ("", ".in", ".new", ".in.new", TERMINAL, WORLD, WORLD + ".new")
+
+
+def _uid_of(name: str) -> str:
+    """Whose file it is."""
+    for ending in ENDINGS[:0:-1]:
+        name = name.removesuffix(ending)
+    return name
 
 
 def terminal_path(scripts: str, uid: str) -> str:
@@ -41,10 +53,13 @@ class LaunchFailed(Exception):
 class Launcher:
     """Turns commands into lines for the keeper, and keeps the files that go with them."""
 
-    def __init__(self, folder: Path, cgroups: Cgroups | None = None) -> None:
+    def __init__(
+        self, folder: Path, cgroups: Cgroups | None = None, extras: Extras | None = None
+    ) -> None:
         self._logs = str(folder / "logs")
         self._scripts = str(folder / "scripts")
         self._cgroups = cgroups
+        self.extras = extras or Extras()
         self.bundles = Bundles(folder)
         #: Attempts with a working folder of their own to remove.
         self._with_bundle = self.bundles.left_over()
@@ -55,7 +70,8 @@ class Launcher:
         self.copied: set[str] = set()
         #: Folders for saved work that go with their attempt when nothing was saved.
         self._folders: dict[str, str] = {}
-        self._with_files = {name.partition(".")[0] for name in os.listdir(self._scripts)}
+        self._spares = SpareFolders()
+        self._with_files = {_uid_of(name) for name in os.listdir(self._scripts)}
 
     def lines(
         self, instructions: list[Instruction], now_s: float
@@ -75,6 +91,8 @@ class Launcher:
                     failed.append(Ended(instruction.uid, 0.0, now_s, error=str(error)))
             elif isinstance(instruction, Signal | Forget):
                 others.append(self.line(instruction))
+            elif isinstance(instruction, Tell):
+                others += self._retell(instruction)
         return starts + others, failed
 
     def line(self, command: KeeperCommand) -> bytes:
@@ -100,12 +118,15 @@ class Launcher:
         if launch.checkpoint is not None and self._make_folder(launch):
             environment = environment | {"ROTA_RESUME": "1"}
         try:
+            extra = {**self.extras.variables(launch), **self._meet(launch)}
+            environment = environment | extra if extra else environment
             argv = launch.argv
             if launch.script:
                 argv = self._store_script(uid, launch.script, launch.user, argv)
             stdin = self._store_input(uid, launch.stdin) if launch.stdin else None
             if launch.image:
-                launch = msgspec.structs.replace(launch, environment=environment)
+                inside = (*launch.inside, *extra)
+                launch = msgspec.structs.replace(launch, environment=environment, inside=inside)
                 argv, environment = self._contain(launch, argv, workdir)
             cgroup = None
             if self._cgroups is not None:
@@ -116,6 +137,8 @@ class Launcher:
                 )
         except OSError as error:
             raise LaunchFailed(f"{error.filename}: {error.strerror}") from None
+        except (PortTaken, NoPort) as error:
+            raise LaunchFailed(str(error)) from None
         return _encode(
             {
                 "op": "spawn",
@@ -126,13 +149,19 @@ class Launcher:
                 "stdin": stdin,
                 "stdout": self.output_path(uid, "out", launch.stdout, launch.workdir),
                 "stderr": self.output_path(uid, "err", launch.stderr, launch.workdir),
+                "outputs": launch.outputs,
                 "umask": launch.umask,
                 "user": launch.user or None,
                 "cpus": launch.cpus,
                 "ulimits": launch.ulimits,
                 "cgroup": cgroup,
                 "terminal": self._terminal(uid) if launch.terminal else None,
-                "keep": Keep(launch.grace_s, launch.memory_mib, copied_work(launch)),
+                "keep": Keep(
+                    launch.grace_s,
+                    launch.memory_mib,
+                    copied_work(launch),
+                    self.extras.ports_of(uid),
+                ),
             }
         )
 
@@ -145,7 +174,9 @@ class Launcher:
         assert saved is not None
         resumes = launch.environment.get("ROTA_RESUME") == "1"
         try:
-            found = make_folder(saved.folder, owner_of(launch.user))
+            owner = owner_of(launch.user)
+            fresh = self._spares.take(saved.folder, owner)
+            found = not fresh and make_folder(saved.folder, owner)
         except FolderFailed as error:
             if resumes:
                 raise LaunchFailed(str(error)) from None
@@ -159,7 +190,7 @@ class Launcher:
         """Before its end is told: a later try may make the folder again, on another node."""
         folder = self._folders.pop(uid, None)
         if folder is not None:
-            remove_if_empty(folder)
+            self._spares.keep_if_empty(folder)
 
     def _contain(
         self, launch: Launch, argv: tuple[str, ...], workdir: str
@@ -167,11 +198,30 @@ class Launcher:
         mounts = [launch.checkpoint.folder] if launch.checkpoint is not None else []
         if launch.script:
             mounts.append(f"{self._scripts}/{launch.uid}")
+        if launch.world:
+            mounts.append(f"{self._scripts}/{launch.uid}{WORLD}")
         try:
             command = contain(launch, argv, workdir, mounts, bounded=self._cgroups is not None)
         except CannotContain as error:
             raise LaunchFailed(str(error)) from None
         return command.argv, command.environment
+
+    def _meet(self, launch: Launch) -> dict[str, str]:
+        """What a member of a gang finds here beside what the controller knows."""
+        if "ROTA_NODE_ADDRESS" not in launch.environment:
+            return {}
+        self._with_files.add(launch.uid)
+        return prepare(self._scripts, launch)
+
+    def _retell(self, command: Tell) -> list[bytes]:
+        """A gang learns of its new world, and hears of it if it knew another one."""
+        self._with_files.add(command.uid)
+        try:
+            news = retell(self._scripts, command.uid, command.world)
+        except OSError as error:
+            log.warning("attempt %s: %s: %s", command.uid, error.filename, error.strerror)
+            return []
+        return [self.line(Signal(command.uid, RESIZED))] if news else []
 
     def _terminal(self, uid: str) -> str:
         """Where the keeper will listen for those who attach."""
@@ -209,9 +259,10 @@ class Launcher:
         """Scripts and inputs go with their attempt; output stays for those who want to read it."""
         self.copied.difference_update(command.uids)
         for uid in command.uids:
+            self.extras.forget(uid)
             if uid in self._with_files:
                 self._with_files.discard(uid)
-                for ending in ("", ".in", ".new", ".in.new", TERMINAL):
+                for ending in ENDINGS:
                     path = f"{self._scripts}/{uid}{ending}"
                     if os.path.exists(path):
                         os.unlink(path)

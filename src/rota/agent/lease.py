@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 #: The hello counts as a beat: the welcome answers it.
 HELLO = 0
+#: A connection on which nothing is answered for this part of a lease is given up: the rest of the
+#: lease is for finding a better one. A controller that is merely busy for a while is left in peace.
+UNHEARD_PART = 0.5
 
 
 class Lease:
@@ -61,6 +64,11 @@ class Lease:
         self._sent = {n: at_s for n, at_s in self._sent.items() if n > number}
         self.until_s = sent_s + self._length_s
         return True
+
+    def is_unheard(self, now_s: float) -> bool:
+        """Whether beats stay unanswered for so long that another connection is worth a try."""
+        oldest_s = min(self._sent.values(), default=now_s)
+        return self._length_s > 0 and now_s - oldest_s > UNHEARD_PART * self._length_s
 
     def next_beat_s(self) -> float | None:
         """When ``beat`` is due; None while there is nobody to beat to."""

@@ -26,6 +26,8 @@ class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_mib: int = 0
     #: Saved work that must be copied before its end is told.
     saved: Saved | None = None
+    #: Ports on this node that it has by name.
+    ports: dict[str, int] = {}
 
 
 class Spawn(msgspec.Struct, frozen=True):
@@ -46,6 +48,13 @@ class Signal(msgspec.Struct, frozen=True):
     signal: int
     note: str = ""
     asks: bool = False
+
+
+class Tell(msgspec.Struct, frozen=True):
+    """The world of a gang has changed: into its file with it, and a signal if that is news."""
+
+    uid: str
+    world: bytes
 
 
 class Forget(msgspec.Struct, frozen=True):
@@ -139,4 +148,4 @@ class KeeperAll(KeeperEvent, frozen=True, tag="all"):
 
 AnyKeeperEvent = KeeperAll | Started | Ended
 KeeperCommand = Spawn | Signal | Forget
-Instruction = Spawn | Signal | Forget | Observed | Redial
+Instruction = Spawn | Signal | Tell | Forget | Observed | Redial

@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING, cast
 
 from rota.agent.launch import terminal_path
-from rota.rpc.messages import CloseTerminal, OpenTerminal, TerminalInput, TerminalOutput
+from rota.rpc.visits import CloseTerminal, OpenTerminal, TerminalInput, TerminalOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable

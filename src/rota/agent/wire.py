@@ -13,11 +13,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
+from rota.agent.plausible import doubt
 from rota.fingerprints import WrongCertificate, check, context_for, explain, split_token
 from rota.rpc.frames import bodies_of, frame_of
 from rota.rpc.messages import decode_to_agent, encode
@@ -32,6 +34,12 @@ OPEN_TIMEOUT_S = 10.0
 PING_INTERVAL_S = 15.0
 #: A full desired set of a large node, with an environment for each attempt.
 MESSAGE_BYTES_MAX = 1 << 30
+#: A controller that reads nothing while this much piles up is dialled again, and told in full.
+UNSENT_BYTES_MAX = 128 * 1024 * 1024
+FORBIDDEN = 403
+REASON_MAX = 500
+#: The longest reason that a close frame can carry is a little longer.
+CLOSE_REASON_BYTES = 120
 
 log = logging.getLogger("rota.agent")
 
@@ -94,14 +102,23 @@ class ControllerLink(asyncio.Protocol):
     def send(self, message: AgentMessage) -> None:
         """Send now; silently dropped on a closed connection, as the next one starts over."""
         transport = self._transport
-        if transport is None or transport.is_closing():
+        if transport is None or transport.is_closing() or self._protocol.state is not State.OPEN:
             return
-        if self._protocol.state is State.OPEN:
-            transport.write(frame_of(encode(message), masked=True))
+        if transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            log.warning("the controller does not take what it is sent")
+            self.abort()
+            return
+        transport.write(frame_of(encode(message), masked=True))
+
+    def abort(self) -> None:
+        """End it without a word: nobody takes one off the connection."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def close(self, reason: str = "") -> None:
         if self._protocol.state is State.OPEN:
-            self._protocol.send_close(1000, reason[:100])
+            short = reason.encode()[:CLOSE_REASON_BYTES].decode(errors="ignore")
+            self._protocol.send_close(1000, short)
             self._pump()
         if self._transport is not None:
             self._transport.close()
@@ -111,7 +128,8 @@ class ControllerLink(asyncio.Protocol):
         if bodies is not None:
             self._pinged = False
             for body in bodies:
-                self._take_message(body)
+                if self._protocol.state is State.OPEN:
+                    self._take_message(body)
             return
         self._protocol.receive_data(data)
         for event in self._protocol.events_received():
@@ -147,7 +165,7 @@ class ControllerLink(asyncio.Protocol):
             self.opened.set_result(None)
             self._schedule_ping()
         elif not self.opened.done():
-            self.opened.set_exception(Unreachable(str(self._protocol.handshake_exc)))
+            self.opened.set_exception(Unreachable(_words(self._protocol.handshake_exc)))
 
     def _take_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.PONG:
@@ -166,9 +184,13 @@ class ControllerLink(asyncio.Protocol):
     def _take_message(self, body: bytes) -> None:
         try:
             message = decode_to_agent(body)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             log.error("message from the controller cannot be read: %s", error)
             self.close("unreadable message")
+            return
+        if why := doubt(message):
+            log.error("the controller cannot mean what it says: %s", why)
+            self.close(why)
             return
         self._on_message(message)
 
@@ -192,14 +214,22 @@ class ControllerLink(asyncio.Protocol):
         """A connection that stays silent for a whole interval after a ping is dead."""
         if self._pinged:
             log.warning("no answer from the controller for %g s", PING_INTERVAL_S)
-            if self._transport is not None:
-                self._transport.abort()
+            self.abort()
             return
         if self._protocol.state is State.OPEN:
             self._pinged = True
             self._protocol.send_ping(b"rota")
             self._pump()
             self._schedule_ping()
+
+
+def _words(refusal: Exception) -> str:
+    """Why the controller does not take the connection, in its own words where it says so."""
+    if isinstance(refusal, InvalidStatus) and refusal.response.status_code == FORBIDDEN:
+        said = (refusal.response.body or b"").decode(errors="replace").strip()
+        if said.isprintable() and said:
+            return f"refused: {said[:REASON_MAX]}"
+    return str(refusal)
 
 
 async def dial(

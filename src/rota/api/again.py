@@ -17,6 +17,7 @@ from rota.api.views import indices_text, may_look_into
 from rota.controller.launch import fill_in
 from rota.core.errors import Forbidden
 from rota.core.job import Array, Job
+from rota.core.kin import is_kin
 from rota.core.notices import format_target
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ async def show_request(request: Asking, job_id: params.JobPath) -> JobRequest:
     """Complete, with environment and script: what `POST /jobs` would take."""
     host, actor = context_of(request).host, actor_of(request)
     found = await find(host, job_id)
-    if not may_look_into(actor, found.spec.user):
+    if not (may_look_into(actor, found.spec.user) and is_kin(actor, found.id, found.spec)):
         raise Forbidden(
             f"job {found.id} belongs to {found.spec.user}; its request is theirs",
             field="id",
@@ -106,6 +107,7 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         pty=spec.pty,
         bundle=spec.bundle,
         image=spec.image,
+        ports=list(spec.ports),
         notify=[format_target(target) for target in spec.notify],
         **request_fields(spec),
     )

@@ -48,6 +48,9 @@ from rota.api.errors import Problem, WrongMethod
 from rota.api.front import API, BODY_MAX, Front
 from rota.api.pages import Pages
 from rota.core.errors import NotFound, Rejected
+from rota.slurm import rest_door
+from rota.slurm import routes as slurm_routes
+from rota.slurm import serving as slurm
 
 if TYPE_CHECKING:
     from litestar.connection import ASGIConnection
@@ -73,6 +76,7 @@ ROUTES = [
             queue_stats,
             stats,
             notify,
+            slurm_routes,
         ),
     )
     for route in part.ROUTES
@@ -91,7 +95,10 @@ def make_app(host: Host, settings: Settings) -> Front:
         request_max_body_size=BODY_MAX,
         logging_config=None,
     )
-    return Front(context, inner, Pages(context, inner))  # type: ignore[arg-type]
+    doors = {slurm.PATH: slurm.serve}
+    slurm.watch(context)
+    wings = {rest_door.PREFIXES: rest_door.serve}
+    return Front(context, inner, Pages(context, inner), doors, wings)  # type: ignore[arg-type]
 
 
 def _guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:

@@ -15,18 +15,20 @@ import secrets
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from rota.controller.job_tokens import PREFIX
 from rota.core.errors import Forbidden, Rejected
 from rota.core.tenant import Access, Actor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rota.core.tenant import Token
+    from rota.controller.loop import Host
 
 #: What the server puts in front of the uid where others have the address of the client.
 LOCAL = "uid:"
 #: Tokens read ``rota_ID_SECRET``: the id finds the record, the digest of the whole proves it.
 TOKEN_PREFIX = "rota_"
+JOB_PREFIX = PREFIX.encode()
 
 _ADMIN = frozenset({Access.ADMIN})
 _OPERATORS = frozenset({Access.ADMIN, Access.OPERATOR})
@@ -46,6 +48,10 @@ RIGHTS: Mapping[str, frozenset[Access]] = MappingProxyType(
         "administer": _ADMIN,
     }
 )
+
+
+#: What a job may do for itself at all; which jobs it may change is checked further on.
+JOB_RIGHTS = frozenset({"read", "submit", "change"})
 
 
 class Unauthenticated(Rejected):
@@ -84,29 +90,33 @@ def user_name(uid: int) -> tuple[str, bool]:
 
 def identify(
     identities: Identities,
-    tokens: Mapping[str, Token],
+    host: Host,
     client: tuple[str, int] | None,
     authorization: bytes | None,
-    now_s: float,
 ) -> Actor | None:
     """Who asks; None when nothing was shown over the network."""
     if authorization is not None:
-        return _by_token(tokens, authorization, now_s)
+        return _by_token(host, authorization)
     if client is not None and client[0].startswith(LOCAL):
         return identities.local(client[0])
     return None
 
 
-def _by_token(tokens: Mapping[str, Token], authorization: bytes, now_s: float) -> Actor:
+def _by_token(host: Host, authorization: bytes) -> Actor:
     scheme, _, secret = authorization.partition(b" ")
     if scheme.lower() != b"bearer":
         raise Unauthenticated("Authorization: expected 'Bearer TOKEN'", field="Authorization")
     secret = secret.strip().partition(b".")[0]  # Behind the dot stands our own fingerprint.
-    token = tokens.get(token_id(secret.decode("latin-1")))
+    if secret.startswith(JOB_PREFIX):
+        actor = host.job_tokens.actor_of(secret.decode("latin-1"), host.cluster)
+        if actor is None:
+            raise Unauthenticated("the token is not valid: the attempt that it was for has ended")
+        return actor
+    token = host.cluster.tokens.get(token_id(secret.decode("latin-1")))
     digest = digest_of(secret)
     if token is None or not hmac.compare_digest(token.digest, digest):
         raise Unauthenticated("the token is not valid; an admin can make one with 'rota token'")
-    if token.expires_s and token.expires_s <= now_s:
+    if token.expires_s and token.expires_s <= host.clock.now_s():
         raise Unauthenticated("the token has expired; an admin can make one with 'rota token'")
     return Actor(token.user, token.access, f"token {token.id}")
 
@@ -134,6 +144,8 @@ def require(actor: Actor, right: str) -> None:
     if actor.access not in allowed:
         roles = " or ".join(role for role in Access if role in allowed) or "nobody"
         raise Forbidden(f"{actor.user} has the role {actor.access}; this needs {roles}")
+    if actor.job and right not in JOB_RIGHTS:
+        raise Forbidden(f"job {actor.job} may not do this with its own token; its user may")
 
 
 def sees_all(actor: Actor) -> bool:

@@ -25,7 +25,7 @@ from rota.api.submission import (
     targets,
 )
 from rota.api.views import JobView
-from rota.controller.change import may_change
+from rota.controller.change import may_change_job
 from rota.controller.commands import (
     Cancel,
     Changed,
@@ -102,7 +102,7 @@ async def change_one(context: Context, actor: Actor, item: Job | Array, command:
     if not done.refused:
         return
     reason = done.refused[0].reason
-    if not may_change(actor, item.spec.user):
+    if not may_change_job(actor, item.spec, item.id):
         raise Forbidden(reason, field="id", value=item.id)
     raise Conflict(reason, field="id", value=item.id)
 
@@ -117,9 +117,10 @@ async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
     context, actor = context_of(request), actor_of(request)
     asked: JobPatch = await body_of(request, decode_patch)
     found = await find(context.host, job_id)
-    if not may_change(actor, found.spec.user):
+    if not may_change_job(actor, found.spec, found.id):
+        asker = actor.via if actor.job else actor.user
         raise Forbidden(
-            f"job {found.id} belongs to {found.spec.user}; {actor.user} may not change it",
+            f"job {found.id} belongs to {found.spec.user}; {asker} may not change it",
             field="id",
             value=found.id,
         )

@@ -17,11 +17,12 @@ from rota.api.requests import Body
 from rota.api.site_requests import CheckpointRequest
 from rota.api.submission import moment
 from rota.api.views import may_look_into, when
-from rota.controller.commands import ReportCheckpoint
+from rota.controller.commands import AskSave, ReportCheckpoint
 from rota.controller.launch import folder_name
 from rota.core.checkpoint import Checkpoint
 from rota.core.errors import Conflict, Forbidden, NotFound, Rejected
 from rota.core.job import Job
+from rota.core.kin import is_kin
 from rota.core.states import ACTIVE
 
 if TYPE_CHECKING:
@@ -158,6 +159,20 @@ async def show_checkpoint(request: Asking, job_id: params.JobPath) -> Checkpoint
     return _view(context, found, actor_of(request))
 
 
+@post(
+    "/jobs/{job_id:str}/save",
+    summary="Ask a running job to save its work and go on",
+    opt={"right": "change", "errors": (404, 409)},
+    status_code=200,
+)
+async def ask_save(request: Asking, job_id: params.JobPath) -> CheckpointView:
+    """It hears its `save_signal`; when it has saved, it says so as always."""
+    context, actor = context_of(request), actor_of(request)
+    found = await _one(context, job_id)
+    job: Job = await context.host.ask(AskSave(actor=actor, job=found.id))
+    return _view(context, job, actor)
+
+
 @delete(
     "/jobs/{job_id:str}/checkpoint",
     summary="Remove a job's saved work",
@@ -168,7 +183,8 @@ async def drop_checkpoint(request: Asking, job_id: params.JobPath) -> DroppedVie
     """From every node that is connected and from the store; of a job that has no try running."""
     context, actor = context_of(request), actor_of(request)
     job = await _one(context, job_id)
-    if actor.user != job.spec.user and not sees_all(actor):
+    mine = actor.user == job.spec.user or sees_all(actor)
+    if not mine or not is_kin(actor, job.id, job.spec):
         raise Forbidden(f"job {job.id} belongs to {job.spec.user}", field="id", value=job.id)
     if job.state in ACTIVE:
         raise Conflict(
@@ -231,4 +247,4 @@ def _folder_view(
     )
 
 
-ROUTES = [report_checkpoint, show_checkpoint, drop_checkpoint, list_checkpoints]
+ROUTES = [report_checkpoint, show_checkpoint, ask_save, drop_checkpoint, list_checkpoints]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from typing import TYPE_CHECKING
 
+from rota.core.endpoints import port_variable
 from rota.core.errors import Rejected
 from rota.core.states import Cause
 
@@ -20,6 +21,7 @@ ARGUMENT_MAX = 128 * 1024 - 1
 NAME_MAX = 200
 LABELS_MAX = 64
 LABEL_MAX = 256
+PORTS_MAX, PORT_NAME_MAX = 16, 40
 
 _LIMITS = frozenset(
     name.removeprefix("RLIMIT_").lower() for name in dir(resource) if name.startswith("RLIMIT_")
@@ -69,6 +71,23 @@ def image(text: str) -> str:
     if text and (not text.isprintable() or text != text.strip() or " " in text or text[0] == "-"):
         raise Rejected.bad("image", text, "an image such as docker.io/library/python:3.12")
     return text
+
+
+def port_names(given: list[str]) -> tuple[str, ...]:
+    """Each becomes part of a variable's name, in which only few characters may be."""
+    if len(given) > PORTS_MAX:
+        raise Rejected.bad("ports", len(given), f"at most {PORTS_MAX} names")
+    for text in given:
+        plain_text = text.replace("-", "").replace("_", "")
+        if not (plain_text.isascii() and plain_text.isalnum() and text[0].isalpha()):
+            raise Rejected.bad("ports", text, "letters, digits, - and _, beginning with a letter")
+        if len(text) > PORT_NAME_MAX:
+            raise Rejected.bad("ports", text, f"at most {PORT_NAME_MAX} characters")
+    variables_ = [port_variable(text) for text in given]
+    for number, text in enumerate(given):
+        if variables_[number] in variables_[:number]:
+            raise Rejected.bad("ports", text, "each name once")
+    return tuple(given)
 
 
 def folder(field: str, text: str) -> None:

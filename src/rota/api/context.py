@@ -11,6 +11,7 @@ import msgspec
 from litestar import Request
 from litestar.datastructures import State
 
+from rota.api.alike import Alike
 from rota.api.auth import Identities
 from rota.api.collectors import Collector
 from rota.api.lookup import resolve_now
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from rota.api.requests import Body
+    from rota.controller.elsewhere import Elsewhere
     from rota.controller.loop import Host
     from rota.controller.outbox import Outbox
     from rota.controller.saved_work import SavedWork
@@ -63,7 +65,11 @@ class Context:
         self.outbox: Outbox | None = None
         #: Where jobs save their work; absent where there is no place for it.
         self.saved_work: SavedWork | None = None
+        #: Who asks the inventory outside; absent where there is none.
+        self.elsewhere: Elsewhere | None = None
         self.attach(host)
+        #: Who went into which attempt, and when that was put on record.
+        self.entered: dict[tuple[str, str, str], float] = {}
         #: Set when the server stops: streams and long polls end by themselves.
         self.closing = asyncio.Event()
         self.identities = Identities(settings.own_uid)
@@ -79,6 +85,7 @@ class Context:
             lambda digest: require_bundle(host.links.bundles, digest),
             lambda: any(CONTAINERS in n.spec.labels for n in host.cluster.nodes.values()),
         )
+        self.alike = Alike(self.desk)
 
     async def until_closing(self, work: Coroutine[Any, Any, None]) -> None:
         """Await something, but not longer than the server lives."""

@@ -13,7 +13,7 @@ from litestar.params import QueryParameter
 
 from rota.api import checks, params
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
-from rota.api.lookup import find
+from rota.api.lookup import ID_MAX, find
 from rota.api.requests import BIG, Body, Line, Short, Whole, says
 from rota.api.views import may_look_into, when
 from rota.controller.commands import SetEndpoint
@@ -164,10 +164,16 @@ async def list_endpoints(
     request: Asking,
     name: Annotated[str, QueryParameter(description="Only of this name")] = "",
     prefix: Annotated[str, QueryParameter(description="Only with names that begin so")] = "",
+    job: Annotated[
+        int | None, QueryParameter(description="Only of this job", ge=0, lt=ID_MAX)
+    ] = None,
+    user: Annotated[str, QueryParameter(description="Only of this user's jobs")] = "",
 ) -> EndpointsView:
-    """One's own; operators see everybody's."""
+    """One's own; operators see everybody's. Each job is a namespace: names repeat between jobs."""
     found = living_views(context_of(request), actor_of(request), name=name, prefix=prefix)
-    return EndpointsView(found)
+    return EndpointsView(
+        [view for view in found if job in (None, view.job) and user in ("", view.user)]
+    )
 
 
 ROUTES = [register_endpoint, remove_endpoint, list_endpoints]

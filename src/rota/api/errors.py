@@ -195,7 +195,7 @@ def _value_at(body: bytes, path: str) -> object:
     """What the caller wrote there, as far as the path can be followed."""
     try:
         value = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     for name, index in _STEP.findall(path):
         if name and isinstance(value, dict) and name in value:

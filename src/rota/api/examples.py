@@ -37,6 +37,11 @@ BODIES: dict[type, Any] = {
         "max_concurrent_jobs": 50,
         "enforce_quota": True,
     },
+    site.SbatchRequest: {
+        "script": "#!/bin/sh\n#SBATCH --array=0-3 --mem=2G\nsrun ./fit $SLURM_ARRAY_TASK_ID\n",
+        "options": ["--time=10"],
+        "workdir": "/home/ada/project",
+    },
     site.ReservationRequest: {
         "gpus": 2,
         "gpu_type": "A100",
@@ -51,12 +56,12 @@ BODIES: dict[type, Any] = {
     site.MarkRequest: {"labels": {"rack": "a"}, "taints": ["team=vision:avoid"]},
     site.CheckpointRequest: {"step": 1200, "path": "step-1200", "size": 1048576, "note": "best"},
     EndpointRequest: {"name": "board", "address": "gpu1:6006", "metadata": {"proto": "http"}},
-    body.DrainRequest: {"note": "new memory on Tuesday"},
+    site.DrainRequest: {"note": "new memory on Tuesday", "migrate": True},
     body.TokenRequest: {"user": "ada", "access": "user", "note": "laptop", "expires_s": 2592000},
     body.TriggerRequest: {},
 }
 #: Bodies that may be left out.
-OPTIONAL = frozenset({body.DrainRequest, body.TriggerRequest, site.CheckpointRequest})
+OPTIONAL = frozenset({site.DrainRequest, body.TriggerRequest, site.CheckpointRequest})
 
 #: Answers with 200 instead of 201 when an Idempotency-Key repeats.
 REPEATS = frozenset({("post", "/api/v1/jobs"), ("post", "/api/v1/jobs:batch")})
@@ -138,6 +143,7 @@ ANSWERS: dict[tuple[str, str], Any] = {
         "name": "custom",
         "changes": [{"key": "order.primary", "before": "priority", "after": "wfp3"}],
     },
+    ("post", "/slurm/sbatch"): {"id": 12},
     ("post", "/tokens"): {
         "id": "9f2c01ab",
         "token": "rota_9f2c01ab_...",

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rota.api import agents, attach, errors
+from rota.api import agents, attach, errors, forward
 from rota.api.auth import Unauthenticated, identify, require
 from rota.api.context import ACTOR
+from rota.api.entering import is_meant
 from rota.api.errors import TooLarge
+from rota.api.short_way import Reply
 from rota.api.submit import Answer, submit_batch, submit_one
 from rota.core.errors import RotaError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
     from rota.api.context import Context
     from rota.core.tenant import Actor
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
     Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
     App = Callable[[Scope, Receive, Send], Awaitable[None]]
+    Door = Callable[[Context, Actor, Scope, Receive, Send], Awaitable[None]]
+    Identify = Callable[[Scope], Actor | None]
+    Wing = Callable[[Context, Identify, Scope, Receive, Send], Awaitable[None]]
     Page = tuple[int, bytes, bytes]
     Busy = tuple[Callable[[Context, Actor, bytes, str], Awaitable[Answer]], int]
 
@@ -46,32 +51,67 @@ _BUNDLES = f"{API}/bundles/"
 class Front:
     """An ASGI app in front of the framework's."""
 
-    def __init__(self, context: Context, inner: App, pages: Callable[[str], Page | None]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        inner: App,
+        pages: Callable[[str], Page | None],
+        doors: Mapping[str, Door] | None = None,
+        wings: Mapping[tuple[str, ...], Wing] | None = None,
+    ) -> None:
         self.context = context
         self._inner = inner
+        #: Paths behind which both sides speak at once, which the framework does not know.
+        self._doors = doors or {}
+        #: What paths begin with -> who answers them all, and asks by himself who it is.
+        self._wings = wings or {}
         #: What anybody may read: health and documentation, by path.
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            serve = attach.serve if attach.is_meant(scope["path"]) else agents.serve
-            await serve(self.context, self._actor, scope, receive, send)
+            await _visit(scope["path"])(self.context, self._actor, scope, receive, send)
         elif scope["type"] == "http":
             try:
-                await self._answer(scope, receive, send)
+                wing = next(
+                    (w for p, w in self._wings.items() if scope["path"].startswith(p)), None
+                )
+                if wing is None:
+                    await self._answer(scope, receive, send)
+                else:
+                    await wing(self.context, self._actor, scope, receive, send)
             except RotaError as error:
                 await _send_problem(send, error)
             except UnicodeError:
                 await _send_problem(send, errors.Malformed("the request is not valid UTF-8"))
+
+    async def submit(
+        self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]], body: bytes
+    ) -> Reply:
+        """``POST /jobs`` the short way: the same as below for a request that came whole."""
+        try:
+            scope: Scope = {"client": client, "headers": headers}
+            actor = self._known_actor(scope)
+            require(actor, "submit")
+            if len(body) > SUBMIT_MAX:
+                raise _too_large(len(body), SUBMIT_MAX)
+            key = _header(scope, b"idempotency-key")
+            answer = await submit_one(self.context, actor, body, key)
+        except Exception as error:
+            problem, more = errors.problem_of(error)
+            media = (b"content-type", errors.MEDIA_TYPE.encode())
+            return Reply(problem.status, [media, *more], errors.encode_problem(problem))
+        return Reply(answer.status, [(b"content-type", b"application/json")], answer.body)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
         if method in ("GET", "HEAD") and (page := self._pages(path)) is not None:
             await _send(send, page[0], page[2] if method == "GET" else b"", page[1])
             return
-        actor = self._actor(scope)
-        if actor is None:
-            raise Unauthenticated("a token is needed over the network: Authorization: Bearer TOKEN")
+        actor = self._known_actor(scope)
+        if method == "POST" and (door := self._doors.get(path)) is not None:
+            await door(self.context, actor, scope, receive, send)
+            return
         busy = _BUSY.get(path) if method == "POST" else None
         if busy is None:
             if path.startswith(_NODES) and ":" in path:
@@ -95,6 +135,12 @@ class Front:
         body = await read_body(receive, most)
         return await work(self.context, actor, body, _header(scope, b"idempotency-key"))
 
+    def _known_actor(self, scope: Scope) -> Actor:
+        actor = self._actor(scope)
+        if actor is None:
+            raise Unauthenticated("a token is needed over the network: Authorization: Bearer TOKEN")
+        return actor
+
     def _actor(self, scope: Scope) -> Actor | None:
         shown = None
         for name, value in scope["headers"]:
@@ -103,11 +149,18 @@ class Front:
         host = self.context.host
         return identify(
             self.context.identities,
-            host.cluster.tokens,
+            host,
             scope["client"],
             shown,
-            host.clock.now_s(),
         )
+
+
+def _visit(path: str) -> Any:  # noqa: ANN401 - each serves a WebSocket
+    """Who serves a WebSocket: a path below a job is a visit to it, any other one an agent's."""
+    for visit in (attach, forward):
+        if is_meant(path, visit.END):
+            return visit.serve
+    return agents.serve
 
 
 def _split_verb(scope: Scope, path: str) -> None:
@@ -128,12 +181,16 @@ def _header(scope: Scope, wanted: bytes) -> str:
 def _refuse_large(scope: Scope, most: int) -> None:
     length = _header(scope, b"content-length")
     if length.isdecimal() and int(length) > most:
-        raise TooLarge(
-            f"the body has {length} bytes; at most {most} are taken here",
-            field="body",
-            value=int(length),
-            allowed=f"at most {most} bytes",
-        )
+        raise _too_large(int(length), most)
+
+
+def _too_large(length: int, most: int) -> TooLarge:
+    return TooLarge(
+        f"the body has {length} bytes; at most {most} are taken here",
+        field="body",
+        value=length,
+        allowed=f"at most {most} bytes",
+    )
 
 
 async def read_body(receive: Receive, most: int) -> bytes:

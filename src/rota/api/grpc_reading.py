@@ -14,6 +14,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from rota.api.errors import Malformed
 from rota.api.listing import Query
+from rota.api.log_search import CONTEXT_MAX, HITS_MAX, Search
 from rota.api.logs import LogWish
 from rota.api.lookup import ID_MAX
 from rota.api.params import IDS_MAX, parse_cursor
@@ -191,4 +192,15 @@ def log_wish(request: pb.FetchLogsRequest) -> LogWish:
         attempt=within("attempt", request.attempt, 1, most)
         if request.HasField("attempt")
         else None,
+        search=_search(request) if request.search else None,
+    )
+
+
+def _search(request: pb.FetchLogsRequest) -> Search:
+    return Search(
+        pattern=request.search,
+        regex=request.regex,
+        ignore_case=request.ignore_case,
+        context=within("context_lines", request.context_lines, 0, CONTEXT_MAX),
+        hits=within("limit", request.limit, 1, HITS_MAX) if request.HasField("limit") else 1000,
     )

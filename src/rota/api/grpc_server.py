@@ -162,10 +162,9 @@ class GrpcServer:
         host = self._context.host
         actor = identify(
             self._context.identities,
-            host.cluster.tokens,
+            host,
             None,
             None if shown is None else shown.encode(),
-            host.clock.now_s(),
         )
         if actor is None:
             raise Unauthenticated("a token is needed in the metadata: authorization: Bearer TOKEN")

@@ -9,19 +9,22 @@ from litestar import Response, get
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
-from rota.api import params
+from rota.api import log_search, params
 from rota.api.context import Asking, Context, actor_of, context_of
+from rota.api.log_search import CONTEXT_MAX, HITS_MAX, Search
 from rota.api.lookup import ID_MAX, find
 from rota.api.views import may_look_into
 from rota.controller.launch import output_path
 from rota.core.errors import Forbidden, NotFound, Rejected, Unavailable
 from rota.core.job import Array, Attempt, Job
+from rota.core.kin import is_kin
+from rota.rpc.visits import LogPart
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from rota.core.tenant import Actor
-    from rota.rpc.messages import LogPart
+    from rota.rpc.visits import LogFound
 
 PART_BYTES = 256 * 1024
 #: A follower looks again after this time, and less often the longer nothing came.
@@ -29,6 +32,8 @@ LOOK_S_MIN, LOOK_S_MAX = 0.02, 0.25
 #: How long a follower waits for a node that is not connected once the attempt has ended.
 ABSENT_S = 30.0
 TEXT = "text/plain"
+#: Where the log begins if its oldest part is gone; where a search stopped before the end.
+BEGINS, NEXT, NEXT_LINE = "Rota-Log-Begins", "Rota-Log-Next", "Rota-Log-Next-Line"
 
 
 class LogWish(NamedTuple):
@@ -42,6 +47,14 @@ class LogWish(NamedTuple):
     task: int = 0
     #: None: the last one.
     attempt: int | None = None
+    search: Search | None = None
+
+
+class Output(NamedTuple):
+    """Pieces of output, and what is to be said about them as a whole."""
+
+    pieces: AsyncIterator[bytes]
+    headers: dict[str, str]
 
 
 class Reader:
@@ -75,23 +88,53 @@ class Reader:
 
     async def part(self, attempt: Attempt, offset: int, lines: int = 0) -> LogPart:
         """One piece, from the node that has it."""
-        node = attempt.allocation.node
-        session = self.context.host.sessions.by_node.get(node)
-        if session is None:
-            raise Unavailable(f"node {node} is not connected, its logs cannot be read now")
-        spec = self.job.spec
-        pattern = spec.output if self._stream == "stdout" else spec.error
+        path = self._path()
+        if path and not attempt.started_s:
+            return LogPart(0, 0, b"", 0, _unwritten(attempt))
         found: LogPart = await self.context.host.links.read_log(
-            session.link,
+            self._link(attempt),
             uid=attempt.uid,
             stream=self._stream,
             offset=offset,
             limit=PART_BYTES,
             lines=lines,
-            path=output_path(pattern, self.job, self._task),
-            user=spec.user,
+            path=path,
+            user=self.job.spec.user,
         )
         return found
+
+    async def search(
+        self, attempt: Attempt, search: Search, hits: int, place: tuple[int, int, int]
+    ) -> LogFound:
+        """Lines that the node finds, from a place on."""
+        path = self._path()
+        if path and not attempt.started_s:
+            raise NotFound(_unwritten(attempt) or "it has not started yet", field="id")
+        where = {"uid": attempt.uid, "stream": self._stream}
+        where |= {"path": path, "user": self.job.spec.user}
+        found: LogFound = await self.context.host.links.search_log(
+            self._link(attempt),
+            lambda request: log_search.message(search, request, hits, place, **where),
+        )
+        return found
+
+    def _link(self, attempt: Attempt) -> int:
+        node = attempt.allocation.node
+        session = self.context.host.sessions.by_node.get(node)
+        if session is None:
+            raise Unavailable(f"node {node} is not connected, its logs cannot be read now")
+        return session.link
+
+    def _path(self) -> str:
+        """Where the job asked its output to go; empty: the agent keeps it."""
+        spec = self.job.spec
+        pattern = spec.output if self._stream == "stdout" else spec.error
+        return output_path(pattern, self.job, self._task)
+
+
+def _unwritten(attempt: Attempt) -> str:
+    """A file that no attempt has opened is not its output, whoever it belongs to."""
+    return "" if attempt.live else "the attempt was never started, so it has written nothing"
 
 
 async def read_now(reader: Reader, attempt: Attempt, first: LogPart) -> AsyncIterator[bytes]:
@@ -188,19 +231,78 @@ async def logs(
     attempt: Annotated[
         int | None, QueryParameter(description="Of this attempt; absent: the last", ge=1, lt=ID_MAX)
     ] = None,
+    search: Annotated[str, QueryParameter(description="Only lines with this text")] = "",
+    regex: Annotated[
+        bool, QueryParameter(description="`search` is a regular expression, as Python reads it")
+    ] = False,
+    ignore_case: Annotated[
+        bool, QueryParameter(description="`search` does not mind upper and lower case")
+    ] = False,
+    context: Annotated[
+        int, QueryParameter(description="So many lines beside each hit", ge=0, le=CONTEXT_MAX)
+    ] = 0,
+    numbers: Annotated[
+        bool, QueryParameter(description="With the number of each line that was found")
+    ] = False,
+    limit: Annotated[
+        int, QueryParameter(description="At most so many hits", ge=1, le=HITS_MAX)
+    ] = 1000,
+    line: Annotated[
+        int, QueryParameter(description="The number of the line at `offset`", ge=1, lt=ID_MAX)
+    ] = 1,
 ) -> Response[bytes] | Stream:
-    """Bytes as the job wrote them. Empty while it has not started; `follow` waits for that."""
-    wish = LogWish(stream, tail, follow_it, offset, task, attempt)
-    pieces = await open_log(context_of(request), actor_of(request), job_id, wish)
-    return Response(b"", media_type=TEXT) if pieces is None else Stream(pieces, media_type=TEXT)
+    """Bytes as the job wrote them. Empty while it has not started; `follow` waits for that.
+
+    With `search` the node looks for lines; the headers `Rota-Log-Next` and `Rota-Log-Next-Line`
+    are the `offset` and `line` from which a search goes on that was stopped by its bounds.
+    `Rota-Log-Begins` is there when the oldest part of a log is gone.
+    """
+    wanted = Search(search, regex, ignore_case, context, numbers, limit, line) if search else None
+    wish = LogWish(stream, tail, follow_it, offset, task, attempt, wanted)
+    output = await open_output(context_of(request), actor_of(request), job_id, wish)
+    if output is None:
+        return Response(b"", media_type=TEXT)
+    return Stream(output.pieces, media_type=TEXT, headers=output.headers)
 
 
 async def open_log(
     context: Context, actor: Actor, job_id: str, wish: LogWish
 ) -> AsyncIterator[bytes] | None:
     """The output in pieces; None while there is none. A refusal comes before the first piece."""
+    output = await open_output(context, actor, job_id, wish)
+    return None if output is None else output.pieces
+
+
+async def open_output(context: Context, actor: Actor, job_id: str, wish: LogWish) -> Output | None:
+    job = await _readable(context, actor, job_id, wish)
+    reader = Reader(context, job, wish.stream, wish.task, wish.attempt)
+    if wish.search is not None:
+        _refuse_mixed(wish)
+        log_search.check(wish.search)
+    elif wish.follow:
+        if wish.tail == 0:
+            raise Rejected.bad("tail", 0, "with follow: at least 1")
+        return Output(follow(reader, wish.offset, wish.tail or 0), {})
+    tries = reader.attempts()
+    if wish.attempt is not None and not tries:
+        raise NotFound(
+            f"job {job.id} has no attempt {wish.attempt}", field="attempt", value=wish.attempt
+        )
+    if not tries or wish.tail == 0:
+        return None
+    if wish.search is not None:
+        return await _searched(reader, tries[-1], wish.search, wish.offset)
+    first = await reader.part(tries[-1], wish.offset, wish.tail or 0)
+    if first.error and not first.body:
+        raise NotFound(first.error, field="id", value=job.id)
+    gone = first.offset > wish.offset >= 0 and not wish.tail
+    headers = {BEGINS: str(first.offset)} if gone else {}
+    return Output(read_now(reader, tries[-1], first), headers)
+
+
+async def _readable(context: Context, actor: Actor, job_id: str, wish: LogWish) -> Job:
     job = await find(context.host, job_id)
-    if not may_look_into(actor, job.spec.user):
+    if not (may_look_into(actor, job.spec.user) and is_kin(actor, job.id, job.spec)):
         raise Forbidden(
             f"job {job.id} belongs to {job.spec.user}; its logs are theirs",
             field="id",
@@ -210,22 +312,25 @@ async def open_log(
         raise Rejected.bad("id", job.id, "an array has no logs; name an element, as in 5_3")
     if wish.task >= job.spec.task_count:
         raise NotFound(f"job {job.id} has no task {wish.task}", field="task", value=wish.task)
-    reader = Reader(context, job, wish.stream, wish.task, wish.attempt)
-    if wish.follow:
-        if wish.tail == 0:
-            raise Rejected.bad("tail", 0, "with follow: at least 1")
-        return follow(reader, wish.offset, wish.tail or 0)
-    tries = reader.attempts()
-    if wish.attempt is not None and not tries:
-        raise NotFound(
-            f"job {job.id} has no attempt {wish.attempt}", field="attempt", value=wish.attempt
-        )
-    if not tries or wish.tail == 0:
-        return None
-    first = await reader.part(tries[-1], wish.offset, wish.tail or 0)
-    if first.error and not first.body:
-        raise NotFound(first.error, field="id", value=job.id)
-    return read_now(reader, tries[-1], first)
+    return job
+
+
+def _refuse_mixed(wish: LogWish) -> None:
+    for name, given in (("follow", wish.follow), ("tail", wish.tail is not None)):
+        if given:
+            raise Rejected(f"{name}: not together with search", field=name, allowed="one of them")
+
+
+async def _searched(reader: Reader, attempt: Attempt, search: Search, offset: int) -> Output:
+    found = await log_search.look_through(reader, attempt, search, offset)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield found.body
+
+    headers = {"Rota-Log-Hits": str(found.hits)}
+    if found.next_offset >= 0:
+        headers |= {NEXT: str(found.next_offset), NEXT_LINE: str(found.next_line)}
+    return Output(pieces(), headers)
 
 
 ROUTES = [logs]

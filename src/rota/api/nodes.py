@@ -10,8 +10,9 @@ from litestar.params import QueryParameter
 
 from rota.api import checks, params
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.requests import Body, DrainRequest
-from rota.api.site_requests import MarkRequest
+from rota.api.requests import Body
+from rota.api.site_requests import DrainRequest, MarkRequest
+from rota.api.submission import moment
 from rota.api.views import when
 from rota.controller.commands import DrainNode, MarkNode, RemoveNode
 from rota.core.errors import NotFound, Rejected
@@ -66,12 +67,17 @@ class GpuView(msgspec.Struct):
     #: Errors in its memory that could not be corrected, since its driver was loaded.
     ecc_errors: int = 0
     healthy: bool = True
+    #: The job that it is kept for; null: none.
+    reserved_for: int | None = None
 
 
 class NodeView(msgspec.Struct):
     name: str
     state: str
     drained: bool
+    #: Being drained, its jobs go on elsewhere; and when all of them have left.
+    migrates: bool
+    deadline_at: str | None
     note: str
     total: AmountView
     free: AmountView
@@ -128,10 +134,26 @@ def gpu_views(cluster: Cluster, node: Node) -> list[GpuView]:
             held_mib[index] = held_mib.get(index, 0) + taken_mib
             if allocation.shared:
                 shared.add(index)
-    return [
+    views = [
         _gpu_view(node, device, sorted(set(holders.get(device.index, ()))), held_mib, shared)
         for device in node.spec.devices
     ]
+    _note_kept(cluster, node, views)
+    return views
+
+
+def _note_kept(cluster: Cluster, node: Node, views: list[GpuView]) -> None:
+    """One that is kept for a job is nobody else's to have."""
+    kept = {
+        index: made.job
+        for made in cluster.reservations.values()
+        if made.job and made.node == node.name
+        for index in made.devices
+    }
+    for view in views:
+        view.reserved_for = kept.get(view.index)
+        if view.reserved_for is not None and view.state == "free":
+            view.state, view.available = "reserved", False
 
 
 def _gpu_view(
@@ -146,6 +168,7 @@ def _gpu_view(
     state = "foreign" if counted else "free"
     if device.closed or not device.healthy:
         state = "closed" if device.closed else "broken"
+        state = "elsewhere" if device.uuid in node.elsewhere else state
     if jobs:
         state = "shared" if device.index in shared else "used"
     taken_mib = sum(use.memory_mb for use in counted)
@@ -168,7 +191,7 @@ def _gpu_view(
         jobs=jobs,
         foreign=foreign,
         fake=device.fake,
-        closed=device.closed,
+        closed=device.uuid in node.closed,
         ecc_errors=device.ecc_errors,
         healthy=device.healthy,
     )
@@ -178,11 +201,14 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
     """A node as the API shows it: what it has, what of it is free."""
     spec, room = node.spec, node.headroom()
     devices = gpu_views(cluster, node)
-    free_gpus = sum(not device.jobs and not device.closed for device in devices)
+    shut = set(node.shut)
+    free_gpus = sum(not device.jobs and device.uuid not in shut for device in devices)
     return NodeView(
         name=node.name,
         state=node.state,
         drained=node.drained,
+        migrates=node.migrates,
+        deadline_at=when(node.deadline_s),
         note=node.note,
         total=AmountView(spec.cpu_milli / 1000, spec.memory_mib, spec.disk_mib, len(devices)),
         free=AmountView(room.cpu_milli / 1000, room.memory_mib, room.disk_mib, free_gpus),
@@ -276,9 +302,17 @@ async def remove_node(request: Asking, name: params.NamePath) -> None:
 
 
 async def _turn(request: Asking, name: str, drained: bool) -> NodeView:
-    note = (await body_of(request, _drain)).note
-    host = context_of(request).host
-    command = DrainNode(actor=actor_of(request), node=name, drained=drained, note=note)
+    asked: DrainRequest = await body_of(request, _drain)
+    context = context_of(request)
+    host = context.host
+    command = DrainNode(
+        actor=actor_of(request),
+        node=name,
+        drained=drained,
+        note=asked.note,
+        migrate=asked.migrate and drained,
+        deadline_s=moment("deadline_at", asked.deadline_at, context.desk) if drained else 0.0,
+    )
     await host.ask(command)
     return node_view(host.cluster, _named(host.cluster, name))
 
@@ -290,7 +324,7 @@ async def _turn(request: Asking, name: str, drained: bool) -> NodeView:
     status_code=200,
 )
 async def drain(request: Asking, name: params.NamePath) -> NodeView:
-    """What runs there goes on."""
+    """What runs there finishes; with `migrate` it goes on elsewhere once its work is saved."""
     return await _turn(request, name, True)
 
 

@@ -132,15 +132,13 @@ def _read_all(field: str, words: Iterable[str], read: Callable[[str], T]) -> tup
     return tuple(found)
 
 
-def signal_name(text: str) -> str:
+def signal_name(text: str, field: str = "checkpoint_signal") -> str:
     """``USR1`` for ``USR1``, ``SIGUSR1`` or ``usr1``; empty for none."""
     if not text:
         return ""
     name = text.strip().upper().removeprefix("SIG")
     if name not in SIGNALS:
-        raise Rejected.bad(
-            "checkpoint_signal", text, "expected a signal such as USR1, USR2, INT, HUP or TERM"
-        )
+        raise Rejected.bad(field, text, "expected a signal such as USR1, USR2, INT, HUP or TERM")
     return name
 
 

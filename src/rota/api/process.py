@@ -12,6 +12,7 @@ import fcntl
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import tempfile
@@ -29,7 +30,9 @@ from rota.api.context import Settings
 from rota.api.server import Server
 from rota.controller.bundles import BundleShelf, drop_unused_bundles
 from rota.controller.collector import quiet_collector
-from rota.controller.commands import SetPolicy
+from rota.controller.commands import SetElsewhere, SetPolicy
+from rota.controller.elsewhere import Elsewhere
+from rota.controller.job_tokens import read_key
 from rota.controller.launch import CHECKPOINT_DIR, CHECKPOINT_MAX_BYTES, CHECKPOINT_STORE
 from rota.controller.loop import Host
 from rota.controller.outbox import open_outbox
@@ -37,6 +40,7 @@ from rota.controller.retention import forget_old_jobs
 from rota.controller.saved_work import SavedWork, drop_old_checkpoints
 from rota.core.errors import RotaError, Unavailable
 from rota.core.tenant import Access, Actor
+from rota.inventory.client import InventoryClient
 from rota.notify_settings import Notify
 from rota.paths import SOCKET_NAME
 from rota.storage_settings import Bundles, Checkpoints
@@ -86,6 +90,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     #: Sources of further metrics, by name.
     collectors: tuple[str, ...] = ()
+    #: An inventory of GPUs outside of Rota, and what is shown to it; empty: none.
+    inventory_url: str = ""
+    inventory_token: str = ""
     #: Where the gRPC service listens, on the same host; 0: on any free port, None: nowhere.
     grpc_port: int | None = None
 
@@ -131,6 +138,7 @@ def run(plan: Plan) -> None:
 
     # Environments of users are in what we write: it is nobody else's to read.
     os.umask(0o077)
+    _allow_many_connections()
     folder = Path(plan.state_dir)
     lock = Lock(folder)
     paths = (str(folder / SOCKET_NAME), *plan.sockets)
@@ -146,6 +154,12 @@ def run(plan: Plan) -> None:
     del lock
 
 
+def _allow_many_connections() -> None:
+    """Each agent is an open file, and the usual limit of 1,024 is meant for programs of old."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None:
     store = open_store(plan.database or str(folder / "rota.db"))
     writer = Writer(store)
@@ -158,6 +172,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         lease_s=plan.lease_s,
         variables=variables,
         checked=os.environ.get("ROTA_CHECK") == "1",
+        job_key=read_key(folder),
     )
     quiet_collector()
     secure, fingerprint = server_context(folder) if wants_tls(plan.tls, plan.host) else (None, "")
@@ -183,6 +198,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     ticking.add_done_callback(lambda _: stop.set())
     await _set_policy(host, plan)
     forgetting = _forgetting(host, plan, saved_work)
+    forgetting += await _inventory(app.context, plan)
     await server.start(sockets)
     for door in typed:
         await door.start()
@@ -211,6 +227,17 @@ def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.T
     if plan.checkpoints.days:
         chores.append(drop_old_checkpoints(saved_work, plan.checkpoints.days))
     return [asyncio.create_task(chore) for chore in chores]
+
+
+async def _inventory(context: Context, plan: Plan) -> list[asyncio.Task[None]]:
+    """Who asks the inventory outside; without one nothing that it ever said counts."""
+    if not plan.inventory_url:
+        if any(node.elsewhere for node in context.host.cluster.nodes.values()):
+            await context.host.ask(SetElsewhere(actor=Actor("rota", Access.ADMIN, "settings")))
+        return []
+    client = InventoryClient(plan.inventory_url, plan.inventory_token)
+    context.elsewhere = Elsewhere(context.host, client, plan.inventory_url)
+    return [asyncio.create_task(context.elsewhere.run())]
 
 
 def _told_to_stop() -> asyncio.Event:

@@ -8,55 +8,25 @@ import msgspec
 from msgspec import Meta
 
 from rota.api.errors import Malformed, from_decoding
+from rota.api.fields import BIG as BIG
+from rota.api.fields import JobRef as JobRef
+from rota.api.fields import JobType
+from rota.api.fields import Line as Line
+from rota.api.fields import Resources as Resources
+from rota.api.fields import Seconds as Seconds
+from rota.api.fields import Short as Short
+from rota.api.fields import Whole as Whole
+from rota.api.fields import Words as Words
+from rota.api.fields import says as says
+from rota.api.gang_requests import RoleRequest
 from rota.core.job import DependencyKind, RestartPolicy, ServiceClass
 from rota.core.policy import PreemptMode
 from rota.core.states import QueueState
 from rota.core.tenant import Access
 
-#: Numbers that fit everywhere: JSON, both databases, every kernel interface.
-BIG = 2**53 - 1
-
-Whole = Annotated[int, Meta(ge=0, le=BIG)]
-Seconds = Annotated[float, Meta(ge=0, le=3_200_000_000)]
-Short = Annotated[str, Meta(max_length=200)]
-Line = Annotated[str, Meta(max_length=4096)]
-JobRef = int | str
-Words = Annotated[list[Line], Meta(max_length=1000)]
-JobType = Literal["", "training", "inference", "workflow"]
-
-
-def says(text: str) -> Meta:
-    """What a field means, for the documentation."""
-    return Meta(description=text)
-
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """Base of all bodies: a field that does not exist is refused, never ignored."""
-
-
-class Resources(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
-):
-    """What one task asks for."""
-
-    cpus: Annotated[
-        float, Meta(ge=0.001, le=1_000_000), says("CPUs, as a whole or broken number")
-    ] = 1
-    memory_mb: Annotated[Whole, says("Memory in MiB; enforced. 0: no limit, nothing set aside")] = 0
-    gpus: Annotated[
-        float,
-        Meta(ge=0, le=100_000),
-        says("How many GPUs (or other devices); below 1 a share of one, such as 0.5"),
-    ] = 0
-    gpu_type: Annotated[Short, says("Only this model, such as A100; empty or `auto`: any")] = ""
-    gpu_memory_mb: Annotated[Whole, says("Memory on each GPU in MiB; required with `shared`")] = 0
-    shared: Annotated[bool, says("May share its GPUs with other shared jobs")] = False
-    disk_mb: Annotated[Whole, says("Disk on the node in MiB")] = 0
-    device: Annotated[Literal["", "gpu", "tpu"], says("The kind of device; empty: gpu")] = ""
-    gpu_indices: Annotated[
-        tuple[Annotated[int, Meta(ge=0, le=65_535)], ...],
-        says("Only GPUs with these numbers on their node, as `rota gpus` lists them"),
-    ] = ()
 
 
 class DependencyRequest(Strict):
@@ -107,6 +77,11 @@ class JobRequest(Strict):
         Meta(ge=0, le=100_000),
         says("Elastic: start with as few as this, grow up to `tasks`; 0: all of them"),
     ] = 0
+    roles: Annotated[
+        list[RoleRequest],
+        Meta(max_length=16),
+        says("Several kinds of members, instead of `resources`, `tasks` and `min_tasks`"),
+    ] = []
     nodes: Annotated[
         int,
         Meta(ge=0, le=100_000),
@@ -221,12 +196,21 @@ class JobRequest(Strict):
     checkpoint_signal: Annotated[
         Short, says("Sent instead of TERM when it must give way, such as `USR1`")
     ] = ""
+    save_signal: Annotated[
+        Short, says("Sent when it shall save its work and go on, such as `USR2`")
+    ] = ""
+    save_every_s: Annotated[
+        Seconds, says("Ask it to save its work each so many seconds; 0: only when somebody does")
+    ] = 0
     restart_cost_s: Annotated[
         Seconds, says("What a restart costs it beyond lost work; dear jobs give way last")
     ] = 0
     type: Annotated[JobType, says("What kind of work it is, for quotas by type")] = ""
     bundle: Annotated[Short, says("The sha256 of a working folder put to `/bundles/`")] = ""
     image: Annotated[Line, says("A container image; its node has podman or apptainer")] = ""
+    ports: Annotated[
+        Words, says("Names of ports: each task finds a free one as `ROTA_PORT_NAME`")
+    ] = []
     pty: Annotated[
         bool, says("On a pseudo-terminal that its owner can attach to; both outputs become one")
     ] = False
@@ -344,12 +328,6 @@ class GroupRequest(Strict):
     """How many jobs of a group may run at once; 0 lifts the cap."""
 
     max_concurrent: Whole
-
-
-class DrainRequest(Strict):
-    """Why a node takes no new work."""
-
-    note: Annotated[str, Meta(max_length=500)] = ""
 
 
 class TokenRequest(Strict):

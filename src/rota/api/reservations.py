@@ -11,16 +11,21 @@ from litestar.params import PathParameter
 
 from rota.api import checks
 from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.lookup import find
 from rota.api.requests import Body
 from rota.api.site_requests import ReservationRequest
 from rota.api.views import when
-from rota.controller.commands import AddReservation, RemoveReservation
+from rota.controller.commands import AddReservation, RemoveReservation, ReserveForJob
 from rota.core.errors import NotFound, Rejected
 from rota.core.tenant import Reservation
 from rota.moments import parse_moment, zone_named
 
 if TYPE_CHECKING:
     from datetime import tzinfo
+
+    from rota.controller.loop import Host
+    from rota.core.cluster import Cluster
+    from rota.core.tenant import Actor
 
 _body = Body(ReservationRequest)
 IdPath = Annotated[int, PathParameter(description="Its id", ge=0, lt=2**53)]
@@ -46,6 +51,16 @@ class ReservationView(msgspec.Struct):
     gpu_type: str
     zone: str
     note: str
+    #: The job that the devices are kept for; null: none.
+    job_id: int | None = None
+
+
+class JobReservationView(msgspec.Struct):
+    """What is kept for a job: the uuids of GPUs, and a reservation for each of their nodes."""
+
+    job_id: int
+    gpu_ids: list[str]
+    items: list[ReservationView]
 
 
 class ReservationsView(msgspec.Struct):
@@ -60,7 +75,7 @@ def reservation_view(reservation: Reservation, now_s: float) -> ReservationView:
         kind=kind,
         owner=reservation.owner,
         project=reservation.project,
-        maintenance=not reservation.owner and not reservation.project,
+        maintenance=not (reservation.owner or reservation.project or reservation.job),
         state=state if now_s < reservation.end_s else "over",
         start_at=when(reservation.start_s),
         end_at=when(reservation.end_s),
@@ -71,6 +86,7 @@ def reservation_view(reservation: Reservation, now_s: float) -> ReservationView:
         gpu_type=reservation.device_type,
         zone=reservation.zone,
         note=reservation.note,
+        job_id=reservation.job or None,
     )
 
 
@@ -174,10 +190,16 @@ async def show_reservation(request: Asking, reservation_id: IdPath) -> Reservati
     summary="Reserve GPUs or nodes, or plan maintenance",
     opt={"right": "operate", "body": ReservationRequest, "errors": (409, 429, 503)},
 )
-async def add_reservation(request: Asking) -> ReservationView:
-    """Refused (409) when what it promises is promised to somebody else, or does not exist."""
+async def add_reservation(request: Asking) -> ReservationView | JobReservationView:
+    """Refused (409) when what it promises is promised to somebody else, or does not exist.
+
+    With `job_id` and `gpu_ids` the GPUs are kept for one job, which then runs on these and on no
+    others.
+    """
     asked: ReservationRequest = await body_of(request, _body)
     host = context_of(request).host
+    if asked.job_id or asked.gpu_ids:
+        return await _keep_for_job(host, actor_of(request), asked)
     command = AddReservation(
         actor=actor_of(request), reservation=reservation_of(asked, host.clock.now_s())
     )
@@ -185,13 +207,36 @@ async def add_reservation(request: Asking) -> ReservationView:
     return reservation_view(made, host.clock.now_s())
 
 
+async def _keep_for_job(host: Host, actor: Actor, asked: ReservationRequest) -> JobReservationView:
+    given = set(msgspec.to_builtins(asked)) - {"job_id", "gpu_ids"}
+    if given:
+        field = min(given)
+        raise Rejected(f"{field}: not together with job_id", field=field, allowed="one of them")
+    for name in ("job_id", "gpu_ids"):
+        if not getattr(asked, name):
+            raise Rejected(f"{name}: is required with the other one", field=name)
+    job = await find(host, asked.job_id)
+    command = ReserveForJob(actor=actor, job=job.id, devices=tuple(asked.gpu_ids))
+    made: tuple[Reservation, ...] = await host.ask(command)
+    return JobReservationView(
+        job_id=job.id,
+        gpu_ids=[uuid for one in made for uuid in _uuids(host.cluster, one)],
+        items=[reservation_view(one, host.clock.now_s()) for one in made],
+    )
+
+
+def _uuids(cluster: Cluster, reservation: Reservation) -> list[str]:
+    devices = cluster.nodes[reservation.node].spec.devices
+    return [device.uuid for device in devices if device.index in reservation.devices]
+
+
 @delete(
     "/reservations/{reservation_id:int}",
-    summary="Remove a reservation",
+    summary="Remove a reservation, or all that is kept for a job",
     opt={"right": "operate", "errors": (404, 429, 503)},
 )
 async def remove_reservation(request: Asking, reservation_id: IdPath) -> None:
-    """Planned, active or over; jobs that use it go on."""
+    """Planned, active or over; jobs that use it go on. A job's id means what is kept for it."""
     command = RemoveReservation(actor=actor_of(request), reservation=reservation_id)
     await context_of(request).host.ask(command)
 

@@ -20,11 +20,12 @@ from rota.api.lookup import ID_MAX, find
 from rota.api.views import may_look_into
 from rota.core.errors import Forbidden, NotFound, Rejected, Unavailable
 from rota.core.job import Array, Job
+from rota.core.kin import is_kin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from rota.rpc.messages import LogPart
+    from rota.rpc.visits import LogPart
 
 FOLDER_VARIABLE = "ROTA_RESULT_DIR"
 
@@ -83,7 +84,7 @@ async def result(
     """The bytes that the job left on its node; only the Python client can make sense of them."""
     context, actor = context_of(request), actor_of(request)
     job = await find(context.host, job_id)
-    if not may_look_into(actor, job.spec.user):
+    if not (may_look_into(actor, job.spec.user) and is_kin(actor, job.id, job.spec)):
         raise Forbidden(
             f"job {job.id} belongs to {job.spec.user}; its result is theirs",
             field="id",

@@ -14,13 +14,13 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.protocol import State
 
 from rota.api.agents import LINE
 from rota.api.auth import LOCAL
+from rota.api.short_way import ShortWay
 from rota.rpc.frames import bodies_of, frame_of
 
 if TYPE_CHECKING:
@@ -37,9 +37,13 @@ log = logging.getLogger("rota.api")
 KEEP_ALIVE_S = 75
 #: The largest message that an agent may send.
 WS_MESSAGE_MAX = 64 * 1024 * 1024
+#: As much may wait for an agent that reads slowly: a few full sets.
+UNSENT_BYTES_MAX = 128 * 1024 * 1024
 #: How long requests that are being answered may take once we were told to stop.
 GRACE_S = 10.0
 SWITCHING_PROTOCOLS = 101
+#: Closes a WebSocket on which text is not text.
+NOT_TEXT = 1007
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -85,7 +89,7 @@ class Gathering:
         return getattr(self.plain, name)
 
 
-class HttpProtocol(HttpToolsProtocol):
+class HttpProtocol(ShortWay):
     """HTTP, with the peer's uid in the place of an address on a unix socket."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -127,6 +131,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not _is_text(b"".join(self.frames)):
+            self.conn.fail(NOT_TEXT, "text that is not UTF-8")
+            self.handle_parser_exception()
+            return
         listener = self.listener if self.curr_msg_data_type == "bytes" else None
         if listener is None or self.close_sent or not listener(b"".join(self.frames)):
             super().send_receive_event_to_app()
@@ -134,9 +142,30 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.frames = []
 
     def write_message(self, body: bytes) -> None:
-        """At once, past whatever waits in ASGI; on a closed connection nobody would hear it."""
-        if self.conn.state is State.OPEN and not self.transport.is_closing():
-            self.transport.write(frame_of(body, masked=False))
+        """At once, past whatever waits in ASGI; on a closed connection nobody would hear it.
+
+        One who takes nothing off the connection is cut off: he starts over with a full set.
+        """
+        if self.conn.state is not State.OPEN or self.transport.is_closing():
+            return
+        if self.transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            place = "{}:{}".format(*self.client or ("", ""))
+            log.warning("the agent at %s was cut off: it does not take what it is sent", place)
+            self.abort()
+            return
+        self.transport.write(frame_of(body, masked=False))
+
+    def abort(self) -> None:
+        """At once, whatever was not sent yet."""
+        self.transport.abort()
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class Server:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from rota.api.requests import BIG, Seconds, Short, Words, says
+from rota.api.fields import BIG, Line, Seconds, Short, Words, says
 
 Ceiling = Annotated[int, Meta(ge=0, le=BIG)] | UnsetType | None
 Index = Annotated[int, Meta(ge=0, le=65_535)]
@@ -19,6 +19,19 @@ Amount = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """Base of all bodies: a field that does not exist is refused, never ignored."""
+
+
+class DrainRequest(Strict):
+    """Why a node takes no new work, and what becomes of the work that it has."""
+
+    note: Annotated[str, Meta(max_length=500)] = ""
+    migrate: Annotated[
+        bool, says("Its jobs go on elsewhere as soon as their work is saved; else they finish")
+    ] = False
+    deadline_at: Annotated[
+        Seconds | str,
+        says("What is still there then is put back into the queue: seconds since 1970, or a time"),
+    ] = 0
 
 
 class LimitsRequest(
@@ -127,6 +140,11 @@ class ReservationRequest(Strict):
         Short, says("The time zone of times without one, such as Europe/Berlin; empty: UTC")
     ] = ""
     note: Annotated[str, Meta(max_length=500), says("What it is for")] = ""
+    job_id: Annotated[
+        Index64 | str,
+        says("Keep `gpu_ids` for this job, until it has ended; goes with no other field"),
+    ] = 0
+    gpu_ids: Annotated[Words, says("GPUs, each by its uuid or as NODE:INDEX")] = []
 
 
 class PolicyRequest(Strict):
@@ -192,3 +210,15 @@ class ResetRequest(Strict):
     user: Short = ""
     project: Short = ""
     all: bool = False
+
+
+class SbatchRequest(Strict):
+    """What the command ``sbatch`` of Slurm is given."""
+
+    script: Annotated[str, Meta(max_length=8 << 20), says("The text of the script")]
+    options: Annotated[
+        list[Line], says("Options as sbatch takes them: `--time=10`, `-n`, `4`; they win")
+    ] = []
+    args: Annotated[list[str], says("Arguments of the script")] = []
+    env: Annotated[dict[str, str], says("The environment of the job")] = {}
+    workdir: Annotated[Line, says("The folder that it runs in; an absolute path")] = "/"

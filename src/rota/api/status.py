@@ -13,6 +13,7 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.metrics import write_metrics
 from rota.api.requests import Body, TriggerRequest
 from rota.api.tally import Tally
+from rota.api.views import when
 from rota.controller.commands import Trigger
 from rota.core import events as ev
 from rota.core.presets import name_of
@@ -38,6 +39,17 @@ class AgentView(msgspec.Struct):
     node: str | None
 
 
+class InventoryView(msgspec.Struct):
+    """``state`` is `ok`, `silent` (its last answer stands) or `waiting` for its first answer."""
+
+    url: str
+    state: str
+    answered_at: str | None
+    problem: str
+    #: How many of our GPUs others have, or are gone.
+    elsewhere: int
+
+
 class StatusView(msgspec.Struct):
     controller: ControllerView
     agent: AgentView
@@ -49,6 +61,8 @@ class StatusView(msgspec.Struct):
     access: str
     #: Something that people must know now, such as many nodes gone at once; empty: nothing.
     warning: str = ""
+    #: The inventory of GPUs outside; null: none.
+    inventory: InventoryView | None = None
 
 
 class SchedulerView(msgspec.Struct):
@@ -92,7 +106,15 @@ async def status(request: Asking) -> StatusView:
         user=actor.user,
         access=actor.access,
         warning=host.warning,
+        inventory=_inventory(context),
     )
+
+
+def _inventory(context: Context) -> InventoryView | None:
+    if context.elsewhere is None:
+        return None
+    now = context.elsewhere.standing
+    return InventoryView(now.url, now.state, when(now.answered_s), now.problem, now.elsewhere)
 
 
 def _agent(context: Context) -> AgentView:

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache, partial
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rota.api import checks
 from rota.api.placing import placement_of, signal_name
+from rota.api.roles import request_of as request_of
+from rota.api.roles import roles as roles
+from rota.api.roles import roles_of
+from rota.api.roles import shown_devices as shown_devices
+from rota.api.roles import task_count as task_count
 from rota.controller.bundles import require_bundle
 from rota.controller.commands import Submission
 from rota.controller.launch import encode_environment
 from rota.core.errors import Rejected
 from rota.core.indices import Run, parse_indices
-from rota.core.job import Dependency, DependencyKind, JobSpec, RestartPolicy, Role
+from rota.core.job import Dependency, DependencyKind, JobSpec, RestartPolicy
 from rota.core.notices import TARGETS_MAX
-from rota.core.resources import Request
 from rota.core.units import BANDS, parse_when
 from rota.notify_settings import Notify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.api.requests import DependencyRequest, JobRequest, Parameters, Resources
+    from rota.api.requests import DependencyRequest, JobRequest, Parameters
     from rota.core.notices import Target
     from rota.core.tenant import Actor
 
@@ -66,7 +70,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
     """One job or array, or ``Rejected`` with one line that names the field."""
     blobs: dict[str, bytes] = {}
     keep = _Keep(desk, blobs)
-    command, script = _work(request, keep)
+    command, script = work_of(request, desk, blobs)
     checks.variables("env", request.env, total_max=checks.ENVIRONMENT_MAX)
     checks.variables("variables", request.variables)
     checks.labels(request.labels)
@@ -75,7 +79,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
     checks.plain("error", request.error)
     runs, cap, rows = _elements(request)
     spec = JobSpec(
-        name=checks.name(request.name) if request.name else _name_of(request),
+        name=checks.name(request.name) if request.name else name_of(request),
         user=actor.user,
         command=command,
         script=script,
@@ -83,7 +87,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         project=checks.word("project", request.project),
         queue=checks.word("queue", request.queue),
         priority=priority(request.priority),
-        roles=roles(request.resources, task_count(request), request.min_tasks),
+        roles=roles_of(request),
         workdir=request.workdir,
         environment=keep(encode_environment(request.env)) if request.env else "",
         variables=request.variables,
@@ -132,13 +136,25 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
         "service": request.qos,
         "preempt_mode": request.preempt_mode,
         "checkpoint_signal": signal_name(request.checkpoint_signal),
+        **_saving(request),
         "restart_cost_s": ceil(request.restart_cost_s),
         "type": request.type,
         "notify": targets(request.notify, desk),
         "pty": _terminal(request),
         "bundle": _bundle(request, desk),
         "image": _image(request, desk),
+        "ports": checks.port_names(request.ports),
     }
+
+
+def _saving(request: JobRequest) -> dict[str, Any]:
+    """How it is asked to save its work and go on."""
+    name = signal_name(request.save_signal, "save_signal")
+    if request.save_every_s and not name:
+        raise Rejected.bad("save_every_s", request.save_every_s, "it needs save_signal")
+    if name and name == signal_name(request.checkpoint_signal):
+        raise Rejected.bad("save_signal", name, "another one than checkpoint_signal")
+    return {"save_signal": name, "save_every_s": ceil(request.save_every_s)}
 
 
 def _bundle(request: JobRequest, desk: Desk) -> str:
@@ -192,8 +208,11 @@ class _Keep:
         return digest
 
 
-def _work(request: JobRequest, keep: _Keep) -> tuple[tuple[str, ...], str]:
-    """The command, or the digest of the script: exactly one of them."""
+def work_of(
+    request: JobRequest, desk: Desk, blobs: dict[str, bytes]
+) -> tuple[tuple[str, ...], str]:
+    """The command, or the digest of the script, which is set aside: exactly one of them."""
+    keep = _Keep(desk, blobs)
     if bool(request.command) == bool(request.script):
         if request.command:
             raise Rejected.bad("script", "...", "give either command or script, not both")
@@ -228,67 +247,6 @@ def priority(asked: int | str) -> int:
         bands = ", ".join(f"{name} ({number})" for name, number in BANDS.items())
         raise Rejected.bad("priority", asked, f"0 to 100, or {bands}")
     return known
-
-
-def task_count(request: JobRequest) -> int:
-    """Whoever names nodes and no tasks means one on each."""
-    if request.tasks == 1:
-        return max(1, request.nodes)
-    if request.nodes > request.tasks:
-        raise Rejected.bad("nodes", request.nodes, f"at most tasks, which is {request.tasks}")
-    return request.tasks
-
-
-@lru_cache(4096)
-def roles(asked: Resources, tasks: int, min_tasks: int) -> tuple[Role, ...]:
-    """One role. Equal requests share one object, which keeps lanes and memory small."""
-    if min_tasks > tasks:
-        raise Rejected.bad("min_tasks", min_tasks, f"at most tasks, which is {tasks}")
-    return (Role(count=tasks, min_count=min_tasks, request=request_of(asked)),)
-
-
-def request_of(asked: Resources) -> Request:
-    count, milli = device_count(asked.gpus)
-    named = asked.gpu_type or asked.gpu_memory_mb or asked.device or asked.shared
-    indices = tuple(sorted(set(asked.gpu_indices)))
-    if not count and (named or indices):
-        count = len(indices) or 1
-    if indices and count > len(indices):
-        allowed = f"at least as many numbers as GPUs, which are {count}"
-        raise Rejected.bad("resources.gpu_indices", list(indices), allowed)
-    if asked.shared and not asked.gpu_memory_mb and not milli:
-        raise Rejected.bad(
-            "resources.gpu_memory_mb", 0, "a shared job must say how much memory it takes per GPU"
-        )
-    return Request(
-        cpu_milli=max(1, round(asked.cpus * 1000)),
-        memory_mib=asked.memory_mb,
-        disk_mib=asked.disk_mb,
-        device=(asked.device or "gpu") if count else "",
-        device_count=count,
-        device_type="" if asked.gpu_type == "auto" else asked.gpu_type,
-        device_memory_mib=asked.gpu_memory_mb,
-        shared=asked.shared or bool(milli),
-        device_milli=milli,
-        device_indices=indices,
-    )
-
-
-def device_count(gpus: float) -> tuple[int, int]:
-    """Whole devices, or a share of one in thousandths: 0.5 is one device and 500."""
-    if gpus == int(gpus):
-        return int(gpus), 0
-    milli = round(gpus * 1000)
-    if gpus > 1 or not 1 <= milli < 1000:
-        raise Rejected.bad(
-            "resources.gpus", gpus, "whole GPUs, or a share of one from 0.001 to 0.999"
-        )
-    return 1, milli
-
-
-def shown_devices(request: Request) -> int | float:
-    """The opposite of ``device_count``: what a caller would ask for."""
-    return request.device_milli / 1000 if request.device_milli else request.device_count
 
 
 def moment(field: str, asked: float | str, desk: Desk) -> float:
@@ -367,7 +325,7 @@ def _text(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value!r}"
 
 
-def _name_of(request: JobRequest) -> str:
+def name_of(request: JobRequest) -> str:
     """Without a name, a job is called after the program that it runs."""
     if request.script:
         return "script"

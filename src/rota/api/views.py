@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from rota.api.attempt_views import AllocationView as AllocationView
+from rota.api.attempt_views import AttemptView as AttemptView
+from rota.api.attempt_views import allocation_view as allocation_view
+from rota.api.attempt_views import attempt_views as attempt_views
+from rota.api.attempt_views import cause_text as cause_text
+from rota.api.attempt_views import when as when
 from rota.api.auth import sees_all
 from rota.api.checkpoint_views import RecordView, record_view
 from rota.api.placing import PlacementView, placement_view
 from rota.api.submission import shown_devices
 from rota.controller.launch import fill_in, output_path
 from rota.core.notices import format_target
-from rota.core.units import format_when
+from rota.core.phases import phase_of
 
 if TYPE_CHECKING:
-    from rota.core.job import Array, Attempt, Job, JobSpec, Outcome
-    from rota.core.node import Allocation
+    from rota.core.job import Array, Job, JobSpec, Outcome
     from rota.core.resources import Request
     from rota.core.tenant import Actor
 
@@ -40,41 +45,13 @@ class ResourcesView(msgspec.Struct, frozen=True):
     gpu_indices: tuple[int, ...] = ()
 
 
-class AllocationView(msgspec.Struct):
-    """What a task holds on its node."""
+class RoleView(msgspec.Struct, frozen=True):
+    """One kind of member."""
 
-    task: int
-    node: str
-    cpus: float
-    memory_mb: int
-    disk_mb: int
-    cpu_ids: list[int]
-    gpus: list[int]
-    gpu_memory_mb: int
-    shared: bool
-    #: The share of each GPU, where one was named so: 0.5.
-    gpu_share: float | None = None
-    exclusive: bool = False
-
-
-class AttemptView(msgspec.Struct):
-    """One try of one task."""
-
-    number: int
-    task: int
-    uid: str
-    node: str
-    state: str
-    placed_at: str | None
-    started_at: str | None
-    ended_at: str | None
-    exit_code: int | None
-    signal: int | None
-    cause: str | None
-    cause_code: str | None
-    peak_memory_mb: int
-    cpu_s: float
-    pid: int | None
+    name: str
+    count: int
+    min_count: int
+    resources: ResourcesView
 
 
 class DependencyView(msgspec.Struct, omit_defaults=True):
@@ -99,6 +76,8 @@ class JobView(msgspec.Struct, kw_only=True):
     resources: ResourcesView
     tasks: int
     min_tasks: int
+    #: Where there are several; `resources` and `min_tasks` are then those of the first.
+    roles: list[RoleView] = []
     submitted_at: str | None
     eligible_at: str | None
     started_at: str | None = None
@@ -122,12 +101,18 @@ class JobView(msgspec.Struct, kw_only=True):
     retries: int
     restart: str
     held: bool
+    #: What it does, in finer words than its state: `provisioning`, `checkpointing`, `migrating`...
+    phase: str = ""
     #: Since when its processes are stopped where they are; null: they are not.
     suspended_at: str | None = None
     preemptible: bool
     preempt_mode: str | None = None
     preemptions: int = 0
     checkpoint_signal: str
+    save_signal: str = ""
+    save_every_s: int = 0
+    #: When it was last asked to save its work and go on.
+    save_asked_at: str | None = None
     checkpoint_at: str | None = None
     checkpoints: list[RecordView] = []
     restart_cost_s: int
@@ -149,6 +134,7 @@ class JobView(msgspec.Struct, kw_only=True):
     pty: bool = False
     bundle: str | None = None
     image: str | None = None
+    ports: list[str] = []
     parameters: dict[str, str] | None = None
     #: Of an array: how many elements there are, and in which states.
     count: int | UnsetType = UNSET
@@ -163,10 +149,6 @@ class Page(msgspec.Struct):
 
     items: list[JobView]
     cursor: str | None
-
-
-def when(moment_s: float) -> str | None:
-    return format_when(moment_s) if moment_s else None
 
 
 def may_look_into(actor: Actor, owner: str) -> bool:
@@ -189,13 +171,6 @@ def resources_view(request: Request) -> ResourcesView:
     )
 
 
-def cause_text(outcome: Outcome | Attempt) -> str | None:
-    """``time_limit: ran longer than 2h``."""
-    if outcome.cause is None:
-        return None
-    return f"{outcome.cause}: {outcome.detail}" if outcome.detail else str(outcome.cause)
-
-
 def job_view(job: Job, actor: Actor, reason: str = "") -> JobView:
     """A job as the actor may see it. ``reason`` says why it waits."""
     view = _shared_view(job, actor)
@@ -204,6 +179,7 @@ def job_view(job: Job, actor: Actor, reason: str = "") -> JobView:
     view.name = fill_in(spec.name, job)
     view.state = job.state
     view.reason = reason or job.pause
+    view.phase = phase_of(job)
     view.suspended_at = when(job.suspended_s)
     view.array_id = job.array_id or None
     view.array_index = job.array_index if job.array_id else None
@@ -211,6 +187,7 @@ def job_view(job: Job, actor: Actor, reason: str = "") -> JobView:
     view.ended_at = when(job.ended_s)
     view.preemptions = job.preemptions
     view.checkpoint_at = when(job.checkpoint_s)
+    view.save_asked_at = when(job.save_asked_s)
     if job.outcome is not None:
         _add_outcome(view, job.outcome)
     if job.tasks:
@@ -254,6 +231,8 @@ def _shared_view(item: Job | Array, actor: Actor) -> JobView:
         preemptible=spec.preemptible,
         preempt_mode=spec.preempt_mode,
         checkpoint_signal=spec.checkpoint_signal,
+        save_signal=spec.save_signal,
+        save_every_s=spec.save_every_s,
         restart_cost_s=spec.restart_cost_s,
         qos=spec.service,
         type=spec.type,
@@ -263,6 +242,11 @@ def _shared_view(item: Job | Array, actor: Actor) -> JobView:
         predicted_most_s=spec.predicted_most_s,
         depends_on=[DependencyView(d.kind, d.parent, d.element, d.data) for d in spec.dependencies],
     )
+    if len(spec.roles) > 1:
+        view.roles = [
+            RoleView(role.name, role.count, role.min_count, resources_view(role.request))
+            for role in spec.roles
+        ]
     if may_look_into(actor, spec.user):
         _add_private(view, spec)
     return view
@@ -277,6 +261,7 @@ def _add_private(view: JobView, spec: JobSpec) -> None:
     view.labels = spec.labels
     view.pty = spec.pty
     view.bundle, view.image = spec.bundle or None, spec.image or None
+    view.ports = list(spec.ports)
     view.notify = [format_target(target) for target in spec.notify]
     view.placement = placement_view(spec.placement)
 
@@ -297,47 +282,6 @@ def _add_tasks(view: JobView, job: Job) -> None:
         allocation_view(task.index, task.attempts[-1].allocation)
         for task in job.tasks
         if task.attempts and task.attempts[-1].live
-    ]
-
-
-def allocation_view(task: int, held: Allocation) -> AllocationView:
-    return AllocationView(
-        task=task,
-        node=held.node,
-        cpus=held.cpu_milli / 1000,
-        memory_mb=held.memory_mib,
-        disk_mb=held.disk_mib,
-        cpu_ids=list(held.cpus),
-        gpus=list(held.devices),
-        gpu_memory_mb=held.device_memory_mib,
-        shared=held.shared,
-        gpu_share=held.device_milli / 1000 if held.device_milli else None,
-        exclusive=held.exclusive,
-    )
-
-
-def attempt_views(job: Job) -> list[AttemptView]:
-    """Every attempt at every task, in order of tasks and tries."""
-    return [
-        AttemptView(
-            number=attempt.number,
-            task=task.index,
-            uid=attempt.uid,
-            node=attempt.allocation.node,
-            state=attempt.phase,
-            placed_at=when(attempt.placed_s),
-            started_at=when(attempt.started_s),
-            ended_at=when(attempt.ended_s),
-            exit_code=attempt.exit_code,
-            signal=attempt.signal or None,
-            cause=cause_text(attempt),
-            cause_code=attempt.cause,
-            peak_memory_mb=attempt.peak_memory_mib,
-            cpu_s=attempt.cpu_s,
-            pid=attempt.pid or None,
-        )
-        for task in job.tasks
-        for attempt in task.attempts
     ]
 
 

@@ -12,13 +12,15 @@ import threading
 import time
 import tty
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rota.cli import exits, session
 from rota.cli.follow import exit_code_of, patiently, wait_for
-from rota.client.errors import ClientError, Refused, Unreachable
+from rota.cli.wires import NORMAL, POLICY_VIOLATION, open_wire
+from rota.client.errors import ClientError, Refused
+from rota.client.http import segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +43,6 @@ operators only.
 """
 
 LEADER = 0x1D  # Ctrl-]
-NORMAL, POLICY_VIOLATION = 1000, 1008
 
 
 class Keys:
@@ -161,31 +162,9 @@ def raw_terminal(wanted: bool) -> Iterator[None]:
 
 
 def dial(client: Client, job: object, *, task: int, read_only: bool) -> ClientConnection:
-    """The WebSocket to a job's terminal, at the first address that answers."""
-    from urllib.parse import quote, urlsplit
-
-    from websockets.exceptions import InvalidHandshake
-    from websockets.sync.client import connect, unix_connect
-
-    path = f"/api/v1/jobs/{quote(str(job), safe='')}/attach?task={task}&read_only={int(read_only)}"
-    headers = {"Authorization": f"Bearer {client.token}"} if client.token else {}
-    settings: dict[str, Any] = {"additional_headers": headers, "compression": None}
-    problem = "no address"
-    for address in client.addresses:
-        parts = urlsplit(address)
-        try:
-            if parts.scheme == "unix":
-                wire = unix_connect(parts.path, f"ws://rota{path}", max_size=None, **settings)
-                return cast("ClientConnection", wire)
-            base = f"ws://{parts.netloc}{parts.path.rstrip('/')}"
-            if parts.scheme == "https":
-                # The token goes out with the first words: the certificate is looked at before.
-                settings["sock"] = client.secure_socket(parts.hostname or "", parts.port)
-            wire = connect(base + path, max_size=None, proxy=None, **settings)
-            return cast("ClientConnection", wire)
-        except (OSError, InvalidHandshake) as error:
-            problem = f"{address}: {getattr(error, 'strerror', None) or error}"
-    raise Unreachable(f"cannot reach Rota at {problem}; start it with 'rota up --detach'")
+    """The WebSocket to a job's terminal."""
+    place = f"/jobs/{segment(str(job))}/attach"
+    return open_wire(client, f"{place}?task={task}&read_only={int(read_only)}")
 
 
 def hold_on(client: Client, job: int, *, task: int = 0, read_only: bool = False) -> int:

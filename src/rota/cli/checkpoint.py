@@ -114,6 +114,23 @@ def _size(path: str) -> int:
     return total
 
 
+@checkpoint.command("trigger")
+@click.argument("jobs", type=types.JobRef(), nargs=-1, required=True)
+@json_option
+def trigger(jobs: tuple[str, ...], as_json: bool) -> None:
+    """Ask running JOBS to save their work now and go on.
+
+    They hear the signal that they were submitted with (--save-signal).
+    """
+    client = session.connect()
+    answers = [client.post(f"{session.job_path(client, job)}/save", {}) for job in jobs]
+    if as_json:
+        click.echo(json.dumps(answers))
+        return
+    for answer in answers:
+        click.echo(f"{answer['id']}: asked to save its work")
+
+
 _COLUMNS = (
     Column("JOB", right=True),
     Column("USER"),

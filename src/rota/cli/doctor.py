@@ -172,6 +172,19 @@ def check_notify(status: dict[str, Any]) -> Finding:
     return Finding(WARN, "notify", seen, "see 'rota notify' and controller.log")
 
 
+def check_inventory(status: dict[str, Any]) -> Finding:
+    """Whether the inventory of GPUs outside answers, where there is one."""
+    found = status.get("inventory")
+    if not found:
+        return Finding(OK, "inventory", "none but our own")
+    seen = f"{found['url']}: {found['state']}, GPUs in use elsewhere: {found['elsewhere']}"
+    if found["state"] == "silent":
+        since = found["answered_at"] or "never"
+        advice = f"its last answer ({since}) stands and jobs go on; {found['problem']}"
+        return Finding(WARN, "inventory", seen, advice)
+    return Finding(OK, "inventory", seen, found["problem"])
+
+
 def examine(environment: Mapping[str, str], cgroup_root: Path) -> list[Finding]:
     """All checks; one that breaks is a finding itself."""
     folder = state_dir(environment)
@@ -188,6 +201,7 @@ def examine(environment: Mapping[str, str], cgroup_root: Path) -> list[Finding]:
         lambda: check_agent(status, nodes),
         lambda: check_keeper(folder),
         lambda: check_notify(status),
+        lambda: check_inventory(status),
         lambda: check_cgroup(cgroup_root),
         check_nvml,
     ]

@@ -7,13 +7,15 @@ from typing import Any
 
 import click
 
-from rota.cli import render, session
+from rota.cli import render, session, types
+from rota.cli.job_fields import local_time
 from rota.cli.options import json_option, quiet_option
 from rota.cli.queue import terminal_width
 from rota.cli.show import items
 from rota.client.http import segment
 from rota.core.errors import Rejected
 from rota.core.indices import parse_indices
+from rota.core.units import format_when
 
 #: No machine has more.
 DEVICES_MAX = 1024
@@ -78,8 +80,18 @@ def node_table(nodes: list[dict[str, Any]], width: int | None = None) -> list[st
 def _remarks(node: dict[str, Any]) -> str:
     """Why it is out of service, and what keeps jobs away from it."""
     taints = " ".join(node.get("taints") or ())
-    parts = [node.get("note") or "", f"taints: {taints}" if taints else ""]
+    parts = [node.get("note") or "", _leaving(node), f"taints: {taints}" if taints else ""]
     return "; ".join(part for part in parts if part)
+
+
+def _leaving(node: dict[str, Any]) -> str:
+    """What becomes of the jobs of a node that is being drained."""
+    if not node.get("drained") or not node.get("jobs"):
+        return ""
+    how = "its jobs move" if node.get("migrates") else ""
+    deadline = node.get("deadline_at")
+    until = f"empty by {local_time(deadline)}" if deadline else ""
+    return ", ".join(part for part in (how, until) if part)
 
 
 def brief_mib(mib: float) -> str:
@@ -253,10 +265,39 @@ def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
 @node.command()
 @click.argument("names", nargs=-1, required=True)
 @click.option("--reason", "-r", default="", help="Why, for those who ask.")
+@click.option(
+    "--migrate", is_flag=True, help="Jobs go on elsewhere as soon as their work is saved."
+)
+@click.option(
+    "--deadline",
+    type=types.DEADLINE,
+    help="What is still there then goes back into the queue: now+30m, 18:00.",
+)
 @json_option
-def drain(names: tuple[str, ...], reason: str, as_json: bool) -> None:
-    """Start nothing new on the nodes NAMES; what runs there goes on."""
-    _turn(names, "drain", {"note": reason} if reason else {}, as_json)
+def drain(
+    names: tuple[str, ...], reason: str, migrate: bool, deadline: float | None, as_json: bool
+) -> None:
+    """Start nothing new on the nodes NAMES; what runs there finishes.
+
+    With --migrate, jobs that were submitted with --checkpoint-signal hear it, have their grace and
+    wait for another node; others leave when they next report a checkpoint ('rota checkpoint'), and
+    are asked for one if they named a --save-signal. 'rota node resume' puts nodes back.
+    """
+    body: dict[str, Any] = {"note": reason} if reason else {}
+    if migrate:
+        body["migrate"] = True
+    if deadline:
+        body["deadline_at"] = format_when(deadline)
+    _turn(names, "drain", body, as_json)
+
+
+@node.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--reason", "-r", default="", help="Why, for those who ask.")
+@json_option
+def cordon(names: tuple[str, ...], reason: str, as_json: bool) -> None:
+    """Start nothing new on the nodes NAMES; what runs there goes on as if nothing were."""
+    _turn(names, "drain", {"note": reason} if reason else {}, as_json, "cordoned")
 
 
 @node.command()
@@ -267,13 +308,15 @@ def resume(names: tuple[str, ...], as_json: bool) -> None:
     _turn(names, "resume", {}, as_json)
 
 
-def _turn(names: tuple[str, ...], verb: str, body: dict[str, str], as_json: bool) -> None:
+def _turn(
+    names: tuple[str, ...], verb: str, body: dict[str, Any], as_json: bool, past: str = ""
+) -> None:
     client = session.connect()
     answers = [client.post(f"/nodes/{segment(name)}:{verb}", body) for name in names]
     if as_json:
         click.echo(json.dumps(answers))
         return
-    past = {"drain": "drained", "resume": "resumed"}[verb]
+    past = past or {"drain": "drained", "resume": "resumed"}[verb]
     click.echo(f"{past} {', '.join(names)}")
 
 

@@ -149,12 +149,7 @@ def giving_way() -> list[click.Parameter]:
             type=click.Choice(["requeue", "checkpoint", "suspend", "cancel"]),
             help="How it gives way.  [default: as the policy says]",
         ),
-        _option(
-            _WAY,
-            "--checkpoint-signal",
-            metavar="SIGNAL",
-            help="Sent when it must give way, so that it can save its work: USR1.",
-        ),
+        *_saving(),
         _option(
             _WAY,
             "--restart-cost",
@@ -166,5 +161,29 @@ def giving_way() -> list[click.Parameter]:
             "--type",
             type=click.Choice(["training", "inference", "workflow"]),
             help="What kind of work it is, for quotas by type.",
+        ),
+    ]
+
+
+def _saving() -> list[click.Parameter]:
+    """How it hears that its work shall be saved."""
+    return [
+        _option(
+            _WAY,
+            "--checkpoint-signal",
+            metavar="SIGNAL",
+            help="Sent when it must give way, so that it can save its work: USR1.",
+        ),
+        _option(
+            _WAY,
+            "--save-signal",
+            metavar="SIGNAL",
+            help="Sent when it shall save its work and go on: USR2.",
+        ),
+        _option(
+            _WAY,
+            "--save-every",
+            type=types.DURATION,
+            help="Ask it so often to save its work: 15m. Needs --save-signal.",
         ),
     ]

@@ -42,6 +42,8 @@ _PLAIN = {
     "estimate": "estimate_s",
     "preempt_mode": "preempt_mode",
     "checkpoint_signal": "checkpoint_signal",
+    "save_signal": "save_signal",
+    "save_every": "save_every_s",
     "restart_cost": "restart_cost_s",
     "type": "type",
     "pty": "pty",
@@ -54,6 +56,7 @@ _LISTS = {
     "near": "near",
     "apart": "apart",
     "notify": "notify",
+    "port": "ports",
 }
 #: Likewise, each with several names in it.
 _NAMES = {"nodelist": "node_list", "exclude": "exclude", "data": "data"}
@@ -108,12 +111,14 @@ def option_fields(
 
 
 def _placing(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Where it may run."""
+    """Where it may run, and its members where they differ."""
     fields: dict[str, Any] = {
         field: [text for text in given[option] if text]
         for option, field in _LISTS.items()
         if option in given
     }
+    if given.get("roles"):
+        fields["roles"] = list(given["roles"])
     for option, field in _NAMES.items():
         if option in given:
             fields[field] = [name for names in given[option] for name in names if name]

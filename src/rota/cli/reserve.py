@@ -122,6 +122,29 @@ def _moment(option: str, text: str, now_s: float, zone: tzinfo | None) -> float:
         raise click.BadParameter(str(error), param_hint=option) from None
 
 
+@reserve.command("job")
+@click.argument("job", type=types.JobRef())
+@click.argument("gpus", nargs=-1, required=True, metavar="GPU…")
+@json_option
+def keep_for_job(job: str, gpus: tuple[str, ...], as_json: bool) -> None:
+    """Keep GPUs for one JOB: it runs on these and on no others, and nobody else does.
+
+    
+    rota reserve job 12 box:0 box:1     by node and index
+    rota reserve job 12 GPU-6b1e…       by uuid, as 'rota gpus --json' shows it
+
+    Until the job has ended, or 'rota reserve remove 12'.
+    """
+    client = session.connect()
+    body = {"job_id": session.job_id(client, job), "gpu_ids": list(gpus)}
+    answer = client.post("/reservations", body)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    kept = "; ".join(timeline.what(entry) for entry in answer["items"])
+    click.echo(f"kept for job {answer['job_id']}: {kept}")
+
+
 @reserve.command("list")
 @_ZONE
 @json_option

@@ -18,6 +18,7 @@ from rota.cli.submit_options import submit_options
 from rota.cli.work import read_text
 from rota.client.errors import ClientError, Refused
 from rota.client.http import new_key
+from rota.client.members import task_count
 
 if TYPE_CHECKING:
     from rota.client.http import Client
@@ -214,7 +215,7 @@ def run(ctx: click.Context, /, **params: object) -> int:
         bell.impatient = False
         if sys.stderr.isatty() and not params["quiet"]:
             click.echo(f"job {job_id} submitted", err=True)
-        job = follow_to_end(client, bell, job_id, body.get("tasks", 1))
+        job = follow_to_end(client, bell, job_id, task_count(body))
     if not params["quiet"]:
         _last_words(job)
     return exit_code_of(job)

@@ -133,6 +133,8 @@ def _plan(place: Place, settings: Config, options: UpOptions) -> Plan:
         notify=settings.notify,
         log_level=settings.server.log_level,
         collectors=settings.server.collectors,
+        inventory_url=settings.server.inventory_url,
+        inventory_token=settings.server.inventory_token,
         grpc_port=config.parse_port(options.grpc_port or settings.server.grpc_port),
     )
 
@@ -279,6 +281,7 @@ def _agent_process(
         memory_mib = max(0, memory_total_mib() - asked.reserve_memory_mib)
     overrides = Overrides(
         name=name or asked.name,
+        address=asked.address,
         cpus=asked.cpu_milli / 1000 if asked.cpus else None,
         memory_mib=memory_mib,
         gpus_file=_fake_gpus(folder, asked.fake_gpus),
@@ -293,6 +296,7 @@ def _agent_process(
         asked.cgroup_root,
         settings.server.retention_days,
         Tolerance.of(asked.foreign_ignore, asked.foreign_threshold_mib),
+        asked.log_max_bytes,
     )
     return run_agent(plan, say)
 

@@ -84,7 +84,7 @@ def down(state_dir: str, stop_jobs: bool, timeout: float) -> int:
 @click.option(
     "--join", metavar="URL", default="", help="The controller.  [default: ROTA_URL, here]"
 )
-@click.option("--token", default="", help="Made there with 'rota token create --access admin'.")
+@click.option("--token", default="", help="Made there with 'rota token join'.")
 @click.option("--name", default="", help="The node's name.  [default: the host name]")
 @_STATE_DIR
 def agent(join: str, token: str, name: str, state_dir: str) -> int:
@@ -158,6 +158,12 @@ def full_status(
     }
 
 
+def _outside(found: dict[str, Any]) -> str:
+    """How the inventory outside is."""
+    problem = f": {found['problem']}" if found.get("problem") else ""
+    return f"{found['url']} is {found['state']}{problem}"
+
+
 def status_lines(answer: dict[str, Any]) -> list[str]:
     """For people."""
     controller, agent = answer["controller"], answer["agent"]
@@ -174,5 +180,6 @@ def status_lines(answer: dict[str, Any]) -> list[str]:
             ("database", answer.get("database")),
             ("jobs", jobs or "none"),
             *([("warning", answer["warning"])] if answer.get("warning") else []),
+            *([("inventory", _outside(answer["inventory"]))] if answer.get("inventory") else []),
         ]
     )

@@ -37,6 +37,7 @@ def job_block(job: dict[str, Any], now_s: float) -> list[str]:
             ("uid", job.get("uid")),
             ("name", job.get("name")),
             ("state", job["state"]),
+            ("phase", _phase(job)),
             ("why", job.get("reason") if job["state"] not in job_fields.FINISHED else ""),
             ("cause", job.get("cause")),
             ("exit code", job.get("exit_code")),
@@ -52,9 +53,11 @@ def job_block(job: dict[str, Any], now_s: float) -> list[str]:
             ("workdir", job.get("workdir")),
             ("bundle", (job.get("bundle") or "")[:12]),
             ("image", job.get("image")),
+            ("ports", " ".join(job.get("ports") or [])),
             ("output", job.get("output")),
             ("error", job.get("error")),
             ("tasks", _tasks(job)),
+            *role_pairs(job.get("roles") or []),
             ("cpus", f"{resources.get('cpus', 0):g} per task"),
             ("memory", _mib(resources.get("memory_mb"))),
             ("gpus", _gpus(job)),
@@ -75,6 +78,27 @@ def job_block(job: dict[str, Any], now_s: float) -> list[str]:
             ("ran", _ran(job, now_s)),
         ]
     )
+
+
+def _phase(job: dict[str, Any]) -> str:
+    """What it does, where that says more than its state."""
+    more = ("provisioning", "checkpointing", "migrating", "suspended")
+    phase = job.get("phase")
+    return str(phase) if phase in more else ""
+
+
+def role_pairs(roles: list[dict[str, Any]]) -> list[tuple[str, object]]:
+    """Several kinds of members: how many of each, and what one of them asks for."""
+    pairs: list[tuple[str, object]] = []
+    for role in roles:
+        asked = role["resources"]
+        least = role.get("min_count")
+        parts = [f"{least} to {role['count']}" if least else str(role["count"])]
+        parts.append(f"{asked['cpus']:g} CPUs")
+        parts += [_mib(asked["memory_mb"])] if asked.get("memory_mb") else []
+        parts += [f"{asked['gpus']:g} GPUs"] if asked.get("gpus") else []
+        pairs.append((f"role {role['name']}", ", ".join(parts)))
+    return pairs
 
 
 def _tasks(job: dict[str, Any]) -> str:
@@ -104,6 +128,8 @@ def claim_pairs(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("preempt mode", job.get("preempt_mode")),
         ("preemptions", job.get("preemptions") or ""),
         ("checkpoint signal", job.get("checkpoint_signal")),
+        ("save signal", job.get("save_signal")),
+        ("saves every", _duration(job.get("save_every_s"))),
         ("last checkpoint", job_fields.local_time(job.get("checkpoint_at"))),
         *checkpoint_pairs(job.get("checkpoints") or []),
         ("restart cost", _duration(job.get("restart_cost_s"))),

@@ -9,6 +9,7 @@ import click
 from rota.cli import types
 from rota.cli.options import SectionOption
 from rota.cli.placing_options import giving_way, where
+from rota.cli.role_option import RoleType
 
 _option = SectionOption.under
 _JOB = "The job"
@@ -97,6 +98,16 @@ def resources() -> list[click.Parameter]:
             "--min-tasks",
             type=types.COUNT,
             help="Elastic: start with as few as this, grow when there is room.",
+        ),
+        _option(
+            _RESOURCES,
+            "--role",
+            "roles",
+            type=RoleType(),
+            multiple=True,
+            metavar="NAME=COUNT,…",
+            help="A kind of task with resources of its own: worker=8,min=4,cpus=4,mem=16G,gpus=1. "
+            "Repeatable; instead of --tasks and the rest.",
         ),
     ]
 
@@ -270,6 +281,13 @@ def _around() -> list[click.Parameter]:
             "--image",
             metavar="IMAGE",
             help="Run it in this container image (podman or apptainer on the node).",
+        ),
+        _option(
+            _AROUND,
+            "--port",
+            multiple=True,
+            metavar="NAME",
+            help="A free port on its node, in ROTA_PORT_NAME; others find it by that name.",
         ),
         _option(_AROUND, "--prologue", metavar="LINE", help="A shell line to run before it."),
         _option(_AROUND, "--epilogue", metavar="LINE", help="A shell line to run after it."),

@@ -32,6 +32,8 @@ def holder(entry: Entry) -> str:
     """For whom it is."""
     if entry.get("maintenance"):
         return "maintenance"
+    if entry.get("job_id"):
+        return f"job {entry['job_id']}"
     return str(entry.get("owner") or "") or f"project {entry.get('project')}"
 
 

@@ -247,7 +247,7 @@ class Nodes(click.ParamType[tuple[str, ...]]):
     ) -> tuple[str, ...]:
         if isinstance(value, tuple):
             return value
-        from rota.cli.hostlist import expand
+        from rota.hostlist import expand
 
         try:
             return expand(str(value))

@@ -23,6 +23,7 @@ from rota.client import asking, calls, outcomes
 from rota.client.errors import Refused
 from rota.client.handle import JobHandle
 from rota.client.http import Client, new_key
+from rota.client.members import task_count
 from rota.client.status import JobFailed, JobStatus
 from rota.client.watcher import Watcher
 
@@ -97,7 +98,7 @@ class ClusterContext:
             options["scheduling_timeout_s"] = scheduling_timeout_seconds
         request = self._request(function, name, resources, options)
         request["stdin"] = self._calls.pack(function, args, kwargs or {})
-        return self._send(request, tasks=int(request.get("tasks") or 1))
+        return self._send(request, tasks=task_count(request))
 
     def map(
         self,

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from rota.client import outcomes
 from rota.client.http import Client
+from rota.core.endpoints import port_variable
+from rota.core.kin import PARENT_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rota.client.cluster import ClusterContext
-
-#: What a child job carries, so that people find the children of a job.
-PARENT_LABEL = "parent"
 
 
 class JobContext:
@@ -52,6 +51,26 @@ class JobContext:
         """Its place in a map or an array; None outside of one."""
         text = self._environment.get("ROTA_ARRAY_INDEX", "")
         return int(text) if text else None
+
+    def world(self) -> tuple[int, int]:
+        """Its rank and the number of members as they are now; of an elastic job both may change.
+
+        The signal ``URG`` tells that they have.
+        """
+        path = self._environment.get("ROTA_WORLD_FILE", "")
+        if not path:
+            return self.rank, self.world_size
+        known = json.loads(Path(path).read_text())
+        ranks = {member["task"]: int(member["rank"]) for member in known["members"]}
+        # Whoever was asked to leave is no member any more.
+        return ranks.get(self.rank, -1), int(known["world_size"])
+
+    def port(self, name: str) -> int:
+        """The port on this node that the job asked for by name (``--port NAME``)."""
+        text = self._environment.get(port_variable(name), "")
+        if not text:
+            raise RuntimeError(f"port {name}: the job has none of this name; submit it with one")
+        return int(text)
 
     @property
     def resumed(self) -> bool:

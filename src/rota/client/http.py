@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import time
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -51,6 +51,8 @@ class Client:
         self.fingerprint = fingerprint or named
         #: Whether the server was there before: then it is worth waiting for its return.
         self.has_answered = False
+        #: Those of the stream that was begun last.
+        self.stream_headers = HTTPMessage()
         self._connection: HTTPConnection | None = None
         self._streams: set[socket.socket] = set()
         self._prefix = ""
@@ -156,6 +158,13 @@ class Client:
                     raise
                 time.sleep(pause_s)
 
+    def read(self, path: str, **parameters: object) -> tuple[bytes, HTTPMessage]:
+        """The body of an answer that is no JSON, and its headers."""
+        response = self._exchange("GET", path, None, parameters, "", ANSWER_TIMEOUT_S)
+        if response.status >= 400:
+            _decode(response)
+        return response.read(), response.headers
+
     def stream(self, path: str, **parameters: object) -> Iterator[bytes]:
         """The body of a streamed answer as it arrives, on a connection of its own."""
         return self.listen(path, parameters, None)
@@ -175,6 +184,7 @@ class Client:
             response = connection.getresponse()
             if response.status >= 400:
                 _decode(response)
+            self.stream_headers = response.headers
             while part := response.read1(65536):
                 yield part
         except (OSError, HTTPException) as error:

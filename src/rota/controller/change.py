@@ -32,6 +32,7 @@ from rota.core import events as ev
 from rota.core.dependencies import refuse_cycle, refuse_unknown
 from rota.core.errors import Conflict, Forbidden, NotFound, Rejected
 from rota.core.job import Array, Job, JobSpec, Outcome
+from rota.core.kin import is_kin
 from rota.core.loans import borrower_of
 from rota.core.states import ACTIVE, WAITING, Cause, JobState
 from rota.core.tenant import Access, Actor
@@ -100,7 +101,7 @@ def _change_one(scribe: Scribe, command: Select, item: int) -> list[int]:
     cluster = scribe.cluster
     array = cluster.arrays.get(item)
     if array is not None:
-        _refuse_stranger(command.actor, array.spec.user, item)
+        _refuse_stranger(command.actor, array.spec, item)
         return _change_array(scribe, command, array)
     job = own_job(scribe, command.actor, item)
     if isinstance(command, Cancel):
@@ -123,7 +124,7 @@ def own_job(scribe: Scribe, actor: Actor, item: int) -> Job:
     cluster = scribe.cluster
     array = cluster.array_of(item)
     if array is not None:
-        _refuse_stranger(actor, array.spec.user, item)
+        _refuse_stranger(actor, array.spec, item)
         scribe.emit(ev.ElementExpanded(array=array.id, position=array.position(item)))
     job = cluster.jobs.get(item)
     if job is None:
@@ -131,14 +132,27 @@ def own_job(scribe: Scribe, actor: Actor, item: int) -> Job:
         if ended is not None:
             raise Conflict(f"job {item} is {ended} already", field="id", value=item)
         raise NotFound(f"there is no job {item}", field="id", value=item)
-    _refuse_stranger(actor, job.spec.user, item)
+    _refuse_stranger(actor, job.spec, item)
     return job
 
 
-def _refuse_stranger(actor: Actor, owner: str, item: int) -> None:
-    if not may_change(actor, owner):
+def may_change_job(actor: Actor, spec: JobSpec, item: int) -> bool:
+    """Whether the actor may change this very job or array."""
+    return may_change(actor, spec.user) and is_kin(actor, item, spec)
+
+
+def _refuse_stranger(actor: Actor, spec: JobSpec, item: int) -> None:
+    if not may_change(actor, spec.user):
         raise Forbidden(
-            f"job {item} belongs to {owner}; {actor.user} may not change it", field="id", value=item
+            f"job {item} belongs to {spec.user}; {actor.user} may not change it",
+            field="id",
+            value=item,
+        )
+    if not is_kin(actor, item, spec):
+        raise Forbidden(
+            f"job {actor.job} may change itself and jobs that it submitted, not job {item}",
+            field="id",
+            value=item,
         )
 
 
@@ -261,7 +275,7 @@ def update(scribe: Scribe, command: Update) -> Changed:
     cluster = scribe.cluster
     array = cluster.arrays.get(command.job)
     if array is not None:
-        _refuse_stranger(command.actor, array.spec.user, array.id)
+        _refuse_stranger(command.actor, array.spec, array.id)
         _refuse_ended(cluster, array)
         spec = _new_spec(cluster, array.spec, command, array.id)
         scribe.emit(ev.ArrayChanged(array=array.id, spec=spec, cap=command.array_cap))

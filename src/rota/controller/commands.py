@@ -132,8 +132,23 @@ class AddReservation(Command, frozen=True, kw_only=True):
     reservation: Reservation
 
 
+class ReserveForJob(Command, frozen=True, kw_only=True):
+    """Keep devices for one job; each by its uuid, or as ``NODE:INDEX``."""
+
+    job: int
+    devices: tuple[str, ...]
+
+
 class RemoveReservation(Command, frozen=True, kw_only=True):
+    """By its id, or by that of the job that it is for."""
+
     reservation: int
+
+
+class SetElsewhere(Command, frozen=True, kw_only=True):
+    """By node, the uuids of devices that others have; nodes that are not named have none such."""
+
+    nodes: dict[str, tuple[str, ...]] = {}
 
 
 class MarkNode(Command, frozen=True, kw_only=True):
@@ -165,6 +180,12 @@ class ReportCheckpoint(Command, frozen=True, kw_only=True):
     keep: int = 0
 
 
+class AskSave(Command, frozen=True, kw_only=True):
+    """A running job shall save its work, and go on."""
+
+    job: int
+
+
 class SetEndpoint(Command, frozen=True, kw_only=True):
     """A task of a running job can be reached here; with an empty address: no longer."""
 
@@ -175,10 +196,27 @@ class SetEndpoint(Command, frozen=True, kw_only=True):
     metadata: dict[str, str] = {}
 
 
+class EnterJob(Command, frozen=True, kw_only=True):
+    """Somebody wants to attach to a task of a running job, or to reach one of its ports."""
+
+    job: int
+    task: int
+    #: As in ``JobEntered``.
+    way: str
+
+
 class DrainNode(Command, frozen=True, kw_only=True):
+    """Take a node out of service, or put it back (not ``drained``).
+
+    With ``migrate`` its jobs go on elsewhere as soon as their work is saved; whatever is there at
+    ``deadline_s`` is put back into the queue (0: everything may finish).
+    """
+
     node: str
     drained: bool
     note: str = ""
+    migrate: bool = False
+    deadline_s: float = 0.0
 
 
 class RemoveNode(Command, frozen=True, kw_only=True):

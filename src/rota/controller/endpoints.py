@@ -10,7 +10,7 @@ from rota.core.endpoints import Endpoint
 from rota.core.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rota.controller.commands import SetEndpoint
     from rota.controller.scribe import Scribe
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: Of one job at a time; they are part of its record.
 ENDPOINTS_MAX = 1000
+PORT_MAX = 65_535
 
 
 def set_endpoint(scribe: Scribe, command: SetEndpoint) -> Endpoint:
@@ -51,6 +52,22 @@ def set_endpoint(scribe: Scribe, command: SetEndpoint) -> Endpoint:
     )
     scribe.emit(ev.EndpointSet(job=job.id, endpoint=endpoint))
     return endpoint
+
+
+def note_ports(scribe: Scribe, job: Job, task: int, ports: Mapping[str, int]) -> None:
+    """Where a task that has just started has its named ports: an endpoint for each."""
+    attempt = job.tasks[task].attempts[-1]
+    node = scribe.cluster.nodes[attempt.allocation.node]
+    host = node.spec.address or node.name
+    for name in job.spec.ports:
+        port = ports.get(name, 0)
+        if not 0 < port <= PORT_MAX:
+            continue  # Nobody could listen there, whatever an agent says.
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        endpoint = Endpoint(
+            name=name, task=task, uid=attempt.uid, address=address, since_s=scribe.now_s
+        )
+        scribe.emit(ev.EndpointSet(job=job.id, endpoint=endpoint))
 
 
 def living(cluster: Cluster) -> Iterator[tuple[Job, Endpoint]]:

@@ -24,10 +24,12 @@ from rota.controller.scribe import Scribe
 from rota.controller.sessions import Session, Sessions
 from rota.controller.submit import submit
 from rota.controller.timers import fire_due
+from rota.controller.world import World, world_of
 from rota.core import events as ev
 from rota.core.errors import Rejected, Unavailable
 from rota.core.states import NodeState
 from rota.rpc.messages import (
+    PROTOCOL,
     AgentMessage,
     Beat,
     BeatSeen,
@@ -119,6 +121,8 @@ class Controller:
         self._withheld = {
             uid: node.name for node in cluster.nodes.values() for uid in node.withheld
         }
+        #: The worlds of gangs, made once for all their tasks that are told of in one tick.
+        self._worlds: dict[int, World] = {}
         #: What every job finds in its environment, such as where Rota is.
         self._variables = dict(variables or {})
 
@@ -197,9 +201,11 @@ class Controller:
         message, session = item.message, self.sessions.by_link.get(item.link)
         if message is None:
             self._hung_up(scribe, item.link, "its agent is not connected")
-        elif isinstance(message, Hello):
+        elif isinstance(message, Hello) and session is None:
             self._hello(scribe, tick, item.link, message)
-        elif session is None:
+        elif session is None or isinstance(message, Hello):
+            # A second hello would leave the node of the first one without a connection.
+            self._hung_up(scribe, item.link, "its agent said hello twice")
             tick.hang_up.append(item.link)
         else:
             self.liveness.hears(session.node)
@@ -244,7 +250,8 @@ class Controller:
             scribe.emit(registered)
         if self.cluster.nodes[session.node].foreign != hello.foreign:
             scribe.emit(ev.DevicesSeen(node=session.node, foreign=hello.foreign))
-        welcome = Welcome(session.id, self.cluster.cluster_id, lease_s, beat_s_of(lease_s))
+        cluster_id = self.cluster.cluster_id
+        welcome = Welcome(session.id, cluster_id, lease_s, beat_s_of(lease_s), PROTOCOL)
         tick.to_agents.append((link, welcome))
         self._greeted.append(session)
 
@@ -264,8 +271,14 @@ class Controller:
         return [uid for uid, node in self._withheld.items() if uid not in nodes[node].withheld]
 
     def _wanted(self, uid: str) -> Wanted:
-        job_id, task = self.cluster.live[uid]
-        return wanted(self.cluster, self.cluster.jobs[job_id], task, self._blob, self._variables)
+        cluster = self.cluster
+        job_id, task = cluster.live[uid]
+        job = cluster.jobs[job_id]
+        world = None
+        if job.spec.task_count > 1:
+            world = self._worlds.get(job_id) or world_of(cluster, job)
+            self._worlds[job_id] = world
+        return wanted(cluster, job, task, self._blob, self._variables, world)
 
     def _blob(self, digest: str) -> bytes:
         """A blob of this very tick is not in the store yet."""
@@ -302,17 +315,30 @@ class Controller:
             elif isinstance(event, ev.AttemptStopAsked) and event.uid in self.cluster.live:
                 allocation = self.cluster.jobs[event.job].tasks[event.task].attempts[-1].allocation
                 fresh.setdefault(allocation.node, {})[event.uid] = None
-            elif isinstance(event, ev.JobSuspended | ev.JobResumed):
+            elif isinstance(event, ev.JobSuspended | ev.JobResumed | ev.SaveAsked):
                 for attempt in self._running_of(event.job):
                     fresh.setdefault(attempt.allocation.node, {})[attempt.uid] = None
             elif isinstance(event, ev.AttemptEnded):
                 gone.setdefault(_node_of(self.cluster, event), []).append(event.uid)
+        for attempt in self._resized(scribe):
+            fresh.setdefault(attempt.allocation.node, {})[attempt.uid] = None
         for uid in self._let_in():
             fresh.setdefault(self._withheld.pop(uid), {})[uid] = None
         return fresh, gone
 
+    def _resized(self, scribe: Scribe) -> list[Attempt]:
+        """The members of gangs that somebody joined or left: they are told of it."""
+        elastic = self.cluster.elastic
+        if not elastic:
+            return []
+        moved = (ev.AttemptPlaced, ev.AttemptStopAsked)
+        events = [record.event for record in scribe.recorded]
+        jobs = dict.fromkeys(event.job for event in events if isinstance(event, moved))
+        return [a for job in jobs if job in elastic for a in self._running_of(job)]
+
     def _order(self, scribe: Scribe, tick: Tick) -> None:
         """Tell each connected agent what this tick changed in its set."""
+        self._worlds.clear()
         fresh, gone = self._changes(scribe)
         greeted, self._greeted = self._greeted, []
         for session in greeted:
@@ -337,7 +363,7 @@ def _is_known(cluster: Cluster, registered: ev.NodeRegistered) -> bool:
     if node is None or node.state is not NodeState.UP:
         return False
     seen = (node.spec, node.incarnation, node.boot_id, node.lease_s, node.home)
-    spec = registered.spec.with_closed(node.closed)
+    spec = registered.spec.with_closed(node.shut)
     told = (registered.incarnation, registered.boot_id, registered.lease_s, registered.home)
     return seen == (spec, *told)
 

@@ -28,10 +28,7 @@ def check_hello(
 ) -> None:
     """Raises ``Rejected`` when this agent must not be the node that it says it is."""
     if hello.protocol != PROTOCOL:
-        raise Rejected(
-            f"this controller speaks protocol {PROTOCOL}, the agent {hello.protocol}: "
-            "install the same version of rota on both"
-        )
+        raise Rejected(versions_differ(hello.protocol))
     node = cluster.nodes.get(hello.node.name)
     if node is None or node.lost:
         return
@@ -39,6 +36,14 @@ def check_hello(
         _check_beside(hello, node, connected, liveness)
     elif _is_other(hello, node) and node.live:
         _check_after(hello, cluster, node, liveness)
+
+
+def versions_differ(theirs: int) -> str:
+    """What an agent that speaks another protocol is told."""
+    return (
+        f"this controller speaks protocol {PROTOCOL}, the agent {theirs}: "
+        "install the same version of rota on both"
+    )
 
 
 def _is_other(hello: Hello, node: Node) -> bool:

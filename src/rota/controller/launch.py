@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.controller.overrides import SLURM, group_variables, output_mode, override
+from rota.controller.variables import (
+    alone_variables,
+    forget_parent,
+    gang_variables,
+    own_variables,
+    shared_variables,
+)
+from rota.controller.world import World, world_of
 from rota.core.policy import PreemptMode
 from rota.core.states import Cause, Phase
 from rota.rpc.messages import Launch, Saved, Wanted
@@ -18,6 +27,10 @@ if TYPE_CHECKING:
     from rota.core.job import Attempt, Job
 
 _environment: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(dict[str, str])
+#: A mark in the name of an output file, with a width if one is given.
+_MARK = re.compile(r"%([0-9]?)(.)", re.DOTALL)
+#: What Slurm prints for a job that is in no array.
+NO_INDEX = "4294967294"
 _SLOT = re.compile(r"\{([^{}]*)\}")
 _NOTHING = msgspec.msgpack.encode({})
 #: Of the variables that all jobs find, these say where saved work goes and how much it may be.
@@ -33,10 +46,12 @@ def wanted(
     task: int,
     read_blob: Callable[[str], bytes],
     everywhere: Mapping[str, str],
+    world: World | None = None,
 ) -> Wanted:
     """The order for one live attempt. Without a launch when it must not be started (again).
 
-    ``everywhere`` are variables that all jobs find.
+    ``everywhere`` are variables that all jobs find; ``world`` spares a large gang that its world
+    is made for each of its tasks.
     """
     attempt = job.tasks[task].attempts[-1]
     node = cluster.nodes[attempt.allocation.node]
@@ -47,22 +62,36 @@ def wanted(
     if attempt.stop_cause is not None:
         return _farewell(cluster, job, attempt, started)
     suspended = bool(job.suspended_s)
+    if world is None and job.spec.task_count > 1:
+        world = world_of(cluster, job)
+    told = world.told if world is not None else b""
     if started:
-        return Wanted(uid=attempt.uid, started=True, suspended=suspended)
+        return Wanted(
+            uid=attempt.uid,
+            started=True,
+            suspended=suspended,
+            world=told,
+            saves=job.saves,
+            save_signal=job.spec.save_signal if job.saves else "",
+        )
     environment = _environment.decode(read_blob(job.spec.environment) or _NOTHING)
+    environment = forget_parent(environment)
     saved = saved_work(job, everywhere, attempt.number, task)
     if job.spec.pty:
         environment.setdefault("TERM", "xterm-256color")
     ours = {
         **everywhere,
         **_where_saved(saved),
+        **(gang_variables(cluster, job, task, world) if world is not None else {}),
         **job.spec.variables,
-        **_variables(cluster, job, task, attempt),
+        **own_variables(cluster, job, attempt, fill_in(job.spec.name, job)),
+        **(alone_variables(attempt) if world is None else shared_variables(task, world)),
     }
     environment |= ours
+    override(environment, job.spec.variables | group_variables(job))
     inside = tuple(ours) if job.spec.image else ()
-    launch = _launch(job, task, environment, read_blob, saved, inside)
-    return Wanted(uid=attempt.uid, launch=launch, suspended=suspended)
+    launch = _launch(job, task, environment, read_blob, saved, inside, told)
+    return Wanted(uid=attempt.uid, launch=launch, suspended=suspended, saves=job.saves)
 
 
 def folder_name(job: Job) -> str:
@@ -106,7 +135,7 @@ def is_withheld(cluster: Cluster, uid: str) -> bool:
 
 
 #: Stops that a job may use to save its state.
-_SAVING = frozenset({Cause.PREEMPTED, Cause.SHRUNK, Cause.BACKFILL_WINDOW})
+_SAVING = frozenset({Cause.PREEMPTED, Cause.SHRUNK, Cause.BACKFILL_WINDOW, Cause.MIGRATED})
 
 
 def _farewell(cluster: Cluster, job: Job, attempt: Attempt, started: bool) -> Wanted:
@@ -114,13 +143,16 @@ def _farewell(cluster: Cluster, job: Job, attempt: Attempt, started: bool) -> Wa
 
     One that gives way gets its checkpoint signal first, if it named one. In the mode
     ``checkpoint`` it has the policy's grace, or its own if that is longer; in others its own,
-    but never longer than the policy's, because somebody waits for its room.
+    but never longer than the policy's, because somebody waits for its room. Nobody does when its
+    node is being emptied.
     """
     cause, spec, rules = attempt.stop_cause, job.spec, cluster.policy.preempt
     if cause not in _SAVING:
         return Wanted(uid=attempt.uid, started=started, stop=cause)
     saves = (spec.preempt_mode or rules.mode) is PreemptMode.CHECKPOINT
     grace_s = max(spec.grace_s, rules.grace_s) if saves else min(spec.grace_s, rules.grace_s)
+    if cause is Cause.MIGRATED:
+        grace_s = spec.grace_s
     return Wanted(
         uid=attempt.uid,
         started=started,
@@ -137,6 +169,7 @@ def _launch(
     read_blob: Callable[[str], bytes],
     saved: Saved | None,
     inside: tuple[str, ...],
+    world: bytes,
 ) -> Launch:
     attempt = job.tasks[task].attempts[-1]
     spec, held = job.spec, attempt.allocation
@@ -150,6 +183,7 @@ def _launch(
         environment=environment,
         stdout=output_path(spec.output, job, task),
         stderr=output_path(spec.error, job, task),
+        outputs=output_mode(spec, task),
         script=read_blob(spec.script) if spec.script else b"",
         stdin=read_blob(spec.stdin) if spec.stdin else b"",
         umask=spec.umask,
@@ -164,6 +198,9 @@ def _launch(
         image=spec.image,
         inside=inside,
         devices=held.devices if spec.image else (),
+        ports=spec.ports,
+        meeting_port=attempt.port,
+        world=world,
     )
 
 
@@ -178,93 +215,41 @@ def fill_in(text: str, job: Job) -> str:
 
 
 def output_path(pattern: str, job: Job, task: int) -> str:
-    """``%j`` job, ``%A`` array, ``%a`` index, ``%x`` name, ``%u`` user, ``%t`` task, ``%%``."""
+    """``%j`` job, ``%A`` array, ``%a`` index, ``%x`` name, ``%u`` user, ``%t`` task, ``%%``.
+
+    ``%N`` is the first node, ``%J``, ``%n`` and ``%s`` are for scripts of Slurm; ``%4j`` is four
+    digits wide.
+    """
     if not pattern:
         return ""
+    # Of a job of Slurm only the first task has something to say.
+    slurm = SLURM in job.spec.labels
+    here = "0" if slurm else str(task)
     values = {
         "j": str(job.id),
         "A": str(job.array_id or job.id),
-        "a": str(job.array_index),
+        "a": NO_INDEX if slurm and not job.array_id else str(job.array_index),
         "x": fill_in(job.spec.name, job),
         "u": job.spec.user,
-        "t": str(task),
+        "t": here,
+        "n": here,
+        "J": str(job.id),
+        "s": "batch",
+        "N": _first_node(job),
         "%": "%",
     }
-    path = fill_in(_replace_marks(pattern, values), job)
+    path = fill_in(_MARK.sub(lambda mark: _value(mark, values), pattern), job)
     return path if path.startswith("/") else f"{job.spec.workdir.rstrip('/')}/{path}"
 
 
-def _replace_marks(pattern: str, values: Mapping[str, str]) -> str:
-    parts, rest = [], pattern
-    while "%" in rest:
-        before, _, rest = rest.partition("%")
-        mark = rest[:1]
-        parts += [before, values.get(mark, "%" + mark)]
-        rest = rest[1:]
-    return "".join([*parts, rest])
+def _value(mark: re.Match[str], values: Mapping[str, str]) -> str:
+    value = values.get(mark[2])
+    if value is None:
+        return mark[0]
+    return value.zfill(int(mark[1])) if mark[1] and value.isdecimal() else value
 
 
-def _variables(cluster: Cluster, job: Job, task: int, attempt: Attempt) -> dict[str, str]:
-    held, spec = attempt.allocation, job.spec
-    cpus = max(1, held.cpu_milli // 1000)
-    nodes = ",".join(dict.fromkeys(attempt.allocation.node for attempt in job.round))
-    name = fill_in(spec.name, job)
-    variables = {
-        "ROTA_JOB_ID": str(job.id),
-        "ROTA_JOB_NAME": name,
-        "ROTA_TASK_INDEX": str(task),
-        "ROTA_NUM_TASKS": str(spec.task_count),
-        "ROTA_ATTEMPT": str(attempt.number),
-        "ROTA_ATTEMPT_UID": attempt.uid,
-        "ROTA_NODELIST": nodes,
-        "ROTA_CPUS": str(cpus),
-        "ROTA_MEM_MB": str(held.memory_mib),
-        "ROTA_GPUS": ",".join(map(str, held.devices)),
-        "ROTA_RESUME": "1" if attempt.number > 1 and job.checkpoints else "0",
-        "SLURM_JOB_ID": str(job.id),
-        "SLURM_JOBID": str(job.id),
-        "SLURM_JOB_NAME": name,
-        "SLURM_PROCID": str(task),
-        "SLURM_NTASKS": str(spec.task_count),
-        "SLURM_CPUS_PER_TASK": str(cpus),
-        "SLURM_JOB_NODELIST": nodes,
-        "SLURM_SUBMIT_DIR": spec.workdir,
-        "SLURM_RESTART_COUNT": str(attempt.number - 1),
-    }
-    if spec.elastic:
-        variables |= _world_size(job)
-    if job.array_id:
-        variables |= {
-            "ROTA_ARRAY_ID": str(job.array_id),
-            "ROTA_ARRAY_INDEX": str(job.array_index),
-            "SLURM_ARRAY_JOB_ID": str(job.array_id),
-            "SLURM_ARRAY_TASK_ID": str(job.array_index),
-        }
-    for key, value in job.parameters.items():
-        variables[f"ROTA_PARAM_{key}"] = value
-    if any(device.kind == "gpu" for device in cluster.nodes[held.node].spec.devices):
-        variables |= _visible_devices(held.devices)
-    return variables
-
-
-def _world_size(job: Job) -> dict[str, str]:
-    """An elastic job runs with as many tasks as there was room for, and may grow and shrink."""
-    roles = job.spec.roles
-    return {
-        "ROTA_NUM_TASKS": str(len(job.live_attempts)),
-        "ROTA_MIN_TASKS": str(sum(role.min_count or role.count for role in roles)),
-        "ROTA_MAX_TASKS": str(job.spec.task_count),
-        "SLURM_NTASKS": str(len(job.live_attempts)),
-    }
-
-
-def _visible_devices(devices: tuple[int, ...]) -> dict[str, str]:
-    """A job sees the devices that it was granted, and none if it was granted none."""
-    listed = ",".join(map(str, devices))
-    return {
-        "CUDA_VISIBLE_DEVICES": listed,
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "HIP_VISIBLE_DEVICES": listed,
-        "ROCR_VISIBLE_DEVICES": listed,
-        "NVIDIA_VISIBLE_DEVICES": listed or "void",
-    }
+def _first_node(job: Job) -> str:
+    """Without its domain; empty while it has none."""
+    latest = job.round
+    return latest[0].allocation.node.partition(".")[0] if latest else ""

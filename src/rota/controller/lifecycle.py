@@ -44,6 +44,7 @@ _BLAMELESS = {
     Cause.PREEMPTED: "while it was giving way",
     Cause.BACKFILL_WINDOW: "while it was giving way",
     Cause.ASSEMBLY_TIMEOUT: "while it was being requeued",
+    Cause.MIGRATED: "while it was moving to another node",
 }
 
 
@@ -112,10 +113,20 @@ def _end_job(scribe: Scribe, job: Job, outcome: Outcome) -> list[int]:
     """Returns who waits for the job, or for the array that it was the last of."""
     cluster = scribe.cluster
     scribe.emit(ev.JobSettled(job=job.id, outcome=outcome))
+    if job.spec.reservation:
+        let_go(scribe, job.id)
     children = [*cluster.children.get(job.id, ())]
     if job.array_id in cluster.children and cluster.array_state(job.array_id) in FINAL:
         children += cluster.children[job.array_id]
     return children
+
+
+def let_go(scribe: Scribe, job: int) -> int:
+    """Devices that were kept for a job are anybody's; how many reservations that were."""
+    gone = [one.id for one in scribe.cluster.reservations.values() if one.job == job]
+    for number in gone:
+        scribe.emit(ev.ReservationRemoved(reservation=number))
+    return len(gone)
 
 
 def _end_untouched(scribe: Scribe, array: Array, outcome: Outcome) -> list[int]:

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rota.controller.lines import TerminalLine, TunnelLine
+from rota.controller.plausible import doubt
 from rota.core.errors import Unavailable
-from rota.rpc.messages import (
-    CheckpointAnswer,
-    CloseTerminal,
-    ControllerMessage,
+from rota.rpc.messages import AgentAnswer, CheckpointAnswer, Hello, ReadBundle, encode
+from rota.rpc.visits import (
+    LogFound,
     LogPart,
     OpenTerminal,
-    ReadBundle,
+    OpenTunnel,
     ReadLog,
-    TerminalInput,
+    SearchLog,
     TerminalOutput,
-    encode,
+    TunnelOutput,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.controller.bundles import BundleShelf
-    from rota.rpc.messages import AgentMessage
+    from rota.rpc.messages import AgentMessage, ControllerMessage
 
 #: An agent that does not answer a question in this time is treated as absent.
 ANSWER_S = 10.0
+#: What answers what; everything else is about saved work.
+_ANSWERS: dict[type, type[AgentAnswer]] = {ReadLog: LogPart, SearchLog: LogFound}
+#: An agent of which more waits for the next tick than this is not listened to any longer.
+WAITING_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Link:
@@ -38,23 +44,20 @@ class Link:
         self.outbox: asyncio.Queue[bytes | None] = asyncio.Queue()
         #: How a message goes out; the owner of the socket may know a shorter way.
         self.write: Callable[[bytes], None] = self.outbox.put_nowait
+        #: Whether its agent has said who it is.
+        self.greeted = False
+        #: Its agent did not keep to the protocol: nothing more is heard of it.
+        self.refused = False
+        #: How many bytes of its messages wait for the next tick.
+        self.waiting_bytes = 0
 
 
-class TerminalLine:
-    """One viewer at one terminal: what it shows, piece by piece, and what is typed."""
+class Question(NamedTuple):
+    """What we asked, of whom, and what kind of message answers it."""
 
-    def __init__(self, links: Links, link: int, request: int) -> None:
-        self._links = links
-        self.link = link
-        self.request = request
-        self.output: asyncio.Queue[TerminalOutput] = asyncio.Queue()
-
-    def type(self, body: bytes = b"", *, rows: int = 0, columns: int = 0, taken: int = 0) -> None:
-        said = TerminalInput(self.request, body, rows, columns, taken)
-        self._links.send(self.link, said)
-
-    def close(self) -> None:
-        self._links.leave_terminal(self)
+    link: int
+    kind: type[AgentAnswer]
+    answer: asyncio.Future[Any]
 
 
 class Links:
@@ -64,39 +67,72 @@ class Links:
         self._put = put
         self._numbers = itertools.count(1)
         self._links: dict[int, Link] = {}
-        self._questions: dict[int, asyncio.Future[Any]] = {}
+        self._questions: dict[int, Question] = {}
+        #: Those of whom something waits for the next tick.
+        self._waiting: list[Link] = []
         #: Who has the working folders that agents fetch.
         self.bundles: BundleShelf | None = None
         self._terminals: dict[int, TerminalLine] = {}
+        self._tunnels: dict[int, TunnelLine] = {}
 
     def open(self) -> Link:
         link = Link(next(self._numbers))
         self._links[link.number] = link
         return link
 
-    def heard(self, link: Link, message: AgentMessage) -> None:
+    def objection(self, link: Link, message: AgentMessage) -> str:
+        """Why a message of an agent is not taken in, in one line; empty: it is."""
+        if isinstance(message, Hello) == link.greeted:
+            return "a second hello on one connection" if link.greeted else "the hello comes first"
+        if link.waiting_bytes > WAITING_BYTES_MAX:
+            return "this agent says more than can be heard"
+        return doubt(message)
+
+    def drained(self) -> None:
+        """A tick has taken everything out of the inbox."""
+        for link in self._waiting:
+            link.waiting_bytes = 0
+        self._waiting.clear()
+
+    def heard(self, link: Link, message: AgentMessage, size: int = 0) -> None:
         """Answers go to who asked; everything else concerns the state and goes to the inbox."""
-        if isinstance(message, LogPart | CheckpointAnswer):
-            question = self._questions.pop(message.request, None)
-            if question is not None and not question.done():
-                question.set_result(message)
+        if isinstance(message, AgentAnswer):
+            self._answered(link, message)
             return
         if isinstance(message, ReadBundle):
             if self.bundles is not None:
                 self.send(link.number, self.bundles.read(message))
             return
         if isinstance(message, TerminalOutput):
-            line = self._terminals.get(message.request)
-            if line is not None:
-                line.output.put_nowait(message)
+            terminal = self._terminals.get(message.request)
+            if terminal is not None and terminal.link == link.number:
+                terminal.heard(message)
             return
+        if isinstance(message, TunnelOutput):
+            tunnel = self._tunnels.get(message.request)
+            if tunnel is not None and tunnel.link == link.number:
+                tunnel.heard(message)
+            return
+        link.greeted = link.greeted or isinstance(message, Hello)
+        if not link.waiting_bytes:
+            self._waiting.append(link)
+        link.waiting_bytes += size
         self._put(link.number, message)
 
+    def _answered(self, link: Link, message: AgentAnswer) -> None:
+        """Only whom we asked can answer, and only with what we asked for."""
+        question = self._questions.get(message.request)
+        if question is None or question.link != link.number:
+            return
+        if isinstance(message, question.kind) and not question.answer.done():
+            question.answer.set_result(message)
+
     def closed(self, link: Link) -> None:
-        for line in self._terminals.values():
+        lines: list[TerminalLine | TunnelLine] = [*self._terminals.values()]
+        lines += self._tunnels.values()
+        for line in lines:
             if line.link == link.number:
-                gone = "the node's agent is gone; attach again when it is back"
-                line.output.put_nowait(TerminalOutput(line.request, over=True, error=gone))
+                line.cut()
         if self._links.pop(link.number, None) is not None:
             self._put(link.number, None)
 
@@ -116,16 +152,32 @@ class Links:
 
     def open_terminal(self, number: int, uid: str) -> TerminalLine:
         """Attach to the terminal of an attempt; the last piece of output says why it ended."""
-        if number not in self._links:
-            raise Unavailable("the node's agent is not connected")
-        line = TerminalLine(self, number, next(self._numbers))
-        self._terminals[line.request] = line
-        self.send(number, OpenTerminal(line.request, uid))
+        request = self._request_to(number)
+        line = TerminalLine(number, request, partial(self.send, number))
+        self._terminals[request] = line
+        self.send(number, OpenTerminal(request, uid))
         return line
 
     def leave_terminal(self, line: TerminalLine) -> None:
         if self._terminals.pop(line.request, None) is not None:
-            self.send(line.link, CloseTerminal(line.request))
+            line.close()
+
+    def open_tunnel(self, number: int, uid: str, port: int) -> TunnelLine:
+        """Connect to a port of an attempt; the last piece of output says why it ended."""
+        request = self._request_to(number)
+        line = TunnelLine(number, request, partial(self.send, number))
+        self._tunnels[request] = line
+        self.send(number, OpenTunnel(request, uid, port))
+        return line
+
+    def leave_tunnel(self, line: TunnelLine) -> None:
+        if self._tunnels.pop(line.request, None) is not None:
+            line.close()
+
+    def _request_to(self, number: int) -> int:
+        if number not in self._links:
+            raise Unavailable("the node's agent is not connected")
+        return next(self._numbers)
 
     async def read_log(
         self,
@@ -148,6 +200,13 @@ class Links:
         )
         return part
 
+    async def search_log(self, number: int, message: Callable[[int], SearchLog]) -> LogFound:
+        """Ask an agent to look for lines in a log."""
+        if number not in self._links:
+            raise Unavailable("the node's agent is not connected, its logs cannot be read now")
+        found: LogFound = await self.ask(number, message)
+        return found
+
     async def ask(
         self,
         number: int,
@@ -156,12 +215,14 @@ class Links:
     ) -> Any:  # noqa: ANN401 - each has its own answer
         """Ask an agent something, under a number that its answer carries."""
         request = next(self._numbers)
-        question: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._questions[request] = question
-        self.send(number, message(request))
+        asked = message(request)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        kind = _ANSWERS.get(type(asked), CheckpointAnswer)
+        self._questions[request] = Question(number, kind, answer)
+        self.send(number, asked)
         try:
             async with asyncio.timeout(answer_s):
-                return await question
+                return await answer
         except TimeoutError:
             raise Unavailable("the node's agent did not answer in time") from None
         finally:

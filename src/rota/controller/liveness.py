@@ -93,6 +93,10 @@ class Liveness:
         if self._due_s is not None and self._now_s < self._due_s:
             return []
         watched = self._watched()
+        if not watched and not self._vanished:
+            # Nobody has a lease: most ticks of a single box end here.
+            self._due_s = None
+            return []
         beats = [beat_s_of(node.lease_s) for node in watched]
         self._due_s = self._now_s + min(beats) if beats else None
         for node in watched:

@@ -18,6 +18,7 @@ from rota.controller import plugins
 from rota.controller.commands import Submit
 from rota.controller.engine import Asked, Controller, FromLink, Tick
 from rota.controller.forecast import REMEMBERED, TELLING
+from rota.controller.job_tokens import JobTokens
 from rota.controller.links import Links
 from rota.controller.recover import recover
 from rota.controller.watch import Watch
@@ -69,11 +70,14 @@ class Host:
         lease_s: float = 0.0,
         variables: Mapping[str, str] | None = None,
         checked: bool = False,
+        job_key: bytes = b"",
     ) -> None:
         self.store = store
         self.clock = Clock()
         self.watch = Watch()
         self.links = Links(self.put)
+        #: With these jobs on other machines are known again.
+        self.job_tokens = JobTokens(job_key)
         self.started_s = self.clock.now_s()
         self.inbox_size = inbox_size
         self._lease_s = lease_s
@@ -93,6 +97,8 @@ class Host:
         self._on_disk = asyncio.Event()
         self._on_disk.set()
         self._alarm: asyncio.TimerHandle | None = None
+        #: For which moment the alarm is set, where a timer wants it.
+        self._alarm_s: float | None = None
         self._stopping = False
         self._controller = self._load_controller()
 
@@ -185,6 +191,7 @@ class Host:
             self._wake.clear()
             items = [item for _, item in self._inbox]
             self._inbox.clear()
+            self.links.drained()
             self._load = 0
             await self._turn(items)
         self._cancel_alarm()
@@ -221,7 +228,9 @@ class Host:
         for ticket, answer in tick.answers:
             self._reply(ticket, answer)
         for link, message in tick.to_agents:
-            self.links.send(link, message)
+            session = self.sessions.by_link.get(link)
+            near = session is None or session.local
+            self.links.send(link, message if near else self.job_tokens.sealed(message))
         for link in tick.hang_up:
             self.links.hang_up(link)
         for digest, body in tick.batch.blobs.items():
@@ -255,17 +264,26 @@ class Host:
         self._set_alarm(again=False, at_most_s=RETRY_S)
 
     def _set_alarm(self, again: bool, at_most_s: float | None = None) -> None:
+        due_s = self._controller.next_due_s()
+        stands = self._alarm is not None and due_s is not None and due_s == self._alarm_s
+        if stands and not again and at_most_s is None:
+            return  # It will ring just then: most ticks change nothing there.
         self._cancel_alarm()
         if again:
             self._wake.set()
             return
-        due_s = self._controller.next_due_s()
+        self._alarm_s = due_s if at_most_s is None else None
         wait_s = at_most_s if due_s is None else max(0.0, due_s - self.clock.now_s())
         if wait_s is not None:
             wait_s = wait_s if at_most_s is None else min(wait_s, at_most_s)
-            self._alarm = asyncio.get_running_loop().call_later(wait_s, self._wake.set)
+            self._alarm = asyncio.get_running_loop().call_later(wait_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = self._alarm_s = None
+        self._wake.set()
 
     def _cancel_alarm(self) -> None:
+        self._alarm_s = None
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

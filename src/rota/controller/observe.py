@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
+from rota.controller.endpoints import note_ports
 from rota.core import events as ev
 from rota.core.quarantine import users_of, verdict
 from rota.core.states import Cause, Phase
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 #: So many failed starts in a row, of different jobs, take a node out of service.
 FAILED_STARTS_MAX = 3
 #: Stops after which an exit with 0 still counts as the end of the work.
-GIVING_WAY = (Cause.PREEMPTED, Cause.BACKFILL_WINDOW)
+GIVING_WAY = (Cause.PREEMPTED, Cause.BACKFILL_WINDOW, Cause.MIGRATED)
 
 
 def observe(scribe: Scribe, node: str, seen: Seen) -> bool:
@@ -44,6 +45,8 @@ def _running(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) 
     scribe.emit(
         ev.AttemptStarted(job=job.id, task=task, uid=attempt.uid, pid=seen.pid, started_s=started_s)
     )
+    if seen.ports:
+        note_ports(scribe, job, task, seen.ports)
     lifecycle.news_of(scribe, job)
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
+from rota.controller.world import choose_port, ports_on
 from rota.core import events as ev
+from rota.core.states import Cause
 from rota.scheduling.guarded import Guard, no_guard
 from rota.scheduling.scheduler import Scheduler
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
+    from rota.core.job import Job
     from rota.core.policy import Policy
     from rota.scheduling.api import Start
     from rota.scheduling.registry import Catalog
@@ -115,5 +118,19 @@ def place(scribe: Scribe, start: Start) -> None:
                 after=start.after,
                 window_s=start.window_s,
                 borrows=start.loans_of(at),
+                port=_port(cluster, job, task, allocation.node),
             )
         )
+
+
+def _port(cluster: Cluster, job: Job, task: int, node: str) -> int:
+    """Where its gang meets: held by the first task, or by all that may come to be the first.
+
+    The wish follows from the job, so that it meets at the same port when it is tried again. One
+    that could not be had there because of a program outside Rota is not wished for again.
+    """
+    if job.spec.task_count == 1 or (task and not cluster.may_grow(job.spec)):
+        return 0
+    earlier = job.tasks[task].attempts if task < len(job.tasks) else ()
+    refused = sum(attempt.cause is Cause.START_FAILED for attempt in earlier)
+    return choose_port(cluster.policy, job.id + task + refused, ports_on(cluster, node))

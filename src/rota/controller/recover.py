@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.apply_jobs import add_array, add_job
-from rota.core.apply_site import set_queue_timer, set_reservation_timers
+from rota.core.apply_site import set_drain_timer, set_queue_timer, set_reservation_timers
 from rota.core.cluster import Cluster
 from rota.core.holdings import let_in_all
 from rota.core.policy import DEFAULT
@@ -47,4 +47,6 @@ def recover(snapshot: Snapshot) -> Cluster:
         set_reservation_timers(cluster, reservation)
     for queue in cluster.queues.values():
         set_queue_timer(cluster, queue)
+    for node in cluster.nodes.values():
+        set_drain_timer(cluster, node)
     return cluster

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core import events as ev
-from rota.core.errors import Conflict, NotFound, Rejected
+from rota.core.errors import Conflict, Rejected
 from rota.core.units import format_when
 from rota.scheduling.room import is_variant
 
@@ -32,14 +32,24 @@ def add(scribe: Scribe, command: cmd.AddReservation) -> Reservation:
     """Checked as a whole against everything that overlaps it."""
     cluster = scribe.cluster
     made: Reservation = msgspec.structs.replace(command.reservation, id=cluster.next_id)
-    _refuse_times(made, scribe.now_s)
-    _refuse_unknown(cluster, made)
-    others = [r for r in cluster.reservations.values() if overlap(r, made)]
-    _refuse_same(made, others)
-    _refuse_too_many(cluster.nodes, made, others)
+    refuse_clash(scribe, made)
     _forget_old(scribe)
     scribe.emit(ev.ReservationSet(reservation=made))
     return made
+
+
+def refuse_clash(scribe: Scribe, made: Reservation) -> None:
+    """Refuse what cannot be promised; what the same job had before is no hindrance."""
+    cluster = scribe.cluster
+    _refuse_times(made, scribe.now_s)
+    _refuse_unknown(cluster, made)
+    others = [
+        other
+        for other in cluster.reservations.values()
+        if overlap(other, made) and not (made.job and other.job == made.job)
+    ]
+    _refuse_same(made, others)
+    _refuse_too_many(cluster.nodes, made, others)
 
 
 def _forget_old(scribe: Scribe) -> None:
@@ -47,16 +57,6 @@ def _forget_old(scribe: Scribe) -> None:
     old_s = scribe.now_s - KEPT_S
     for known in [r for r in scribe.cluster.reservations.values() if r.end_s < old_s]:
         scribe.emit(ev.ReservationRemoved(reservation=known.id))
-
-
-def remove(scribe: Scribe, command: cmd.RemoveReservation) -> Reservation:
-    known = scribe.cluster.reservations.get(command.reservation)
-    if known is None:
-        raise NotFound(
-            f"there is no reservation {command.reservation}", field="id", value=command.reservation
-        )
-    scribe.emit(ev.ReservationRemoved(reservation=known.id))
-    return known
 
 
 def overlap(one: Reservation, other: Reservation) -> bool:
@@ -113,6 +113,8 @@ def _taken(made: Reservation, other: Reservation, what: str) -> Conflict:
 
 def holder(reservation: Reservation) -> str:
     """For whom it is, in words."""
+    if reservation.job:
+        return f"job {reservation.job}"
     if reservation.owner:
         return reservation.owner
     return f"project {reservation.project}" if reservation.project else "maintenance"

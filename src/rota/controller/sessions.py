@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Session:
     """One connection of one agent."""
 
-    __slots__ = ("_next_in", "_next_out", "id", "incarnation", "link", "node", "pid")
+    __slots__ = ("_next_in", "_next_out", "id", "incarnation", "link", "local", "node", "pid")
 
     def __init__(self, link: int, session_id: int, hello: Hello) -> None:
         self.link = link
@@ -25,6 +25,8 @@ class Session:
         self.node = hello.node.name
         self.incarnation = hello.incarnation
         self.pid = hello.pid
+        #: On our own machine: its jobs reach us by a socket on which the kernel knows them.
+        self.local = hello.local
         self._next_in = 1
         self._next_out = 1
 

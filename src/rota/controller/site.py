@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from rota.controller import accounts, endpoints, lifecycle, reserve
+from rota.controller import accounts, endpoints, entering, lifecycle, migrate, reserve, reserve_job
 from rota.controller import commands as cmd
 from rota.controller.access import require
 from rota.controller.change import own_job
@@ -16,7 +16,7 @@ from rota.core.errors import Conflict, NotFound, Rejected
 from rota.core.placing_text import format_taint
 from rota.core.policy_text import changed
 from rota.core.presets import with_preset
-from rota.core.states import ACTIVE, NodeState
+from rota.core.states import ACTIVE, JobState, NodeState
 from rota.core.tenant import Access, Group
 from rota.hours import parse_hours, parse_zone, standing
 
@@ -78,7 +78,36 @@ def _checkpoint(scribe: Scribe, command: cmd.ReportCheckpoint) -> object:
             )
         )
         lifecycle.news_of(scribe, job)
+        migrate.after_report(scribe, job)
     return job
+
+
+def _ask_save(scribe: Scribe, command: cmd.AskSave) -> object:
+    """Only a job that said how it wants to be asked: another one might die of the signal."""
+    job = own_job(scribe, command.actor, command.job)
+    if job.state is not JobState.RUNNING or job.suspended_s:
+        state = "suspended" if job.suspended_s else job.state
+        raise Conflict(
+            f"job {job.id} is {state}; only a running job can save its work",
+            field="id",
+            value=job.id,
+        )
+    if not job.spec.save_signal:
+        raise Conflict(
+            f"job {job.id} has no save signal; submit it with --save-signal",
+            field="id",
+            value=job.id,
+        )
+    scribe.emit(ev.SaveAsked(job=job.id))
+    return job
+
+
+def _set_elsewhere(scribe: Scribe, command: cmd.SetElsewhere) -> None:
+    """Put on record what changed of it."""
+    for name in sorted(scribe.cluster.nodes):
+        uuids = command.nodes.get(name, ())
+        if scribe.cluster.nodes[name].elsewhere != uuids:
+            scribe.emit(ev.DevicesElsewhere(node=name, devices=uuids))
 
 
 def _set_group(scribe: Scribe, command: cmd.SetGroup) -> object:
@@ -87,7 +116,7 @@ def _set_group(scribe: Scribe, command: cmd.SetGroup) -> object:
         raise NotFound(
             f"there is no group {command.group.name}", field="group", value=command.group.name
         )
-    if known.owner != command.actor.user:
+    if known.owner != command.actor.user or command.actor.job:
         require(command.actor, Access.ADMIN, Access.OPERATOR)
     group = Group(known.name, known.owner, command.group.max_concurrent)
     scribe.emit(ev.GroupSet(group=group))
@@ -128,7 +157,19 @@ def _named_node(scribe: Scribe, name: str) -> Node:
 
 def _drain_node(scribe: Scribe, command: cmd.DrainNode) -> object:
     node = _named_node(scribe, command.node)
-    scribe.emit(ev.NodeDrained(node=command.node, drained=command.drained, note=command.note))
+    if command.deadline_s and command.deadline_s <= scribe.now_s:
+        raise Rejected.bad("deadline_at", command.deadline_s, "a moment to come")
+    scribe.emit(
+        ev.NodeDrained(
+            node=command.node,
+            drained=command.drained,
+            note=command.note,
+            migrate=command.migrate,
+            deadline_s=command.deadline_s,
+        )
+    )
+    if command.migrate:
+        migrate.empty(scribe, node)
     return node
 
 
@@ -242,7 +283,9 @@ _OPEN: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.RevokeToken: _revoke_token,
     cmd.Trigger: _trigger,
     cmd.ReportCheckpoint: _checkpoint,
+    cmd.AskSave: _ask_save,
     cmd.SetEndpoint: endpoints.set_endpoint,
+    cmd.EnterJob: entering.enter,
     cmd.SetPolicy: _set_policy,
 }
 #: For operators and admins.
@@ -255,7 +298,9 @@ _OPERATED: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.RemoveUser: accounts.remove_user,
     cmd.ForgetUsage: accounts.forget_usage,
     cmd.AddReservation: reserve.add,
-    cmd.RemoveReservation: reserve.remove,
+    cmd.ReserveForJob: reserve_job.add,
+    cmd.SetElsewhere: _set_elsewhere,
+    cmd.RemoveReservation: reserve_job.remove,
     cmd.DrainNode: _drain_node,
     cmd.RemoveNode: _remove_node,
     cmd.MarkNode: _mark_node,

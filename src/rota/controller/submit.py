@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rota.controller import lifecycle
 from rota.controller.commands import Submission, Submit, Submitted
 from rota.controller.possible import refuse_impossible
 from rota.core import events as ev
 from rota.core.dependencies import refuse_unknown
 from rota.core.errors import Conflict, Forbidden, Rejected
+from rota.core.kin import PARENT_LABEL
 from rota.core.states import QueueState
 from rota.core.tenant import Access, Actor, Group
 from rota.scheduling.quota import refuse_over_quota
@@ -42,11 +45,20 @@ def submit(
         brought[project] = brought.get(project, 0) + (sum(map(len, submission.runs)) or 1)
         named = number if len(command.submissions) > 1 else None
         _check(cluster, submission, actor, named, brought[project])
+    taken = [_child_of(actor, submission) for submission in command.submissions]
     ids_uids = [
         _take(scribe, submission, new_uid(), command.key if number == 0 else "", forecast)
-        for number, submission in enumerate(command.submissions)
+        for number, submission in enumerate(taken)
     ]
     return Submitted(tuple(i for i, _ in ids_uids), tuple(u for _, u in ids_uids))
+
+
+def _child_of(actor: Actor, submission: Submission) -> Submission:
+    """What a job submits carries its mark, so that the job may change it later."""
+    if not actor.job:
+        return submission
+    labels = {**submission.spec.labels, PARENT_LABEL: str(actor.job)}
+    return replace(submission, spec=replace(submission.spec, labels=labels))
 
 
 def _ids_from(first: int, submissions: tuple[Submission, ...]) -> tuple[int, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.controller import lifecycle
+from rota.controller import lifecycle, migrate
 from rota.controller.launch import is_withheld
 from rota.core import events as ev
+from rota.core.checkpoint import save_due_s
 from rota.core.dependencies import judge
 from rota.core.job import Array, Job, Outcome
 from rota.core.policy import Overrun
@@ -125,7 +126,7 @@ def _disband(scribe: Scribe, timer: Timer) -> None:
         cluster.push_timer(next_s, "assembly", job.id)
         return
     detail = f"not all tasks had started after {format_duration(timeout_s)}"
-    if _enough_without(job, {task.index for task in late}):
+    if migrate.enough_without(job, {task.index for task in late}):
         tasks = [task.index for task in late]
         lifecycle.stop_attempts(scribe, job, Cause.SHRUNK, detail, tasks)
     else:
@@ -137,21 +138,26 @@ def _start_due_s(attempt: Attempt, timeout_s: int) -> float:
     return attempt.placed_s + timeout_s * (2 if attempt.after else 1)
 
 
-def _enough_without(job: Job, missing: set[int]) -> bool:
-    """Whether an elastic job has its least size without these tasks."""
-    if not job.spec.elastic:
-        return False
-    for number, role in enumerate(job.spec.roles):
-        running = sum(
-            task.role == number
-            and task.index not in missing
-            and task.current is not None
-            and task.current.phase is Phase.RUNNING
-            for task in job.tasks
-        )
-        if running < (role.min_count or role.count):
-            return False
-    return True
+def _empty_nodes(scribe: Scribe, timer: Timer) -> None:
+    """Nodes that had to be empty by now are."""
+    for node in list(scribe.cluster.nodes.values()):
+        if node.drained and node.deadline_s and node.deadline_s <= scribe.now_s:
+            migrate.force(scribe, node)
+
+
+def _save(scribe: Scribe, timer: Timer) -> None:
+    """A job that wants to be reminded is asked to save its work, unless it has just done so."""
+    cluster = scribe.cluster
+    job = cluster.jobs.get(timer.id)
+    if job is None or job.state is not JobState.RUNNING or not job.spec.save_every_s:
+        return
+    stays = all(attempt.stop_cause is None for attempt in job.live_attempts)
+    if save_due_s(job) <= scribe.now_s and stays and not job.suspended_s:
+        scribe.emit(ev.SaveAsked(job=job.id))
+    next_s = max(save_due_s(job), scribe.now_s + 1.0)
+    # Whoever stands still is looked at again when he goes on.
+    if not job.suspended_s:
+        cluster.push_timer(next_s, "save", job.id)
 
 
 def _look_again(scribe: Scribe, timer: Timer) -> None:
@@ -183,5 +189,7 @@ RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
     "assembly": _disband,
     "reservation": _look_again,
     "hours": _turn_queues,
+    "drain": _empty_nodes,
+    "save": _save,
     "pass": _wake,
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.apply_attempts import ATTEMPT_RULES
 from rota.core.apply_jobs import JOB_RULES
+from rota.core.apply_saving import SAVING_RULES
 from rota.core.apply_site import SITE_RULES
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from rota.core.events import AnyEvent
 
 #: Each rule takes its own kind of event; the key says which.
-_RULES = {**JOB_RULES, **ATTEMPT_RULES, **SITE_RULES}
+_RULES = {**JOB_RULES, **ATTEMPT_RULES, **SAVING_RULES, **SITE_RULES}
 
 
 def apply(cluster: Cluster, event: AnyEvent, at_s: float) -> None:

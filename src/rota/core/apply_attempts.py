@@ -43,6 +43,7 @@ def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> N
             after=event.after,
             window_s=event.window_s,
             borrows=event.borrows,
+            port=event.port,
         )
     )
     job.preempted = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.core import events as ev
-from rota.core.checkpoint import remembered
+from rota.core.checkpoint import save_due_s
 from rota.core.dependencies import parent_id
 from rota.core.endpoints import changed
 from rota.core.errors import IllegalMove
@@ -104,6 +104,8 @@ def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
         cluster.push_timer(job.eligible_s + job.spec.scheduling_timeout_s, "unschedulable", item)
     if isinstance(job, Job) and job.limit_due_s and job.state is JobState.RUNNING:
         cluster.push_timer(job.limit_due_s, "time-limit", item)
+    if isinstance(job, Job) and job.spec.save_every_s and job.state is JobState.RUNNING:
+        cluster.push_timer(save_due_s(job), "save", item)
 
 
 def set_attempt_timers(cluster: Cluster, job: Job) -> None:
@@ -327,20 +329,16 @@ def _job_preempted(cluster: Cluster, event: ev.JobPreempted, at_s: float) -> Non
     job_changed(cluster, job, before)
 
 
-def _checkpoint_reported(cluster: Cluster, event: ev.CheckpointReported, at_s: float) -> None:
-    job, before = find_job(cluster, event.job)
-    job.checkpoint_s = max(job.checkpoint_s, event.saved_s)
-    job.made = tuple(dict.fromkeys((*job.made, *event.data)))
-    if event.record is not None:
-        job.checkpoints = remembered(job.checkpoints, event.record, event.keep)
-    job_changed(cluster, job, before)
-
-
 def _endpoint_set(cluster: Cluster, event: ev.EndpointSet, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
     alive = frozenset(attempt.uid for attempt in job.live_attempts)
     job.endpoints = changed(job.endpoints, event.endpoint, alive)
     job_changed(cluster, job, before)
+
+
+def _job_entered(cluster: Cluster, event: ev.JobEntered, at_s: float) -> None:
+    """For the record only."""
+    find_job(cluster, event.job)
 
 
 def _job_settled(cluster: Cluster, event: ev.JobSettled, at_s: float) -> None:
@@ -380,7 +378,7 @@ JOB_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.JobRetried: _job_retried,
     ev.JobRequeued: _job_requeued,
     ev.JobPreempted: _job_preempted,
-    ev.CheckpointReported: _checkpoint_reported,
     ev.EndpointSet: _endpoint_set,
+    ev.JobEntered: _job_entered,
     ev.JobSettled: _job_settled,
 }

@@ -23,7 +23,7 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
         node = cluster.nodes[name] = Node(
             event.spec, event.incarnation, event.boot_id, live={}, withheld={}
         )
-    node.spec = event.spec.with_closed(node.closed)
+    node.spec = event.spec.with_closed(node.shut)
     node.incarnation, node.boot_id = event.incarnation, event.boot_id
     node.lease_s, node.home, node.lost = event.lease_s, event.home, False
     _welcome_withheld(cluster, node)
@@ -73,12 +73,20 @@ def _note(node: Node, note: str) -> None:
 def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
     node = cluster.nodes[event.node]
     node.drained, node.note = event.drained, event.note
+    node.migrates, node.deadline_s = event.migrate, event.deadline_s
+    set_drain_timer(cluster, node)
     if not event.drained:
         node.failed_starts = node.early_ends = ()
         node.closed = tuple(uuid for uuid in node.closed if uuid not in node.quarantined)
         node.quarantined = ()
-        node.spec = node.spec.with_closed(node.closed)
+        node.spec = node.spec.with_closed(node.shut)
     _node_changed(cluster, event.node)
+
+
+def set_drain_timer(cluster: Cluster, node: Node) -> None:
+    """When whatever is left on a node has to go."""
+    if node.deadline_s:
+        cluster.push_timer(node.deadline_s, "drain", 0)
 
 
 def _node_quarantined(cluster: Cluster, event: ev.NodeQuarantined, at_s: float) -> None:
@@ -87,7 +95,7 @@ def _node_quarantined(cluster: Cluster, event: ev.NodeQuarantined, at_s: float) 
     if event.devices:
         node.quarantined = (*node.quarantined, *event.devices)
         node.closed = tuple(dict.fromkeys([*node.closed, *event.devices]))
-        node.spec = node.spec.with_closed(node.closed)
+        node.spec = node.spec.with_closed(node.shut)
         _note(node, event.note)
     else:
         node.drained, node.note = True, event.note
@@ -100,6 +108,13 @@ def _devices_seen(cluster: Cluster, event: ev.DevicesSeen, at_s: float) -> None:
     node.foreign = event.foreign
     there = {use.pid for use in event.foreign}
     node.ignored_pids = tuple(pid for pid in node.ignored_pids if pid in there)
+    _node_changed(cluster, event.node)
+
+
+def _devices_elsewhere(cluster: Cluster, event: ev.DevicesElsewhere, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.elsewhere = event.devices
+    node.spec = node.spec.with_closed(node.shut)
     _node_changed(cluster, event.node)
 
 
@@ -189,7 +204,7 @@ def _node_marked(cluster: Cluster, event: ev.NodeMarked, at_s: float) -> None:
     node = cluster.nodes[event.node]
     node.labels, node.taints = dict(event.labels), event.taints
     node.closed, node.ignored_pids = event.closed, event.ignored_pids
-    node.spec = node.spec.with_closed(node.closed)
+    node.spec = node.spec.with_closed(node.shut)
     _node_changed(cluster, event.node)
 
 
@@ -231,6 +246,7 @@ SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.NodeDrained: _node_drained,
     ev.NodeQuarantined: _node_quarantined,
     ev.DevicesSeen: _devices_seen,
+    ev.DevicesElsewhere: _devices_elsewhere,
     ev.NodeMarked: _node_marked,
     ev.NodeRemoved: _node_removed,
     ev.QueueSet: _queue_set,

@@ -257,9 +257,9 @@ class Cluster:
                 self._leave(job, after)
             else:
                 self.by_state[after][job.id] = None
-        if before is not after or before is None:
+        if (before in ACTIVE) is not (after in ACTIVE):
             self._index_caps(job, after in ACTIVE)
-            if after in ACTIVE and self._may_grow(job.spec):
+            if after in ACTIVE and self.may_grow(job.spec):
                 self.elastic[job.id] = None
             else:
                 self.elastic.pop(job.id, None)
@@ -295,7 +295,7 @@ class Cluster:
                     del self.active_in[cap]
                 self.lanes.open_counter(cap)
 
-    def _may_grow(self, spec: JobSpec) -> bool:
+    def may_grow(self, spec: JobSpec) -> bool:
         """Whether a job may run with fewer tasks than it asks for, and get the rest later."""
         return spec.elastic or (self.policy.gang.partial < 1.0 and spec.task_count > 1)
 
@@ -308,7 +308,7 @@ class Cluster:
         for job in self.jobs.values():
             self.lanes.remove(job.id)
             self.index_job(job, job.state)
-            if job.state in ACTIVE and self._may_grow(job.spec):
+            if job.state in ACTIVE and self.may_grow(job.spec):
                 self.elastic[job.id] = None
             else:
                 self.elastic.pop(job.id, None)

@@ -22,6 +22,11 @@ class Endpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     since_s: float = 0.0
 
 
+def port_variable(name: str) -> str:
+    """The variable in which a task finds a port that it has by name: ``ROTA_PORT_WEB``."""
+    return "ROTA_PORT_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in name).upper()
+
+
 class EndpointSet(Event, frozen=True, tag="endpoint-set"):
     """A job told where one of its tasks can be reached, or that it no longer can."""
 

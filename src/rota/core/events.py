@@ -15,6 +15,7 @@ from rota.core.indices import Run
 from rota.core.job import JobSpec, Outcome
 from rota.core.loans import Loan
 from rota.core.node import Allocation
+from rota.core.node_events import DevicesElsewhere as DevicesElsewhere
 from rota.core.node_events import DevicesSeen as DevicesSeen
 from rota.core.node_events import NodeDrained as NodeDrained
 from rota.core.node_events import NodeLost as NodeLost
@@ -27,6 +28,7 @@ from rota.core.node_events import NodesVanished as NodesVanished
 from rota.core.policy import Policy
 from rota.core.states import Cause
 from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
+from rota.core.visits import JobEntered as JobEntered
 
 
 class BlobStored(Event, frozen=True, tag="blob-stored"):
@@ -137,6 +139,8 @@ class AttemptPlaced(Event, frozen=True, tag="attempt-placed"):
     window_s: float = 0.0
     #: CPUs of attempts that were stopped for it.
     borrows: tuple[Loan, ...] = ()
+    #: Where its gang meets on its node; 0: it holds no port.
+    port: int = 0
 
 
 class AttemptStarted(Event, frozen=True, tag="attempt-started"):
@@ -204,6 +208,12 @@ class JobRequeued(Event, frozen=True, tag="job-requeued"):
 
 class JobPreempted(Event, frozen=True, tag="job-preempted"):
     """It gave way: its attempts have gone and it waits in its old place."""
+
+    job: int
+
+
+class SaveAsked(Event, frozen=True, tag="save-asked"):
+    """A running job was told to save its work and go on."""
 
     job: int
 
@@ -323,8 +333,10 @@ AnyEvent = (
     | JobRetried
     | JobRequeued
     | JobPreempted
+    | SaveAsked
     | CheckpointReported
     | EndpointSet
+    | JobEntered
     | JobSettled
     | NodeRegistered
     | NodeSilent
@@ -333,6 +345,7 @@ AnyEvent = (
     | NodeDrained
     | NodeQuarantined
     | DevicesSeen
+    | DevicesElsewhere
     | NodeMarked
     | NodeRemoved
     | QueueSet

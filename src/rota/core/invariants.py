@@ -79,6 +79,7 @@ def _capacity(cluster: Cluster) -> Iterator[str]:
             yield f"node {node.name} is over its capacity: {room}"
         yield from _devices(node)
         yield from _firm(node)
+        yield from _ports(cluster, node)
 
 
 def _holding(node: Node) -> list[tuple[str, Allocation]]:
@@ -98,6 +99,18 @@ def _firm(node: Node) -> Iterator[str]:
     jobs = {uid.rpartition(".")[0].rpartition(".")[0] for uid, _ in holding}
     if alone and len(jobs) > 1:
         yield f"node {node.name} is the own of {alone[0]} and has others"
+
+
+def _ports(cluster: Cluster, node: Node) -> Iterator[str]:
+    """No two gangs meet at one port of a node."""
+    held: set[int] = set()
+    for uid in node.live:
+        job_id, task = cluster.live.get(uid, (0, 0))
+        job = cluster.jobs.get(job_id)
+        port = job.tasks[task].attempts[-1].port if job is not None else 0
+        if port and port in held:
+            yield f"node {node.name}: port {port} of {uid} is held twice"
+        held.add(port)
 
 
 def _devices(node: Node) -> Iterator[str]:

@@ -127,9 +127,16 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     preempt_mode: PreemptMode | None = None
     #: Sent at the beginning of the grace instead of TERM, so that it can save its state.
     checkpoint_signal: str = ""
+    #: Sent so that it saves its work and goes on: when somebody asks, and each so many seconds.
+    save_signal: str = ""
+    save_every_s: int = 0
     #: The digest of a working folder that travels with it, and the image of a container.
     bundle: str = ""
     image: str = ""
+    #: Devices are kept for this very job: the first of its reservations.
+    reservation: int = 0
+    #: Names for which each of its tasks gets a port on its node.
+    ports: tuple[str, ...] = ()
     #: What a restart costs it beyond lost work, in seconds.
     restart_cost_s: int = 0
     #: ``training``, ``inference``, ``workflow``: for quotas by type.
@@ -177,6 +184,8 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     window_s: float = 0.0
     #: CPUs that others lend to it; they stand still as long as it lives.
     borrows: tuple[Loan, ...] = ()
+    #: Held on its node, for its gang to meet at; 0: none.
+    port: int = 0
     exit_code: int | None = None
     signal: int = 0
     cause: Cause | None = None
@@ -237,6 +246,9 @@ class Job(msgspec.Struct, omit_defaults=True):
     preemptions: int = 0
     #: When it last said that its work is saved; 0: never in this round.
     checkpoint_s: float = 0.0
+    #: How often it was asked to save its work in this round, and when it was last.
+    saves: int = 0
+    save_asked_s: float = 0.0
     #: The names of the data that it said to have made.
     made: tuple[str, ...] = ()
     #: Where its tasks said that they can be reached.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: (-priority, id): the order inside a lane and between lanes.
 Place = tuple[int, int]
 
-#: Dead entries in front of the head are dropped for good once there are this many.
+#: Dead entries are dropped for good once there are so many more of them than living ones.
 SLACK = 512
 
 
@@ -74,6 +74,8 @@ class LaneKey(NamedTuple):
     deadline_s: float
     type: str
     predicted_s: int = 0
+    #: Of a job that devices are kept for: nobody else gets the same answer.
+    reservation: int = 0
 
 
 def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
@@ -91,6 +93,7 @@ def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
         spec.deadline_s,
         spec.type,
         spec.predicted_s,
+        spec.reservation,
     )
 
 
@@ -147,19 +150,24 @@ class Lane:
         return True
 
     def remove(self, item: int) -> None:
-        self.members.pop(item, None)
+        place = self.members.pop(item, None)
         entries, head = self._entries, self._head
+        if entries and entries[-1] == place:
+            # Elements stand behind their array for a moment each, on their way to a node.
+            entries.pop()
         while head < len(entries) and not self._alive(entries[head]):
             head += 1
         self._head = head
-        if head > SLACK and head * 2 > len(entries):
-            del entries[:head]
+        if len(entries) > SLACK + 2 * len(self.members):
+            self._entries = [place for place in entries[head:] if self._alive(place)]
             self._head = 0
 
     def walk(self) -> Iterator[Place]:
         """Members in order. Do not change the lane while walking."""
-        for at in range(self._head, len(self._entries)):
-            place = self._entries[at]
+        entries, at = self._entries, self._head
+        while at < len(entries):
+            place = entries[at]
+            at += 1
             if self._alive(place):
                 yield place
 

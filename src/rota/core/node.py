@@ -116,6 +116,9 @@ class Node(msgspec.Struct):
     #: Why it is not up, for people.
     note: str = ""
     drained: bool = False
+    #: Being drained, its jobs go on elsewhere if they can; and all are gone by then (0: no hurry).
+    migrates: bool = False
+    deadline_s: float = 0.0
     seen_s: float = 0.0
     foreign: tuple[ForeignUse, ...] = ()
     live: dict[str, Allocation] = {}
@@ -140,9 +143,17 @@ class Node(msgspec.Struct):
     #: The uuids of devices that are closed because jobs kept dying on them.
     quarantined: tuple[str, ...] = ()
 
+    #: The uuids of devices that others have, by what an inventory outside of Rota says.
+    elsewhere: tuple[str, ...] = ()
+
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def shut(self) -> tuple[str, ...]:
+        """The uuids of all devices that jobs do not get, whoever says so."""
+        return tuple(dict.fromkeys([*self.closed, *self.elsewhere]))
 
     @property
     def all_labels(self) -> dict[str, str]:

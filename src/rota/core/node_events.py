@@ -43,9 +43,17 @@ class NodesVanished(Event, frozen=True, tag="nodes-vanished"):
 
 
 class NodeDrained(Event, frozen=True, tag="node-drained"):
+    """It takes no new work, or takes it again.
+
+    With ``migrate`` its jobs leave when they can without losing work; all have left at
+    ``deadline_s`` (0: whenever they end).
+    """
+
     node: str
     drained: bool
     note: str = ""
+    migrate: bool = False
+    deadline_s: float = 0.0
 
 
 class NodeQuarantined(Event, frozen=True, tag="node-quarantined"):
@@ -64,6 +72,13 @@ class DevicesSeen(Event, frozen=True, tag="devices-seen"):
 
     node: str
     foreign: tuple[ForeignUse, ...]
+
+
+class DevicesElsewhere(Event, frozen=True, tag="devices-elsewhere"):
+    """An inventory outside of Rota says that others have these devices, or that they are gone."""
+
+    node: str
+    devices: tuple[str, ...] = ()
 
 
 class NodeMarked(Event, frozen=True, tag="node-marked"):

@@ -170,6 +170,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gang: GangRules = GangRules()
     #: Jobs must name a project that exists.
     known_projects: bool = False
+    #: Where the members of gangs meet: one of so many ports of the first member's node, from here.
+    port_first: int = 20_000
+    port_count: int = 10_000
     #: Plug-ins by point: ``filters``, ``scorers``, ``victims`` -> names or ``module:Name``.
     filters: tuple[str, ...] = ()
     scorers: tuple[str, ...] = ()

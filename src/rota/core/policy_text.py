@@ -66,6 +66,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "gang.partial": (0.01, 1.0),
     "preempt.max_per_pass": (1, 100_000),
     "plugin_budget_ms": (1, 60_000),
+    "port_first": (1024, 65_535),
+    "port_count": (1, 64_512),
 }
 _HIGHEST = 10**9
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True} | {

@@ -67,6 +67,8 @@ def verdict(node: Node, nodes: Iterable[Node]) -> tuple[int, ...] | None:
     The last node in service is never taken out of it: two users with broken programs on one
     machine would else stop everybody's work.
     """
+    if not _enough(node.early_ends):
+        return None  # Said before all nodes are looked at: the jobs of one user may fail for hours.
     others = [other for other in nodes if other.name != node.name]
     elsewhere = {end.user for other in others for end in other.early_ends}
     ends = [end for end in node.early_ends if end.user not in elsewhere]

@@ -123,6 +123,7 @@ class Cause(StrEnum):
     BACKFILL_WINDOW = "backfill_window"
     ASSEMBLY_TIMEOUT = "assembly_timeout"
     QUOTA = "quota"
+    MIGRATED = "migrated"
 
 
 class NodeState(StrEnum):

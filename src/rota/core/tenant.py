@@ -28,6 +28,8 @@ class Actor(msgspec.Struct, frozen=True):
     user: str
     access: Access
     via: str = "local"
+    #: A job that asks for itself: it may less than its user. 0: a person or a program of one.
+    job: int = 0
 
 
 class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -141,9 +143,13 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     note: str = ""
     #: The time zone that it was made in, for showing it again.
     zone: str = ""
+    #: Kept for this very job, which uses these devices and no others; 0: for an owner.
+    job: int = 0
 
-    def admits(self, user: str, project: str) -> bool:
+    def admits(self, user: str, project: str, job: int = 0) -> bool:
         """Whether a job of this user and project may use it."""
+        if self.job:
+            return self.job == job
         return bool(self.owner and self.owner == user) or bool(
             self.project and self.project == project
         )

@@ -36,13 +36,17 @@ class Waiting:
                 self._shift(before[0], -before[1])
             return
         account = (spec.user, spec.project, spec.type)
+        more = count
         if before is not None:
             if before == (account, count):
                 return
-            self._shift(before[0], -before[1])
+            if before[0] == account:
+                more -= before[1]
+            else:
+                self._shift(before[0], -before[1])
         account = self._known.setdefault(account, account)
         self._items[item] = (account, count)
-        self._shift(account, count)
+        self._shift(account, more)
 
     def _shift(self, account: _Account, by: int) -> None:
         user, project, kind = account

@@ -310,7 +310,7 @@ class ListJobsResponse(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class FetchLogsRequest(_message.Message):
-    __slots__ = ("job_id", "stream", "tail", "follow", "offset", "task", "attempt")
+    __slots__ = ("job_id", "stream", "tail", "follow", "offset", "task", "attempt", "search", "regex", "ignore_case", "context_lines", "limit")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     TAIL_FIELD_NUMBER: _ClassVar[int]
@@ -318,6 +318,11 @@ class FetchLogsRequest(_message.Message):
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_FIELD_NUMBER: _ClassVar[int]
+    REGEX_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_CASE_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_LINES_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stream: LogStream
     tail: int
@@ -325,7 +330,12 @@ class FetchLogsRequest(_message.Message):
     offset: int
     task: int
     attempt: int
-    def __init__(self, job_id: _Optional[str] = ..., stream: _Optional[_Union[LogStream, str]] = ..., tail: _Optional[int] = ..., follow: _Optional[bool] = ..., offset: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
+    search: str
+    regex: bool
+    ignore_case: bool
+    context_lines: int
+    limit: int
+    def __init__(self, job_id: _Optional[str] = ..., stream: _Optional[_Union[LogStream, str]] = ..., tail: _Optional[int] = ..., follow: _Optional[bool] = ..., offset: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., search: _Optional[str] = ..., regex: _Optional[bool] = ..., ignore_case: _Optional[bool] = ..., context_lines: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class LogChunk(_message.Message):
     __slots__ = ("data",)

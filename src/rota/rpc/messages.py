@@ -15,9 +15,25 @@ import msgspec
 
 from rota.core.node import ForeignUse, NodeSpec
 from rota.core.states import Cause
+from rota.rpc.bases import FromAgent, ToAgent
+from rota.rpc.visits import (
+    CloseTerminal,
+    CloseTunnel,
+    LogFound,
+    LogPart,
+    OpenTerminal,
+    OpenTunnel,
+    ReadLog,
+    SearchLog,
+    SendSignal,
+    TerminalInput,
+    TerminalOutput,
+    TunnelInput,
+    TunnelOutput,
+)
 
 #: Raised when either side could misread the other.
-PROTOCOL = 2
+PROTOCOL = 3
 
 
 class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,6 +61,8 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     #: Path to write to; empty: the agent's own log folder.
     stdout: str = ""
     stderr: str = ""
+    #: ``truncate`` or ``append``: folders of the two are made; empty: appended to as they are.
+    outputs: str = ""
     #: A script is stored by the agent and its path put before ``argv``.
     script: bytes = b""
     stdin: bytes = b""
@@ -64,6 +82,14 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     image: str = ""
     inside: tuple[str, ...] = ()
     devices: tuple[int, ...] = ()
+    #: What the job shows to the controller where it cannot use the controller's own socket.
+    token: str = ""
+    #: Names for which the agent finds ports that are free on its node.
+    ports: tuple[str, ...] = ()
+    #: Where its gang will meet on this node; 0: it meets elsewhere, or is none.
+    meeting_port: int = 0
+    #: Of a gang that may grow and shrink: who takes part, for a file that its members read.
+    world: bytes = b""
 
 
 class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -74,6 +100,8 @@ class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
     ``signal`` (``USR1``) that one is sent first, so that the job can save its state, and TERM
     shortly before the grace is over. ``grace_s`` is the grace of this stop; below 0: as launched.
     ``suspended`` wants its processes stopped where they are; one that is to end is never so.
+    ``world`` is that of a launch, as it has become. ``saves`` counts how often it was asked to
+    save its work and go on, which it hears as ``save_signal``.
     """
 
     uid: str
@@ -83,6 +111,9 @@ class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
     signal: str = ""
     grace_s: float = -1.0
     suspended: bool = False
+    world: bytes = b""
+    saves: int = 0
+    save_signal: str = ""
 
 
 class Sighting(StrEnum):
@@ -108,10 +139,8 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str = ""
     peak_memory_mib: int = 0
     cpu_s: float = 0.0
-
-
-class FromAgent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
-    """Base of what agents send."""
+    #: Ports that it has by name on its node.
+    ports: dict[str, int] = {}
 
 
 class Hello(FromAgent, frozen=True, tag="hello"):
@@ -152,25 +181,6 @@ class DeviceUse(FromAgent, frozen=True, tag="device-use"):
     foreign: tuple[ForeignUse, ...]
 
 
-class LogPart(FromAgent, frozen=True, tag="log-part"):
-    """The answer to ``ReadLog``. ``size`` is the file's length when it was read."""
-
-    request: int
-    offset: int
-    body: bytes
-    size: int
-    error: str = ""
-
-
-class TerminalOutput(FromAgent, frozen=True, tag="terminal-output"):
-    """What a terminal shows to one who is attached; ``over`` is the last of it."""
-
-    request: int
-    body: bytes = b""
-    over: bool = False
-    error: str = ""
-
-
 class CheckpointFolder(msgspec.Struct, frozen=True, omit_defaults=True):
     """The saved work of one job on a node: the name of its folder, and what is in it."""
 
@@ -196,10 +206,6 @@ class ReadBundle(FromAgent, frozen=True, tag="read-bundle"):
     offset: int
 
 
-class ToAgent(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
-    """Base of what the controller sends."""
-
-
 class Welcome(ToAgent, frozen=True, tag="welcome"):
     """Taken in. An agent that is cut off for ``lease_s`` ends its work (0: never)."""
 
@@ -207,6 +213,8 @@ class Welcome(ToAgent, frozen=True, tag="welcome"):
     cluster: str
     lease_s: float = 0.0
     beat_s: float = 0.0
+    #: What the controller speaks; 0: it does not say.
+    protocol: int = 0
 
 
 class BeatSeen(ToAgent, frozen=True, tag="beat-seen"):
@@ -234,43 +242,6 @@ class Desired(ToAgent, frozen=True, tag="desired"):
     attempts: tuple[Wanted, ...]
     gone: tuple[str, ...] = ()
     full: bool = False
-
-
-class ReadLog(ToAgent, frozen=True, tag="read-log"):
-    """Read from ``offset`` (negative: from the end, in lines back when ``lines``)."""
-
-    request: int
-    uid: str
-    stream: str
-    offset: int
-    limit: int
-    lines: int = 0
-    #: Where the job asked its output to go; empty: the agent's own log folder.
-    path: str = ""
-    #: Whose file ``path`` is: it is opened with that user's rights.
-    user: str = ""
-
-
-class OpenTerminal(ToAgent, frozen=True, tag="open-terminal"):
-    """Attach to the terminal of an attempt; its output comes under this number."""
-
-    request: int
-    uid: str
-
-
-class TerminalInput(ToAgent, frozen=True, tag="terminal-input"):
-    """What was typed, the size of the window where it is known, how much output was taken."""
-
-    request: int
-    body: bytes = b""
-    rows: int = 0
-    columns: int = 0
-    #: Bytes of output that have reached the viewer since the last time: as much may follow.
-    taken: int = 0
-
-
-class CloseTerminal(ToAgent, frozen=True, tag="close-terminal"):
-    request: int
 
 
 class ListCheckpoints(ToAgent, frozen=True, tag="list-checkpoints"):
@@ -307,8 +278,19 @@ class BundlePart(ToAgent, frozen=True, tag="bundle-part"):
 
 
 CheckpointOrder = ListCheckpoints | NoteCheckpoint | DropCheckpoint
+#: Answers to one who asked; they concern nobody else.
+AgentAnswer = LogPart | LogFound | CheckpointAnswer
 AgentMessage = (
-    Hello | Observed | Beat | DeviceUse | LogPart | TerminalOutput | CheckpointAnswer | ReadBundle
+    Hello
+    | Observed
+    | Beat
+    | DeviceUse
+    | LogPart
+    | LogFound
+    | TerminalOutput
+    | TunnelOutput
+    | CheckpointAnswer
+    | ReadBundle
 )
 ControllerMessage = (
     Welcome
@@ -316,9 +298,14 @@ ControllerMessage = (
     | BeatSeen
     | Desired
     | ReadLog
+    | SearchLog
     | OpenTerminal
     | TerminalInput
     | CloseTerminal
+    | OpenTunnel
+    | TunnelInput
+    | CloseTunnel
+    | SendSignal
     | ListCheckpoints
     | NoteCheckpoint
     | DropCheckpoint

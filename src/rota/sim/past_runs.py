@@ -18,6 +18,7 @@ IN_VAIN = frozenset(
         Cause.BACKFILL_WINDOW,
         Cause.ASSEMBLY_TIMEOUT,
         Cause.START_FAILED,
+        Cause.MIGRATED,
     }
 )
 

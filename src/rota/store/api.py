@@ -80,6 +80,8 @@ class JobFilter(msgspec.Struct, frozen=True):
     ids: tuple[int, ...] = ()
     #: The lowest and the highest priority wanted.
     priorities: tuple[int, int] = (0, 100)
+    #: Of those that have ended, only who did so since then; 0: all of them.
+    ended_since_s: float = 0.0
 
 
 class Store(Protocol):

@@ -86,4 +86,7 @@ def _conditions(wanted: JobFilter) -> tuple[list[str], list[Any]]:
     if wanted.priorities != JobFilter().priorities:
         conditions.append("priority BETWEEN ? AND ?")
         values += wanted.priorities
+    if wanted.ended_since_s:
+        conditions.append("(completed_at IS NULL OR completed_at >= ?)")
+        values.append(wanted.ended_since_s)
     return conditions, values

@@ -265,6 +265,7 @@ def _matches(job: Job, wanted: JobFilter) -> bool:
         and wanted.name in ("", spec.name)
         and wanted.array in (0, job.array_id)
         and wanted.priorities[0] <= spec.priority <= wanted.priorities[1]
+        and (job.outcome is None or job.ended_s >= wanted.ended_since_s)
     )
 
 

@@ -39,9 +39,10 @@ PROBE_ROWS_MAX = 8
 PROBE_EVERY = 32
 #: How long nobody must have committed before the store tidies up.
 QUIET_S = 0.25
-#: So many rows after the last time it tidies up in any case. Commits wait while it does, and pages
-#: that many commits touched are moved once: three times the rows take hardly longer.
-BACKLOG_MAX = 4000
+#: So many rows after the last time it tidies up in any case. Commits wait while it does, which
+#: takes a few milliseconds; a row comes with up to four pages, which fit into SQLite's log as it
+#: was set aside.
+BACKLOG_MAX = 800
 
 
 class Commits(Protocol):

@@ -45,6 +45,9 @@ class PretendedAgents(ABC):
         self.stopping: set[str] = set()
         #: Attempts whose processes are stopped where they are.
         self.suspended: set[str] = set()
+        #: What members of elastic gangs were told of their world; how often jobs were to save.
+        self.worlds: dict[str, bytes] = {}
+        self.saves: dict[str, int] = {}
         #: The open connection of each node, and what was said on each connection.
         self.link_of: dict[str, int] = {}
         self.session_of: dict[int, int] = {}
@@ -170,6 +173,8 @@ class PretendedAgents(ABC):
         """Carry out one order; what there is to say about it."""
         if order.launch is not None:
             self.launches[order.uid] = order.launch
+        self.worlds[order.uid] = order.launch.world if order.launch is not None else order.world
+        self.saves[order.uid] = order.saves
         (self.suspended.add if order.suspended else self.suspended.discard)(order.uid)
         if order.uid in self._untold:
             return self._untold.pop(order.uid)[1]

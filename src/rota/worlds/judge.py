@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["Broken", "Judge", "Process"]
 
 #: Causes that a scheduler's choice has: no job ends for good because of one.
-PASSING = (Cause.BACKFILL_WINDOW, Cause.ASSEMBLY_TIMEOUT, Cause.SHRUNK, Cause.REQUEUED)
+PASSING = (
+    *(Cause.BACKFILL_WINDOW, Cause.ASSEMBLY_TIMEOUT, Cause.SHRUNK),
+    *(Cause.REQUEUED, Cause.MIGRATED),
+)
 
 
 class Process:

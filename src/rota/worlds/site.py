@@ -30,6 +30,10 @@ PARENTS = {"lab": "", "vision": "lab", "text": "lab", "ops": ""}
 STRATEGIES = ("score", "score", "first-fit", "best-fit", "spread", "fgd", "dotprod", "gpu-packing")
 
 
+#: In every so many worlds jobs leave nodes that are drained; the others keep the story they had.
+MIGRATING = 7
+
+
 class Site:
     """Draws from a stream of its own, so that plain worlds stay what they were."""
 
@@ -233,7 +237,17 @@ class Site:
         made = Reservation(
             0, owner, start_s, start_s + chance.choice((1.0, 4.0, 12.0)), project=project, **what
         )
-        return cmd.AddReservation(actor=ROOT, reservation=made)
+        return self._for_job() or cmd.AddReservation(actor=ROOT, reservation=made)
+
+    def _for_job(self) -> cmd.Command | None:
+        """Now and then devices are kept for a single job."""
+        controller, chance = self.world.controller, self.chance
+        jobs = [*controller.cluster.jobs] if controller is not None else []
+        if not jobs or chance.random() > 0.3:
+            return None
+        spec = chance.choice([node.spec for node in self.world.nodes])
+        names = tuple(f"{spec.name}:{index}" for index in chance.choice(((0,), (0, 1), (1, 2, 3))))
+        return cmd.ReserveForJob(actor=ROOT, job=chance.choice(jobs), devices=names)
 
     def _reservation_removed(self) -> cmd.Command:
         controller = self.world.controller
@@ -253,7 +267,15 @@ class Site:
 
     def _drain(self) -> cmd.Command:
         node = self.chance.choice(self.world.nodes).spec.name
-        return cmd.DrainNode(actor=ROOT, node=node, drained=self.chance.random() < 0.5)
+        drained = self.chance.random() < 0.5
+        if not drained or self.world.seed % MIGRATING:
+            return cmd.DrainNode(actor=ROOT, node=node, drained=drained)
+        hurry_s = self.chance.choice((0.0, 1.0, 5.0))
+        deadline_s = self.world.now_s() + hurry_s if hurry_s else 0.0
+        migrate = self.chance.random() < 0.7
+        return cmd.DrainNode(
+            actor=ROOT, node=node, drained=True, migrate=migrate, deadline_s=deadline_s
+        )
 
     def _some_job(self) -> int:
         return self.chance.choice(self.world.script.ids or [1])

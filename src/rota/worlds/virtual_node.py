@@ -29,6 +29,7 @@ from rota.rpc.messages import (
     ControllerMessage,
     Desired,
     Hello,
+    Observed,
     Refused,
     Welcome,
     decode_to_agent,
@@ -286,7 +287,7 @@ class VirtualNode:
                 self.keeper.obey(instruction)
             elif isinstance(instruction, Redial):
                 self.link = 0
-            else:
+            elif isinstance(instruction, Observed):
                 self._send(self, instruction)
         self._set_alarm()
 

@@ -1,0 +1,111 @@
+"""Reaching into a job: one WebSocket per connection to one of its ports, by way of the agent.
+
+``/jobs/12/forward?port=8888``. Binary frames are bytes, in both directions; the text frame ``end``
+says that the sender will send no more (its half is closed) and still listens. Who reads slowly is
+waited for, in both directions. How it ends is said in ``entering``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from rota.api import entering
+from rota.api.attach import TASK_MAX
+from rota.api.entering import ACKNOWLEDGE_BYTES, BAD_MESSAGE, INPUT_BYTES_MAX, NORMAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.api.context import Context
+    from rota.api.front import Receive, Scope, Send
+    from rota.controller.lines import TunnelLine
+    from rota.core.tenant import Actor
+
+END = "/forward"
+PORT_MAX = 65_535
+HALF_CLOSED = "end"
+
+
+async def serve(
+    context: Context,
+    identify: Callable[[Scope], Actor | None],
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+) -> None:
+    """One connection, until both sides have ended it or one has gone."""
+
+    async def opening() -> tuple[entering.Talk, Callable[[], None]]:
+        line = await _open(context, identify(scope), scope)
+        talk = (_hand_in(line, receive), _hand_out(line, send))
+        return talk, lambda: context.host.links.leave_tunnel(line)
+
+    await entering.serve(receive, send, opening, context.closing)
+
+
+async def _open(context: Context, actor: Actor | None, scope: Scope) -> TunnelLine:
+    job = await entering.find_job(context, actor, scope, "what listens in it")
+    assert actor is not None
+    port = entering.number(scope, "port", "", 1, PORT_MAX)
+    task = entering.number(scope, "task", "0", 0, TASK_MAX)
+    attempt = await entering.enter(context, actor, job, task, f"forward {port}")
+    link = entering.link_of(context, attempt)
+    return context.host.links.open_tunnel(link, attempt.uid, port)
+
+
+async def _hand_in(line: TunnelLine, receive: Receive) -> tuple[int, str]:
+    """Bytes for the port, until the caller leaves, which is seen while the port is stuck, too."""
+    coming: asyncio.Future[Any] | None = None
+    try:
+        while True:
+            message = await (coming or receive())
+            coming = None
+            if message["type"] == "websocket.disconnect":
+                return NORMAL, ""
+            body: bytes | None = message.get("bytes")
+            if body is None:
+                if message.get("text") != HALF_CLOSED:
+                    return BAD_MESSAGE, f"expected bytes, or the text {HALF_CLOSED}"
+                line.end()
+            elif len(body) > INPUT_BYTES_MAX:
+                return BAD_MESSAGE, f"at most {INPUT_BYTES_MAX} bytes at once"
+            elif body:
+                if line.is_full:
+                    coming = asyncio.ensure_future(receive())
+                    if not await _room_before(line, coming):
+                        return NORMAL, ""
+                line.write(body)
+    finally:
+        if coming is not None:
+            coming.cancel()
+
+
+async def _room_before(line: TunnelLine, coming: asyncio.Future[Any]) -> bool:
+    """Wait for room; False if the caller leaves first."""
+    room = asyncio.ensure_future(line.room())
+    try:
+        await asyncio.wait({room, coming}, return_when=asyncio.FIRST_COMPLETED)
+        if not room.done() and coming.result()["type"] == "websocket.disconnect":
+            return False
+        await room
+        return True
+    finally:
+        room.cancel()
+
+
+async def _hand_out(line: TunnelLine, send: Send) -> str:
+    """To the end; why it ended, if that was not meant to be."""
+    taken = 0
+    while True:
+        output = await line.output.get()
+        if output.body:
+            await send({"type": "websocket.send", "bytes": output.body})
+            taken += len(output.body)
+            if taken >= ACKNOWLEDGE_BYTES:
+                line.took(taken)
+                taken = 0
+        if output.end:
+            await send({"type": "websocket.send", "text": HALF_CLOSED})
+        if output.over:
+            return output.error

@@ -1,0 +1,60 @@
+"""When an agent gives a connection up, and how long it waits before the next one."""
+
+from rota.agent.lease import Lease
+from rota.agent.redial import FIRST_S, MOST_S, Pauses
+from rota.rpc.messages import BeatSeen, Welcome
+
+
+def connected() -> Lease:
+    """Dialled at 100 s with a lease of 60 s."""
+    lease = Lease()
+    lease.on_dialled(100.0)
+    lease.on_welcome(Welcome(7, "c", lease_s=60.0, beat_s=10.0), 100.0)
+    return lease
+
+
+def test_a_connection_without_answers_for_half_a_lease_is_given_up():
+    lease = connected()
+    lease.beat(110.0)
+    lease.beat(120.0)
+
+    assert not lease.is_unheard(139.0)
+    assert lease.is_unheard(141.0)
+
+
+def test_an_answer_of_the_last_moment_keeps_the_connection():
+    lease = connected()
+    lease.beat(110.0)
+    lease.beat(120.0)
+
+    lease.on_seen(BeatSeen(7, 2))
+
+    assert not lease.is_unheard(149.0)
+
+
+def test_without_a_lease_nobody_waits_for_answers():
+    lease = Lease()
+    lease.on_dialled(100.0)
+    lease.on_welcome(Welcome(7, "c"), 100.0)
+
+    assert not lease.is_unheard(10_000.0)
+
+
+def test_pauses_grow_to_a_bound_and_begin_anew():
+    pauses = Pauses()
+
+    taken = [pauses.take_s() for _ in range(12)]
+    pauses.reset()
+
+    assert all(FIRST_S / 2 <= pause_s <= MOST_S for pause_s in taken)
+    assert taken[0] <= FIRST_S < taken[3]
+    assert min(taken[-3:]) >= MOST_S / 2
+    assert pauses.take_s() <= FIRST_S
+
+
+def test_agents_that_were_cut_off_together_do_not_come_back_as_one():
+    agents = [Pauses() for _ in range(20)]
+
+    moments = {sum(pauses.take_s() for _ in range(4)) for pauses in agents}
+
+    assert len(moments) == len(agents)

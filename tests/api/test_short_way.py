@@ -1,0 +1,193 @@
+"""Submits that came whole are answered the short way; the caller cannot tell the difference."""
+
+import json
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+
+from rota.api import server as server_module
+from rota.api.short_way import whole_submit
+from tests.api.running import WAIT_S, Running, running
+
+BODY = b'{"command": ["true"]}'
+LINE = b"POST /api/v1/jobs HTTP/1.1\r\n"
+PLAIN = LINE + b"Host: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
+
+
+def with_field(field: bytes) -> bytes:
+    return PLAIN.replace(b"Host: x", b"Host: x\r\n" + field)
+
+
+def test_a_plain_submit_is_read_with_the_headers_that_matter():
+    sent = with_field(b"IDEMPOTENCY-key:  k1 \r\nConnection: Keep-Alive\r\nAuthorization: Bearer t")
+
+    assert whole_submit(sent) == (
+        [(b"idempotency-key", b"k1"), (b"authorization", b"Bearer t")],
+        BODY,
+    )
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        PLAIN[:-1],
+        PLAIN[:40],
+        PLAIN + b"x",
+        PLAIN + PLAIN,
+        PLAIN.replace(b"POST", b"PUT"),
+        PLAIN.replace(b"/jobs", b"/jobs:batch"),
+        PLAIN.replace(b"/jobs", b"/jobs?x=1"),
+        PLAIN.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        PLAIN.replace(b"Content-Length", b"Content-Len"),
+        PLAIN.replace(b"Content-Length: ", b"Content-Length: +"),
+        PLAIN.replace(b"Host: x\r\n", b"Host: x\nTransfer-Encoding: chunked\r\n"),
+        with_field(b"Transfer-Encoding: chunked"),
+        with_field(b"Content-Length: 3"),
+        with_field(b"Expect: 100-continue"),
+        with_field(b"Connection: close"),
+        with_field(b"Connection: Upgrade\r\nUpgrade: websocket"),
+        with_field(b" folded: line"),
+        with_field(b"Host : x"),
+    ],
+)
+def test_anything_else_goes_the_long_way(sent):
+    assert whole_submit(sent) is None
+
+
+class Line:
+    """A connection on which a test says exactly which bytes go out, and when."""
+
+    def __init__(self, server: Running) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(WAIT_S)
+        self._socket.connect(server.socket_path)
+        self._read = self._socket.makefile("rb")
+
+    def send(self, sent: bytes) -> None:
+        self._socket.sendall(sent)
+
+    def answer(self) -> tuple[int, dict[str, object]]:
+        status = int(self._read.readline().split()[1])
+        length = 0
+        while (field := self._read.readline()) != b"\r\n":
+            name, _, value = field.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        return status, json.loads(self._read.read(length))
+
+    def is_over(self) -> bool:
+        return self._read.read(1) == b""
+
+    def close(self) -> None:
+        self._read.close()
+        self._socket.close()
+
+
+def until(answer: Callable[[], object]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not answer():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.001)
+
+
+def await_job(server: Running) -> None:
+    """Until a submit has been taken; its commit may be held up."""
+    until(lambda: server.host.cluster.jobs)
+
+
+@pytest.fixture
+def line(server: Running):
+    opened = Line(server)
+    yield opened
+    opened.close()
+
+
+def test_requests_that_come_before_the_answer_are_answered_in_their_order(server, line):
+    server.store.may_commit.clear()
+    line.send(PLAIN)
+    await_job(server)
+    line.send(PLAIN + b"GET /api/v1/jobs/2 HTTP/1.1\r\nHost: x\r\n\r\n")
+    line.send(PLAIN)
+
+    server.store.may_commit.set()
+    answers = [line.answer() for _ in range(4)]
+
+    assert [status for status, _ in answers] == [201, 201, 200, 201]
+    assert [body["id"] for _, body in answers] == [1, 2, 2, 3]
+
+
+def test_a_request_in_pieces_and_a_whole_one_share_a_connection(line):
+    line.send(PLAIN[:50])
+    line.send(PLAIN[50:])
+    first = line.answer()
+    line.send(PLAIN)
+    second = line.answer()
+
+    assert (first[1]["id"], second[1]["id"]) == (1, 2)
+
+
+def test_what_is_refused_is_a_problem_and_the_connection_goes_on(line):
+    bad = PLAIN.replace(BODY, b'{"command": ["true"]x')
+
+    line.send(bad)
+    refused = line.answer()
+    line.send(PLAIN)
+
+    assert refused[0] == 400
+    assert refused[1]["status"] == 400
+    assert line.answer()[0] == 201
+
+
+def test_a_token_that_is_not_valid_is_refused(line):
+    line.send(with_field(b"Authorization: Bearer nonsense"))
+
+    status, problem = line.answer()
+
+    assert (status, problem["code"]) == (401, "unauthenticated")
+
+
+def test_a_caller_who_hangs_up_early_leaves_his_job_and_no_trouble(server, line):
+    server.store.may_commit.clear()
+    line.send(PLAIN)
+    await_job(server)
+    line.close()
+
+    server.store.may_commit.set()
+
+    assert server.local().job(1)["state"] == "queued"
+
+
+def test_a_submit_that_is_under_way_is_answered_before_the_server_stops(socket_folder):
+    with running(socket_folder) as server:
+        line = Line(server)
+        server.store.may_commit.clear()
+        line.send(PLAIN)
+        await_job(server)
+
+        server.begin_stop()
+        until(server.context.closing.is_set)
+        server.store.may_commit.set()
+
+        assert line.answer()[0] == 201
+        assert line.is_over()
+        line.close()
+
+
+@pytest.mark.slow
+def test_a_connection_that_nobody_uses_is_closed_and_one_in_use_is_not(socket_folder, monkeypatch):
+    monkeypatch.setattr(server_module, "KEEP_ALIVE_S", 0.15)
+    with running(socket_folder) as server:
+        line = Line(server)
+        began_s = time.monotonic()
+        while time.monotonic() < began_s + 0.4:
+            line.send(PLAIN)
+            assert line.answer()[0] == 201
+        line.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert line.answer()[0] == 200
+        line.send(PLAIN)
+        assert line.answer()[0] == 201
+
+        assert line.is_over()
+        line.close()
