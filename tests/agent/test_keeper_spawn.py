@@ -19,10 +19,13 @@ def test_an_exit_code_is_reported_as_it_was(keeper: Keeper, code: int):
     assert (ended["code"], ended["signal"], ended["error"]) == (code, 0, "")
 
 
-def test_a_start_is_reported_with_pid_and_start_time(keeper: Keeper):
-    keeper.shell("identity", "cut -d ' ' -f 1,22 /proc/$$/stat")
+def test_a_start_is_reported_with_pid_and_start_time(keeper: Keeper, tmp_path: Path):
+    go = tmp_path / "go"
+    waits = f"while [ ! -e {go} ]; do sleep 0.01; done"
+    keeper.shell("identity", f"cut -d ' ' -f 1,22 /proc/$$/stat; {waits}")
 
     started = keeper.started("identity")
+    go.touch()
     keeper.ended("identity")
     pid, start = map(int, keeper.text("identity").split())
     assert (started["pid"], started["start"]) == (pid, start)

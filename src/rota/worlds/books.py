@@ -52,7 +52,7 @@ class Books:
         self.caps: dict[str, int] = {}
         self.reservations: dict[int, Reservation] = {}
         #: Live attempts with what they hold and whose they are.
-        self.live: dict[str, tuple[Allocation, JobSpec]] = {}
+        self.live: dict[str, tuple[Allocation, JobSpec, int]] = {}
         self.placed_at: dict[str, int] = {}
         #: How often each kind of event, cause of an end or way of starting occurred.
         self.counts: Counter[str] = Counter()
@@ -115,9 +115,9 @@ class Books:
             raise Broken(f"B: {event.uid} was placed twice")
         self.placed_at[event.uid] = record.seq
         for reservation in self.reservations.values():
-            if not _may_use(reservation, spec):
+            if not _may_use(reservation, spec, event.job):
                 self._hold_against(reservation, record.at_s, event, spec)
-        self.live[event.uid] = (event.allocation, spec)
+        self.live[event.uid] = (event.allocation, spec, event.job)
         self.counts["placed after others"] += bool(event.after)
         self.counts["placed in a window"] += bool(event.window_s)
         self.counts["placed on lent CPUs"] += bool(event.borrows)
@@ -145,7 +145,7 @@ class Books:
 
         if not held.devices or not matters(held.node):
             return False
-        others = [a for a, spec in self.live.values() if not _may_use(made, spec)]
+        others = [a for a, spec, job in self.live.values() if not _may_use(made, spec, job)]
         taken = {(a.node, index) for a in [*others, held] for index in a.devices if matters(a.node)}
         have = sum(len(spec.devices) for name, spec in self.nodes.items() if matters(name))
         return len(taken) > have - made.device_count
@@ -193,8 +193,10 @@ class Books:
             yield f"group {group}", since, self.caps.get(group, 0), lambda o: o.group == group
 
 
-def _may_use(made: Reservation, spec: JobSpec) -> bool:
+def _may_use(made: Reservation, spec: JobSpec, job: int) -> bool:
     """Told without asking the reservation itself."""
+    if made.job:
+        return made.job == job
     if made.owner and made.owner == spec.user:
         return True
     return made.project != "" and made.project == spec.project

@@ -83,7 +83,7 @@ class Judge:
         """Promise B: what is given up with its node is not alive there any more."""
         if isinstance(event, NodeLost):
             live = self.books.live.items()
-            given_up = [uid for uid, (held, _) in live if held.node == event.node]
+            given_up = [uid for uid, (held, *_) in live if held.node == event.node]
             alive = [uid for uid in given_up if uid in self.alive]
             if alive:
                 raise Broken(f"B: {alive[0]} was given up with {event.node} and is alive")
