@@ -16,6 +16,7 @@ from bench.sections import (
     python_api,
     restart,
     sim,
+    slurm_commands,
     swarm,
 )
 
@@ -29,6 +30,6 @@ SECTIONS: dict[str, Callable[[Context], list[Row]]] = {
     section.SECTION: section.measure
     for section in (
         *(core, noop, latency, durable, depth, idle, restart, arrays, long, sim),
-        *(python_api, swarm),
+        *(slurm_commands, python_api, swarm),
     )
 }

@@ -142,6 +142,31 @@ ensure_torch() {
     say "no torch: the tests that need it are skipped and named at the end"
 }
 
+# A client of the Slurm commands, with its own tests, which only its source package has. It asks for
+# an older psutil than we do: hence an environment of its own.
+PSIJ=psij-python==0.9.11
+
+ensure_psij() {
+    local folder=$VENV/psij
+    [ -f "$folder/ready" ] && return
+    say "installing $PSIJ into $folder"
+    rm -rf "$folder"
+    if make_psij "$folder" >&2; then
+        touch "$folder/ready"
+        return
+    fi
+    rm -rf "$folder"
+    in_ci && die "$PSIJ cannot be installed and CI is set"
+    say "no psij-python: its tests are skipped and named at the end"
+}
+
+make_psij() {
+    "$VENV/bin/python" -m venv "$1" &&
+        "$1/bin/python" -m pip install -q "$PSIJ" pytest &&
+        "$1/bin/python" -m pip download -q --no-deps --no-binary psij-python -d "$1/source" "$PSIJ" &&
+        tar -xzf "$1"/source/psij*.tar.gz -C "$1/source"
+}
+
 free_port() {
     "$VENV/bin/python" -c '
 import socket

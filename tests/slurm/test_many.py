@@ -38,11 +38,15 @@ def test_one_job_among_very_many_is_found_without_a_look_at_the_others(cluster: 
     cluster.server.local().post("/jobs:batch", {"jobs": [one] * JOBS})
     mine = cluster.submit("-H", "-J", "mine")
 
-    begun_s = time.monotonic()
-    text = cluster.text("squeue", "-h", "-j", str(mine), "-o", "%j")
-    single_s = time.monotonic() - begun_s
-    cluster.text("squeue", "-h", "-o", "%j")
-    all_s = time.monotonic() - begun_s - single_s
+    # The best of several: the server may still be busy with so many new jobs.
+    single_s = min(_took_s(cluster, "-j", str(mine)) for _ in range(5))
+    all_s = min(_took_s(cluster) for _ in range(2))
 
-    assert text == "mine\n"
+    assert cluster.text("squeue", "-h", "-j", str(mine), "-o", "%j") == "mine\n"
     assert single_s < all_s / 3
+
+
+def _took_s(cluster: Cluster, *words: str) -> float:
+    begun_s = time.monotonic()
+    cluster.text("squeue", "-h", "-o", "%j", *words)
+    return time.monotonic() - begun_s

@@ -5,8 +5,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rota.api.submission import Desk
-from rota.core.job import Array, DependencyKind, Job
+from rota.core.job import Array, Job
 from rota.core.notices import parse_target
+from rota.core.parents import DependencyKind
 from rota.core.states import JobState
 from rota.slurm.detail import detail_of
 from rota.slurm.mail import mail_targets
@@ -159,6 +160,46 @@ def test_a_singleton_waits_for_every_job_of_its_name(cluster: Cluster) -> None:
     job = submit(cluster, "-Jone", "-dsingleton", user="bob")
 
     assert [one.parent for one in job.spec.dependencies] == others
+
+
+def test_a_job_that_shall_start_minutes_after_another_is_not_started_at_once(
+    cluster: Cluster,
+) -> None:
+    first = submit(cluster)
+    assert submit(cluster, "-d", f"after:{first.id}+0").spec.dependencies[0].parent == first.id
+
+    done = cluster.run("sbatch", "-d", f"after:{first.id}+5", "--wrap", "true")
+
+    assert done.code == 1
+    assert f"after:{first.id}+5: a job cannot wait for minutes" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "code", "said"),
+    [
+        ("--open-mode=foo", 255, "Invalid --open-mode specification"),
+        ("--exclusive=foo", 255, "Invalid --exclusive specification"),
+        ("--mail-type=END,FOO", 255, "Invalid --mail-type specification"),
+        ("--reservation=nope", 1, "Requested reservation is invalid"),
+        ("--deadline=now", 1, "Requested time limit is invalid (missing or exceeds some limit)"),
+    ],
+)
+def test_words_that_nobody_knows_are_refused(
+    cluster: Cluster, option: str, code: int, said: str
+) -> None:
+    done = cluster.run("sbatch", option, "--wrap", "true")
+
+    assert (done.code, done.stdout) == (code, "")
+    assert done.stderr.startswith("sbatch: error: ")
+    assert done.stderr.endswith(f"{said}\n")
+
+
+def test_the_script_of_a_job_with_an_input_is_shown_as_it_was_written(cluster: Cluster) -> None:
+    job = submit(cluster, "-i", "in", script="echo mine")
+
+    assert "\necho mine\n" in cluster.text("sacct", "-B", "-j", str(job.id))
+    written = cluster.run("scontrol", "write", "batch_script", str(job.id), "-").stdout
+    assert written == b"#!/bin/sh\necho mine\n"
 
 
 def test_an_array_keeps_its_indices_and_its_cap(cluster: Cluster) -> None:

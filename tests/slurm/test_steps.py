@@ -29,6 +29,32 @@ def test_steps_are_numbered_and_listed(slurm: Slurm) -> None:
     assert {f"{job}.0|COMPLETED", f"{job}.1|COMPLETED"} <= set(rows)
 
 
+def test_a_step_is_named_by_srun_and_never_after_the_job(slurm: Slurm) -> None:
+    printed = slurm.script("srun true; srun -J second true; echo $SLURM_JOB_ID", "-J", "whole")
+
+    rows = slurm.text("sacct", "-nPj", printed.strip(), "-o", "jobname").split()
+    assert rows == ["whole", "batch", "extern", "true", "second"]
+
+
+def test_tasks_that_overcommit_need_no_cpu_each(slurm: Slurm) -> None:
+    done = slurm.run("srun", "-I5", "-O", "-n6", "echo", "here")
+
+    assert (done.returncode, done.stdout) == (0, "here\n" * 6)
+
+
+def test_steps_of_a_cancelled_job_are_cancelled_not_failed(slurm: Slurm) -> None:
+    words = ("sbatch", "--parsable", "-o", "out")
+    job = slurm.text(*words, "--wrap", "srun sh -c 'echo begin; exec sleep 60'").strip()
+    output = slurm.work / "out"
+    until(lambda: output.exists() and "begin" in output.read_text(), "the step to begin")
+
+    slurm.text("scancel", job)
+    slurm.box.ended(job)
+
+    rows = slurm.text("sacct", "-nPj", f"{job}.0", "-o", "state,exitcode").split()
+    assert rows == ["CANCELLED|0:15"]
+
+
 def test_srun_in_a_script_takes_its_tasks_from_the_job(slurm: Slurm) -> None:
     printed = slurm.script("srun echo a; srun -n1 echo b", "-n2")
 
@@ -79,6 +105,31 @@ def test_each_task_may_have_a_file_of_its_own(slurm: Slurm) -> None:
     assert [(slurm.work / name).read_text() for name in names] == ["0\n", "1\n"]
 
 
+@pytest.mark.parametrize(
+    ("option", "stream", "why"),
+    [
+        ("-o/dev/null/x", "stdout", "Not a directory"),
+        ("-i/no/such", "stdin", "No such file or directory"),
+    ],
+)
+def test_a_task_whose_file_cannot_be_opened_does_not_begin(
+    slurm: Slurm, option: str, stream: str, why: str
+) -> None:
+    done = slurm.run("srun", option, "touch", "began")
+
+    said = f"slurmstepd-box: error: Could not open {stream} file {option[2:]}: {why}\n"
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert not (slurm.work / "began").exists()
+
+
+def test_a_task_whose_folder_is_missing_begins_in_tmp_and_says_so(slurm: Slurm) -> None:
+    done = slurm.run("srun", "-D", "/no/such", "pwd")
+
+    assert (done.returncode, done.stdout) == (0, "/tmp\n")
+    assert "couldn't chdir to `/no/such': No such file or directory" in done.stderr
+
+
 def test_gpus_are_shared_out_among_the_tasks(slurm: Slurm) -> None:
     body = "srun --gpus-per-task=1 sh -c 'echo $CUDA_VISIBLE_DEVICES'"
 
@@ -102,6 +153,15 @@ def test_salloc_holds_nodes_while_its_command_runs(slurm: Slurm) -> None:
         "salloc: Relinquishing job allocation N",
         "salloc: Job allocation N has been revoked.",
     ]
+
+
+def test_salloc_of_a_command_that_is_not_there_says_so_and_gives_back(slurm: Slurm) -> None:
+    done = slurm.run("salloc", "no-such-command")
+
+    assert done.returncode == 2
+    said = 'salloc: error: Unable to exec command "no-such-command": No such file or directory\n'
+    assert said in done.stderr
+    assert "Relinquishing job allocation" in done.stderr
 
 
 def test_immediate_gives_up_when_nodes_are_busy(slurm: Slurm) -> None:
@@ -158,6 +218,22 @@ def test_a_job_can_be_put_back_from_inside(slurm: Slurm) -> None:
     assert slurm.script(body, "--open-mode=append") == "try 0\ntry 1\n"
 
 
+def test_a_script_reads_the_file_that_is_its_input(slurm: Slurm) -> None:
+    (slurm.work / "in-01").write_text("from the file\n")
+
+    printed = slurm.script("cat; echo $1", "-i", "in-%2a", "-a", "1", "-o", "out", code=0)
+
+    assert printed == ""
+    assert (slurm.work / "out").read_text() == "from the file\n\n"
+
+
+def test_a_script_whose_input_is_missing_fails_and_says_so(slurm: Slurm) -> None:
+    printed = slurm.script("cat", "-i", "/no/such", code=1)
+
+    said = "slurmstepd: error: Could not open stdin file /no/such: No such file or directory\n"
+    assert printed == said
+
+
 def test_output_begins_anew_unless_it_is_appended_to(slurm: Slurm) -> None:
     for mode in ("append", "append", "truncate"):
         words = ("sbatch", "-W", "-o", "deep/er/%x", f"--open-mode={mode}", "-J", mode[0])
@@ -191,6 +267,31 @@ srun --het-group=1 -n1 echo alone"""
     assert printed.splitlines() == ["2 box 1", "first 0", "second 1", "second 2", "alone"]
 
 
+def test_outside_a_job_several_commands_run_side_by_side_in_one_of_their_own(slurm: Slurm) -> None:
+    rank = "echo $SLURM_PROCID/$SLURM_NTASKS"
+
+    done = slurm.run("srun", "sh", "-c", f"{rank} first", ":", "-n2", "sh", "-c", f"{rank} second")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == ["0/3 first", "1/3 second", "2/3 second"]
+
+
+def test_outside_a_job_the_worst_of_several_commands_counts(slurm: Slurm) -> None:
+    done = slurm.run("srun", "true", ":", "sh", "-c", "exit 5")
+
+    assert done.returncode == 5
+    assert "task 1: Exited with exit code 5\n" in done.stderr
+
+
+def test_salloc_holds_a_group_for_each_part_between_colons(slurm: Slurm) -> None:
+    line = "srun echo first : echo second"
+
+    done = slurm.run("salloc", "-Q", "-n1", ":", "-n2", "sh", "-c", line)
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split()) == ["first", "second", "second"]
+
+
 def test_a_step_outlives_the_controller(slurm: Slurm) -> None:
     body = "srun sh -c 'echo begin; while [ ! -e go ]; do sleep 0.05; done; exit 3'; echo $?"
     words = ("sbatch", "--parsable", "-o", "out")
@@ -204,3 +305,27 @@ def test_a_step_outlives_the_controller(slurm: Slurm) -> None:
 
     assert slurm.box.ended(job)["state"] == "completed"
     assert output.read_text() == "begin\n3\n"
+
+
+def test_steps_are_on_record_after_the_controller_was_killed_and_numbers_go_on(
+    slurm: Slurm,
+) -> None:
+    body = """srun true; srun sh -c 'exit 3'; touch half
+while [ ! -e go ]; do sleep 0.05; done
+srun sh -c 'echo $SLURM_STEP_ID'"""
+    words = ("sbatch", "--parsable", "-o", "out")
+    job = slurm.text(*words, stdin=f"#!/bin/bash\n{body}\n").strip()
+    until((slurm.work / "half").exists, "two steps to be over")
+
+    slurm.box.kill("controller")
+    slurm.box.reach(job, "running")
+    (slurm.work / "go").touch()
+    slurm.box.ended(job)
+
+    assert (slurm.work / "out").read_text().splitlines()[-1] == "2"
+    rows = slurm.text("sacct", "-nPj", job, "-o", "jobid,jobname,state,exitcode").splitlines()
+    assert rows[-3:] == [
+        f"{job}.0|true|COMPLETED|0:0",
+        f"{job}.1|sh|FAILED|3:0",
+        f"{job}.2|sh|COMPLETED|0:0",
+    ]

@@ -11,6 +11,7 @@ from rota.controller.commands import Cancel
 from rota.core.states import FINAL, JobState
 from rota.slurm.command import Failed
 from rota.slurm.detail import Detail
+from rota.slurm.groups import prepare_groups
 from rota.slurm.programs import step_script
 from rota.slurm.steps import steps_of, stream_of
 from rota.slurm.submitting import Refused, Work, prepare, submit
@@ -31,21 +32,32 @@ _LEADS = {
 }
 
 
-async def allocate(call: Call, order: Order, command: str) -> Job:
-    """A running job, somebody of ours on each of its nodes; ``Failed`` when it cannot be had."""
+async def allocate(call: Call, orders: list[Order], command: str) -> Job:
+    """A running job, somebody of ours on each of its nodes; ``Failed`` when it cannot be had.
+
+    Of several orders each is a group of a heterogeneous job, the first one speaks for the whole.
+    """
+    order = orders[0]
     called = call.request.program
     stream_of(call)
     lead = _LEADS[called]
     work = Work(step_script(), ["stand-in"], order.text("job-name") or command or "interactive")
     # What the tasks print goes to the caller, and nobody waits for a second try.
     silent = {"output": "/dev/null", "error": "/dev/null", "no-requeue": ""}
-    asked = msgspec.structs.replace(order, options={**order.options, **silent})
+    # The folder of the tasks is the step's affair: where it is missing they begin in /tmp.
+    kept = {key: value for key, value in order.options.items() if key != "chdir"}
+    asked = msgspec.structs.replace(order, options={**kept, **silent})
+    extra = Detail(interactive=called)
     try:
-        made, _share, _detail = prepare(call, asked, work, Detail(interactive=called))
+        if len(orders) > 1:
+            made = prepare_groups(call, [asked, *orders[1:]], work, extra)
+        else:
+            made, _share, _detail = prepare(call, asked, work, extra)
         (job_id,) = await submit(call, [made])
     except Refused as refused:
         before = "".join(f"{called}: error: {line}\n" for line in refused.before)
         raise Failed(f"{before}{lead}{refused.reason}\n", 1) from None
+    steps_of(call.context).held.add(job_id)
     try:
         return await _wait(call, order, job_id)
     except BaseException:
@@ -97,9 +109,12 @@ async def _until_running_or_gone(call: Call, order: Order, job_id: int) -> JobSt
 
 
 async def cancel(call: Call, job_id: int) -> None:
+    steps_of(call.context).held.discard(job_id)
     await call.context.host.ask(Cancel(actor=call.actor, ids=(job_id,)))
 
 
 def give_back(call: Call, job_id: int, code: int) -> None:
     """The stand-ins leave, which ends the job with this code."""
-    steps_of(call.context).dismiss(job_id, code)
+    steps = steps_of(call.context)
+    steps.held.discard(job_id)
+    steps.dismiss(job_id, code)

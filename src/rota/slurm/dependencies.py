@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.errors import NotFound
-from rota.core.job import Dependency, DependencyKind
+from rota.core.parents import Dependency, DependencyKind
 from rota.core.states import FINAL
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _KINDS = {
 }
 #: Nothing is waited for any more.
 _OVER = (None, *FINAL)
-_ID = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+[0-9]{1,9})?")
+_ID = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+0{1,9})?")
 
 
 class Parents(NamedTuple):
@@ -40,6 +40,7 @@ def read_dependencies(
 ) -> Parents:
     """``afterok:1:2,afterany:3``, ``afterok:1?afterok:2``, ``singleton``.
 
+    A time behind a job (``after:1+5``) would be lost, so it is refused unless it is 0.
     A job that nobody knows (any more) counts as met, as it does in Slurm; ``ValueError`` for
     what nobody can read.
     """

@@ -85,5 +85,11 @@ def detail_of(spec: JobSpec) -> Detail:
         return _PLAIN
 
 
+def script_of(spec: JobSpec) -> str:
+    """The blob with the script of the user: where ours runs it, it came as standard input."""
+    ours = spec.script_args[:1] == ("batch",) and spec.stdin and LABEL in spec.labels
+    return spec.stdin if ours else spec.script
+
+
 def label_of(detail: Detail) -> str:
     return _encode(detail).decode()

@@ -75,7 +75,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 async def unfinished(host: Host, wanted: Wanted, recorder: Recorder) -> list[JobRecord]:
     """Everything that waits or runs."""
     if wanted.refs:
-        return await _record(_named(host.cluster, wanted), wanted, recorder)
+        return await _record(host, _named(host.cluster, wanted), wanted, recorder)
     items: list[Job | Array] = [*host.cluster.jobs.values()]
     if wanted.picks:
         items = [item for item in items if wanted.takes(item.spec)]
@@ -84,7 +84,7 @@ async def unfinished(host: Host, wanted: Wanted, recorder: Recorder) -> list[Job
         for array in host.cluster.arrays.values()
         if array.waiting and wanted.takes(array.spec)
     ]
-    return await _record(items, wanted, recorder)
+    return await _record(host, items, wanted, recorder)
 
 
 def _named(cluster: Cluster, wanted: Wanted) -> list[Job | Array]:
@@ -133,7 +133,7 @@ async def lately_ended(
         rows = await host.read(lambda store: _rows_of(store, ids))
     items: list[Job | Array] = [job for job in rows if wanted.takes(job.spec)]
     items += _cut_arrays(host, wanted, since_s)
-    return await _record(items, wanted, recorder)
+    return await _record(host, items, wanted, recorder)
 
 
 async def ended(host: Host, wanted: Wanted, recorder: Recorder, since_s: float) -> list[JobRecord]:
@@ -141,7 +141,7 @@ async def ended(host: Host, wanted: Wanted, recorder: Recorder, since_s: float) 
     rows = await host.read(lambda store: _finished_rows(store, wanted, since_s))
     items: list[Job | Array] = [job for job in rows if wanted.takes(job.spec)]
     items += _cut_arrays(host, wanted, since_s)
-    return await _record(items, wanted, recorder)
+    return await _record(host, items, wanted, recorder)
 
 
 def _cut_arrays(host: Host, wanted: Wanted, since_s: float) -> list[Job | Array]:
@@ -163,7 +163,10 @@ def _cut_arrays(host: Host, wanted: Wanted, since_s: float) -> list[Job | Array]
     return found
 
 
-async def _record(items: list[Job | Array], wanted: Wanted, recorder: Recorder) -> list[JobRecord]:
+async def _record(
+    host: Host, items: list[Job | Array], wanted: Wanted, recorder: Recorder
+) -> list[JobRecord]:
+    await recorder.recall(host, (item for item in items if isinstance(item, Job)))
     found: list[JobRecord] = []
     for number, item in enumerate(items, 1):
         found += filter(wanted.means, _records_of(item, wanted, recorder))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from rota.api.views import indices_text, may_look_into
 from rota.controller.launch import fill_in, is_withheld, output_path
 from rota.core.dependencies import parent_id
-from rota.core.job import Array, DependencyKind, Job
+from rota.core.job import Array, Job
+from rota.core.parents import DependencyKind
 from rota.core.states import FINAL, Cause, JobState
 from rota.slurm.amounts import NO_INDEX
 from rota.slurm.het_records import het_parts
@@ -17,14 +18,19 @@ from rota.slurm.holding import add_held
 from rota.slurm.job_steps import steps_of
 from rota.slurm.records import JobRecord
 from rota.slurm.states import end_reason, state_word
+from rota.slurm.step_log import recall
 from rota.slurm.steps import steps_of as steps_known_to
 from rota.slurm.why_words import WaitingWords
 from rota.slurm.wishes import Wish, person, wish_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rota.api.context import Context
+    from rota.controller.loop import Host
     from rota.core.cluster import Cluster
-    from rota.core.job import Attempt, Dependency, JobSpec
+    from rota.core.job import Attempt, JobSpec
+    from rota.core.parents import Dependency
     from rota.core.tenant import Actor
 
 _BY = re.compile(r"\bby (\S+)$")
@@ -91,6 +97,11 @@ class Recorder:
         if self._steps is not None and attempts:
             record.steps = steps_of(record, attempts, wish.detail, self._steps.of(job.id))
         return self._open_to_actor(record)
+
+    async def recall(self, host: Host, jobs: Iterable[Job]) -> None:
+        """Read the steps again that jobs had before this controller was there."""
+        if self._steps is not None:
+            await recall(host, self._steps, jobs)
 
     def _open_to_actor(self, record: JobRecord) -> JobRecord:
         """Of other people's jobs a user sees no command, folder, paths or words."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rota.slurm.records import JobRecord
 
 _REF = re.compile(
-    r"([0-9]{1,15})(?:_([0-9]{1,9}|\*|\[[0-9,:%-]+\]))?(?:\+([0-9]{1,6}))?(?:\.([A-Za-z0-9+]+))?"
+    r"([0-9]{1,15})(?:_([0-9]{1,9}|\*|\[[0-9,:%-]+\]))?(?:\+([0-9]{1,6}))?(?:\.([A-Za-z0-9+]{1,20}))?"
 )
 #: More indices than this in one bracket are a typing error.
 INDICES_MAX = 10_000
@@ -53,17 +53,19 @@ def _indices(text: str) -> frozenset[int] | None:
         span, _, step = part.partition(":")
         first, dash, last = span.partition("-")
         last = last if dash else first
-        if not first.isdecimal() or not last.isdecimal() or (step and not _step(step)):
+        step = step or "1"
+        if not all(map(_is_number, (first, last, step))) or int(step) == 0:
             return None
         low, high = int(first), int(last)
         if high - low > INDICES_MAX or len(found) > INDICES_MAX:
             return None
-        found.update(range(low, high + 1, int(step or 1)))
+        found.update(range(low, high + 1, int(step)))
     return frozenset(found)
 
 
-def _step(text: str) -> bool:
-    return text.isdecimal() and int(text) > 0
+def _is_number(text: str) -> bool:
+    """Of a length that an index may have: Python refuses to read far longer ones."""
+    return text.isdecimal() and len(text) < 10
 
 
 def split_refs(text: str) -> Iterable[str]:

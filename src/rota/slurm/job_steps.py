@@ -30,6 +30,10 @@ _STOPPED = frozenset(
     }
 )
 
+#: Signals that end the steps of a job that is stopped, and the states of such a job.
+_ENDING = frozenset({9, 15})
+_STOPPED_JOB = frozenset({"CANCELLED", "TIMEOUT", "PREEMPTED", "REQUEUED", "COMPLETING"})
+
 
 def steps_of(
     record: JobRecord, attempts: list[Attempt], detail: Detail, started: Iterable[Step]
@@ -44,10 +48,12 @@ def steps_of(
 def _numbered(record: JobRecord, step: Step) -> StepRecord:
     over = record.state in ENDED
     lost = step.state == "RUNNING" and over
+    # Whoever ends the job ends its steps, too: they did not fail.
+    stopped = step.state == "FAILED" and step.signal in _ENDING and record.state in _STOPPED_JOB
     return StepRecord(
         id=str(step.id),
         name=step.name,
-        state="CANCELLED" if lost else step.state,
+        state="CANCELLED" if lost or stopped else step.state,
         nodes=step.nodes,
         tasks=step.ntasks,
         cpus=step.cpus,

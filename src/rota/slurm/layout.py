@@ -5,10 +5,10 @@ Field functions give plain text; widths, sides and separators are all decided he
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
 R = TypeVar("R")
 
@@ -153,6 +153,17 @@ class Table(Generic[R]):
         self._delimiter = delimiter
         self._closed = closed
         self._headless = headless
+
+    @classmethod
+    def asked(cls, columns: list[Column], options: Container[str], delimiter: str = "|") -> Self:
+        """In the way that the options of sacct and its relatives ask for."""
+        parsable = "parsable" in options or "parsable2" in options
+        return cls(
+            columns,
+            delimiter=delimiter if parsable else "",
+            closed="parsable2" not in options,
+            headless="noheader" in options,
+        )
 
     def heading(self) -> list[str]:
         if self._headless:

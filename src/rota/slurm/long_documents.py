@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from rota.slurm.documents import item_text, text_of
 from rota.slurm.view import BREATH, each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-async def made(items: Iterable[T], work: Callable[[T], R]) -> list[R]:
-    """Do something with many items, and let others go on in between."""
-    found: list[R] = []
-    for number, item in enumerate(items, 1):
-        found.append(work(item))
-        if number % BREATH == 0:
-            await asyncio.sleep(0)
-    return found
 
 
 async def long_text(document: dict[str, Any]) -> str:

@@ -66,6 +66,7 @@ def read_order(program: str, options: Iterable[tuple[str, str]]) -> Order:
             text, code = complaint
             line = text.format(program=program, value=value, key=key)
             raise Failed(f"{program}: error: {line}\n", code) from None
+    _check_words(program, order)
     _read_pairs(program, order)
     return order
 
@@ -90,6 +91,27 @@ _READERS: dict[str, tuple[str, Callable[[str], Any], tuple[str, int]]] = {
     "gpus-per-socket": ("gpus_per_socket", lambda text: values.gpus(text)[1], _SPECIFICATION),
     "signal": ("warning", values.warning, _SPECIFICATION),
 }
+
+
+#: Options with words of their own -> whether a text is one of them.
+_MAILS = frozenset(
+    {
+        *("NONE", "BEGIN", "END", "FAIL", "REQUEUE", "ALL", "INVALID_DEPEND", "STAGE_OUT"),
+        *("TIME_LIMIT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS"),
+    }
+)
+_WORDS: dict[str, Callable[[str], bool]] = {
+    "open-mode": lambda text: text[:1].lower() in ("a", "t"),
+    "exclusive": lambda text: text.lower() in ("", "exclusive", "user", "mcs"),
+    "mail-type": lambda text: _MAILS.issuperset(text.upper().split(",")),
+}
+
+
+def _check_words(program: str, order: Order) -> None:
+    for key, known in _WORDS.items():
+        if order.has(key) and not known(order.text(key)):
+            line = f"{program}: error: Invalid --{key} specification\n"
+            raise Failed(line, BAD_VALUE)
 
 
 def _read_pairs(program: str, order: Order) -> None:

@@ -16,10 +16,9 @@ from rota.slurm.accounts import (
 from rota.slurm.gather import Wanted, ended, unfinished
 from rota.slurm.job_records import Recorder
 from rota.slurm.job_refs import parse_ref
-from rota.slurm.long_documents import made
 from rota.slurm.rest_errors import INVALID_JOB, Refusal, error_entry
 from rota.slurm.sacctmgr_show import qos_list
-from rota.slurm.view import View
+from rota.slurm.view import View, each
 
 if TYPE_CHECKING:
     from rota.slurm.accounts import Association
@@ -37,7 +36,7 @@ async def jobs(asked: Asked) -> dict[str, Any]:
     view = View(asked.context)
     found = await _records(asked, view, None, view.now_s - DAY_S)
     name, now_s = view.cluster_name, view.now_s
-    return {"jobs": await made(found, lambda one: account_document(one, name, now_s))}
+    return {"jobs": await each(found, lambda one: account_document(one, name, now_s))}
 
 
 async def job(asked: Asked) -> dict[str, Any]:

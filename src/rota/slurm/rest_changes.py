@@ -146,7 +146,7 @@ async def cancel(asked: Asked) -> dict[str, Any]:
     cluster = asked.context.host.cluster
     signal = asked.query.get("signal", "")
     number = 15 if signal.upper().endswith("TERM") else 9
-    if not known.isdecimal() or cluster.state_of(int(known)) is None:
+    if not known.isdecimal() or len(known) > 18 or cluster.state_of(int(known)) is None:
         reason = "Invalid job id specified"
         description = f"unable to kill JobId={asked.name} with signal {number}: {reason}"
         raise Refusal(error_entry(description, INVALID_JOB, reason, "slurm_kill_job"))

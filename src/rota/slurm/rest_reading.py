@@ -10,10 +10,9 @@ from rota.slurm.documents import job_document, node_document, partition_document
 from rota.slurm.gather import MIN_JOB_AGE_S, Wanted, lately_ended, unfinished
 from rota.slurm.job_records import Recorder
 from rota.slurm.job_refs import parse_ref
-from rota.slurm.long_documents import made
 from rota.slurm.node_records import node_records, partition_records
 from rota.slurm.rest_errors import INVALID_JOB, Refusal, error_entry
-from rota.slurm.view import View
+from rota.slurm.view import View, each
 
 if TYPE_CHECKING:
     from rota.slurm.job_refs import JobRef
@@ -56,7 +55,7 @@ async def diag(asked: Asked) -> dict[str, Any]:
 async def jobs(asked: Asked) -> dict[str, Any]:
     view = View(asked.context)
     found = await _records(asked, view, None)
-    return {"jobs": await made(found, lambda one: job_document(one, view.cluster_name))}
+    return {"jobs": await each(found, lambda one: job_document(one, view.cluster_name))}
 
 
 async def job(asked: Asked) -> dict[str, Any]:

@@ -7,21 +7,23 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rota import hostlist
+from rota.api.views import may_look_into
+from rota.core.kin import is_kin
 from rota.slurm.account_documents import account_document
 from rota.slurm.accounts import is_known
 from rota.slurm.amounts import Moments, zone_of
-from rota.slurm.command import VERSION_LINE, Answer, Failed
+from rota.slurm.command import Answer, Failed
+from rota.slurm.detail import script_of
 from rota.slurm.documents import DB_PLUGIN, as_yaml, meta
 from rota.slurm.gather import Wanted, ended, unfinished
-from rota.slurm.getopt import BadOption, parse
 from rota.slurm.getopt import Table as Options
 from rota.slurm.job_records import Recorder
 from rota.slurm.job_refs import parse_ref, split_refs
 from rota.slurm.layout import Table, read_columns
-from rota.slurm.long_documents import long_text, made
+from rota.slurm.long_documents import long_text
+from rota.slurm.opening import about_itself, read_words, require_cluster
 from rota.slurm.sacct_fields import WIDTHS, Row, Units, columns
 from rota.slurm.states import parse_state
-from rota.slurm.usage_text import require_cluster, usage_of
 from rota.slurm.values import moment
 from rota.slurm.view import View, each
 
@@ -102,20 +104,15 @@ _REPEATED = ("jobs", "format", "state", "uid", "name", "partition", "accounts")
 async def sacct(call: Call) -> Answer:
     """Answer one call."""
     asked = read_options(call)
-    if "help" in asked or "usage" in asked:
-        return Answer(usage_of("sacct", OPTIONS))
-    if "version" in asked:
-        return Answer(VERSION_LINE)
+    if told := about_itself("sacct", OPTIONS, asked):
+        return told
     if "helpformat" in asked:
         return Answer(_field_list())
     return await Report(call, asked).answer()
 
 
 def read_options(call: Call) -> dict[str, str]:
-    try:
-        options, rest = parse(OPTIONS, call.request.argv, "sacct")
-    except BadOption as bad:
-        raise Failed(f"{bad}\n") from None
+    options, rest = read_words("sacct", OPTIONS, call.request.argv, hint=False)
     if rest:
         words = "".join(f"sacct: error:  {word}\n" for word in rest)
         raise Failed(f"sacct: error: Unknown arguments:\n{words}")
@@ -162,16 +159,7 @@ class Report:
         return Answer("".join(f"{line}\n" for line in lines))
 
     def _table(self) -> Table[Row]:
-        asked = self.asked
-        delimiter = ""
-        if "parsable" in asked or "parsable2" in asked:
-            delimiter = asked.get("delimiter") or "|"
-        return Table(
-            self._columns(),
-            delimiter=delimiter,
-            closed="parsable2" not in asked,
-            headless="noheader" in asked,
-        )
+        return Table.asked(self._columns(), self.asked, self.asked.get("delimiter") or "|")
 
     def _columns(self) -> list[Column]:
         asked = self.asked
@@ -284,7 +272,7 @@ class Report:
 
     async def _document(self, jobs: list[JobRecord]) -> Answer:
         name, now_s = self.view.cluster_name, self.view.now_s
-        items = await made(jobs, lambda job: account_document(job, name, now_s))
+        items = await each(jobs, lambda job: account_document(job, name, now_s))
         body = {"meta": meta(DB_PLUGIN), "errors": [], "jobs": items}
         return Answer(as_yaml(body) if "yaml" in self.asked else await long_text(body))
 
@@ -299,10 +287,11 @@ class Report:
         return Answer("".join(parts))
 
     async def _script(self, job: JobRecord) -> str:
-        found = await self.view.find(job.job_id)
-        digest = found.spec.script if found is not None else ""
-        mine = self.call.actor.user == job.user or self.call.request.uid == 0
-        if not digest or not mine:
+        found, actor = await self.view.find(job.job_id), self.call.actor
+        if found is None or not is_kin(actor, found.id, found.spec):
+            return ""
+        digest = script_of(found.spec)
+        if not digest or not may_look_into(actor, found.spec.user):
             return ""
         body = await self.view.read(lambda store: store.blob(digest))
         return "" if body is None else bytes(body).decode(errors="replace").rstrip("\n")

@@ -8,8 +8,8 @@ import msgspec
 
 from rota.slurm import sacctmgr_change, sacctmgr_show
 from rota.slurm.command import VERSION_LINE, Answer, Failed
-from rota.slurm.getopt import BadOption, Table, parse
-from rota.slurm.usage_text import usage_of
+from rota.slurm.getopt import Table
+from rota.slurm.opening import about_itself, read_words
 from rota.slurm.view import View
 
 if TYPE_CHECKING:
@@ -90,14 +90,11 @@ class Order(msgspec.Struct, kw_only=True):
 
 async def sacctmgr(call: Call) -> Answer:
     """Answer one call."""
-    try:
-        options, words = parse(OPTIONS, call.request.argv, "sacctmgr")
-    except BadOption as bad:
-        raise Failed(f'{bad}\nTry "sacctmgr --help" for more information\n') from None
+    options, words = read_words("sacctmgr", OPTIONS, call.request.argv)
     asked = {key for key, _ in options}
-    if asked & {"help", "usage"}:
-        return Answer(usage_of("sacctmgr", OPTIONS))
-    if "version" in asked or words[:1] == ["version"]:
+    if told := about_itself("sacctmgr", OPTIONS, asked):
+        return told
+    if words[:1] == ["version"]:
         return Answer(VERSION_LINE)
     if not words:
         return Answer()

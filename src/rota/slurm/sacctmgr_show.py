@@ -94,13 +94,7 @@ def show(view: View, order: Order) -> Answer:
     columns, bad = read_columns(order.format or kind.usual, kind.columns)
     if bad:
         raise Failed(f"Unknown field '{bad}'\n")
-    options = order.options
-    table: Table[object] = Table(
-        columns,
-        delimiter="|" if {"parsable", "parsable2"} & options else "",
-        closed="parsable2" not in options,
-        headless="noheader" in options,
-    )
+    table: Table[object] = Table.asked(columns, order.options)
     lines = [*table.heading(), *map(table.line, rows)]
     return Answer("".join(f"{line}\n" for line in lines))
 

@@ -9,8 +9,9 @@ import msgspec
 from rota.hostlist import compress
 from rota.slurm import wire
 from rota.slurm.allocating import allocate, cancel, give_back
-from rota.slurm.command import VERSION_LINE, Answer, Failed
-from rota.slurm.getopt import BadOption, parse
+from rota.slurm.command import VERSION_LINE, Answer
+from rota.slurm.getopt import Parsed
+from rota.slurm.opening import read_words
 from rota.slurm.options import SALLOC, from_environment
 from rota.slurm.orders import read_order
 from rota.slurm.step_run import code_of
@@ -18,30 +19,30 @@ from rota.slurm.steps import steps_of, stream_of
 from rota.slurm.usage import HELP, USAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rota.core.job import Job
     from rota.slurm.command import Call
 
-HINT = 'Try "salloc --help" for more information\n'
 #: What a stand-in has for itself only.
 _NOT_SHARED = frozenset({"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS"})
 
 
 async def salloc(call: Call) -> Answer:
     """Hold nodes while a command runs where salloc was called."""
-    try:
-        parsed = parse(SALLOC, call.request.argv, "salloc", permute=False)
-    except BadOption as error:
-        raise Failed(f"{error}\n{HINT}", 255) from None
-    for key, _ in parsed.options:
+    lines = _lines(call.request.argv)
+    for key, _ in lines[0].options:
         if key == "version":
             return Answer(VERSION_LINE)
         if key in ("help", "usage"):
             return Answer((HELP if key == "help" else USAGE)["salloc"])
-    order = read_order("salloc", [*from_environment("salloc", call.env), *parsed.options])
-    argv = parsed.rest or [call.env.get("SHELL") or "/bin/sh"]
-    job = await allocate(call, order, parsed.rest[0].rpartition("/")[2] if parsed.rest else "")
-    quiet = order.has("quiet")
-    if order.has("no-shell"):
+    known = from_environment("salloc", call.env)
+    orders = [read_order("salloc", [*known, *line.options]) for line in lines]
+    command = lines[-1].rest
+    argv = command or [call.env.get("SHELL") or "/bin/sh"]
+    job = await allocate(call, orders, command[0].rpartition("/")[2] if command else "")
+    quiet = orders[0].has("quiet")
+    if orders[0].has("no-shell"):
         return Answer("", "" if quiet else f"salloc: Granted job allocation {job.id}\n")
     await _say(call, quiet, f"Granted job allocation {job.id}")
     await _say(call, quiet, "Waiting for resource configuration")
@@ -55,6 +56,17 @@ async def salloc(call: Call) -> Answer:
     await _say(call, quiet, f"Relinquishing job allocation {job.id}")
     await _say(call, quiet, f"Job allocation {job.id} has been revoked.")
     return Answer("", "", code_of(status))
+
+
+def _lines(words: Sequence[str]) -> list[Parsed]:
+    """The options of each group, between colons; the last of them has the command."""
+    lines: list[Parsed] = []
+    while True:
+        parsed = read_words("salloc", SALLOC, words, code=255, permute=False)
+        if parsed.rest[:1] != [":"]:
+            return [*lines, parsed]
+        lines.append(Parsed(parsed.options, []))
+        words = parsed.rest[1:]
 
 
 async def _say(call: Call, quiet: bool, text: str) -> None:
@@ -73,6 +85,7 @@ async def _run(call: Call, job: Job, argv: list[str]) -> int | None:
         "env": None,
         "tasks": [{**task, "stdin": "inherit", "stdout": "inherit", "stderr": "inherit"}],
         "foreground": True,
+        "whole": True,
         "node": call.request.host,
     }
     await stream.write((wire.ORDER, msgspec.json.encode(order)))

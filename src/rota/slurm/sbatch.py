@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from rota.core.states import FINAL
 from rota.slurm.batch_script import check_script, directives
 from rota.slurm.command import VERSION_LINE, Answer, Failed
 from rota.slurm.detail import Detail
-from rota.slurm.getopt import BadOption, Parsed, parse
+from rota.slurm.getopt import Parsed
 from rota.slurm.groups import prepare_groups
+from rota.slurm.opening import read_words
 from rota.slurm.options import SBATCH, from_environment
 from rota.slurm.orders import Order, read_order
 from rota.slurm.programs import step_script
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from rota.slurm.command import Call
 
 PROGRAM = "sbatch"
-HINT = 'Try "sbatch --help" for more information\n'
 
 
 async def sbatch(call: Call) -> Answer:
@@ -60,10 +61,7 @@ def _parts(argv: Sequence[str]) -> list[Parsed]:
 
 
 def _parse(words: Sequence[str]) -> Parsed:
-    try:
-        return parse(SBATCH, words, PROGRAM, permute=False)
-    except BadOption as error:
-        raise Failed(f"{error}\n{HINT}", 255) from None
+    return read_words(PROGRAM, SBATCH, words, code=255, permute=False)
 
 
 def _shown(options: list[tuple[str, str]]) -> Answer | None:
@@ -130,8 +128,9 @@ def _prepared(
         work = Work(step_script(), ["batch", *args], name, stdin=script)
         return [prepare_groups(call, orders, work, extra)]
     made, share, _detail = prepare(call, first, Work(script, args, name), extra)
-    if share.nodes > 1:
+    if share.nodes > 1 or first.has("input"):
         # On the other nodes somebody of ours waits for steps; the script is the first one's.
+        # Ours also opens the input, which need not exist before the job begins.
         work = Work(step_script(), ["batch", *args], name, stdin=script)
         made, _share, _detail = prepare(call, first, work, extra)
     return [made]
@@ -168,4 +167,9 @@ async def _told(call: Call, order: Order, job_id: int) -> Answer:
     if not order.has("wait"):
         return Answer(text)
     await call.line.show(text)
-    return Answer(code=exit_code(await until_over(call.context, job_id)))
+    jobs = await until_over(call.context, job_id)
+    if call.context.host.cluster.state_of(job_id) not in FINAL:
+        # Nobody knows how it will end: a zero would be a lie.
+        text = f"sbatch: error: the controller was stopped before job {job_id} ended\n"
+        return Answer("", text, 1)
+    return Answer(code=exit_code(jobs))

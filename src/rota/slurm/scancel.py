@@ -5,16 +5,16 @@ from __future__ import annotations
 import signal as signals
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.controller.change import may_change
+from rota.controller.change import may_change_job
 from rota.controller.commands import Cancel
 from rota.core.states import FINAL, JobState
 from rota.slurm import values
 from rota.slurm.command import VERSION_LINE, Answer, Failed
-from rota.slurm.getopt import BadOption, Table, parse
+from rota.slurm.getopt import Table
 from rota.slurm.job_refs import parse_ref, split_refs
+from rota.slurm.opening import read_words, usage_of
 from rota.slurm.signalling import signal_job, signal_step
 from rota.slurm.states import parse_state
-from rota.slurm.usage_text import usage_of
 from rota.slurm.wishes import details
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ OPTIONS = Table(
     "wckey=",
 )
 _FILTERS = ("account", "me", "name", "nodelist", "partition", "qos", "reservation", "state", "user")
-HINT = 'Try "scancel --help" for more information\n'
 #: ESLURM_ACCESS_DENIED, as far as an exit code can carry it.
 DENIED = 210
 _STATES = {
@@ -72,10 +71,7 @@ class Target(NamedTuple):
 
 async def scancel(call: Call) -> Answer:
     """Each job by itself; what is gone already is nothing to speak of."""
-    try:
-        parsed = parse(OPTIONS, call.request.argv, "scancel")
-    except BadOption as error:
-        raise Failed(f"{error}\n{HINT}", 1) from None
+    parsed = read_words("scancel", OPTIONS, call.request.argv)
     given = dict(parsed.options)
     if "version" in given:
         return Answer(VERSION_LINE)
@@ -146,25 +142,25 @@ class _Work:
             self._log(f"Terminating job {text}")
             self._complain(text, what, 0, only_verbose=True)
             return
-        if found and not may_change(self._call.actor, found[0].item.spec.user):
+        if not all(map(self._may_end, found)):
             self._log(f"Terminating job {text}")
             self._complain(text, "Access/permission denied", DENIED)
             return
         await self._end(text, found)
 
     async def by_filters(self, filters: dict[str, str]) -> None:
-        actor = self._call.actor
         targets = [Target(str(job.id), job.id, job) for job in self._cluster.jobs.values()]
         for array in self._cluster.arrays.values():
             if array.waiting:
                 targets += self._elements(array)
         chosen = [
-            target
-            for target in targets
-            if may_change(actor, target.item.spec.user) and self._matches(target, filters)
+            target for target in targets if self._may_end(target) and self._matches(target, filters)
         ]
         for target in chosen:
             await self._end(target.shown, [target])
+
+    def _may_end(self, target: Target) -> bool:
+        return may_change_job(self._call.actor, target.item.spec, target.id)
 
     def _elements(self, array: Array) -> list[Target]:
         """What of an array waits untouched, element by element: the others are jobs."""

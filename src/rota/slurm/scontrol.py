@@ -9,12 +9,13 @@ from rota.controller.change import may_change_job
 from rota.controller.commands import Changed, Hold, Release, Requeue, Resume, Select, Suspend
 from rota.core.states import ACTIVE, FINAL, JobState
 from rota.slurm.command import SCONTROL, VERSION_LINE, Answer, Failed, load
-from rota.slurm.getopt import BadOption, Table, parse
+from rota.slurm.detail import script_of
+from rota.slurm.getopt import Table
 from rota.slurm.job_refs import parse_ref, split_refs
+from rota.slurm.opening import read_words, usage_of
 from rota.slurm.scontrol_site import create_reservation, delete_reservation
 from rota.slurm.scontrol_update import pairs_of, update
 from rota.slurm.steps import steps_of
-from rota.slurm.usage_text import usage_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -49,10 +50,7 @@ DENIED = "Access/permission denied"
 
 async def scontrol(call: Call) -> Answer:
     """One keyword and its words."""
-    try:
-        parsed = parse(OPTIONS, call.request.argv, "scontrol")
-    except BadOption as error:
-        raise Failed(f'{error}\nTry "scontrol --help" for more information\n', 1) from None
+    parsed = read_words("scontrol", OPTIONS, call.request.argv)
     given = dict(parsed.options)
     if "version" in given:
         return Answer(VERSION_LINE)
@@ -224,9 +222,7 @@ async def _write(call: Call, words: list[str], _options: list[tuple[str, str]]) 
         raise Failed(f"job script retrieval failed: {INVALID_ID}\n", 0)
     if not may_change_job(call.actor, item.spec, item.id):
         raise Failed(f"job script retrieval failed: {DENIED}\n", 1)
-    spec = item.spec
-    # Where a stand-in runs on several nodes, the script came as its standard input.
-    digest = spec.stdin if spec.script_args[:1] == ("batch",) and spec.stdin else spec.script
+    digest = script_of(item.spec)
     body = await call.context.host.read(lambda store: store.blob(digest)) if digest else None
     if not body:
         raise Failed("job script retrieval failed: Requested operation is invalid\n", 1)

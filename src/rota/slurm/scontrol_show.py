@@ -12,7 +12,7 @@ from rota.slurm.documents import body_of, job_document, node_document, partition
 from rota.slurm.gather import MIN_JOB_AGE_S, Wanted, lately_ended, unfinished
 from rota.slurm.job_records import Recorder
 from rota.slurm.job_refs import parse_ref
-from rota.slurm.long_documents import long_text, made
+from rota.slurm.long_documents import long_text
 from rota.slurm.node_records import node_records, partition_records
 from rota.slurm.show_config import config_text
 from rota.slurm.show_job import job_block
@@ -132,7 +132,7 @@ class Shown:
             raise Failed(UNKNOWN_JOB)
         if self.flags.json:
             name = self.view.cluster_name
-            items = await made(jobs, lambda job: job_document(job, name))
+            items = await each(jobs, lambda job: job_document(job, name))
             return Answer(await long_text(body_of("jobs", items)))
         if not jobs:
             return Answer("No jobs in the system\n")

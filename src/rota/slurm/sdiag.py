@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rota.core.states import ACTIVE, WAITING, JobState
 from rota.slurm.amounts import Moments, zone_of
-from rota.slurm.command import VERSION_LINE, Answer, Failed
-from rota.slurm.getopt import BadOption, Table, parse
-from rota.slurm.usage_text import require_cluster, usage_of
+from rota.slurm.command import Answer
+from rota.slurm.getopt import Table
+from rota.slurm.opening import about_itself, read_words, require_cluster
 from rota.slurm.view import View
 
 if TYPE_CHECKING:
@@ -30,15 +30,10 @@ STARS = "*" * 55
 
 async def sdiag(call: Call) -> Answer:
     """Answer one call."""
-    try:
-        options, _ = parse(OPTIONS, call.request.argv, "sdiag")
-    except BadOption as bad:
-        raise Failed(f'{bad}\nTry "sdiag --help" for more information\n') from None
+    options, _ = read_words("sdiag", OPTIONS, call.request.argv)
     asked = dict(options)
-    if "help" in asked or "usage" in asked:
-        return Answer(usage_of("sdiag", OPTIONS))
-    if "version" in asked:
-        return Answer(VERSION_LINE)
+    if told := about_itself("sdiag", OPTIONS, asked):
+        return told
     view = View(call.context)
     require_cluster("sdiag", asked, view.cluster_name)
     moments = Moments(view.now_s, zone_of(call.env.get("TZ", "")))

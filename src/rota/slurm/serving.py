@@ -7,7 +7,7 @@ import pwd
 import secrets
 from typing import TYPE_CHECKING
 
-from rota.api.auth import LOCAL
+from rota.api.auth import LOCAL, require
 from rota.api.errors import Malformed
 from rota.core.errors import RotaError
 from rota.slurm import wire
@@ -26,6 +26,15 @@ PATH = "/api/v1/slurm/run"
 PART_BYTES = 256 * 1024
 #: What a shell would say of a command that a signal ended.
 GONE = 130
+#: The right that a command needs, where that is more than to look. What scontrol and sacctmgr
+#: change is checked with the change.
+RIGHTS = {
+    "sbatch": "submit",
+    "srun": "submit",
+    "salloc": "submit",
+    "scancel": "change",
+    "slurmstepd": "change",
+}
 
 
 class RelayLine(Line):
@@ -98,6 +107,7 @@ async def answer_to(call: Call) -> Answer:
     """The answer, whatever happens: a bug of ours is one line with a number for the log."""
     program = call.request.program
     try:
+        require(call.actor, RIGHTS.get(program, "read"))
         return await run(call)
     except CallerGone:
         raise

@@ -46,7 +46,9 @@ def share_of(order: Order, known: Iterable[Node]) -> Share:
     nodes = min(nodes, ntasks)
     here = -(-ntasks // nodes)
     gpus = max(order.gpus_per_node, order.gpus_per_task * here, -(-order.gpus // nodes))
-    cpus = max(here * each.cpus, gpus * order.cpus_per_gpu, order.mincpus, 1)
+    # Tasks that share CPUs take as many of a node as one of them.
+    many = 1 if order.has("overcommit") else here
+    cpus = max(many * each.cpus, gpus * order.cpus_per_gpu, order.mincpus, 1)
     return Share(nodes, ntasks, here, cpus, _memory(order, cpus, gpus), gpus)
 
 
@@ -78,7 +80,8 @@ def _fewest(order: Order, ntasks: int, each: _PerTask, known: Iterable[Node]) ->
     """The fewest nodes that could hold so many tasks, were they empty."""
     if order.ntasks_per_node:
         return max(1, -(-ntasks // order.ntasks_per_node))
-    most = max((_room(node, each) for node in known), default=0)
+    shared = order.has("overcommit")
+    most = ntasks if shared else max((_room(node, each) for node in known), default=0)
     by_tasks = -(-ntasks // most) if most and ntasks else 1
     gpus = max((len(node.spec.devices) for node in known), default=0)
     by_gpus = -(-order.gpus // gpus) if gpus and order.gpus else 1

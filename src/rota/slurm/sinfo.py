@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from rota import hostlist
 from rota.slurm.amounts import Moments, full_duration, zone_of
-from rota.slurm.command import VERSION_LINE, Answer, Failed
+from rota.slurm.command import Answer, Failed
 from rota.slurm.documents import as_yaml, body_of, node_document, text_of
-from rota.slurm.getopt import BadOption, Table, parse
+from rota.slurm.getopt import Table
 from rota.slurm.layout import Layout, Read, read_long, read_percent
 from rota.slurm.node_records import node_records, partition_records
+from rota.slurm.opening import about_itself, read_words, require_cluster, usage_of
 from rota.slurm.sinfo_fields import (
     LETTERS,
     OF_PARTITION,
@@ -20,7 +21,6 @@ from rota.slurm.sinfo_fields import (
     names,
     state_long,
 )
-from rota.slurm.usage_text import require_cluster, usage_of
 from rota.slurm.view import View
 
 if TYPE_CHECKING:
@@ -109,18 +109,13 @@ _NEVER = frozenset(
 
 async def sinfo(call: Call) -> Answer:
     """Answer one call."""
-    try:
-        options, rest = parse(OPTIONS, call.request.argv, "sinfo")
-    except BadOption as bad:
-        raise Failed(f'{bad}\nTry "sinfo --help" for more information\n') from None
+    options, rest = read_words("sinfo", OPTIONS, call.request.argv)
     asked = dict(options)
     if rest:
         text = f"sinfo: error: Unrecognized option: {rest[0]}\n"
         raise Failed(text, 1, usage_of("sinfo", OPTIONS))
-    if "help" in asked or "usage" in asked:
-        return Answer(usage_of("sinfo", OPTIONS))
-    if "version" in asked:
-        return Answer(VERSION_LINE)
+    if told := about_itself("sinfo", OPTIONS, asked):
+        return told
     for key, variable in (("partition", "SINFO_PARTITION"), ("sort", "SINFO_SORT")):
         if key not in asked and variable in call.env:
             asked[key] = call.env[variable]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.core.states import WAITING
 from rota.scheduling.explain import Inquiry
 from rota.scheduling.order import terms
-from rota.slurm.command import VERSION_LINE, Answer, Failed
-from rota.slurm.getopt import BadOption, Table, parse
+from rota.slurm.command import Answer, Failed
+from rota.slurm.getopt import Table
 from rota.slurm.job_refs import parse_ref, split_refs
 from rota.slurm.layout import Field, Layout, Read, read_percent
-from rota.slurm.usage_text import require_cluster, usage_of
+from rota.slurm.opening import about_itself, read_words, require_cluster
 from rota.slurm.view import View, each
 
 if TYPE_CHECKING:
@@ -58,17 +58,12 @@ class Row(NamedTuple):
 
 async def sprio(call: Call) -> Answer:
     """Answer one call."""
-    try:
-        options, rest = parse(OPTIONS, call.request.argv, "sprio")
-    except BadOption as bad:
-        raise Failed(f'{bad}\nTry "sprio --help" for more information\n') from None
+    options, rest = read_words("sprio", OPTIONS, call.request.argv)
     asked = dict(options)
     if rest:
         raise Failed(f"sprio: error: Unrecognized option: {rest[0]}\n")
-    if "help" in asked or "usage" in asked:
-        return Answer(usage_of("sprio", OPTIONS))
-    if "version" in asked:
-        return Answer(VERSION_LINE)
+    if told := about_itself("sprio", OPTIONS, asked):
+        return told
     view = View(call.context)
     require_cluster("sprio", asked, view.cluster_name)
     layout, errors = _layout(asked)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 from rota import hostlist
 from rota.slurm.accounts import is_known
 from rota.slurm.amounts import Moments, zone_of
-from rota.slurm.command import VERSION_LINE, Answer, Failed
+from rota.slurm.command import Answer, Failed
 from rota.slurm.documents import as_yaml, body_of, job_document
 from rota.slurm.gather import MIN_JOB_AGE_S, Wanted, lately_ended, unfinished
-from rota.slurm.getopt import BadOption, Table, parse
+from rota.slurm.getopt import Table
 from rota.slurm.job_records import Recorder
 from rota.slurm.job_refs import parse_ref, split_refs
 from rota.slurm.layout import Layout, Read, read_long, read_percent
-from rota.slurm.long_documents import long_text, made
+from rota.slurm.long_documents import long_text
+from rota.slurm.opening import about_itself, read_words, require_cluster, usage_of
 from rota.slurm.squeue_fields import letters, names
 from rota.slurm.squeue_steps import step_lines
 from rota.slurm.states import COMPACT, ENDED, UNFINISHED, parse_state, place_of
-from rota.slurm.usage_text import require_cluster, usage_of
 from rota.slurm.view import View, each
 
 if TYPE_CHECKING:
@@ -93,19 +93,14 @@ UNKNOWN = "slurm_load_jobs error: Invalid job id specified\n"
 async def squeue(call: Call) -> Answer:
     """Answer one call."""
     asked = read_options(call)
-    if "help" in asked or "usage" in asked:
-        return Answer(usage_of("squeue", OPTIONS))
-    if "version" in asked:
-        return Answer(VERSION_LINE)
+    if told := about_itself("squeue", OPTIONS, asked):
+        return told
     return await Listing(call, asked).answer()
 
 
 def read_options(call: Call) -> dict[str, str]:
     """The options by name, variables included."""
-    try:
-        options, rest = parse(OPTIONS, call.request.argv, "squeue")
-    except BadOption as bad:
-        raise Failed(f'{bad}\nTry "squeue --help" for more information\n') from None
+    options, rest = read_words("squeue", OPTIONS, call.request.argv)
     asked = dict(options)
     if rest:
         # ``-j`` and ``-s`` take a value that stands apart as well; further words are an error.
@@ -304,7 +299,7 @@ class Listing:
             key=lambda job: job.job_id,
         )
         cluster = self.view.cluster_name
-        body = body_of("jobs", await made(shown, lambda job: job_document(job, cluster)))
+        body = body_of("jobs", await each(shown, lambda job: job_document(job, cluster)))
         return Answer(as_yaml(body) if "yaml" in self.asked else await long_text(body))
 
     async def _steps(self) -> Answer:

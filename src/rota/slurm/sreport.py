@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.fairshare import capacity
 from rota.slurm.amounts import Moments, zone_of
-from rota.slurm.command import VERSION_LINE, Answer, Failed
-from rota.slurm.getopt import BadOption, parse
+from rota.slurm.command import Answer, Failed
 from rota.slurm.getopt import Table as Options
 from rota.slurm.layout import Column, Table
-from rota.slurm.usage_text import usage_of
+from rota.slurm.opening import about_itself, read_words
 from rota.slurm.values import moment
 from rota.slurm.view import View
 
@@ -55,15 +54,10 @@ class Whole(NamedTuple):
 
 async def sreport(call: Call) -> Answer:
     """Answer one call."""
-    try:
-        options, words = parse(OPTIONS, call.request.argv, "sreport")
-    except BadOption as bad:
-        raise Failed(f'{bad}\nTry "sreport --help" for more information\n') from None
+    options, words = read_words("sreport", OPTIONS, call.request.argv)
     asked = dict(options)
-    if asked.keys() & {"help", "usage"}:
-        return Answer(usage_of("sreport", OPTIONS))
-    if "version" in asked:
-        return Answer(VERSION_LINE)
+    if told := about_itself("sreport", OPTIONS, asked):
+        return told
     if len(words) < 2:
         raise Failed("sreport: error: expected a kind of report and its name\n")
     return Report(call, asked, words).answer()
@@ -113,12 +107,7 @@ class Report:
         return Answer("".join(f"{line}\n" for line in shown))
 
     def _table(self, columns: list[Column], rows: list[NamedTuple]) -> list[str]:
-        table: Table[NamedTuple] = Table(
-            columns,
-            delimiter="|" if {"parsable", "parsable2"} & self.asked.keys() else "",
-            closed="parsable2" not in self.asked,
-            headless="noheader" in self.asked,
-        )
+        table: Table[NamedTuple] = Table.asked(columns, self.asked)
         return [*table.heading(), *map(table.line, rows)]
 
     def _spent(self, usage: Usage) -> int:

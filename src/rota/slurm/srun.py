@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.controller.change import may_change
+from rota.controller.change import may_change_job
 from rota.core.errors import Rejected
 from rota.core.indices import parse_indices
 from rota.core.states import JobState
 from rota.slurm.allocating import allocate, give_back
 from rota.slurm.command import VERSION_LINE, Answer, Failed
 from rota.slurm.detail import detail_of
-from rota.slurm.getopt import BadOption, Parsed, parse
+from rota.slurm.getopt import Parsed
+from rota.slurm.opening import read_words
 from rota.slurm.options import SRUN, from_environment
 from rota.slurm.orders import read_order
+from rota.slurm.step_log import begun
 from rota.slurm.step_plan import Part, members_of, plan_step
 from rota.slurm.step_run import RunningStep
 from rota.slurm.steps import steps_of
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 #: How long a step waits for those who start its tasks elsewhere.
 ARRIVAL_S = 10.0
-HINT = 'Try "srun --help" for more information\n'
 #: Inside a job these come from the job: as options they would say it twice.
 _OF_JOB = frozenset({"mem", "mem-per-cpu", "mem-per-gpu", "job-name", "gpus", "gpus-per-node"})
 
@@ -43,7 +44,7 @@ async def srun(call: Call) -> Answer:
         raise Failed("srun: fatal: No command given to execute.\n", 1)
     inside = given.get("jobid") or call.env.get("SLURM_JOB_ID") or call.env.get("SLURM_JOBID")
     if not inside:
-        return await _alone(call, lines[0])
+        return await _alone(call, lines)
     job = await _job(call, inside)
     return await _step(call, job, _parts(call, job, lines))
 
@@ -52,10 +53,7 @@ def _lines(words: list[str]) -> list[Parsed]:
     """The command line; with colons in it, one for each part of a heterogeneous step."""
     lines: list[Parsed] = []
     while True:
-        try:
-            parsed = parse(SRUN, words, "srun", permute=False)
-        except BadOption as error:
-            raise Failed(f"{error}\n{HINT}", 255) from None
+        parsed = read_words("srun", SRUN, words, code=255, permute=False)
         if ":" not in parsed.rest:
             return [*lines, parsed]
         end = parsed.rest.index(":")
@@ -107,23 +105,27 @@ async def _job(call: Call, text: str) -> Job:
             f"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {text}\n",
             1,
         )
-    if not may_change(call.actor, job.spec.user):
+    if not may_change_job(call.actor, job.spec, job.id):
         raise Failed(
             f"srun: error: Unable to create step for job {job.id}: Access/permission denied\n", 1
         )
     return job
 
 
-async def _alone(call: Call, line: Parsed) -> Answer:
-    """A job of its own, gone when the step is over."""
+async def _alone(call: Call, lines: list[Parsed]) -> Answer:
+    """A job of its own, gone when the step is over; several commands make it heterogeneous."""
     variables = [pair for pair in from_environment("srun", call.env) if pair[0] != "job-name"]
-    order = read_order("srun", [*variables, *line.options])
-    job = await allocate(call, order, line.rest[0].rpartition("/")[2])
-    order.nodes_min = order.nodes_max = 0
-    order.ntasks = order.ntasks or detail_of(job.spec).ntasks
+    orders = [read_order("srun", [*variables, *line.options]) for line in lines]
+    job = await allocate(call, orders, lines[0].rest[0].rpartition("/")[2])
+    detail = detail_of(job.spec)
+    parts = []
+    for group, (order, line) in enumerate(zip(orders, lines, strict=True)):
+        order.nodes_min = order.nodes_max = 0
+        order.ntasks = order.ntasks or (detail.het_tasks or (detail.ntasks,))[group]
+        parts.append(Part(order, line.rest, members_of(job, group)))
     code = 1
     try:
-        answer = await _step(call, job, [Part(order, line.rest, members_of(job))])
+        answer = await _step(call, job, parts)
         code = answer.code
     finally:
         give_back(call, job.id, code)
@@ -132,7 +134,7 @@ async def _alone(call: Call, line: Parsed) -> Answer:
 
 async def _step(call: Call, job: Job, parts: list[Part]) -> Answer:
     steps = steps_of(call.context)
-    plan = plan_step(job, steps.next_id(job.id), parts)
+    plan = plan_step(job, parts)
     home = _home(call, job)
     wanted = {member.task: member.node for member in plan.members if member.task != home}
     if wanted and not await steps.arrived(job.id, set(wanted), ARRIVAL_S):
@@ -143,7 +145,7 @@ async def _step(call: Call, job: Job, parts: list[Part]) -> Answer:
             f"Unable to contact slurmd on {absent}\n",
             1,
         )
-    return await RunningStep(call, plan, home).run()
+    return await RunningStep(call, await begun(call, plan), home).run()
 
 
 def _home(call: Call, job: Job) -> int:

@@ -8,11 +8,10 @@ import msgspec
 
 from rota.scheduling.fairshare import shares_of
 from rota.slurm.accounts import ROOT, Association, association_tree
-from rota.slurm.command import VERSION_LINE, Answer, Failed
-from rota.slurm.getopt import BadOption, parse
+from rota.slurm.command import Answer, Failed
 from rota.slurm.getopt import Table as Options
 from rota.slurm.layout import Column, Table, read_columns
-from rota.slurm.usage_text import require_cluster, usage_of
+from rota.slurm.opening import about_itself, read_words, require_cluster
 from rota.slurm.view import View
 
 if TYPE_CHECKING:
@@ -70,28 +69,18 @@ class Row(msgspec.Struct, frozen=True):
 
 async def sshare(call: Call) -> Answer:
     """Answer one call."""
-    try:
-        options, rest = parse(OPTIONS, call.request.argv, "sshare")
-    except BadOption as bad:
-        raise Failed(f'{bad}\nTry "sshare --help" for more information\n') from None
+    options, rest = read_words("sshare", OPTIONS, call.request.argv)
     asked = dict(options)
     if rest:
         raise Failed(f"sshare: error: Unrecognized option: {rest[0]}\n")
-    if "help" in asked or "usage" in asked:
-        return Answer(usage_of("sshare", OPTIONS))
-    if "version" in asked:
-        return Answer(VERSION_LINE)
+    if told := about_itself("sshare", OPTIONS, asked):
+        return told
     view = View(call.context)
     require_cluster("sshare", asked, view.cluster_name)
     columns, bad_name = read_columns(asked.get("format") or _usual(asked), _COLUMNS)
     if bad_name:
         raise Failed(f'sshare: error: Invalid field requested: "{bad_name}"\n')
-    table: Table[Row] = Table(
-        columns,
-        delimiter="|" if {"parsable", "parsable2"} & asked.keys() else "",
-        closed="parsable2" not in asked,
-        headless="noheader" in asked,
-    )
+    table: Table[Row] = Table.asked(columns, asked)
     rows = _rows(view, asked, call.actor.user)
     lines = [*table.heading(), *map(table.line, rows)]
     return Answer("".join(f"{line}\n" for line in lines))

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.slurm.amounts import Moments
-from rota.slurm.command import VERSION_LINE, Answer, Failed
+from rota.slurm.command import Answer, Failed
 from rota.slurm.gather import Wanted, unfinished
-from rota.slurm.getopt import BadOption, parse
 from rota.slurm.getopt import Table as Options
 from rota.slurm.job_records import Recorder
 from rota.slurm.job_refs import JobRef, parse_ref, split_refs
 from rota.slurm.layout import Column, Table, read_columns
+from rota.slurm.opening import about_itself, read_words, require_cluster
 from rota.slurm.sacct_fields import Row, Units, columns
-from rota.slurm.usage_text import require_cluster, usage_of
 from rota.slurm.view import View
 
 if TYPE_CHECKING:
@@ -52,15 +51,10 @@ FIELDS = tuple(_NAMES.split())
 
 async def sstat(call: Call) -> Answer:
     """Answer one call."""
-    try:
-        options, rest = parse(OPTIONS, call.request.argv, "sstat")
-    except BadOption as bad:
-        raise Failed(f"{bad}\n") from None
+    options, rest = read_words("sstat", OPTIONS, call.request.argv, hint=False)
     asked = dict(options)
-    if "help" in asked or "usage" in asked:
-        return Answer(usage_of("sstat", OPTIONS))
-    if "version" in asked:
-        return Answer(VERSION_LINE)
+    if told := about_itself("sstat", OPTIONS, asked):
+        return told
     view = View(call.context)
     require_cluster("sstat", asked, view.cluster_name)
     known = _known(view, asked)
@@ -69,12 +63,7 @@ async def sstat(call: Call) -> Answer:
     chosen, bad_name = read_columns(asked.get("format") or ",".join(FIELDS), known)
     if bad_name:
         raise Failed(f'sstat: error: Invalid field requested: "{bad_name}"\n')
-    table: Table[Row] = Table(
-        chosen,
-        delimiter="|" if {"parsable", "parsable2"} & asked.keys() else "",
-        closed="parsable2" not in asked,
-        headless="noheader" in asked,
-    )
+    table: Table[Row] = Table.asked(chosen, asked)
     rows, errors = await _rows(call, view, ",".join([asked.get("jobs", ""), *rest]), asked)
     lines = [*table.heading(), *map(table.line, rows)]
     return Answer("".join(f"{line}\n" for line in lines), errors, 1 if errors else 0)

@@ -40,6 +40,7 @@ class Streams:
             "append": order.text("open-mode").startswith("a"),
             "pty": order.has("pty"),
             "node": member.node,
+            "whole": len(places) == len(self._plan.places),
         }
 
     @property

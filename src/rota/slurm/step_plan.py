@@ -46,11 +46,18 @@ class Plan(NamedTuple):
     """A step, before it begins."""
 
     job: Job
+    #: Its number, which it gets when it is about to begin.
     step: int
     parts: tuple[Part, ...]
     nodes: tuple[str, ...]
     places: tuple[Place, ...]
     cpus: int
+
+    @property
+    def name(self) -> str:
+        """What ``-J`` says; else the command."""
+        first = self.parts[0]
+        return first.order.text("job-name") or first.argv[0].rpartition("/")[2]
 
     @property
     def members(self) -> list[Member]:
@@ -82,7 +89,7 @@ def members_of(job: Job, group: int | None = None) -> list[Member]:
     return found
 
 
-def plan_step(job: Job, step: int, parts: list[Part]) -> Plan:
+def plan_step(job: Job, parts: list[Part]) -> Plan:
     """Spread the tasks of each part over its members in blocks; ranks are counted through."""
     places: list[Place] = []
     cpus = 0
@@ -98,7 +105,7 @@ def plan_step(job: Job, step: int, parts: list[Part]) -> Plan:
                 local_rank = local.get(member.node, 0)
                 local[member.node] = local_rank + 1
                 places.append(Place(len(places), member, node_rank, local_rank, number))
-    return Plan(job, step, tuple(parts), tuple(ranks), tuple(places), cpus)
+    return Plan(job, 0, tuple(parts), tuple(ranks), tuple(places), cpus)
 
 
 def _spread(job: Job, part: Part) -> tuple[list[Member], int]:

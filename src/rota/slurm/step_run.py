@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.slurm import wire
+from rota.slurm import step_log, wire
 from rota.slurm.command import Answer
 from rota.slurm.step_orders import Streams
 from rota.slurm.steps import Step, steps_of, stream_of
@@ -44,7 +44,7 @@ class RunningStep:
         self.step = Step(
             job=plan.job.id,
             id=plan.step,
-            name=plan.parts[0].argv[0].rpartition("/")[2],
+            name=plan.name,
             nodes=plan.nodes,
             ntasks=len(plan.places),
             cpus=plan.cpus,
@@ -62,6 +62,7 @@ class RunningStep:
             listening.cancel()
             self._finish()
             self._steps.end(self.step)
+        await step_log.told(self._call, self.step)
         return self._answer()
 
     # ---- orders ----
@@ -158,7 +159,12 @@ class RunningStep:
         return f"srun: error: {node}: task {rank}: {text}\n".encode()
 
     async def lost(self, member: int) -> None:
-        """Nobody is there any more who started them: tasks are taken for dead."""
+        """Nobody is there any more who started them: tasks are taken for dead.
+
+        When this server closes they live on, and it is the line that ends.
+        """
+        if self._call.context.closing.is_set():
+            return
         for place in self._plan.places:
             mine = place.member.task == member and member != self._home
             if mine and place.rank not in self._statuses:

@@ -5,6 +5,7 @@ Part of one script with ``relay.py`` and ``stepper.py``; see there.
 
 import errno
 import os
+import re
 import signal
 import struct
 import sys
@@ -29,6 +30,8 @@ class Task:
         self.waiting = b""
         self.closing = False
         self.status: int | None = None
+        #: Why it never began: its output would be lost, or its input is not there.
+        self.problem = ""
 
 
 def drained(number: int) -> bytes:
@@ -74,20 +77,19 @@ def spawn(
     how: "dict[str, object]",
 ) -> Task:
     """A process with its own group and its own streams."""
-    ours: list[int] = []
-    theirs = {}
+    problem = ""
     if how.get("pty"):
         master, slave = os.openpty()
         ours, theirs = [master], {0: slave, 1: slave, 2: slave}
     else:
-        for stream, name in enumerate(("stdin", "stdout", "stderr")):
-            mine, other = end_of(stream, str(entry[name]), bool(how.get("append")))
-            ours.append(mine)
-            theirs[stream] = other
+        ours, theirs, problem = ends(entry, bool(how.get("append")))
     pid = os.fork()
+    if pid == 0 and problem:
+        os._exit(1)
     if pid == 0:
         become(argv, cwd, env, theirs, how, str(how.get("node", "")))
     task = Task(int(str(how["step"])), int(str(entry["rank"])), pid)
+    task.problem = problem
     for number in {*theirs.values()}:
         if number > 2:
             os.close(number)
@@ -104,6 +106,20 @@ def spawn(
     return task
 
 
+def ends(entry: "dict[str, object]", append: bool) -> "tuple[list[int], dict[int, int], str]":
+    """Our ends of the three streams of a task, its own ends, and what could not be opened."""
+    ours, theirs, problem = [], {}, ""
+    for stream, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            mine, other = end_of(stream, str(entry[name]), append)
+        except OSError as error:
+            mine, other = -1, stream
+            problem = problem or f"Could not open {name} file {entry[name]}: {error.strerror}"
+        ours.append(mine)
+        theirs[stream] = other
+    return ours, theirs, problem
+
+
 def end_of(stream: int, place: str, append: bool) -> "tuple[int, int]":
     """Our end (-1: none) and the task's end of one of its streams."""
     if place == "inherit":
@@ -115,10 +131,10 @@ def end_of(stream: int, place: str, append: bool) -> "tuple[int, int]":
         flags = os.O_RDONLY
     else:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if append else os.O_TRUNC)
-    try:
-        return -1, os.open(place or "/dev/null", flags | os.O_CLOEXEC, 0o666)
-    except OSError:
-        return -1, os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        folder = os.path.dirname(place)
+        if folder and not os.path.exists(folder):
+            os.makedirs(folder, exist_ok=True)
+    return -1, os.open(place or "/dev/null", flags | os.O_CLOEXEC, 0o666)
 
 
 def become(
@@ -154,22 +170,50 @@ def become(
         env["SLURM_TASK_PID"] = str(os.getpid())
         os.execvpe(argv[0], argv, env)
     except OSError as error:
-        text = f"slurmstepd-{node}: error: execve(): {argv[0]}: {os.strerror(error.errno or 2)}\n"
+        why = os.strerror(error.errno or errno.ENOENT)
+        if how.get("foreground"):
+            text = f'salloc: error: Unable to exec command "{argv[0]}": {why}\n'
+        else:
+            text = f"slurmstepd-{node}: error: execve(): {argv[0]}: {why}\n"
         write(2, text.encode())
         os._exit(error.errno or errno.ENOENT)
     except BaseException:
         os._exit(1)
 
 
+def input_name() -> str:
+    """The file that ``sbatch -i`` names, with its marks filled in as far as this node knows."""
+    env = os.environ
+    job = env.get("SLURM_JOB_ID", "0")
+    marks = {"j": job, "J": job, "A": env.get("SLURM_ARRAY_JOB_ID", job), "%": "%"}
+    marks["a"] = env.get("SLURM_ARRAY_TASK_ID", "4294967294")
+    marks["x"] = env.get("SLURM_JOB_NAME", "")
+    marks["u"] = env.get("SLURM_JOB_USER", "")
+    marks["N"] = env.get("SLURMD_NODENAME", "")
+
+    def value(mark: "re.Match[str]") -> str:
+        known = marks[mark[2]]
+        return known.zfill(int(mark[1])) if mark[1] and known.isdecimal() else known
+
+    return re.sub("%([0-9]?)([jJAaxuN%])", value, env.get("SLURM_JOB_STDIN", "/dev/null"))
+
+
 def batch() -> int:
-    """The first node of a job that has several: its script came as standard input."""
+    """A job with several nodes, or with ``-i``: its script came as standard input."""
     place = os.environ.get("TMPDIR") or "/tmp"
     path = f"{place}/slurm_script-{os.environ.get('SLURM_JOB_ID', '0')}-{os.getpid()}"
     number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
     while part := os.read(0, PART):
         write(number, part)
     os.close(number)
-    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    source = input_name()
+    try:
+        os.dup2(os.open(source, os.O_RDONLY), 0)
+    except OSError as error:
+        os.unlink(path)
+        text = f"slurmstepd: error: Could not open stdin file {source}: {error.strerror}\n"
+        write(2, text.encode())
+        return 1
     pid = os.fork()
     if pid == 0:
         os.execv(path, [path, *sys.argv[2:]])

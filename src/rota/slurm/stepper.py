@@ -8,14 +8,11 @@ import json
 import os
 import select
 import signal
-import sys
 import time
 
-from rota.slurm.relay import COMPLAINTS, PART, UNREACHABLE, Exchange, connect, request, write
-from rota.slurm.step_tasks import FORWARDED, Task, batch, code_of, drained, kill, set_size, spawn
+from rota.slurm.relay import PART, Exchange, write
+from rota.slurm.step_tasks import FORWARDED, Task, code_of, drained, kill, set_size, spawn
 
-#: A stand-in whose line broke tries again after this time, as long as its job lives.
-REDIAL_S = 1.0
 #: More is not taken from standard input before the tasks have read it.
 BACKLOG = 1 << 20
 #: Of the job's variables these are what its node and not the caller says.
@@ -35,6 +32,10 @@ class Stepper:
         self.sends_stdin = False
         self.typed = False
         self.worst = 0
+        #: Whether tasks were started here, whether that was the whole step, and of which job.
+        self.started = False
+        self.whole = False
+        self.job = ""
         self.poll = select.poll()
         self.poll.register(exchange.line.fileno(), select.POLLIN)
         wake, self.alarm = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -132,6 +133,7 @@ class Stepper:
         **how: "object",
     ) -> None:
         """Start the tasks of a step that run here."""
+        self.started, self.whole = True, bool(how.get("whole"))
         for entry in tasks:
             base = surroundings(env)
             for name, value in entry["env"].items():  # type: ignore[attr-defined]
@@ -139,10 +141,14 @@ class Stepper:
                     base.pop(name, None)
                 else:
                     base[name] = value
+            self.job = base.get("SLURM_JOB_ID", "")
             task = spawn(entry, list(entry["argv"]), cwd, base, how)  # type: ignore[call-overload]
             self.tasks[task.step, task.rank] = task
             for number in task.outputs:
                 self.poll.register(number, select.POLLIN)
+            if task.problem:
+                text = f"slurmstepd-{how.get('node', '')}: error: {task.problem}\n"
+                self.show(task.step, task.rank, 2, text.encode())
             self.tell(op="started", step=task.step, rank=task.rank, pid=task.pid)
 
     def order_stdin(self, remote: bool) -> None:
@@ -330,59 +336,3 @@ def surroundings(env: "dict[str, str] | None") -> "dict[str, str]":
         return dict(os.environ)
     here = {name: value for name, value in os.environ.items() if name.startswith(OF_NODE)}
     return {**env, **here}
-
-
-# ---- the two that use it ----
-
-
-def converse(program: str, argv: "list[str]") -> int:
-    """``srun`` and ``salloc``: to the exit code."""
-    line, begin = connect(dict(os.environ))
-    if line is None:
-        write(2, (COMPLAINTS[program] + UNREACHABLE + "\n").encode())
-        return 1
-    exchange = Exchange(line)
-    exchange.send(b"R", request(program, argv), begin)
-    exchange.begin()
-    if exchange.status != 200:
-        body = exchange.read(exchange.left)
-        text = body.partition(b'"detail":"')[2].partition(b'"')[0]
-        write(2, program.encode() + b": error: " + text + b"\n")
-        return 1
-    return Stepper(exchange, is_stand_in=False).run()
-
-
-def stand_in() -> int:
-    """On a node of a job: start what is ordered, until the server says that the job is over."""
-    while True:
-        line, begin = connect(dict(os.environ))
-        if line is not None:
-            try:
-                exchange = Exchange(line)
-                exchange.send(b"R", request("slurmstepd", []), begin)
-                exchange.begin()
-                if exchange.status == 200:
-                    stepper = Stepper(exchange, is_stand_in=True)
-                    code = stepper.run()
-                    if stepper.exchange is not None:
-                        return code
-            except OSError:
-                line = None
-        time.sleep(REDIAL_S)
-
-
-def begin() -> int:
-    name, *words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
-    if name in COMPLAINTS:
-        return converse(name, words)
-    first = os.environ.get("ROTA_TASK_INDEX", "0") == "0"
-    return batch() if first and words and words[0] == "batch" else stand_in()
-
-
-if __name__ == "__main__":
-    try:
-        result = begin()
-    except BrokenPipeError:
-        result = 141
-    sys.stdout.flush()
-    sys.exit(result)

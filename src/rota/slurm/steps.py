@@ -1,6 +1,6 @@
 """The steps of jobs: which ones run and how the others ended, and who starts tasks on which node.
 
-Kept in memory: a controller that was started anew knows the steps that began since.
+Kept in memory; what a controller that was started anew does not know, ``step_log`` reads again.
 """
 
 from __future__ import annotations
@@ -77,18 +77,26 @@ class Steps:
         self.by_job: dict[int, list[Step]] = {}
         self.runners: dict[tuple[int, int], Runner] = {}
         self.stand_ins: dict[int, dict[int, StandIn]] = {}
+        #: Jobs that a command holds which is connected to this server.
+        self.held: set[int] = set()
         self._changed = asyncio.Condition()
 
     def begin(self, step: Step, runner: Runner) -> None:
         known = self.by_job.setdefault(step.job, [])
         known.append(step)
         self.runners[step.job, step.id] = runner
+        self._forget()
+
+    def add_known(self, job: int, steps: list[Step]) -> None:
+        """What the log says of a job; of those that began here more is known already."""
+        self._forget()
+        here = {step.id: step for step in self.by_job.get(job, ())}
+        merged = {step.id: step for step in steps} | here
+        self.by_job[job] = [merged[number] for number in sorted(merged)]
+
+    def _forget(self) -> None:
         while len(self.by_job) > JOBS_KEPT:
             self.by_job.pop(next(iter(self.by_job)))
-
-    def next_id(self, job: int) -> int:
-        known = self.by_job.get(job)
-        return known[-1].id + 1 if known else 0
 
     def end(self, step: Step) -> None:
         self.runners.pop((step.job, step.id), None)

@@ -21,6 +21,7 @@ from rota.slurm.dependencies import Parents, read_dependencies
 from rota.slurm.detail import LABEL, Detail, label_of
 from rota.slurm.mail import mail_targets
 from rota.slurm.shapes import Share, share_of
+from rota.slurm.show_site import reservation_name
 from rota.slurm.values import moment, whole
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ _WORDS = {
     "depends_on": "Job dependency problem",
     "priority": "Access/permission denied",
     "workdir": "Invalid directory specified",
+    "deadline_at": "Requested time limit is invalid (missing or exceeds some limit)",
     "name": "Invalid job name",
 }
 #: What may come one day: a job that asks for too much of it waits.
@@ -132,6 +134,7 @@ def prepare(
     share = share_of(order, nodes)
     detail = _detail(call, order, share, extra)
     _check_features(call, order)
+    _check_reservation(call, order)
     parents = _parents(call, order, work.name)
     request = _request(call, order, work, share)
     try:
@@ -247,6 +250,13 @@ def _check_features(call: Call, order: Order) -> None:
             raise Refused(_WORDS["constraints"])
 
 
+def _check_reservation(call: Call, order: Order) -> None:
+    named = order.text("reservation")
+    known = map(reservation_name, call.context.host.cluster.reservations.values())
+    if named and not set(named.split(",")) & set(known):
+        raise Refused("Requested reservation is invalid")
+
+
 def _hosts(call: Call, text: str) -> list[str]:
     try:
         names = list(expand(text))
@@ -268,7 +278,9 @@ def _parents(call: Call, order: Order, name: str) -> Parents:
             text, context.host.cluster, context.desk.find_job, call.actor.user, name
         )
     except ValueError:
-        raise Refused(_WORDS["depends_on"]) from None
+        late = f"{text}: a job cannot wait for minutes after another one began; use --begin"
+        before = (late,) if "+" in text else ()
+        raise Refused(_WORDS["depends_on"], *before) from None
 
 
 def _claim(call: Call, order: Order) -> dict[str, Any]:

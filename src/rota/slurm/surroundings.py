@@ -88,6 +88,8 @@ def variables(request: Request, order: Order, share: Share, detail: Detail) -> d
         **_counts(order, share, detail),
         **_sizes(order, detail),
     }
+    if request.program == "sbatch" and order.has("input"):
+        found["SLURM_JOB_STDIN"] = order.text("input")
     if order.has("export"):
         found["SLURM_EXPORT_ENV"] = order.text("export")
     if detail.open_mode:

@@ -1,4 +1,4 @@
-"""What ``--usage`` and ``--help`` print."""
+"""What ``--usage`` and ``--help`` of sbatch, salloc and srun print."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.job import Array, Job
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 #: After so many items whoever formats a long list lets others go on.
@@ -56,11 +57,11 @@ class View:
         return await self._host.read(question)
 
 
-async def each(items: Iterable[T], show: Callable[[T], str]) -> list[str]:
-    """Format many items without holding up the controller."""
-    lines: list[str] = []
+async def each(items: Iterable[T], work: Callable[[T], R]) -> list[R]:
+    """Do something with many items without holding up the controller."""
+    found: list[R] = []
     for number, item in enumerate(items, 1):
-        lines.append(show(item))
+        found.append(work(item))
         if number % BREATH == 0:
             await asyncio.sleep(0)
-    return lines
+    return found
