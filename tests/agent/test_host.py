@@ -235,3 +235,12 @@ async def test_what_cannot_be_used_is_told_in_one_line(
     _, message = await agent.communicate()
 
     assert (agent.returncode, message.decode()) == (1, complaint)
+
+
+@story
+async def test_an_agent_that_breaks_down_does_not_end_as_if_all_were_well(here: Scene):
+    agent = await here.run_agent("--url", "nowhere:8082")
+    _, message = await agent.communicate()
+
+    assert agent.returncode == 1
+    assert message.decode().endswith("rota agent: it broke down; its log says why\n")

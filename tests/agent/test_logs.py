@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import threading
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,28 @@ class TestRightsOfTheUser:
         (open_folder / "output").write_text("fine")
 
         assert ask(open_folder, path=str(open_folder / "output"), user="nobody").body == b"fine"
+
+    def test_other_threads_of_the_agent_keep_their_rights_meanwhile(self, open_folder: Path):
+        (open_folder / "output").write_text("fine")
+        secret = open_folder / "secret"
+        secret.touch(0o600)
+        readers: list[int] = []
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.is_set():
+                readers.append(os.access(secret, os.R_OK, effective_ids=True))
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        try:
+            while len(readers) < 5000:
+                assert ask(open_folder, path=str(open_folder / "output"), user="nobody").body
+        finally:
+            over.set()
+            thread.join()
+
+        assert all(readers)
 
     def test_a_path_without_a_user_is_refused(self, open_folder: Path):
         (open_folder / "output").write_text("fine")

@@ -371,15 +371,17 @@ class PretendedAgent:
         self._number += 1
         self.socket.send(encode(Observed(self._session, self._number, tuple(seen), full)))
 
-    def launched(self, job_id: int) -> str:
-        """The uid of the attempt that the controller wants for a job."""
+    def launched(self, job_id: int, ending: str = "") -> str:
+        """The uid of the attempt that the controller wants for a job; one that ends so."""
 
         def find() -> str:
             return next(
                 (
                     uid
                     for uid, want in self.wanted.items()
-                    if want.launch is not None and want.launch.job == job_id
+                    if want.launch is not None
+                    and want.launch.job == job_id
+                    and uid.endswith(ending)
                 ),
                 "",
             )
@@ -419,6 +421,12 @@ class PretendedAgent:
         with self._changed:
             seen = Seen(uid, Sighting.ENDED, ended_s=time.time(), cause=Cause.START_FAILED)
             self._observe([seen])
+
+    def report_unhealthy(self, uid: str, detail: str) -> None:
+        with self._changed:
+            now_s, cause = time.time(), Cause.UNHEALTHY
+            seen = Seen(uid, Sighting.ENDED, started_s=now_s, ended_s=now_s, signal=15)
+            self._observe([msgspec.structs.replace(seen, cause=cause, detail=detail)])
 
     def write(self, uid: str, body: bytes, stream: str = "stdout") -> None:
         with self._changed:

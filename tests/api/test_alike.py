@@ -59,6 +59,8 @@ def test_jobs_in_a_row_are_what_they_would_be_alone(store):
     taken(alike, store, command=["y"], array="0-9%2")
     taken(alike, store, command=["x"], parameters=Parameters(names=["A"], rows=[["1"], ["2"]]))
     taken(alike, store, command=["y"], parameters=Parameters(names=["A"], rows=[["1"], ["3"]]))
+    taken(alike, store, command=["x"], parameters=Parameters(names=["A"], rows=[[1]]))
+    taken(alike, store, command=["y"], parameters=Parameters(names=["A"], rows=[[1.0]]))
 
 
 def test_an_environment_that_the_store_let_go_of_is_brought_again(store):

@@ -1,46 +1,26 @@
 """Attaching over the API: who may, what travels, and how it ends."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 
-from rota.rpc.messages import (
-    CloseTerminal,
-    OpenTerminal,
-    TerminalInput,
-    TerminalOutput,
-    encode,
-)
-from tests.api.running import WAIT_S, PretendedAgent, Running
+from rota.rpc.messages import encode
+from rota.rpc.visits import CloseTerminal, OpenTerminal, TerminalInput, TerminalOutput
+from tests.api.running import WAIT_S, Running
+from tests.api.visiting import VisitedAgent, end_of, token_of, visit
 
 
-class TerminalAgent(PretendedAgent):
+class TerminalAgent(VisitedAgent):
     """An agent that keeps what it hears about terminals."""
 
     def __init__(self, socket_path: str) -> None:
-        self.heard: list[Any] = []
-        super().__init__(socket_path)
-
-    def _take(self, message: object) -> None:
-        if isinstance(message, OpenTerminal | TerminalInput | CloseTerminal):
-            with self._changed:
-                self.heard.append(message)
-                self._changed.notify_all()
-            return
-        super()._take(message)
-
-    def wait(self, count: int) -> list[Any]:
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.heard) >= count, WAIT_S), self.heard
-            return self.heard[:count]
+        super().__init__(socket_path, OpenTerminal, TerminalInput, CloseTerminal)
 
     def show(self, body: bytes, **more: Any) -> None:
-        request = self.heard[0].request
-        self.socket.send(encode(TerminalOutput(request, body, **more)))
+        self.socket.send(encode(TerminalOutput(self.heard[0].request, body, **more)))
 
 
 @pytest.fixture
@@ -59,22 +39,10 @@ def job(server: Running, terminals: TerminalAgent) -> int:
     return made
 
 
-@contextmanager
-def attached(server: Running, job: object, token: str = "", query: str = "") -> Iterator[Any]:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    url = f"ws://127.0.0.1:{server.port}/api/v1/jobs/{job}/attach{query}"
-    with connect(url, additional_headers=headers, compression=None, proxy=None) as wire:
-        yield wire
-
-
-def end_of(wire: ClientConnection) -> tuple[int, str]:
-    with pytest.raises(ConnectionClosed):
-        wire.recv(WAIT_S)
-    return wire.close_code or 0, wire.close_reason or ""
-
-
-def token_of(server: Running, user: str, access: str = "user") -> str:
-    return str(server.as_user(user, access).token)
+def attached(
+    server: Running, job: object, token: str = "", query: str = ""
+) -> AbstractContextManager[ClientConnection]:
+    return visit(server, f"{job}/attach{query}", token)
 
 
 def test_bytes_and_sizes_travel_both_ways_until_the_terminal_is_gone(

@@ -197,3 +197,21 @@ def test_another_type_of_gpu_says_nothing_about_how_many(caller: Caller) -> None
 
     wanted = [caller.job(job)["resources"] for job in (1, 2)]
     assert [(r["gpus"], r["gpu_type"]) for r in wanted] == [(3, "H100"), (1, "H100")]
+
+
+def test_a_patch_can_suspend_and_resume_a_running_job_and_change_how_often_it_comes_back(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.submit()
+    uid = agent.launched(1)
+    agent.report_start(uid)
+    caller.until(1, "running")
+
+    stopped = caller.patch("/jobs/1", {"action": "suspend", "preempt_retries": 3}).json
+    stands = agent.suspended(uid)
+    caller.patch("/jobs/1", {"action": "resume"})
+
+    assert stopped["suspended_at"]
+    assert stopped["preempt_retries"] == 3
+    assert stands
+    assert agent.suspended(uid, wanted=False)

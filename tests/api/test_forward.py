@@ -1,38 +1,24 @@
 """Reaching into a job over the API: who may, what travels, how it ends, what is on record."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 
 from rota.controller.lines import WINDOW_BYTES
 from rota.rpc.messages import encode
 from rota.rpc.visits import CloseTunnel, OpenTunnel, TunnelInput, TunnelOutput
-from tests.api.running import WAIT_S, PretendedAgent, Running
+from tests.api.running import WAIT_S, Running
+from tests.api.visiting import VisitedAgent, end_of, token_of, visit
 
 
-class TunnelAgent(PretendedAgent):
+class TunnelAgent(VisitedAgent):
     """An agent that keeps what it hears about tunnels."""
 
     def __init__(self, socket_path: str) -> None:
-        self.heard: list[Any] = []
-        super().__init__(socket_path)
-
-    def _take(self, message: object) -> None:
-        if isinstance(message, OpenTunnel | TunnelInput | CloseTunnel):
-            with self._changed:
-                self.heard.append(message)
-                self._changed.notify_all()
-            return
-        super()._take(message)
-
-    def wait(self, count: int) -> list[Any]:
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.heard) >= count, WAIT_S), self.heard
-            return self.heard[:count]
+        super().__init__(socket_path, OpenTunnel, TunnelInput, CloseTunnel)
 
     def say(self, body: bytes = b"", **more: Any) -> None:
         self.socket.send(encode(TunnelOutput(self.heard[0].request, body, **more)))
@@ -54,24 +40,10 @@ def job(server: Running, tunnels: TunnelAgent) -> int:
     return made
 
 
-@contextmanager
 def reach(
     server: Running, job: object, token: str = "", query: str = "?port=8888"
-) -> Iterator[ClientConnection]:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    url = f"ws://127.0.0.1:{server.port}/api/v1/jobs/{job}/forward{query}"
-    with connect(url, additional_headers=headers, compression=None, proxy=None) as wire:
-        yield wire
-
-
-def end_of(wire: ClientConnection) -> tuple[int, str]:
-    with pytest.raises(ConnectionClosed):
-        wire.recv(WAIT_S)
-    return wire.close_code or 0, wire.close_reason or ""
-
-
-def token_of(server: Running, user: str, access: str = "user") -> str:
-    return str(server.as_user(user, access).token)
+) -> AbstractContextManager[ClientConnection]:
+    return visit(server, f"{job}/forward{query}", token)
 
 
 def test_bytes_and_half_closed_ends_travel_both_ways(

@@ -23,6 +23,7 @@ CLAIM = {
     "estimate_s": 600,
     "preemptible": True,
     "preempt_mode": "checkpoint",
+    "preempt_retries": 7,
     "checkpoint_signal": "USR1",
     "restart_cost_s": 120,
     "type": "training",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rota.core.health import Health
 from tests.api.running import Caller, PretendedAgent
 
 
@@ -51,4 +52,56 @@ def test_a_name_that_cannot_be_a_variable_is_refused(
 
     assert answer.status == 400
     assert answer.json["field"] == "ports"
+    assert problem in answer.json["detail"]
+
+
+HEALTH = {"port": "web", "path": "/healthz", "every_s": 5.0, "failures": 2, "delay_s": 30.0}
+
+
+def test_a_job_may_name_the_port_that_it_must_answer_at(caller: Caller, agent: PretendedAgent):
+    job = caller.submit("serve", ports=["web"], health=HEALTH)
+    launch = agent.wanted[agent.launched(job)].launch
+
+    again = caller.get(f"/jobs/{job}/request").json
+
+    assert launch is not None
+    assert launch.health == Health("web", "/healthz", 5, 2, 30)
+    assert again["health"] == HEALTH
+    assert caller.job(job)["health"] == HEALTH
+    assert caller.job(caller.submit())["health"] is None
+
+
+def test_a_job_that_is_found_unwell_has_failed_and_may_be_tried_again(
+    caller: Caller, agent: PretendedAgent
+):
+    words = {"ports": ["web"], "health": {"port": "web"}, "retry_on": ["unhealthy"]}
+    job = caller.submit("serve", retries=1, backoff_s=0, **words)
+    for attempt in (".1", ".2"):
+        agent.report_unhealthy(agent.launched(job, attempt), "port web did not answer")
+
+    ended = caller.until(job, "failed")
+
+    assert ended["cause"] == "unhealthy: port web did not answer"
+    assert len(ended["attempts"]) == 2
+    assert caller.get(f"/jobs/{job}/metrics").json["fault"] == "program"
+
+
+@pytest.mark.parametrize(
+    ("health", "field", "problem"),
+    [
+        ({"port": "grpc"}, "health.port", "one of the job's ports: web"),
+        ({"port": "web", "path": "healthz"}, "health.path", "a path such as /healthz"),
+        ({"port": "web", "path": "/a b"}, "health.path", "a path such as /healthz"),
+        ({"port": "web", "every_s": 0}, "health.every_s", "0.1"),
+        ({"port": "web", "failures": 0}, "health.failures", "1"),
+        ({"port": "web", "command": "true"}, "health.command", ""),
+        ({}, "health.port", ""),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_refused(
+    caller: Caller, health: dict, field: str, problem: str
+):
+    answer = caller.post("/jobs", {"command": "true", "ports": ["web"], "health": health})
+
+    assert (answer.status, answer.json["field"]) == (400, field)
     assert problem in answer.json["detail"]

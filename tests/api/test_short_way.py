@@ -1,7 +1,10 @@
 """Submits that came whole are answered the short way; the caller cannot tell the difference."""
 
+import fcntl
 import json
 import socket
+import struct
+import termios
 import time
 from collections.abc import Callable
 
@@ -43,6 +46,7 @@ def test_a_plain_submit_is_read_with_the_headers_that_matter():
         PLAIN.replace(b"HTTP/1.1", b"HTTP/1.0"),
         PLAIN.replace(b"Content-Length", b"Content-Len"),
         PLAIN.replace(b"Content-Length: ", b"Content-Length: +"),
+        PLAIN.replace(b"Content-Length: ", b"Content-Length: " + b"9" * 5000),
         PLAIN.replace(b"Host: x\r\n", b"Host: x\nTransfer-Encoding: chunked\r\n"),
         with_field(b"Transfer-Encoding: chunked"),
         with_field(b"Content-Length: 3"),
@@ -51,6 +55,9 @@ def test_a_plain_submit_is_read_with_the_headers_that_matter():
         with_field(b"Connection: Upgrade\r\nUpgrade: websocket"),
         with_field(b" folded: line"),
         with_field(b"Host : x"),
+        with_field(b"Accept"),
+        with_field(b"Accept: x\rTransfer-Encoding: chunked"),
+        with_field(b"Authorization: Bearer a\0b"),
     ],
 )
 def test_anything_else_goes_the_long_way(sent):
@@ -76,6 +83,14 @@ class Line:
             name, _, value = field.partition(b":")
             length = int(value) if name.lower() == b"content-length" else length
         return status, json.loads(self._read.read(length))
+
+    def is_heard(self) -> bool:
+        """Whether the server takes what was sent, and does not leave it lying for a while."""
+        deadline_s = time.monotonic() + 0.3
+        while struct.unpack("i", fcntl.ioctl(self._socket, termios.TIOCOUTQ, b"    "))[0]:
+            if time.monotonic() > deadline_s:
+                return False
+        return True
 
     def is_over(self) -> bool:
         return self._read.read(1) == b""
@@ -146,6 +161,17 @@ def test_a_token_that_is_not_valid_is_refused(line):
     status, problem = line.answer()
 
     assert (status, problem["code"]) == (401, "unauthenticated")
+
+
+def test_a_caller_who_takes_no_answers_is_not_heard_any_more(line):
+    refused = with_field(b"Authorization: Bearer nonsense")
+
+    def send() -> bool:
+        line.send(refused)
+        return line.is_heard()
+
+    assert not all(send() for _ in range(5000))
+    assert line.answer()[0] == 401
 
 
 def test_a_caller_who_hangs_up_early_leaves_his_job_and_no_trouble(server, line):

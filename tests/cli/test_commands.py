@@ -173,6 +173,7 @@ def test_nothing_running_is_told_with_the_places_that_were_looked_at(rota, monke
         (["queue", "--first", "1", "--last", "1"], "exclude each other"),
         (["release", "--at", "18:00", "--all"], "--at needs job ids"),
         (["node", "explode", "x"], "no such command 'explode'"),
+        (["agent", "--join", "head:8082"], "--join: 'head:8082' is not valid; expected https://"),
         (["completion", "tcsh"], "is not one of"),
         (["up", "--listen", "nowhere"], "expected HOST:PORT"),
     ],

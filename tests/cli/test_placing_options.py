@@ -44,6 +44,7 @@ def test_claims_are_sent(fake, rota):
         rota,
         *("--qos", "best-effort", "--deadline", "2096-01-01T00:00Z", "--estimate", "10m"),
         *("--preemptible", "--preempt-mode", "suspend", "--checkpoint-signal", "USR1"),
+        *("--preempt-retries", "7"),
         *("--restart-cost", "2m", "--type", "inference", "--priority", "scavenger"),
         *("--tasks", "4", "--min-tasks", "2", "--gpus", "0.5"),
     )
@@ -54,6 +55,7 @@ def test_claims_are_sent(fake, rota):
         600,
     )
     assert (body["preemptible"], body["preempt_mode"]) == (True, "suspend")
+    assert body["preempt_retries"] == 7
     assert (body["checkpoint_signal"], body["restart_cost_s"]) == ("USR1", 120)
     assert (body["type"], body["priority"], body["min_tasks"]) == ("inference", 0, 2)
     assert body["resources"] == {"gpus": 0.5}
@@ -132,3 +134,16 @@ def test_lists_of_nodes_are_written_out(text, names):
 def test_lists_of_nodes_that_make_no_sense_are_refused(text):
     with pytest.raises(ValueError, match="is not valid"):
         expand(text)
+
+
+def test_a_port_to_answer_at_is_sent_with_its_path_and_is_one_of_the_ports(fake, rota):
+    body = submitted(fake, rota, "--port", "grpc", "--health", "web/healthz")
+
+    assert body["health"] == {"port": "web", "path": "/healthz"}
+    assert body["ports"] == ["grpc", "web"]
+
+
+def test_without_a_path_a_connection_is_enough_and_a_port_is_named_once(fake, rota):
+    body = submitted(fake, rota, "--port", "web", "--health", "web")
+
+    assert (body["health"], body["ports"]) == ({"port": "web"}, ["web"])

@@ -115,6 +115,20 @@ def test_a_run_time_is_written_like_a_clock(length_s, text):
     assert job_fields.clock(length_s) == text
 
 
+def test_a_gang_shows_what_all_its_tasks_have_together():
+    roles = [
+        {"name": "driver", "count": 1, "resources": {"cpus": 2, "memory_mb": 1024}},
+        {"name": "worker", "count": 3, "resources": {"cpus": 1, "gpus": 1}},
+    ]
+    mixed = a_job(resources=roles[0]["resources"], tasks=4, roles=roles)
+    elastic = a_job(tasks=4, min_tasks=2)
+    shrunk = {**elastic, "allocations": [{"task": 0}, {"task": 3}]}
+
+    assert job_fields.cpus(mixed) == 5
+    assert (job_fields.memory(mixed), job_fields.gpus(mixed)) == ("1G", "3")
+    assert [job_fields.cpus(job) for job in (elastic, shrunk)] == [8, 4]
+
+
 def test_gpus_show_model_and_share():
     assert job_fields.gpus(a_job(resources={"gpus": 2, "gpu_type": "A100"}, tasks=2)) == "4xA100"
     shared = {"gpus": 1, "shared": True, "gpu_memory_mb": 8192}

@@ -70,6 +70,23 @@ def test_gpus_that_others_have_or_that_are_gone_are_not_used(
     assert "elsewhere" not in states(caller)
 
 
+def test_a_job_that_needs_all_gpus_waits_for_those_that_others_have(
+    server: Running, caller: Caller, box: PretendedAgent, service: Service, watch: Elsewhere
+):
+    service.gpus = [gpu(0), gpu(1), gpu(2, available=False)]
+    look(server, watch)
+
+    job = caller.submit(resources={"gpus": 3})
+    too_large = caller.post("/jobs", {"command": "true", "resources": {"gpus": 4}})
+
+    assert caller.job(job)["state"] == "queued"
+    assert "at most 3 devices" in too_large.json["detail"]
+
+    service.gpus = [gpu(0), gpu(1), gpu(2)]
+    look(server, watch)
+    box.launched(job)
+
+
 def test_a_silent_inventory_leaves_its_last_answer_and_jobs_go_on(
     server: Running, caller: Caller, box: PretendedAgent, service: Service, watch: Elsewhere
 ):

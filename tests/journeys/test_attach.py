@@ -191,6 +191,16 @@ def test_run_with_a_terminal_is_submit_and_attach(home: Box, sit_at: Callable[..
     assert "command not found: no-such-program" in absent.stdout + absent.stderr
 
 
+def test_a_job_that_has_ended_is_not_said_to_go_on(home: Box) -> None:
+    job = home.job(["true"], pty=True)
+    home.ended(job)
+
+    late = home.rota("attach", str(job), check=False)
+
+    assert late.returncode == 2
+    assert late.stderr == f"rota: job {job} is completed; only a running job can be entered\n"
+
+
 def test_the_end_of_a_job_leaves_nothing_running(home: Box) -> None:
     """Children in the background, in sessions of their own, and those that ignore a hang-up."""
     mark = "4711.25"

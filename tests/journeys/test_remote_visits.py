@@ -134,11 +134,13 @@ def test_what_cannot_be_forwarded_is_refused_in_one_line(site: Site):
     running = site.head.job(["sleep", "60"])
     site.head.reach(running, "running")
     odd = site.head.refusal("forward", str(running), "80:web:3")
+    no_task = site.head.refusal("forward", str(running), "8888", "--task", "7")
     site.head.api("DELETE", f"/jobs/{running}")
 
     assert waits == f"rota: job {held} is held; only a running job can be entered"
     assert unknown == "rota: there is no job 99999"
     assert odd.startswith("rota: port: '80:web:3' is not valid; expected [LOCAL:]REMOTE")
+    assert no_task == f"rota: job {running} has no task 7"
 
 
 def test_a_terminal_on_another_node_is_attached_to(site: Site):

@@ -21,8 +21,9 @@ from rota.core.apply import apply
 from rota.core.cluster import Cluster
 from rota.core.compare import differences, missing_timers
 from rota.core.errors import Rejected
-from rota.core.job import Array, Dependency, DependencyKind, Job, Role
+from rota.core.job import Array, Job, Role
 from rota.core.node import Device, ForeignUse, NodeSpec
+from rota.core.parents import Dependency, DependencyKind
 from rota.core.resources import Request
 from rota.core.states import FINAL, JobState, QueueState
 from rota.core.tenant import Group, Queue
@@ -223,6 +224,16 @@ class AnyStory(RuleBasedStateMachine):
     @rule()
     def use_is_forgotten(self) -> None:
         self.scene.ask(cmd.ForgetUsage(actor=OPERATOR))
+
+    @rule(data=st.data(), ends=st.booleans())
+    def a_step_is_started_in_a_job(self, data: st.DataObject, ends: bool) -> None:
+        running = [*self.scene.cluster.by_state[JobState.RUNNING]]
+        if running:
+            job = data.draw(st.sampled_from(running))
+            step = self.scene.ask(cmd.BeginStep(actor=OPERATOR, job=job, name="srun"))
+            if ends:
+                state = cmd.EndStep(actor=OPERATOR, job=job, step=step, state="COMPLETED")
+                self.scene.ask(state)
 
     @rule(data=st.data(), made=st.sampled_from([(), ("features",)]))
     def a_job_says_what_it_has_done(self, data: st.DataObject, made: tuple[str, ...]) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from rota.core import events as ev
 from rota.core.invariants import check
-from rota.core.job import Dependency, DependencyKind
+from rota.core.parents import Dependency, DependencyKind
 from rota.core.policy import PreemptMode
 from rota.core.presets import preset
 from rota.core.resources import Request

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -227,6 +227,25 @@ def test_the_log_is_set_aside_once_and_a_copy_of_it_loses_nothing(tmp_path, sqli
     jobs = found.load().jobs
     found.close()
     assert [one.id for one in jobs] == list(range(1, 140))
+
+
+def test_no_other_program_commits_while_the_log_is_set_aside(sqlite_store, monkeypatch):
+    """It would write where the zeros go."""
+    sqlite_store.commit(Log().submitted(*(job(number) for number in range(1, 102))))
+    refused: list[str] = []
+
+    def lengthen(path: Path) -> None:
+        with closing(sqlite3.connect(sqlite_store.name, timeout=0)) as other:
+            with pytest.raises(sqlite3.OperationalError) as caught:
+                other.execute("BEGIN IMMEDIATE")
+            refused.append(str(caught.value))
+
+    monkeypatch.setattr(sqlite_module, "_lengthen", lengthen)
+    sqlite_store.tidy()
+    sqlite_store.commit(Batch(jobs=[job(102)]))
+
+    assert refused == ["database is locked"]
+    assert sqlite_store.job(102) == job(102)
 
 
 def test_a_disk_with_little_room_has_nothing_set_aside(sqlite_store, monkeypatch):

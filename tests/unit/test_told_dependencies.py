@@ -4,7 +4,8 @@ import pytest
 
 from rota.controller import commands as cmd
 from rota.core.compare import differences, fold
-from rota.core.job import Dependency, DependencyKind, JobSpec
+from rota.core.job import JobSpec
+from rota.core.parents import Dependency, DependencyKind
 from rota.testing.scene import ALICE, Scene
 
 

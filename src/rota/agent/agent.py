@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from rota.agent.charge import Charge, Stage, sighting_of
 from rota.agent.news import signal_number, tell
 from rota.agent.ports import Ended, Forget, Instruction, Keep, Redial, Signal, Spawn
+from rota.agent.sequence import misfit
 from rota.rpc.messages import Observed, Seen, Sighting
 
 if TYPE_CHECKING:
@@ -73,6 +74,12 @@ class Agent:
             if charge.stage is Stage.RUNNING
         ]
 
+    def awake(self) -> set[str]:
+        """The running attempts that are neither suspended nor about to end."""
+        charges = self._charges.values()
+        running = [charge for charge in charges if charge.stage is Stage.RUNNING]
+        return {charge.uid for charge in running if not (charge.suspended or charge.stopping)}
+
     def on_connected(self) -> list[Instruction]:
         """A fresh connection to the controller: everything of the last one is void."""
         self._connected = True
@@ -103,7 +110,7 @@ class Agent:
         """The controller's full set, or the next change of it."""
         if not self._connected or desired.session < self._session:
             return []
-        problem = self._misfit(desired)
+        problem = misfit(desired, self._session, self._expected)
         if problem:
             self._connected = False
             self._forget_session()
@@ -113,19 +120,6 @@ class Agent:
             self._deferred.append(desired)
             return []
         return self._decide(desired, now_s)
-
-    def _misfit(self, desired: Desired) -> str:
-        if not self._session:
-            return "a desired set before the welcome"
-        if desired.session != self._session:
-            return f"session {desired.session}, not {self._session}"
-        if desired.full:
-            return "a second full set" if self._expected else ""
-        if not self._expected:
-            return "a change before the full set"
-        if desired.number != self._expected:
-            return f"message {desired.number}, expected {self._expected}"
-        return ""
 
     def _decide(self, desired: Desired, now_s: float) -> list[Instruction]:
         out: list[Instruction] = []
@@ -210,18 +204,20 @@ class Agent:
         if charge.stage is Stage.RUNNING:
             self._terminate(charge, now_s, out)
 
-    def _terminate(self, charge: Charge, now_s: float, out: list[Instruction]) -> None:
+    def _terminate(
+        self, charge: Charge, now_s: float, out: list[Instruction], note: str = ""
+    ) -> None:
         self._stopping[charge.uid] = charge
         grace_s = charge.grace_s
         if grace_s <= 0:
-            self._kill(charge, now_s, "", out)
+            self._kill(charge, now_s, note, out)
             return
         charge.kill_at_s = now_s + grace_s
         if charge.first_signal:
             out.append(Signal(charge.uid, charge.first_signal, asks=True))
             charge.term_at_s = charge.kill_at_s - min(TERM_BEFORE_S, grace_s / 4)
         else:
-            out.append(Signal(charge.uid, SIGTERM))
+            out.append(Signal(charge.uid, SIGTERM, note))
         # What is stopped where it is hears nothing: the signal waits for it as it goes on.
         self._suspend(charge, False, out)
 
@@ -345,6 +341,15 @@ class Agent:
         if charge is not None and charge.stage is Stage.RUNNING:
             charge.stopping = True
             self._kill(charge, now_s, detail, out)
+        return out
+
+    def on_unhealthy(self, uid: str, detail: str, now_s: float) -> list[Instruction]:
+        """It does not answer any more: it is asked to end, and its end will say why."""
+        out: list[Instruction] = []
+        if uid in self.awake():
+            charge = self._charges[uid]
+            charge.stopping = True
+            self._terminate(charge, now_s, out, detail)
         return out
 
     def next_timer_s(self) -> float | None:

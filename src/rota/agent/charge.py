@@ -6,6 +6,7 @@ import math
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from rota.agent.health import UNHEALTHY
 from rota.agent.keeper_lease import CUT_OFF
 from rota.core.states import Cause
 from rota.rpc.messages import Seen, Sighting
@@ -62,6 +63,8 @@ def sighting_of(event: Ended) -> Seen:
     if event.note == CUT_OFF:
         # Whatever its exit code: it was told to end before its work was done.
         cause, detail = Cause.NODE_LOST, event.note
+    elif event.note.startswith(UNHEALTHY):
+        cause, detail = Cause.UNHEALTHY, event.note.removeprefix(UNHEALTHY)
     elif event.note and event.code != 0:
         cause, detail = Cause.OUT_OF_MEMORY, event.note
     elif event.lost:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.agent.health import HealthWatch
 from rota.core.endpoints import port_variable
 from rota.fingerprints import split_token
 from rota.rpc.messages import Sighting
@@ -34,6 +35,8 @@ class Extras:
         self._fingerprint = split_token(token)[1]
         self._ports: dict[str, dict[str, int]] = {}
         self._next = 0
+        #: Those who must answer at one of their ports.
+        self.health = HealthWatch()
 
     def variables(self, launch: Launch) -> dict[str, str]:
         """For one launch; the ports are its own from now on."""
@@ -55,6 +58,8 @@ class Extras:
         for name in launch.ports:
             if name not in known:
                 known[name] = self._free_port()
+        if launch.health is not None:
+            self.health.add(launch.uid, launch.health, known)
         return {port_variable(name): str(known[name]) for name in launch.ports}
 
     def _free_port(self) -> int:
@@ -71,12 +76,15 @@ class Extras:
 
     def adopt(self, attempts: Iterable[Known]) -> None:
         """After a restart of the agent the keeper knows who has which ports."""
+        attempts = list(attempts)
+        self.health.adopt(attempts)
         for known in attempts:
             if known.keep.ports:
                 self._ports[known.uid] = known.keep.ports
 
     def forget(self, uid: str) -> None:
         self._ports.pop(uid, None)
+        self.health.forget(uid)
 
     def told(self, message: Observed) -> Observed:
         """The same report; whoever runs is told of with its ports."""

@@ -108,21 +108,17 @@ class Host:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        folder.write_json(
-            self._config.folder / "agent.json",
-            {
-                "pid": os.getpid(),
-                "node": self._spec.name,
-                "started_s": time.time(),
-            },
-        )
+        facts = {"pid": os.getpid(), "node": self._spec.name, "started_s": time.time()}
+        folder.write_json(self._config.folder / "agent.json", facts)
         duties = [self._hold_keeper(), self._hold_controller(), *self._desk.duties()]
+        duties.append(self._launcher.extras.health.run(self._agent.awake, self._on_unhealthy))
         if self._cgroups is None:
             duties.append(self._watch_memory())
         if self._spec.devices:
             duties.append(self._watch_devices())
         tasks = [asyncio.create_task(self._guard(work)) for work in duties]
         await self._stop.wait()
+        broken = any(task.done() and task.exception() for task in tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -130,6 +126,8 @@ class Host:
             self._controller.close("the agent was stopped")
         with suppress(FileNotFoundError):
             (self._config.folder / "agent.json").unlink()
+        if broken:
+            raise folder.CannotRun("it broke down; its log says why")
 
     async def _guard(self, work: Coroutine[None, None, None]) -> None:
         """A loop that ends by an error of ours must end the agent, not leave it half alive."""
@@ -332,6 +330,9 @@ class Host:
             for uid, detail in self._memory.look(self._agent.alive()):
                 log.warning("attempt %s: %s", uid, detail)
                 self._carry_out(self._agent.on_oom(uid, detail, self._now_s()))
+
+    def _on_unhealthy(self, uid: str, detail: str) -> None:
+        self._carry_out(self._agent.on_unhealthy(uid, detail, self._now_s()))
 
     async def _watch_devices(self) -> None:
         while True:

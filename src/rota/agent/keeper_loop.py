@@ -28,18 +28,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from rota.agent.keeper_exec import SpawnFailed
     from rota.agent.keeper_journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
     from rota.agent.keeper_lease import CUT_OFF, Lease
     from rota.agent.keeper_orders import LINE_BYTES_MAX, NotAnOrder, read_order
     from rota.agent.keeper_reap import Reaper
-    from rota.agent.keeper_spawn import Spawner, SpawnFailed
+    from rota.agent.keeper_spawn import Spawner
     from rota.agent.processes import start_of
 else:
+    from keeper_exec import SpawnFailed
     from keeper_journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
     from keeper_lease import CUT_OFF, Lease
     from keeper_orders import LINE_BYTES_MAX, NotAnOrder, read_order
     from keeper_reap import Reaper
-    from keeper_spawn import Spawner, SpawnFailed
     from processes import start_of
 
 PROTOCOL = 1

@@ -38,6 +38,8 @@ CLEARING_POLL_S, LENIENT_POLL_S = 0.05, 0.25
 LOST = "exit code lost: keeper was killed"
 NEVER = "not started: keeper was killed"
 REBOOTED = "lost: the machine restarted"
+#: When a process began that was gone before anybody looked: whoever has its number later is not it.
+UNSEEN = -1
 
 #: A tree that keeps growing while it is being stopped is looked at so often.
 STOP_LOOKS_MAX = 5
@@ -162,6 +164,7 @@ class Reaper:
                 self._orphans.pop(pid, None)
                 continue
             attempt = self._attempts[uid]
+            attempt.start = attempt.start or UNSEEN
             attempt.end(
                 time.time(),
                 code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,

@@ -15,8 +15,6 @@ import signal
 import sys
 import time
 from _posixsubprocess import fork_exec
-from contextlib import suppress
-from errno import ENOENT, ENOTDIR
 from functools import partial
 
 TYPE_CHECKING = False
@@ -25,36 +23,32 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from rota.agent import keeper_terminal
+    from rota.agent.keeper_exec import (
+        NOT_FOUND,
+        SpawnFailed,
+        candidates_of,
+        execute_or_fail,
+        not_executed,
+    )
     from rota.agent.keeper_files import open_as_asked
     from rota.agent.keeper_limits import LimitFailed, join_cgroup, raise_limits
     from rota.agent.keeper_spares import Spares
     from rota.agent.processes import UID_VARIABLE
 else:
     import keeper_terminal
+    from keeper_exec import NOT_FOUND, SpawnFailed, candidates_of, execute_or_fail, not_executed
     from keeper_files import open_as_asked
     from keeper_limits import LimitFailed, join_cgroup, raise_limits
     from keeper_spares import Spares
     from processes import UID_VARIABLE
 
-NOT_FOUND, NOT_EXECUTABLE = 127, 126
-
 #: The last arguments of ``fork_exec``: whether it may use vfork was one until 3.14.
 _LAST = (None,) if sys.version_info >= (3, 14) else (None, True)
-_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _USER_CACHE_S = 60.0
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 #: A pipe without a reader must fail, not hold the keeper for ever.
 _CAREFUL = os.O_NONBLOCK | os.O_NOCTTY
 _ERROR_BYTES = 65536
-
-
-class SpawnFailed(Exception):
-    """No process: in words, with the exit code that a shell would give where it has one."""
-
-    def __init__(self, message: str, code: int | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
 
 
 class Account:
@@ -114,7 +108,7 @@ class Spawner:
         return account
 
     def _start_fast(self, order: dict[str, Any], argv: list[str]) -> int:
-        candidates = _candidates(argv[0], order["env"])
+        candidates = candidates_of(argv[0], order["env"])
         opened: list[int] = []
         try:
             self._pin(order.get("cpus"))
@@ -154,7 +148,7 @@ class Spawner:
             if report:
                 os.waitpid(pid, 0)
                 number = int(report.split(b":")[1], 16)
-                raise _not_executed(order, candidates, number, stderr)
+                raise not_executed(order, candidates, number, stderr)
             return pid
         finally:
             self._unpin()
@@ -217,7 +211,7 @@ class Spawner:
     def _start_careful(
         self, order: dict[str, Any], argv: list[str], account: Account | None
     ) -> int:
-        candidates, environment = _candidates(argv[0], order["env"]), _environment(order)
+        candidates, environment = candidates_of(argv[0], order["env"]), _environment(order)
         words = [os.fsencode(word) for word in argv]
         own = self._open_own(order, account)
         terminal = _open_terminal(order)
@@ -230,7 +224,7 @@ class Spawner:
                 # A keeper that died meanwhile has told nobody of this process: it must not run.
                 if os.getppid() != parent:
                     os._exit(NOT_FOUND)
-                execute = partial(_execute_or_fail, order, candidates, words, environment)
+                execute = partial(execute_or_fail, order, candidates, words, environment)
                 if terminal is not None:
                     keeper_terminal.run(terminal, execute, error_write)
                 execute()
@@ -327,40 +321,10 @@ def _words(error: OSError) -> str:
     return (error.strerror or "failed").lower()
 
 
-def _candidates(command: str, environment: list[str]) -> tuple[bytes, ...]:
-    """Where a shell would look for the command."""
-    name = os.fsencode(command)
-    if b"/" in name:
-        return (name,)
-    listed = next((entry[5:] for entry in environment if entry.startswith("PATH=")), "")
-    folders = (listed or _DEFAULT_PATH).split(":")
-    return tuple(os.fsencode(folder or ".") + b"/" + name for folder in folders)
-
-
 def _environment(order: dict[str, Any]) -> list[bytes]:
     environment = [entry.encode() for entry in order["env"]]
     environment.append(f"{UID_VARIABLE}={order['uid']}".encode())
     return environment
-
-
-def _execute(candidates: tuple[bytes, ...], argv: list[bytes], environment: list[bytes]) -> int:
-    """Replace this process, or give the error that says most, as a shell would choose it."""
-    table = dict(entry.split(b"=", 1) for entry in environment)
-    saved = ENOENT
-    for candidate in candidates:
-        try:
-            os.execve(candidate, argv, table)
-        except OSError as error:
-            if error.errno not in (ENOENT, ENOTDIR):
-                saved = error.errno or saved
-    return saved
-
-
-def _execute_or_fail(
-    order: dict[str, Any], candidates: tuple[bytes, ...], argv: list[bytes], env: list[bytes]
-) -> NoReturn:
-    number = _execute(candidates, argv, env)
-    raise _not_executed(order, candidates, number, 2)
 
 
 def _open_terminal(order: dict[str, Any]) -> socket | None:
@@ -372,25 +336,6 @@ def _open_terminal(order: dict[str, Any]) -> socket | None:
         return keeper_terminal.open_listener(path)
     except OSError as error:
         raise SpawnFailed(f"terminal: {_words(error)}") from None
-
-
-def _not_executed(
-    order: dict[str, Any], candidates: tuple[bytes, ...], number: int, stderr: int
-) -> SpawnFailed:
-    """What a shell would say and exit with; said in the job's error output, too."""
-    command = order["argv"][0]
-    folder = os.fsencode(order["cwd"])
-    exists = any(os.path.exists(os.path.join(folder, path)) for path in candidates)
-    if not exists:
-        failure = SpawnFailed(f"command not found: {command}", NOT_FOUND)
-    elif number == ENOENT:
-        failure = SpawnFailed(f"command not found: the interpreter that {command} names", NOT_FOUND)
-    else:
-        reason = os.strerror(number).lower()
-        failure = SpawnFailed(f"cannot execute {command}: {reason}", NOT_EXECUTABLE)
-    with suppress(OSError):
-        os.write(stderr, f"rota: {failure.message}\n".encode("utf-8", "replace"))
-    return failure
 
 
 def _tell(fd: int, failure: SpawnFailed) -> NoReturn:

@@ -161,6 +161,7 @@ class Launcher:
                     launch.memory_mib,
                     copied_work(launch),
                     self.extras.ports_of(uid),
+                    launch.health,
                 ),
             }
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import pwd
 import stat
@@ -24,6 +25,9 @@ _PAGE_BYTES = 4096
 #: Modes of ``fallocate``.
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 _ENDINGS = {"stdout": "out", "stderr": "err"}
+_NOBODY = -1
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.setfsuid.restype = _libc.setfsgid.restype = ctypes.c_uint32
 
 
 class Unreadable(Exception):
@@ -66,8 +70,7 @@ def open_log(folder: Path, request: ReadLog | SearchLog) -> int:
 def _rights_of(request: ReadLog | SearchLog) -> Iterator[None]:
     """Open a path that a user chose with that user's rights: it may be a link to anything.
 
-    The effective ids belong to the whole program, which is why nothing may wait in between. An
-    agent without the rights of root has but its own, which are for its own user alone.
+    An agent without the rights of root has but its own, which are for its own user alone.
     """
     if not request.path or (os.geteuid() == 0 and request.user == "root"):
         yield
@@ -84,15 +87,23 @@ def _rights_of(request: ReadLog | SearchLog) -> Iterator[None]:
         yield
         return
     groups = os.getgroups()
-    os.setgroups(os.getgrouplist(request.user, entry.pw_gid))
-    os.setegid(entry.pw_gid)
-    os.seteuid(entry.pw_uid)
     try:
+        os.setgroups(os.getgrouplist(request.user, entry.pw_gid))
+        _touch_files_as(entry.pw_uid, entry.pw_gid)
         yield
     finally:
-        os.seteuid(0)
-        os.setegid(0)
+        _touch_files_as(0, 0)
         os.setgroups(groups)
+
+
+def _touch_files_as(uid: int, gid: int) -> None:
+    """For this thread alone: the effective ids are those of the whole program, and other threads
+    of it work on files that are root's. Groups are, too, but root needs none to open a file."""
+    _libc.setfsgid(gid)
+    _libc.setfsuid(uid)
+    # The calls say nothing of failure; asked for nobody, they change nothing and say who it is.
+    if (_libc.setfsuid(_NOBODY), _libc.setfsgid(_NOBODY)) != (uid, gid):
+        raise OSError(errno.EPERM, "cannot act for its user")
 
 
 def _read_part(fd: int, request: ReadLog) -> LogPart:
@@ -161,9 +172,8 @@ def drop_beginning(path: str, most_bytes: int) -> int:
 
 def _punch(fd: int, length: int) -> bool:
     """Whether the file system could make a hole of the first ``length`` bytes."""
-    libc = ctypes.CDLL(None, use_errno=True)
     mode = _KEEP_SIZE | _PUNCH_HOLE
-    done = libc.fallocate(fd, mode, ctypes.c_long(0), ctypes.c_long(length))
+    done = _libc.fallocate(fd, mode, ctypes.c_long(0), ctypes.c_long(length))
     return bool(done == 0)
 
 

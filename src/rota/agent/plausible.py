@@ -82,6 +82,9 @@ def _doubt_launch(uid: str, launch: Launch) -> str:
         return _wrong(
             "launch.memory_mib, cpu_milli", (launch.memory_mib, launch.cpu_milli), "from 0"
         )
+    health = launch.health
+    if health is not None and not 0.1 <= health.every_s < TIME_MAX_S:
+        return _wrong("launch.health.every_s", health.every_s, "seconds from 0.1")
     paths = [launch.user, launch.workdir, launch.stdout, launch.stderr, *launch.argv]
     if launch.checkpoint is not None:
         paths += [launch.checkpoint.folder, launch.checkpoint.store]

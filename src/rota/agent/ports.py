@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.core.health import Health
 from rota.rpc.messages import Launch, Observed, Saved
 
 
@@ -28,6 +29,8 @@ class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
     saved: Saved | None = None
     #: Ports on this node that it has by name.
     ports: dict[str, int] = {}
+    #: Where it must answer.
+    health: Health | None = None
 
 
 class Spawn(msgspec.Struct, frozen=True):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: So much output may be on its way to a viewer; a terminal that prints faster shows less of it.
 WINDOW_BYTES = 128 * 1024
+#: More than this is not kept for a program that does not read what is typed.
+UNTAKEN_BYTES_MAX = 4 * 1024 * 1024
 
 
 class Attached(asyncio.Protocol):
@@ -70,6 +72,9 @@ class Attached(asyncio.Protocol):
         frame = kind + len(body).to_bytes(4, "big") + body
         if self._transport is None:
             self._early.append(frame)
+        elif self._transport.get_write_buffer_size() > UNTAKEN_BYTES_MAX:
+            self.end("the job does not read what is typed to it")
+            self._transport.abort()
         elif not self._transport.is_closing():
             self._transport.write(frame)
 

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from litestar import get
 
 from rota.api import params
 from rota.api.context import Asking, actor_of, context_of
+from rota.api.health_requests import health_request
+from rota.api.looking import find_own
 from rota.api.lookup import find
 from rota.api.placing import request_fields
 from rota.api.requests import DependencyRequest, JobRequest, Parameters, Resources
 from rota.api.submission import shown_devices
-from rota.api.views import indices_text, may_look_into
+from rota.api.views import indices_text
+from rota.controller.commands import Submit, Submitted
 from rota.controller.launch import fill_in
 from rota.core.errors import Forbidden
 from rota.core.job import Array, Job
-from rota.core.kin import is_kin
 from rota.core.notices import format_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.api.context import Context
+    from rota.controller.loop import Host
     from rota.core.job import JobSpec
     from rota.core.resources import Request
+    from rota.core.tenant import Actor
 
 _environment = msgspec.msgpack.Decoder(dict[str, str])
 
@@ -37,13 +42,11 @@ _environment = msgspec.msgpack.Decoder(dict[str, str])
 async def show_request(request: Asking, job_id: params.JobPath) -> JobRequest:
     """Complete, with environment and script: what `POST /jobs` would take."""
     host, actor = context_of(request).host, actor_of(request)
-    found = await find(host, job_id)
-    if not (may_look_into(actor, found.spec.user) and is_kin(actor, found.id, found.spec)):
-        raise Forbidden(
-            f"job {found.id} belongs to {found.spec.user}; its request is theirs",
-            field="id",
-            value=found.id,
-        )
+    found = await find_own(host, actor, job_id, "its request is")
+    return await _request_of(host, found)
+
+
+async def _request_of(host: Host, found: Job | Array) -> JobRequest:
     made = await host.read(lambda store: _from_spec(found.spec, store.blob))
     assert isinstance(made, JobRequest)
     if isinstance(found, Array):
@@ -52,6 +55,26 @@ async def show_request(request: Asking, job_id: params.JobPath) -> JobRequest:
         _fill_in(made, found)
     made.hold = found.held
     return made
+
+
+async def submit_again(context: Context, actor: Actor, ended: Job) -> Job:
+    """The same work as a new job; what it waited for the first time is over.
+
+    Of its owner only: whoever else asked for it would run a stranger's command as himself.
+    """
+    if actor.user != ended.spec.user:
+        raise Forbidden(
+            f"job {ended.id} belongs to {ended.spec.user}, who alone can try it again",
+            field="id",
+            value=ended.id,
+        )
+    made = await _request_of(context.host, ended)
+    made.hold, made.begin_at, made.depends_on = False, 0, []
+    command = Submit(actor=actor, submissions=(context.alike.submission(made, actor),))
+    done: Submitted = await context.host.ask(command)
+    again = await find(context.host, done.ids[0])
+    assert isinstance(again, Job)
+    return again
 
 
 def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest:
@@ -96,20 +119,31 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         retry_on=list(spec.retry_on),
         backoff_s=spec.backoff_s,
         labels=spec.labels,
-        preemptible=spec.preemptible,
-        qos=spec.service,
-        deadline_at=spec.deadline_s,
-        estimate_s=spec.estimate_s,
-        preempt_mode=spec.preempt_mode,
-        checkpoint_signal=spec.checkpoint_signal,
-        restart_cost_s=spec.restart_cost_s,
+        **_giving_way(spec),
         type=spec.type,  # type: ignore[arg-type]
         pty=spec.pty,
         bundle=spec.bundle,
         image=spec.image,
         ports=list(spec.ports),
+        health=health_request(spec.health),
         notify=[format_target(target) for target in spec.notify],
         **request_fields(spec),
+    )
+
+
+def _giving_way(spec: JobSpec) -> dict[str, Any]:
+    """When and how it makes room for others, and what it saves before that."""
+    return dict(
+        preemptible=spec.preemptible,
+        qos=spec.service,
+        deadline_at=spec.deadline_s,
+        estimate_s=spec.estimate_s,
+        preempt_mode=spec.preempt_mode,
+        preempt_retries=spec.preempt_retries,
+        checkpoint_signal=spec.checkpoint_signal,
+        save_signal=spec.save_signal,
+        save_every_s=spec.save_every_s,
+        restart_cost_s=spec.restart_cost_s,
     )
 
 

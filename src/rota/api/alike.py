@@ -53,7 +53,8 @@ class Alike:
                 return replace(made, spec=same, blobs=blobs)
         desk = _Listening(self._desk)
         made = to_submission(request, actor, desk)
-        if not desk.was_asked and not request.script:
+        # Values of a sweep are text by how they are written: 1 and 1.0 are equal, yet not alike.
+        if not desk.was_asked and not request.script and request.parameters is None:
             # Its blobs may be megabytes, and are in the store when they are needed next.
             self._last = (actor, rest, replace(made, blobs={}))
         return made

@@ -18,19 +18,24 @@ from litestar.openapi import OpenAPIConfig
 from rota.api import (
     accounts,
     again,
+    allocations,
+    artifacts,
     bundles,
     changes,
+    changes_many,
     checkpoints,
     endpoints,
     errors,
     jobs,
     live,
     logs,
+    measures,
     nodes,
     notify,
     plan,
     policy,
     policy_replay,
+    pools,
     queue_stats,
     queues,
     quotas,
@@ -62,6 +67,7 @@ ROUTES = [
     route
     for part in (
         endpoints,
+        *(changes_many, measures, artifacts, allocations, pools),
         *(jobs, changes, again, bundles, checkpoints, logs, results, live, status, queues, quotas),
         accounts,
         *(

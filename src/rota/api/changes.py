@@ -1,4 +1,4 @@
-"""Routes that change jobs: cancel, hold, release, requeue, suspend, resume, update."""
+"""Routes that change one job: cancel it, or update it, with what else may happen to it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from litestar import delete, patch, post
+from litestar import delete, patch
 
 from rota.api import checks, params
+from rota.api.again import submit_again
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.jobs import view_of
-from rota.api.lookup import find, resolve
+from rota.api.lookup import find
 from rota.api.placing import changed_placement, signal_name
-from rota.api.requests import Body, JobPatch, Resources, SelectRequest, decode_patch, decode_select
+from rota.api.requests import Body, JobPatch, Resources, decode_patch
 from rota.api.submission import (
     deadline,
     dependencies,
@@ -41,33 +42,22 @@ from rota.controller.commands import (
 from rota.core.errors import Conflict, Forbidden, Rejected
 from rota.core.job import Array, Job, JobSpec, Role
 from rota.core.states import FINAL
-from rota.core.tenant import Access, Actor, Group
+from rota.core.tenant import Actor, Group
 
 if TYPE_CHECKING:
     from rota.core.resources import Request
 
 _resources = Body(Resources)
-_VERBS: dict[str, type[Select]] = {
+VERBS: dict[str, type[Select]] = {
     "cancel": Cancel,
     "hold": Hold,
     "release": Release,
     "requeue": Requeue,
+    "retry": Requeue,
     "suspend": Suspend,
     "resume": Resume,
 }
 _REASONS = (400, 403, 404, 409, 429, 503)
-
-
-class RefusalView(msgspec.Struct):
-    id: int | str
-    reason: str
-
-
-class ChangedView(msgspec.Struct):
-    """Each job by itself: changed, or refused with a reason."""
-
-    changed: list[int]
-    refused: list[RefusalView]
 
 
 class CancelledView(msgspec.Struct):
@@ -85,7 +75,10 @@ class CancelledView(msgspec.Struct):
 )
 async def cancel_one(request: Asking, job_id: params.JobPath) -> CancelledView:
     """Waiting or running: TERM first, KILL after the job's grace."""
-    context, actor = context_of(request), actor_of(request)
+    return await cancel_job(context_of(request), actor_of(request), job_id)
+
+
+async def cancel_job(context: Context, actor: Actor, job_id: str) -> CancelledView:
     found = await find(context.host, job_id)
     await change_one(context, actor, found, Cancel(actor=actor, ids=(found.id,)))
     return CancelledView(found.id, _state(context, found))
@@ -113,7 +106,10 @@ async def change_one(context: Context, actor: Actor, item: Job | Array, command:
     opt={"right": "change", "body": JobPatch, "errors": _REASONS},
 )
 async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
-    """Of a running job only what does not concern its room. `action` comes last."""
+    """Of a running job only what does not concern its room. `action` comes last.
+
+    An ended job stays as it is: `retry` alone makes a new job of it, which is the answer.
+    """
     context, actor = context_of(request), actor_of(request)
     asked: JobPatch = await body_of(request, decode_patch)
     found = await find(context.host, job_id)
@@ -125,6 +121,8 @@ async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
             value=found.id,
         )
     if isinstance(found, Job) and found.state in FINAL:
+        if asked == JobPatch(action="retry"):
+            return view_of(context, await submit_again(context, actor, found), actor)
         raise Conflict(f"job {found.id} is {found.state} already", field="id", value=found.id)
     await _update(context, actor, found, asked)
     await _set_group_cap(context, actor, found, asked)
@@ -166,7 +164,7 @@ async def _act(context: Context, actor: Actor, item: Job | Array, asked: JobPatc
             raise Rejected.bad("action", verb, "give either hold or action, not both")
         verb = "hold" if asked.hold else "release"
     if verb is not None:
-        await change_one(context, actor, item, _VERBS[verb](actor=actor, ids=(item.id,)))
+        await change_one(context, actor, item, VERBS[verb](actor=actor, ids=(item.id,)))
 
 
 def spec_changes(
@@ -230,6 +228,7 @@ def _rule_changes(context: Context, asked: JobPatch) -> dict[str, Any]:
             else deadline(asked.deadline_at, context.desk),
             "estimate_s": _whole(asked.estimate_s),
             "preempt_mode": asked.preempt_mode,
+            "preempt_retries": asked.preempt_retries,
             "checkpoint_signal": None
             if asked.checkpoint_signal is None
             else signal_name(asked.checkpoint_signal),
@@ -315,85 +314,4 @@ def _new_request(now: Request, asked: dict[str, Any]) -> Request:
     return request_of(wanted)
 
 
-async def _select(request: Asking, verb: str) -> ChangedView:
-    context, actor = context_of(request), actor_of(request)
-    asked: SelectRequest = await body_of(request, decode_select)
-    ways = sum((bool(asked.ids), asked.all, bool(asked.user)))
-    if ways != 1:
-        raise Rejected.bad("ids", asked.ids, "give exactly one of ids, all and user")
-    if asked.hold and verb != "requeue":
-        raise Rejected.bad("hold", True, "it goes with :requeue only")
-    refused: list[RefusalView] = []
-    ids: list[int] = []
-    for ref in asked.ids:
-        try:
-            ids.append(await resolve(context.host, ref))
-        except Rejected as error:
-            refused.append(RefusalView(ref, error.detail))
-    extra: dict[str, Any] = {"hold": asked.hold} if verb == "requeue" else {}
-    changed: tuple[int, ...] = ()
-    if ids or not asked.ids:
-        command = _VERBS[verb](
-            actor=actor, ids=tuple(dict.fromkeys(ids)), of_user=_whose(actor, asked), **extra
-        )
-        done: Changed = await context.host.ask(command)
-        changed = done.changed
-        refused += [RefusalView(entry.id, entry.reason) for entry in done.refused]
-    return ChangedView(list(changed), refused)
-
-
-def _whose(actor: Actor, asked: SelectRequest) -> str:
-    """``all`` means everything that the caller may change."""
-    if asked.ids:
-        return ""
-    if asked.user:
-        return asked.user
-    return "*" if actor.access in (Access.ADMIN, Access.OPERATOR) else actor.user
-
-
-_SELECT: dict[str, Any] = {
-    "opt": {"right": "change", "body": SelectRequest, "errors": (400, 403, 429, 503)},
-    "status_code": 200,
-}
-
-
-@post("/jobs:cancel", summary="Cancel several jobs", **_SELECT)
-async def cancel_many(request: Asking) -> ChangedView:
-    """By ids, all, or of a user; each job succeeds or is refused by itself."""
-    return await _select(request, "cancel")
-
-
-@post("/jobs:hold", summary="Keep several jobs from starting", **_SELECT)
-async def hold_many(request: Asking) -> ChangedView:
-    """Waiting jobs only."""
-    return await _select(request, "hold")
-
-
-@post("/jobs:release", summary="Let several held jobs go", **_SELECT)
-async def release_many(request: Asking) -> ChangedView:
-    """The opposite of hold."""
-    return await _select(request, "release")
-
-
-@post("/jobs:requeue", summary="Put several running jobs back into the queue", **_SELECT)
-async def requeue_many(request: Asking) -> ChangedView:
-    """In their old place; with `hold` they wait there for a release."""
-    return await _select(request, "requeue")
-
-
-@post("/jobs:suspend", summary="Stop several running jobs where they are", **_SELECT)
-async def suspend_many(request: Asking) -> ChangedView:
-    """They keep their room and their state; the time does not count against their limits."""
-    return await _select(request, "suspend")
-
-
-@post("/jobs:resume", summary="Let several suspended jobs go on", **_SELECT)
-async def resume_many(request: Asking) -> ChangedView:
-    """The opposite of suspend."""
-    return await _select(request, "resume")
-
-
-ROUTES = [
-    *(cancel_one, update_one, cancel_many, hold_many, release_many),
-    *(requeue_many, suspend_many, resume_many),
-]
+ROUTES = [cancel_one, update_one]

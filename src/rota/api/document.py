@@ -37,6 +37,8 @@ _TAGS = {
     "jobs": "Jobs and arrays",
     "plan": "Jobs and arrays",
     "endpoints": "Jobs and arrays",
+    "allocations": "Machines",
+    "pools": "Machines",
     "nodes": "Machines",
     "gpus": "Machines",
     "topology": "Machines",
@@ -163,7 +165,7 @@ def _public_paths() -> dict[str, Any]:
     texts = {
         "/healthz": ("Does the process answer", "application/json", "health"),
         "/readyz": (
-            "Does it take requests; 503 while it starts or stops",
+            "Does it take requests; 503 while it starts, stops, or cannot write",
             "application/json",
             "ready",
         ),

@@ -6,7 +6,9 @@ from typing import Any
 
 from rota.api import requests as body
 from rota.api import site_requests as site
+from rota.api.allocations import AllocationRequest
 from rota.api.endpoints import EndpointRequest
+from rota.api.pools import CordonRequest
 
 _JOB = {
     "name": "train",
@@ -56,6 +58,12 @@ BODIES: dict[type, Any] = {
     site.MarkRequest: {"labels": {"rack": "a"}, "taints": ["team=vision:avoid"]},
     site.CheckpointRequest: {"step": 1200, "path": "step-1200", "size": 1048576, "note": "best"},
     EndpointRequest: {"name": "board", "address": "gpu1:6006", "metadata": {"proto": "http"}},
+    AllocationRequest: {
+        "resources": {"cpus": 2, "gpus": 1},
+        "time_limit_s": 3600,
+        "wait_s": 10,
+    },
+    CordonRequest: {"note": "new memory on Tuesday"},
     site.DrainRequest: {"note": "new memory on Tuesday", "migrate": True},
     body.TokenRequest: {"user": "ada", "access": "user", "note": "laptop", "expires_s": 2592000},
     body.TriggerRequest: {},

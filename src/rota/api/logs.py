@@ -12,12 +12,11 @@ from litestar.response import Stream
 from rota.api import log_search, params
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.log_search import CONTEXT_MAX, HITS_MAX, Search
+from rota.api.looking import find_own
 from rota.api.lookup import ID_MAX, find
-from rota.api.views import may_look_into
 from rota.controller.launch import output_path
-from rota.core.errors import Forbidden, NotFound, Rejected, Unavailable
+from rota.core.errors import NotFound, Rejected, Unavailable
 from rota.core.job import Array, Attempt, Job
-from rota.core.kin import is_kin
 from rota.rpc.visits import LogPart
 
 if TYPE_CHECKING:
@@ -301,13 +300,7 @@ async def open_output(context: Context, actor: Actor, job_id: str, wish: LogWish
 
 
 async def _readable(context: Context, actor: Actor, job_id: str, wish: LogWish) -> Job:
-    job = await find(context.host, job_id)
-    if not (may_look_into(actor, job.spec.user) and is_kin(actor, job.id, job.spec)):
-        raise Forbidden(
-            f"job {job.id} belongs to {job.spec.user}; its logs are theirs",
-            field="id",
-            value=job.id,
-        )
+    job = await find_own(context.host, actor, job_id, "its logs are")
     if isinstance(job, Array):
         raise Rejected.bad("id", job.id, "an array has no logs; name an element, as in 5_3")
     if wish.task >= job.spec.task_count:

@@ -37,6 +37,9 @@ class Pages:
     def _ready(self) -> Page:
         if self._context.closing.is_set():
             return 503, _JSON, b'{"status":"stopping"}'
+        trouble = self._context.host.trouble
+        if trouble:
+            return 503, _JSON, msgspec.json.encode({"status": "troubled", "reason": trouble})
         return 200, _JSON, b'{"status":"ready"}'
 
     def _once(self, form: str) -> bytes:

@@ -19,7 +19,9 @@ from rota.api.fields import Whole as Whole
 from rota.api.fields import Words as Words
 from rota.api.fields import says as says
 from rota.api.gang_requests import RoleRequest
-from rota.core.job import DependencyKind, RestartPolicy, ServiceClass
+from rota.api.health_requests import HealthRequest
+from rota.core.job import RestartPolicy, ServiceClass
+from rota.core.parents import DependencyKind
 from rota.core.policy import PreemptMode
 from rota.core.states import QueueState
 from rota.core.tenant import Access
@@ -193,6 +195,10 @@ class JobRequest(Strict):
     preempt_mode: Annotated[
         PreemptMode | None, says("How it gives way; null: as the policy says")
     ] = None
+    preempt_retries: Annotated[
+        Annotated[int, Meta(ge=0, le=1000)],
+        says("How often it comes back after it gave way; `retries` are not used up by that"),
+    ] = 100
     checkpoint_signal: Annotated[
         Short, says("Sent instead of TERM when it must give way, such as `USR1`")
     ] = ""
@@ -211,6 +217,9 @@ class JobRequest(Strict):
     ports: Annotated[
         Words, says("Names of ports: each task finds a free one as `ROTA_PORT_NAME`")
     ] = []
+    health: Annotated[
+        HealthRequest | None, says("How its tasks are asked whether they are well; null: not")
+    ] = None
     pty: Annotated[
         bool, says("On a pseudo-terminal that its owner can attach to; both outputs become one")
     ] = False
@@ -269,6 +278,7 @@ class JobPatch(Strict):
     estimate_s: Seconds | None = None
     preemptible: bool | None = None
     preempt_mode: PreemptMode | None = None
+    preempt_retries: Annotated[int, Meta(ge=0, le=1000)] | None = None
     checkpoint_signal: Short | None = None
     restart_cost_s: Seconds | None = None
     type: JobType | None = None
@@ -276,7 +286,10 @@ class JobPatch(Strict):
     #: The cap of an array, or of the group that the job belongs to; 0 lifts it.
     max_concurrent: Whole | None = None
     hold: bool | None = None
-    action: Literal["cancel", "hold", "release", "requeue", "suspend", "resume"] | None = None
+    #: `retry` puts a running job back; of an ended one it makes a new job.
+    action: Literal["cancel", "hold", "release", "requeue", "retry", "suspend", "resume"] | None = (
+        None
+    )
 
 
 class SelectRequest(Strict):

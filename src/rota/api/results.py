@@ -16,11 +16,10 @@ from litestar.response import Stream
 from rota.api import params
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.logs import PART_BYTES
-from rota.api.lookup import ID_MAX, find
-from rota.api.views import may_look_into
-from rota.core.errors import Forbidden, NotFound, Rejected, Unavailable
+from rota.api.looking import find_own
+from rota.api.lookup import ID_MAX
+from rota.core.errors import NotFound, Rejected, Unavailable
 from rota.core.job import Array, Job
-from rota.core.kin import is_kin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -83,13 +82,7 @@ async def result(
 ) -> Stream:
     """The bytes that the job left on its node; only the Python client can make sense of them."""
     context, actor = context_of(request), actor_of(request)
-    job = await find(context.host, job_id)
-    if not (may_look_into(actor, job.spec.user) and is_kin(actor, job.id, job.spec)):
-        raise Forbidden(
-            f"job {job.id} belongs to {job.spec.user}; its result is theirs",
-            field="id",
-            value=job.id,
-        )
+    job = await find_own(context.host, actor, job_id, "its result is")
     if isinstance(job, Array):
         raise Rejected.bad("id", job.id, "an array has no result; name an element, as in 5_3")
     left = LeftFile(context, job, task, part)

@@ -25,6 +25,10 @@ END = b"\r\n\r\n"
 _IDLE = frozenset({b"host", b"user-agent", b"accept", b"accept-encoding", b"content-type"})
 _READ = frozenset({b"authorization", b"idempotency-key", b"content-length"})
 _KEEP = (b"connection", b"keep-alive")
+#: What no header has in it but the ends of lines: others may take it for more than it is.
+_CONTROLS = bytes({*range(0x20), 0x7F} - {ord("\t")})
+#: Python reads no number of thousands of digits; no body that comes whole has so many.
+_LENGTH_DIGITS = 9
 _STATUS = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
@@ -51,20 +55,24 @@ def whole_submit(data: bytes) -> tuple[Headers, bytes] | None:
     if not data.startswith(LINE):
         return None
     end = data.find(END)
-    line, *fields = data[:end].split(b"\r\n")
-    if end < 0 or line != LINE or data.count(b"\n", 0, end) != len(fields):
+    head = data[:end]
+    line, *fields = head.split(b"\r\n")
+    odd = len(head) - len(head.translate(None, _CONTROLS)) != 2 * len(fields)
+    if end < 0 or line != LINE or odd:
         return None
     headers: dict[bytes, bytes] = {}
     for field in fields:
-        name, _, value = field.partition(b":")
+        name, colon, value = field.partition(b":")
         name = name.lower()
+        if not colon:
+            return None
         if name in _READ and name not in headers:
             headers[name] = value.strip()
         elif name not in _IDLE and (name, value.strip().lower()) != _KEEP:
             return None
     length = headers.pop(b"content-length", b"")
     body = data[end + len(END) :]
-    if not length.isdigit() or int(length) != len(body):
+    if not length.isdigit() or len(length) > _LENGTH_DIGITS or int(length) != len(body):
         return None
     return list(headers.items()), body
 
@@ -120,12 +128,15 @@ class ShortWay(HttpToolsProtocol):
     async def _answer(self, headers: Headers, body: bytes) -> None:
         submitter: Submitter = self.app
         reply = await submitter.submit(self.client, headers, body)
-        self._at_work = False
         self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            # Not gathered with anything: this is all there is to write.
+            getattr(self.transport, "plain", self.transport).write(bytes_of(reply))
+            # Who does not take answers gets no more of them: they would pile up here.
+            await self.flow.drain()
+        self._at_work = False
         if self.transport.is_closing():
             return
-        # Not gathered with anything: this is all there is to write.
-        getattr(self.transport, "plain", self.transport).write(bytes_of(reply))
         if self._closes:
             self.transport.close()
             return

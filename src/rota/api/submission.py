@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rota.api import checks
+from rota.api.health_requests import health_of
 from rota.api.placing import placement_of, signal_name
 from rota.api.roles import request_of as request_of
 from rota.api.roles import roles as roles
@@ -19,8 +20,9 @@ from rota.controller.commands import Submission
 from rota.controller.launch import encode_environment
 from rota.core.errors import Rejected
 from rota.core.indices import Run, parse_indices
-from rota.core.job import Dependency, DependencyKind, JobSpec, RestartPolicy
+from rota.core.job import JobSpec, RestartPolicy
 from rota.core.notices import TARGETS_MAX
+from rota.core.parents import Dependency, DependencyKind
 from rota.core.units import BANDS, parse_when
 from rota.notify_settings import Notify
 
@@ -135,6 +137,7 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
         "deadline_s": deadline(request.deadline_at, desk),
         "service": request.qos,
         "preempt_mode": request.preempt_mode,
+        "preempt_retries": request.preempt_retries,
         "checkpoint_signal": signal_name(request.checkpoint_signal),
         **_saving(request),
         "restart_cost_s": ceil(request.restart_cost_s),
@@ -144,6 +147,7 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
         "bundle": _bundle(request, desk),
         "image": _image(request, desk),
         "ports": checks.port_names(request.ports),
+        "health": health_of(request.health, request.ports),
     }
 
 

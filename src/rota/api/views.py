@@ -16,6 +16,7 @@ from rota.api.attempt_views import cause_text as cause_text
 from rota.api.attempt_views import when as when
 from rota.api.auth import sees_all
 from rota.api.checkpoint_views import RecordView, record_view
+from rota.api.health_requests import HealthRequest, health_request
 from rota.api.placing import PlacementView, placement_view
 from rota.api.submission import shown_devices
 from rota.controller.launch import fill_in, output_path
@@ -107,6 +108,8 @@ class JobView(msgspec.Struct, kw_only=True):
     suspended_at: str | None = None
     preemptible: bool
     preempt_mode: str | None = None
+    preempt_retries: int = 100
+    health: HealthRequest | None = None
     preemptions: int = 0
     checkpoint_signal: str
     save_signal: str = ""
@@ -230,6 +233,8 @@ def _shared_view(item: Job | Array, actor: Actor) -> JobView:
         held=item.held,
         preemptible=spec.preemptible,
         preempt_mode=spec.preempt_mode,
+        preempt_retries=spec.preempt_retries,
+        health=health_request(spec.health),
         checkpoint_signal=spec.checkpoint_signal,
         save_signal=spec.save_signal,
         save_every_s=spec.save_every_s,

@@ -176,8 +176,8 @@ def hold_on(client: Client, job: int, *, task: int = 0, read_only: bool = False)
     if attachment.code == POLICY_VIOLATION:
         raise ClientError(attachment.reason)
     if attachment.code != NORMAL:
-        why = attachment.reason or "the connection broke"
-        raise ClientError(f"{why}; job {job} goes on if it was running")
+        broke = f"the connection broke; job {job} goes on if it was running"
+        raise ClientError(attachment.reason or broke)
     patiently(client, lambda: wait_for(client, [job], 30.0))
     return exit_code_of(patiently(client, lambda: client.get(f"/jobs/{job}")))
 

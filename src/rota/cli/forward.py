@@ -145,11 +145,15 @@ def _named_ports(client: Client, job: int, task: int) -> dict[str, int]:
     return ports
 
 
-def _running(client: Client, job: int) -> dict[str, Any]:
+def _node_of(client: Client, job: int, task: int) -> str:
+    """Where the task runs."""
     shown: dict[str, Any] = client.get(f"/jobs/{job}")
     if shown["state"] != "running":
         raise ClientError(f"job {job} is {shown['state']}; only a running job can be entered")
-    return shown
+    nodes = [str(one["node"]) for one in shown["attempts"] if one["task"] == task]
+    if not nodes:
+        raise ClientError(f"job {job} has no task {task}")
+    return nodes[-1]
 
 
 @click.command(help=_HELP)
@@ -162,7 +166,7 @@ def _running(client: Client, job: int) -> dict[str, Any]:
 def forward(job: str, ports: Sequence[str], task: int, address: str) -> int:
     client = session.connect()
     number = session.job_id(client, job)
-    node = (_running(client, number).get("nodes") or ["?"])[0]
+    node = _node_of(client, number, task)
     words = any(not part.isdecimal() for text in ports for part in text.split(":"))
     names = _named_ports(client, number, task) if words else {}
     ways = [parse_way(text, names) for text in ports]

@@ -84,24 +84,36 @@ def wait_time_s(job: Job, now_s: float) -> float | None:
     return None if submitted_s is None else until_s - submitted_s
 
 
-def _resource(job: Job, name: str) -> float:
-    value = (job.get("resources") or {}).get(name) or 0
+def _resource(holder: Job, name: str) -> float:
+    """What one task of a job, or of a role, asks for."""
+    value = (holder.get("resources") or {}).get(name) or 0
     return float(value)
+
+
+def _total(job: Job, name: str) -> float:
+    """Of all tasks together; of an elastic job that runs, of those that it has now."""
+    roles = job.get("roles") or ()
+    each = [_resource(role, name) for role in roles for _ in range(role["count"])]
+    each = each or [_resource(job, name)] * int(job.get("tasks") or 1)
+    held = job.get("allocations") or ()
+    if held and (job.get("min_tasks") or any(role.get("min_count") for role in roles)):
+        return sum(each[int(one["task"])] for one in held)
+    return sum(each)
 
 
 def cpus(job: Job) -> float:
     """CPUs of all tasks together."""
-    return _resource(job, "cpus") * (job.get("tasks") or 1)
+    return _total(job, "cpus")
 
 
 def memory(job: Job) -> str:
-    mib = int(_resource(job, "memory_mb")) * int(job.get("tasks") or 1)
+    mib = int(_total(job, "memory_mb"))
     return format_mib(mib) if mib else "-"
 
 
 def gpus(job: Job) -> str:
     """``2``, ``2xA100``; a share of one is ``1/8G`` or ``0.5``."""
-    count = _resource(job, "gpus") * int(job.get("tasks") or 1)
+    count = _total(job, "gpus")
     if not count:
         return "-"
     resources = job["resources"]
@@ -165,12 +177,12 @@ FIELDS: dict[str, Field] = {
     "mem": Field(
         Column("MEM", right=True),
         lambda job, _: memory(job),
-        lambda job, _: _resource(job, "memory_mb") * (job.get("tasks") or 1),
+        lambda job, _: _total(job, "memory_mb"),
     ),
     "gpus": Field(
         Column("GPUS", right=True),
         lambda job, _: gpus(job),
-        lambda job, _: _resource(job, "gpus") * (job.get("tasks") or 1),
+        lambda job, _: _total(job, "gpus"),
     ),
     "where": Field(Column("REASON/NODE", shrinks=True, least=8), lambda job, _: where_or_why(job)),
     "project": _text("PROJECT", "project"),

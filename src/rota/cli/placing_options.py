@@ -149,6 +149,12 @@ def giving_way() -> list[click.Parameter]:
             type=click.Choice(["requeue", "checkpoint", "suspend", "cancel"]),
             help="How it gives way.  [default: as the policy says]",
         ),
+        _option(
+            _WAY,
+            "--preempt-retries",
+            type=types.COUNT,
+            help="How often it comes back after that.  [default: 100]",
+        ),
         *_saving(),
         _option(
             _WAY,

@@ -41,6 +41,7 @@ _PLAIN = {
     "qos": "qos",
     "estimate": "estimate_s",
     "preempt_mode": "preempt_mode",
+    "preempt_retries": "preempt_retries",
     "checkpoint_signal": "checkpoint_signal",
     "save_signal": "save_signal",
     "save_every": "save_every_s",
@@ -90,6 +91,7 @@ def option_fields(
     if resources := resource_fields(given):
         body["resources"] = resources
     body |= _placing(given)
+    body |= _health(given)
     if "deadline" in given:
         body["deadline_at"] = format_when(given["deadline"]) if given["deadline"] else 0
     if "begin" in given:
@@ -108,6 +110,16 @@ def option_fields(
             raise ClientError("--array and --param exclude each other; cap with --max-concurrent")
         body["parameters"] = {"names": sweep.names, "rows": sweep.rows}
     return body
+
+
+def _health(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The port that it must answer at is one of its ports, named once more or not."""
+    if "health" not in given:
+        return {}
+    name, slash, path = given["health"].partition("/")
+    ports = [text for text in given.get("port", ()) if text]
+    wish = {"port": name, "path": slash + path} if slash else {"port": name}
+    return {"health": wish, "ports": ports if name in ports else [*ports, name]}
 
 
 def _placing(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The hosts behind ``rota up``, ``down`` and ``agent``: processes on this machine."""
+"""The hosts behind ``rota up`` and ``rota agent``: processes on this machine."""
 
 from __future__ import annotations
 
@@ -6,22 +6,17 @@ import contextlib
 import json
 import logging
 import os
-import signal
-import socket
 import sys
-import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from rota import config, paths
 from rota.cli.logbook import open_logbook
-from rota.cli.stop_jobs import let_jobs_start, stop_jobs
-from rota.cli.supervise import PidLock, Supervisor, Ward
+from rota.cli.place import Place, read_json
+from rota.cli.stop_jobs import let_jobs_start
+from rota.cli.supervise import Supervisor, Ward
 from rota.client.errors import ClientError
-from rota.client.http import Client
 from rota.core.errors import Rejected, RotaError
 from rota.core.placing_text import parse_taint
 
@@ -29,48 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.api.process import Plan
-    from rota.cli.service_options import AgentOptions, DownOptions, UpOptions
+    from rota.cli.service_options import AgentOptions, UpOptions
     from rota.config import Config
 
 #: How long the first start may take: loading a large state, an agent finding its devices.
 READY_S = 120.0
 FAKE_GPU_MIB = 16_384
-
-
-class Place:
-    """The state folder and the locks of those who work in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.supervisor = PidLock(folder / "supervisor.lock")
-        self.controller = PidLock(folder / "controller.lock")
-        self.agent_folder = folder / "agent"
-
-    @property
-    def socket(self) -> str:
-        return str(self.folder / paths.SOCKET_NAME)
-
-    def client(self) -> Client:
-        return Client([f"unix://{self.socket}"])
-
-    def agent_pid(self) -> int:
-        """The pid of the agent that runs here; 0 when none does."""
-        if not PidLock(self.agent_folder / "agent.lock").holder():
-            return 0
-        return int(_read_json(self.agent_folder / "agent.json").get("pid") or 0)
-
-    def status(self) -> dict[str, Any]:
-        """What the controller says; empty when it does not answer."""
-        if not os.path.exists(self.socket):
-            return {}
-        client = self.client()
-        try:
-            answer = client.call("GET", "/status", timeout_s=5.0)
-        except ClientError:
-            return {}
-        finally:
-            client.close()
-        return answer if isinstance(answer, dict) else {}
 
 
 def up(options: UpOptions) -> int:
@@ -201,7 +160,7 @@ def _supervise(place: Place, plan: Plan, agent_settings: Config | None, tell: in
     if not code:
         supervisor.watch()
     supervisor.stop()
-    _dismiss_keeper(place)
+    place.dismiss_keeper()
     place.supervisor.release()
     return 2 if code else 0
 
@@ -225,7 +184,7 @@ def _ready_line(place: Place) -> str:
     status = place.status()
     node = (status.get("agent") or {}).get("node")
     url = (status.get("controller") or {}).get("url")
-    typed = _read_json(place.folder / "controller.json").get("grpc")
+    typed = read_json(place.folder / "controller.json").get("grpc")
     more = f", gRPC at {typed}" if typed else ""
     return f"rota is up at {url}{more}, state in {place.folder}, node {node or 'none'}"
 
@@ -318,80 +277,3 @@ def agent(options: AgentOptions) -> int:
     level = settings.server.log_level.upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
     return _agent_process(place.folder, url, options.token, settings, options.name)
-
-
-def down(options: DownOptions) -> int:
-    """Stop what runs here: supervisor, agent, controller. Jobs go on unless told otherwise."""
-    if options.state_dir:
-        os.environ["ROTA_STATE_DIR"] = str(Path(options.state_dir).absolute())
-    folder = paths.state_dir(os.environ)
-    place = Place(folder)
-    pids = {
-        "supervisor": place.supervisor.holder(),
-        "controller": place.controller.holder(),
-        "agent": place.agent_pid(),
-    }
-    if not any(pids.values()):
-        print(f"rota is not running (state in {folder})")
-        return 0
-    until_s = time.monotonic() + options.timeout_s
-    if options.stop_jobs and not stop_jobs(place.client(), until_s):
-        _complain(f"some jobs have not ended within {options.timeout_s:g} s; rota is left running")
-        return 1
-    active = _active(place.status())
-    left = _stop(place, pids, until_s)
-    _dismiss_keeper(place)
-    stopped = ", ".join(f"{name} (pid {pid})" for name, pid in pids.items() if pid)
-    if left:
-        _complain(f"still running: {', '.join(left)}")
-        return 1
-    more = f"; {active} running jobs go on" if active else ""
-    print(f"stopped {stopped}{more}")
-    return 0
-
-
-def _active(status: dict[str, Any]) -> int:
-    jobs = status.get("jobs") or {}
-    return int(jobs.get("running", 0)) + int(jobs.get("scheduled", 0))
-
-
-def _stop(place: Place, pids: dict[str, int], until_s: float) -> list[str]:
-    """TERM to the supervisor, which ends the others; or to each when there is none."""
-    names = ["supervisor"] if pids["supervisor"] > 0 else ["agent", "controller"]
-    for name in names:
-        if pids[name] > 0:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pids[name], signal.SIGTERM)
-    finders = {
-        "supervisor": place.supervisor.holder,
-        "controller": place.controller.holder,
-        "agent": place.agent_pid,
-    }
-    while True:
-        left = [name for name, find in finders.items() if find()]
-        if not left or time.monotonic() > until_s:
-            return left
-        time.sleep(0.02)
-
-
-def _dismiss_keeper(place: Place) -> None:
-    """The agent's keeper leaves when no job is left for it; else it stays with its jobs."""
-    if place.agent_pid():
-        return
-    with contextlib.suppress(OSError, ValueError), socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(2.0)
-        sock.connect(str(place.agent_folder / "keeper.sock"))
-        with sock.makefile("rwb") as lines:
-            known = json.loads(lines.readline())["attempts"]
-            if not any(attempt["phase"] == "running" for attempt in known):
-                lines.write(b'{"op":"exit"}\n')
-                lines.flush()
-                lines.read()
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -75,9 +75,9 @@ def _check(option: str, parse: Callable[[str], object], text: str) -> None:
 )
 def down(state_dir: str, stop_jobs: bool, timeout: float) -> int:
     """Stop Rota on this machine. Running jobs go on and are found again by the next 'rota up'."""
-    from rota.cli import serve
+    from rota.cli import down as ending
 
-    return serve.down(DownOptions(state_dir, stop_jobs, timeout))
+    return ending.down(DownOptions(state_dir, stop_jobs, timeout))
 
 
 @click.command()
@@ -90,10 +90,14 @@ def down(state_dir: str, stop_jobs: bool, timeout: float) -> int:
 def agent(join: str, token: str, name: str, state_dir: str) -> int:
     """Run jobs on this machine for a controller elsewhere, until Ctrl-C; jobs go on after it."""
     from rota.cli import serve
+    from rota.client.http import check_url
 
+    url = join or os.environ.get("ROTA_URL", "")
+    if url:
+        check_url(url, "--join" if join else "ROTA_URL")
     return serve.agent(
         AgentOptions(
-            join or os.environ.get("ROTA_URL", ""),
+            url,
             token or os.environ.get("ROTA_TOKEN", ""),
             state_dir,
             name,

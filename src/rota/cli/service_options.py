@@ -1,4 +1,4 @@
-"""What ``rota up``, ``down`` and ``agent`` hand to ``rota.cli.serve``, which hosts the server."""
+"""What ``rota up``, ``down`` and ``agent`` hand to those who start and end the processes."""
 
 from __future__ import annotations
 

@@ -260,6 +260,28 @@ def _around() -> list[click.Parameter]:
         _option(
             _AROUND, "--ulimit", type=types.Ulimit(), multiple=True, help="nofile=4096. Repeatable."
         ),
+        *_taken_along(),
+        _option(
+            _AROUND,
+            "--port",
+            multiple=True,
+            metavar="NAME",
+            help="A free port on its node, in ROTA_PORT_NAME; others find it by that name.",
+        ),
+        _option(
+            _AROUND,
+            "--health",
+            metavar="NAME[/PATH]",
+            help="It must answer at this port (with a PATH: to HTTP), or it ends as unhealthy.",
+        ),
+        _option(_AROUND, "--prologue", metavar="LINE", help="A shell line to run before it."),
+        _option(_AROUND, "--epilogue", metavar="LINE", help="A shell line to run after it."),
+    ]
+
+
+def _taken_along() -> list[click.Parameter]:
+    """What it finds installed where it runs."""
+    return [
         _option(_AROUND, "--venv", metavar="DIR", help="Run it in this Python environment."),
         _option(_AROUND, "--conda", metavar="NAME", help="Run it in this conda environment."),
         _option(
@@ -282,15 +304,6 @@ def _around() -> list[click.Parameter]:
             metavar="IMAGE",
             help="Run it in this container image (podman or apptainer on the node).",
         ),
-        _option(
-            _AROUND,
-            "--port",
-            multiple=True,
-            metavar="NAME",
-            help="A free port on its node, in ROTA_PORT_NAME; others find it by that name.",
-        ),
-        _option(_AROUND, "--prologue", metavar="LINE", help="A shell line to run before it."),
-        _option(_AROUND, "--epilogue", metavar="LINE", help="A shell line to run after it."),
     ]
 
 

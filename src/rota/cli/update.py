@@ -42,7 +42,7 @@ _CHANGEABLE = frozenset(
         *("workdir", "env", "output", "error"),
         *("tasks", "min_tasks", "nodes", "constraint", "nodelist", "exclude", "tolerate"),
         *("near", "apart", "topology", "exclusive", "data", "qos", "deadline", "estimate"),
-        *("preempt_mode", "checkpoint_signal", "restart_cost", "type", "notify"),
+        *("preempt_mode", "preempt_retries", "checkpoint_signal", "restart_cost", "type", "notify"),
     }
 )
 

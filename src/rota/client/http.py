@@ -62,7 +62,7 @@ class Client:
         """``ROTA_URL`` (http, https or unix), else the local sockets; ``ROTA_TOKEN``."""
         url = environment.get("ROTA_URL", "")
         if url:
-            _check_url(url)
+            check_url(url)
         addresses = [url] if url else [f"unix://{path}" for path in paths.sockets(environment)]
         fingerprint = environment.get("ROTA_FINGERPRINT", "")
         return cls(addresses, environment.get("ROTA_TOKEN", ""), fingerprint)
@@ -290,7 +290,8 @@ def segment(text: object) -> str:
     return quote(str(text), safe="")
 
 
-def _check_url(url: str) -> None:
+def check_url(url: str, field: str = "ROTA_URL") -> None:
+    """Refuse what cannot be the address of a Rota; ``field`` is where it was given."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises when it is no number
@@ -299,7 +300,8 @@ def _check_url(url: str) -> None:
     path_only = parts.scheme == "unix" and parts.path
     if not path_only and not (parts.scheme in {"http", "https"} and parts.hostname):
         raise ClientError(
-            f"ROTA_URL: {url!r} is not valid; expected http://HOST:PORT or unix:///PATH"
+            f"{field}: {url!r} is not valid; "
+            "expected https://HOST:PORT, http://HOST:PORT or unix:///PATH"
         )
 
 

@@ -8,7 +8,8 @@ import msgspec
 
 from rota.core.checkpoint import Checkpoint
 from rota.core.indices import Run
-from rota.core.job import Dependency, JobSpec
+from rota.core.job import JobSpec
+from rota.core.parents import Dependency
 from rota.core.placing import Taint
 from rota.core.tenant import Actor, Group, Project, Queue, Reservation, Token, User
 
@@ -194,6 +195,26 @@ class SetEndpoint(Command, frozen=True, kw_only=True):
     name: str
     address: str = ""
     metadata: dict[str, str] = {}
+
+
+class BeginStep(Command, frozen=True, kw_only=True):
+    """Something is about to be started inside a running job."""
+
+    job: int
+    name: str
+    nodes: tuple[str, ...] = ()
+    tasks: int = 1
+    cpus: int = 0
+
+
+class EndStep(Command, frozen=True, kw_only=True):
+    """What was started inside a job has ended; ``state`` in the words of whoever started it."""
+
+    job: int
+    step: int
+    state: str
+    exit_code: int = 0
+    signal: int = 0
 
 
 class EnterJob(Command, frozen=True, kw_only=True):

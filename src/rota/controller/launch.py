@@ -199,6 +199,7 @@ def _launch(
         inside=inside,
         devices=held.devices if spec.image else (),
         ports=spec.ports,
+        health=spec.health,
         meeting_port=attempt.port,
         world=world,
     )

@@ -252,7 +252,8 @@ def after_attempt_end(scribe: Scribe, job: Job, ended: Attempt) -> None:
     """
     if job.live_attempts:
         if not succeeded(ended) and ended.cause is not Cause.SHRUNK:
-            stop_attempts(scribe, job, Cause.PEER_FAILED, f"task {ended.uid} failed")
+            failed = next(task.index for task in job.tasks if ended in task.attempts)
+            stop_attempts(scribe, job, Cause.PEER_FAILED, f"task {failed} failed")
         return
     conclude(scribe, job)
 
@@ -297,6 +298,8 @@ def _goes_back(scribe: Scribe, job: Job) -> bool:
     stayed = [attempt for attempt in job.round if attempt.cause is not Cause.SHRUNK]
     if stayed and (then not in ("preempt", "return") or all(map(succeeded, stayed))):
         return False
+    if then == "preempt" and job.preemptions >= job.spec.preempt_retries:
+        return False
     if then == "preempt":
         scribe.emit(ev.JobPreempted(job=job.id))
     else:
@@ -318,8 +321,14 @@ def _first_cause(job: Job) -> Attempt:
 
 
 def _tries_again(job: Job, first: Attempt) -> bool:
+    """Whether the budget for failures has one more try; a gang has one for all its members.
+
+    Giving way has a budget of its own (``preempt_retries``), which no failure uses up.
+    """
     spec = job.spec
-    if job.after_stop in ("cancel", "evict") or first.cause is Cause.CANCELLED:
+    if job.after_stop in ("cancel", "evict"):
+        return False
+    if first.cause in (Cause.CANCELLED, Cause.PREEMPTED):
         return False
     if job.retries_used >= spec.retries:
         return False
@@ -339,11 +348,18 @@ def outcome_of(job: Job, first: Attempt) -> Outcome:
     if cause in _BLAMELESS and job.after_stop == "cancel":
         return Outcome(JobState.CANCELLED, Cause.CANCELLED, _BLAMELESS[cause])
     state = _STATE_OF_CAUSE.get(cause, JobState.FAILED)
-    detail = first.detail
-    if not detail and cause is Cause.EXIT:
-        detail = f"exit code {first.exit_code}"
-    elif not detail and cause is Cause.SIGNAL:
-        detail = f"killed by signal {first.signal}"
-    elif not detail and cause is Cause.TIME_LIMIT:
-        detail = f"ran longer than its limit of {format_duration(job.spec.time_limit_s)}"
-    return Outcome(state, cause, detail, first.exit_code, first.signal)
+    return Outcome(state, cause, _words_for(job, first, cause), first.exit_code, first.signal)
+
+
+def _words_for(job: Job, first: Attempt, cause: Cause) -> str:
+    if cause is Cause.PREEMPTED and job.after_stop == "preempt":
+        return f"{first.detail}, and preempt_retries ({job.spec.preempt_retries}) are used up"
+    if first.detail:
+        return first.detail
+    if cause is Cause.EXIT:
+        return f"exit code {first.exit_code}"
+    if cause is Cause.SIGNAL:
+        return f"killed by signal {first.signal}"
+    if cause is Cause.TIME_LIMIT:
+        return f"ran longer than its limit of {format_duration(job.spec.time_limit_s)}"
+    return ""

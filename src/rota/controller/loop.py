@@ -46,6 +46,8 @@ log = logging.getLogger("rota.controller")
 BLOBS_KEPT = 256
 #: How long the loop waits before it tries again after a failed commit.
 RETRY_S = 1.0
+#: A tick that takes longer than this hangs; a disk that failed is bad news for so long.
+STUCK_S, BROKE_S = 10.0, 30.0
 
 
 class Clock:
@@ -100,6 +102,9 @@ class Host:
         #: For which moment the alarm is set, where a timer wants it.
         self._alarm_s: float | None = None
         self._stopping = False
+        #: Since when the tick that is going on goes on, and when the last one was dropped.
+        self._turn_since_s: float | None = None
+        self._broke_s: float | None = None
         self._controller = self._load_controller()
 
     @property
@@ -126,6 +131,16 @@ class Host:
     def warning(self) -> str:
         """What people must know about nodes that are gone; empty: nothing."""
         return self._controller.liveness.warning
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be taken in just now; empty: it can."""
+        now_s = time.monotonic()
+        if self._turn_since_s is not None and now_s - self._turn_since_s > STUCK_S:
+            return f"a tick has not ended for {now_s - self._turn_since_s:.0f}s"
+        if self._broke_s is not None and now_s - self._broke_s < BROKE_S:
+            return "the last change could not be written; controller.log says why"
+        return ""
 
     @property
     def sessions(self) -> Sessions:
@@ -202,9 +217,11 @@ class Host:
 
     async def _turn(self, items: list[FromLink | Asked]) -> None:
         self._on_disk.clear()
+        self._turn_since_s = time.monotonic()
         try:
             await self._tick(items)
         finally:
+            self._turn_since_s = None
             self._on_disk.set()
 
     async def _tick(self, items: list[FromLink | Asked]) -> None:
@@ -217,6 +234,7 @@ class Host:
                 begun_s = time.monotonic()
                 await self._writer.commit(tick.batch)
                 self.commit_s += time.monotonic() - begun_s
+                self._broke_s = None
         except Exception as error:
             await self._start_over(items, error)
             return
@@ -250,6 +268,7 @@ class Host:
         known = isinstance(error, RotaError)
         log.error("tick dropped: %s", error, exc_info=None if known else error)
         refusal = error if known else Unavailable(f"internal error, nothing was changed: {error}")
+        self._broke_s = time.monotonic()
         for item in items:
             if isinstance(item, Asked):
                 self._reply(item.ticket, refusal)

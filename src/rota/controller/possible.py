@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.job import JobSpec, Role
     from rota.core.lanes import Shape
+    from rota.core.node import Node
     from rota.core.resources import Request
 
 #: Up to so many nodes are tried together.
@@ -46,7 +48,7 @@ def _refuse_task(cluster: Cluster, shape: Shape, request: Request) -> None:
     rules = cluster.policy.place
     first = ""
     for node in cluster.nodes.values():
-        short = Room.empty(node, rules).shortage(request, firm=firm)
+        short = Room.empty(_whole(node), rules).shortage(request, firm=firm)
         if not short:
             return
         first = first or short
@@ -60,7 +62,7 @@ def _refuse_gang(cluster: Cluster, shape: Shape, role: Role) -> None:
     wanted = role.min_count or role.count
     hosts = found = 0
     for node in cluster.nodes.values():
-        count = count_in(Room.empty(node, cluster.policy.place), shape, role)
+        count = count_in(Room.empty(_whole(node), cluster.policy.place), shape, role)
         found += count
         hosts += count >= max(share, 1)
         if found >= wanted and hosts >= nodes:
@@ -78,11 +80,20 @@ def _refuse_together(cluster: Cluster, shape: Shape) -> None:
     """Roles that fit one by one may not fit beside each other; on a large site nobody asks."""
     if len(cluster.nodes) > FEW or shape.placement.topology:
         return
-    rooms = {n.name: Room.empty(n, cluster.policy.place) for n in cluster.nodes.values()}
+    rooms = {n.name: Room.empty(_whole(n), cluster.policy.place) for n in cluster.nodes.values()}
     alone = msgspec.structs.replace(shape.placement, nodes=(), exclude=())
     if place_in(rooms, shape._replace(placement=alone), {}) is None:
         tasks = sum(role.count for role in shape.roles)
         raise Rejected.bad("tasks", tasks, "its roles fit on no set of nodes here together")
+
+
+def _whole(node: Node) -> Node:
+    """The node with the devices that others have now, by an inventory outside: they come back."""
+    if not node.elsewhere:
+        return node
+    twin = copy.copy(node)
+    twin.spec = node.spec.with_closed(node.closed)
+    return twin
 
 
 def _refuse(dimension: str, request: Request, have: str) -> None:
@@ -104,7 +115,7 @@ def _device_words(request: Request) -> str:
 
 def nodes_have(cluster: Cluster, dimension: str) -> str:
     """What the largest node has in a dimension, in words."""
-    specs = [node.spec for node in cluster.nodes.values()]
+    specs = [_whole(node).spec for node in cluster.nodes.values()]
     if dimension == "cpus":
         return f"the largest has {max(spec.cpu_milli for spec in specs) / 1000:g} CPUs"
     if dimension == "memory":

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from rota.controller import accounts, endpoints, entering, lifecycle, migrate, reserve, reserve_job
+from rota.controller import (
+    accounts,
+    endpoints,
+    entering,
+    lifecycle,
+    migrate,
+    reserve,
+    reserve_job,
+    steps,
+)
 from rota.controller import commands as cmd
 from rota.controller.access import require
 from rota.controller.change import own_job
@@ -286,6 +295,8 @@ _OPEN: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.AskSave: _ask_save,
     cmd.SetEndpoint: endpoints.set_endpoint,
     cmd.EnterJob: entering.enter,
+    cmd.BeginStep: steps.begin,
+    cmd.EndStep: steps.end,
     cmd.SetPolicy: _set_policy,
 }
 #: For operators and admins.

@@ -34,8 +34,8 @@ def submit(
 ) -> Submitted:
     """Take a batch, or raise ``Rejected`` with nothing changed."""
     cluster, actor = scribe.cluster, command.actor
-    if actor.access is Access.VIEWER:
-        raise Forbidden(f"{actor.user} is a viewer and may not submit jobs")
+    if actor.access in (Access.VIEWER, Access.AGENT):
+        raise Forbidden(f"{actor.user} has the role {actor.access} and may not submit jobs")
     if command.key and (first := cluster.keys.get((actor.user, command.key))) is not None:
         ids = _ids_from(first, command.submissions)
         return Submitted(ids, repeated=True)

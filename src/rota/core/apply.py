@@ -8,13 +8,14 @@ from rota.core.apply_attempts import ATTEMPT_RULES
 from rota.core.apply_jobs import JOB_RULES
 from rota.core.apply_saving import SAVING_RULES
 from rota.core.apply_site import SITE_RULES
+from rota.core.apply_steps import STEP_RULES
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.events import AnyEvent
 
 #: Each rule takes its own kind of event; the key says which.
-_RULES = {**JOB_RULES, **ATTEMPT_RULES, **SAVING_RULES, **SITE_RULES}
+_RULES = {**JOB_RULES, **ATTEMPT_RULES, **SAVING_RULES, **STEP_RULES, **SITE_RULES}
 
 
 def apply(cluster: Cluster, event: AnyEvent, at_s: float) -> None:

@@ -8,7 +8,8 @@ import msgspec
 
 from rota.core.errors import Rejected
 from rota.core.indices import position_of
-from rota.core.job import Array, Dependency, DependencyKind, Job
+from rota.core.job import Array, Job
+from rota.core.parents import Dependency, DependencyKind
 from rota.core.states import FINAL, JobState
 
 if TYPE_CHECKING:

@@ -27,6 +27,8 @@ from rota.core.node_events import NodeSilent as NodeSilent
 from rota.core.node_events import NodesVanished as NodesVanished
 from rota.core.policy import Policy
 from rota.core.states import Cause
+from rota.core.steps import StepEnded as StepEnded
+from rota.core.steps import StepStarted as StepStarted
 from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
 from rota.core.visits import JobEntered as JobEntered
 
@@ -337,6 +339,8 @@ AnyEvent = (
     | CheckpointReported
     | EndpointSet
     | JobEntered
+    | StepStarted
+    | StepEnded
     | JobSettled
     | NodeRegistered
     | NodeSilent

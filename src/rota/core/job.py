@@ -8,35 +8,16 @@ import msgspec
 
 from rota.core.checkpoint import Checkpoint
 from rota.core.endpoints import Endpoint
+from rota.core.health import Health
 from rota.core.indices import IndexSet, Run, index_at
 from rota.core.loans import Loan
 from rota.core.node import Allocation
 from rota.core.notices import Target
+from rota.core.parents import Dependency
 from rota.core.placing import ANYWHERE, Placement
 from rota.core.policy import PreemptMode
 from rota.core.resources import Request
 from rota.core.states import Cause, JobState, Phase
-
-
-class DependencyKind(StrEnum):
-    """What a child waits for in its parent."""
-
-    AFTER = "after"  # the parent has started
-    AFTER_OK = "after-ok"  # the parent completed
-    AFTER_ANY = "after-any"  # the parent ended, however
-    AFTER_NOT_OK = "after-not-ok"  # the parent ended, and not well
-    AFTER_CHECKPOINT = "after-checkpoint"  # the parent has saved its work, or completed
-    AFTER_DATA = "after-data"  # the parent has made some data, or completed
-
-
-class Dependency(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One parent of a job. ``element`` ties equal indices of two arrays together."""
-
-    kind: DependencyKind
-    parent: int
-    element: bool = False
-    #: The name of the data that is waited for.
-    data: str = ""
 
 
 class RestartPolicy(StrEnum):
@@ -125,6 +106,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     service: ServiceClass = ServiceClass.BURSTABLE
     #: How it gives way; None: as the policy says.
     preempt_mode: PreemptMode | None = None
+    #: How often it comes back after it gave way.
+    preempt_retries: int = 100
     #: Sent at the beginning of the grace instead of TERM, so that it can save its state.
     checkpoint_signal: str = ""
     #: Sent so that it saves its work and goes on: when somebody asks, and each so many seconds.
@@ -135,8 +118,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     image: str = ""
     #: Devices are kept for this very job: the first of its reservations.
     reservation: int = 0
-    #: Names for which each of its tasks gets a port on its node.
+    #: Names for which each of its tasks gets a port on its node, and one to ask if it is well.
     ports: tuple[str, ...] = ()
+    health: Health | None = None
     #: What a restart costs it beyond lost work, in seconds.
     restart_cost_s: int = 0
     #: ``training``, ``inference``, ``workflow``: for quotas by type.
@@ -244,6 +228,8 @@ class Job(msgspec.Struct, omit_defaults=True):
     preempted: bool = False
     #: How often it gave way.
     preemptions: int = 0
+    #: How many steps were started in it.
+    steps: int = 0
     #: When it last said that its work is saved; 0: never in this round.
     checkpoint_s: float = 0.0
     #: How often it was asked to save its work in this round, and when it was last.

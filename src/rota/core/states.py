@@ -124,6 +124,7 @@ class Cause(StrEnum):
     ASSEMBLY_TIMEOUT = "assembly_timeout"
     QUOTA = "quota"
     MIGRATED = "migrated"
+    UNHEALTHY = "unhealthy"
 
 
 class NodeState(StrEnum):

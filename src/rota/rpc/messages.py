@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
+from rota.core.health import Health
 from rota.core.node import ForeignUse, NodeSpec
 from rota.core.states import Cause
 from rota.rpc.bases import FromAgent, ToAgent
@@ -86,6 +87,8 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     token: str = ""
     #: Names for which the agent finds ports that are free on its node.
     ports: tuple[str, ...] = ()
+    #: Which of these it must answer at, as long as it runs.
+    health: Health | None = None
     #: Where its gang will meet on this node; 0: it meets elsewhere, or is none.
     meeting_port: int = 0
     #: Of a gang that may grow and shrink: who takes part, for a file that its members read.

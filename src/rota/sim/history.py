@@ -16,7 +16,7 @@ import msgspec
 from rota.controller.past import Past, read_jobs, site_of
 from rota.controller.recover import recover
 from rota.core import events as ev
-from rota.core.job import Dependency, DependencyKind
+from rota.core.parents import Dependency, DependencyKind
 from rota.core.states import FINAL, Cause, JobState
 from rota.core.tenant import Group
 from rota.sim.cluster_cast import Particulars

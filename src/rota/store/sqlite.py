@@ -124,10 +124,18 @@ class SqliteDriver:
                 self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 if busy and not self._lengthened:
                     self._lengthened = True
-                    _lengthen(Path(f"{self.path}-wal"))
+                    self._set_log_aside()
         except (sqlite3.Error, OSError) as error:
             # The log is only longer than it need be; the next commit will report real trouble.
             log.warning("cannot tidy %s: %s", self.name, error)
+
+    def _set_log_aside(self) -> None:
+        """As a writer, so that no other program, either, writes where the zeros go."""
+        self._cursor.execute("BEGIN IMMEDIATE")
+        try:
+            _lengthen(Path(f"{self.path}-wal"))
+        finally:
+            self._roll_back()
 
     def close(self) -> None:
         self._closed = True

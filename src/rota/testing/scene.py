@@ -23,8 +23,9 @@ from rota.controller.recover import recover
 from rota.core.errors import RotaError
 from rota.core.indices import parse_indices
 from rota.core.invariants import check
-from rota.core.job import Dependency, DependencyKind, Job, JobSpec, Role
+from rota.core.job import Job, JobSpec, Role
 from rota.core.node import Device, NodeSpec
+from rota.core.parents import Dependency, DependencyKind
 from rota.core.resources import Request
 from rota.core.states import JobState
 from rota.core.tenant import Access, Actor

@@ -9,8 +9,9 @@ import msgspec
 from rota.controller import commands as cmd
 from rota.core.errors import RotaError, Unavailable
 from rota.core.indices import Run
-from rota.core.job import Array, Dependency, DependencyKind, Job, JobSpec, RestartPolicy, Role
+from rota.core.job import Array, Job, JobSpec, RestartPolicy, Role
 from rota.core.node import Device, NodeSpec
+from rota.core.parents import Dependency, DependencyKind
 from rota.core.resources import Request
 from rota.core.tenant import Access, Actor
 from rota.worlds.wishes import richer

@@ -1,0 +1,43 @@
+"""Terminals of jobs as the agent reaches them: bytes between the wire and sockets."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from rota.agent.launch import terminal_path
+from rota.agent.terminals import UNTAKEN_BYTES_MAX, Terminals
+from rota.rpc.visits import OpenTerminal, TerminalInput, TerminalOutput
+
+PIECE = b"y\n" * 32_768
+
+
+@pytest.fixture
+def stuck(open_folder: Path):
+    """The terminal of a program that reads nothing."""
+    (open_folder / "scripts").mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(terminal_path(str(open_folder / "scripts"), "u1"))
+        listener.listen()
+        yield open_folder
+
+
+def test_one_who_types_into_a_program_that_does_not_read_is_sent_away(stuck: Path):
+    said: list[TerminalOutput] = []
+
+    async def flood() -> int:
+        terminals = Terminals(stuck, said.append)
+        terminals.take(OpenTerminal(7, "u1"))
+        sent = 0
+        while not said and sent < 4 * UNTAKEN_BYTES_MAX:
+            await asyncio.sleep(0)
+            terminals.take(TerminalInput(7, PIECE))
+            sent += len(PIECE)
+        terminals.close()
+        return sent
+
+    sent = asyncio.run(flood())
+
+    assert said == [TerminalOutput(7, over=True, error="the job does not read what is typed to it")]
+    assert sent > UNTAKEN_BYTES_MAX

@@ -1,0 +1,52 @@
+"""Whether Rota itself is well: it says so, says why not, and is well again by itself."""
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rota.controller import loop
+from rota.store.memory import Fault
+from tests.api.running import WAIT_S, Caller, Running
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+
+
+def test_a_disk_that_takes_nothing_makes_it_unready_until_something_is_written(
+    server: Running, caller: Caller
+) -> None:
+    well = caller.get("/readyz")
+    server.disk.fault = Fault.FULL
+    refused = caller.post("/jobs", {"command": "true"})
+    ill = caller.get("/readyz")
+    alive = caller.get("/healthz")
+    server.disk.fault = None
+    caller.submit()
+
+    assert (well.status, well.json) == (200, {"status": "ready"})
+    assert (refused.status, ill.status, alive.status) == (503, 503, 200)
+    assert ill.json["status"] == "troubled"
+    assert ill.json["reason"] == "the last change could not be written; controller.log says why"
+    assert caller.get("/readyz").status == 200
+
+
+def test_a_commit_that_hangs_is_noticed_and_so_is_its_end(
+    server: Running, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "STUCK_S", 0.02)
+    server.store.may_commit.clear()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(server.local().post, "/jobs", {"command": "true"})
+        until(lambda: caller.get("/readyz").status == 503)
+        reason = json.loads(caller.get("/readyz").body)["reason"]
+        server.store.may_commit.set()
+
+        assert waiting.result().status == 201
+    assert reason == "a tick has not ended for 0s"
+    until(lambda: caller.get("/readyz").status == 200)
