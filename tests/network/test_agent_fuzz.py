@@ -39,7 +39,7 @@ from rota.rpc.visits import (
     TunnelInput,
 )
 from tests.agent.support import Keeper, folder
-from tests.network.traffic import HEAD_END, Recording, Vandal
+from tests.network.traffic import HEAD_END, Recording, Vandal, frame_of
 
 CASES = int(os.environ.get("ROTA_FUZZ_CASES", "25"))
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -97,6 +97,10 @@ class HostileController:
         session = self.cases + 1
         told = [_of_session(body, session, self.cases) for body in self._recording.to_agent]
         told = [*told, *others(session)]
+        if self.cases == 0:
+            # One that can be read and cannot be meant, whatever chance brings.
+            never = encode(Welcome(session, "any", -1.0, 10.0, PROTOCOL))
+            writer.write(frame_of(never, masked=False))
         for _ in range(vandal.chance.randrange(1, 3)):
             told = vandal.session(told)
         # Refused, it would wait for long before it comes back; that is tried elsewhere.

@@ -61,7 +61,7 @@ BODIES: dict[type, Any] = {
     AllocationRequest: {
         "resources": {"cpus": 2, "gpus": 1},
         "time_limit_s": 3600,
-        "wait_s": 10,
+        "wait_s": 2,
     },
     CordonRequest: {"note": "new memory on Tuesday"},
     site.DrainRequest: {"note": "new memory on Tuesday", "migrate": True},
