@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.real import Slurm
+from tests.support.machine import missing
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +25,7 @@ LIMIT_S = 120.0
 def psij() -> Path:
     """The folder with its environment and its source."""
     if not (FOLDER / "ready").exists():
-        pytest.skip("psij-python is not installed; script/test does it")
+        missing("psij-python is not installed; script/test does it")
     return FOLDER
 
 
