@@ -79,11 +79,12 @@ def test_room_is_held_without_a_program_until_it_is_released(
     starting.start()
     made = caller.post("/allocations", {"resources": {"cpus": 3}, "wait_s": 10})
     starting.join()
+    uid = agent.launched(1)
 
     held = made.json["allocations"]
     listed = caller.get("/allocations").json["items"]
     given_back = caller.delete("/allocations/1")
-    agent.report_end(agent.stopping(agent.launched(1)).uid)
+    agent.report_end(agent.stopping(uid).uid)
     caller.until(1, "cancelled", "completed")
 
     assert (made.status, made.json["id"], made.json["state"]) == (201, 1, "running")
