@@ -16,8 +16,11 @@ from rota.core.tenant import Access, Actor
 from rota.rpc.messages import Seen, Sighting
 from rota.slurm.command import Answer, Call, Line, Request
 from rota.slurm.serving import answer_to
-from tests.api.running import WAIT_S, PretendedAgent, Running, running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Running, running
 
+#: Only against hanging for ever.
+PATIENCE_S = 60.0
 #: Who takes part: name -> uid.
 PEOPLE = {"root": 0, "alice": 1001, "bob": 1002}
 
@@ -49,7 +52,7 @@ class Cluster:
         assert isinstance(stdin, bytes)
         call = Call(request, Line(stdin), self.server.context)
         future = asyncio.run_coroutine_threadsafe(answer_to(call), self.server.loop)
-        return future.result(WAIT_S)
+        return future.result(PATIENCE_S)
 
     def text(self, program: str, *argv: str, **more: object) -> str:
         """What a command that succeeds prints."""
@@ -66,9 +69,11 @@ class Cluster:
         return self.server.host.cluster.jobs[job_id]
 
     def until(self, true: Callable[[], object]) -> None:
-        deadline_s = time.monotonic() + WAIT_S
-        while not true():
-            assert time.monotonic() < deadline_s
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not (answer := true()):
+            jobs = list(self.server.host.cluster.jobs.values())
+            states = {job.id: job.state for job in jobs}
+            assert time.monotonic() < deadline_s, f"waited in vain: {answer!r}; {states}"
             time.sleep(0.002)
 
     def start(self, job_id: int) -> list[tuple[PretendedAgent, str]]:

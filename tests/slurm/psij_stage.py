@@ -19,7 +19,7 @@ from psij.executors.batch.slurm import SlurmExecutorConfig
 for name in ("executor_test_params", "_test_tools"):
     sys.modules[name] = sys.modules[__name__]
 
-PATIENCE = timedelta(seconds=30)
+PATIENCE = timedelta(seconds=120)
 
 
 @dataclass(frozen=True)

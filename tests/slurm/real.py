@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.journeys.box import Box
 
-WAIT_S = 60.0
+WAIT_S = 100.0
 
 
 class Slurm:
@@ -22,7 +22,11 @@ class Slurm:
         self.env = {**kept, "PATH": f"{folder}:{python}:/usr/bin:/bin"}
 
     def run(
-        self, *argv: str, stdin: str = "", env: dict[str, str] | None = None
+        self,
+        *argv: str,
+        stdin: str = "",
+        env: dict[str, str] | None = None,
+        timeout_s: float = WAIT_S,
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             argv,
@@ -31,7 +35,7 @@ class Slurm:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=WAIT_S,
+            timeout=timeout_s,
             check=False,
         )
 

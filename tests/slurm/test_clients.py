@@ -8,14 +8,18 @@ import pytest
 from tests.journeys.box import until
 from tests.slurm.real import Slurm
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+#: Only against hanging for ever: each job of theirs is a Python that imports a lot.
+PATIENCE_S = 280.0
 
 
 def python(slurm: Slurm, program: str) -> str:
     """Run a program in a process of its own, with our commands in front of PATH."""
     path = slurm.work / "program.py"
     path.write_text(textwrap.dedent(program))
-    done = slurm.run(sys.executable, str(path))
+    done = slurm.run(sys.executable, str(path), timeout_s=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -117,7 +121,7 @@ def test_dask_jobqueue_brings_workers_and_takes_them_away(slurm: Slurm) -> None:
         with SLURMCluster(cores=1, memory="500MB", processes=1, **options) as cluster:
             cluster.scale(jobs=1)
             with Client(cluster) as client:
-                print(client.submit(lambda x: x + 1, 41).result(timeout=60))
+                print(client.submit(lambda x: x + 1, 41).result(timeout=240))
     """
 
     printed = python(slurm, program)

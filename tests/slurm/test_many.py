@@ -28,7 +28,7 @@ def test_a_long_list_is_whole_and_made_in_pieces_while_the_controller_goes_on(
     counting = asyncio.run_coroutine_threadsafe(count(), cluster.server.loop)
     lines = cluster.text("squeue", "-h", "-o", "%A").split()
     over = True
-    counting.result(10)
+    counting.result(60)
     mine = cluster.submit("-H", "-J", "mine")
 
     assert len(set(lines)) == JOBS

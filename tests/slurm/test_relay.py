@@ -82,6 +82,29 @@ def test_without_a_controller_the_commands_say_what_slurms_say(
     assert submitted.stderr == f"sbatch: error: Batch job submission failed: {away}"
 
 
+@pytest.mark.parametrize("options", [(), ("--no-compile",)])
+def test_while_its_own_rota_is_down_no_other_one_answers(
+    slurm_box: Box, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    own, home, commands = tmp_path / "own", tmp_path / "home", tmp_path / "commands"
+    own.mkdir()
+    words = ("slurm", "install", *options, str(commands))
+    slurm_box.rota(*words, env={"ROTA_STATE_DIR": str(own)})
+    (home / ".local/state").mkdir(parents=True)
+    (home / ".local/state/rota").symlink_to(slurm_box.state)
+    slurm = Slurm(slurm_box, commands, tmp_path)
+
+    listed, started = (
+        slurm.run(*words, env={"HOME": str(home)}) for words in (["squeue"], ["srun", "true"])
+    )
+    own.rmdir()
+    moved = slurm.run("squeue", env={"HOME": str(home)})
+
+    assert (listed.returncode, started.returncode, moved.returncode) == (1, 1, 0)
+    assert "Unable to contact slurm controller" in listed.stderr
+    assert "Unable to contact slurm controller" in started.stderr
+
+
 def test_over_the_network_a_token_says_who_asks(slurm: Slurm) -> None:
     status, made = slurm.box.api("POST", "/tokens", {"user": "ada"})
     assert status == 201

@@ -61,3 +61,23 @@ def test_srun_on_its_own_starts_tasks_on_every_node(slurm: Slurm) -> None:
 
 def test_input_for_all_tasks_crosses_the_network(slurm: Slurm) -> None:
     assert slurm.text("srun", "-N2", "cat", stdin="word\n") == "word\nword\n"
+
+
+def test_steps_that_run_at_once_take_the_nodes_that_are_free(slurm: Slurm) -> None:
+    step = "srun -N1 -n1 sh -c 'touch on-$SLURMD_NODENAME; until [ -e go ]; do sleep 0.02; done'"
+    body = f"{step} & {step} & until [ -e on-n1 -a -e on-n2 ]; do sleep 0.02; done; touch go; wait"
+
+    assert slurm.script(body, "-N2", "-n2") == ""
+
+
+def test_from_outside_a_step_runs_on_every_node_of_a_job(slurm: Slurm) -> None:
+    wait = "until [ -e go ]; do sleep 0.02; done"
+    job = slurm.text("sbatch", "--parsable", "-N2", "-o", "out", "--wrap", wait).strip()
+    slurm.box.reach(job, "running")
+
+    printed = slurm.text("srun", f"--jobid={job}", "-N2", "sh", "-c", "echo $SLURMD_NODENAME")
+    (slurm.work / "go").touch()
+
+    assert sorted(printed.split()) == ["n1", "n2"]
+    assert slurm.box.ended(job)["state"] == "completed"
+    assert (slurm.work / "out").read_text() == ""

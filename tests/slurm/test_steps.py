@@ -37,7 +37,7 @@ def test_a_step_is_named_by_srun_and_never_after_the_job(slurm: Slurm) -> None:
 
 
 def test_tasks_that_overcommit_need_no_cpu_each(slurm: Slurm) -> None:
-    done = slurm.run("srun", "-I5", "-O", "-n6", "echo", "here")
+    done = slurm.run("srun", "-I60", "-O", "-n6", "echo", "here")
 
     assert (done.returncode, done.stdout) == (0, "here\n" * 6)
 
@@ -197,7 +197,7 @@ wait; wait; wait"""
 def test_a_job_is_warned_before_its_limit(slurm: Slurm) -> None:
     body = "trap 'echo warned; exit 0' USR1; while :; do sleep 0.05; done"
 
-    assert slurm.script(body, "-t1", "--signal=B:USR1@59") == "warned\n"
+    assert slurm.script(body, "-t1", "--signal=B:USR1@56") == "warned\n"
 
 
 def test_srun_that_is_ended_takes_its_job_with_it(slurm: Slurm) -> None:
@@ -212,10 +212,12 @@ def test_srun_that_is_ended_takes_its_job_with_it(slurm: Slurm) -> None:
 
 
 def test_a_job_can_be_put_back_from_inside(slurm: Slurm) -> None:
-    body = """echo "try $SLURM_RESTART_COUNT"
+    body = """echo "try ${SLURM_RESTART_COUNT-first}"
 [ "$SLURM_RESTART_COUNT" = 1 ] || { scontrol requeue $SLURM_JOB_ID; sleep 60; }"""
 
-    assert slurm.script(body, "--open-mode=append") == "try 0\ntry 1\n"
+    printed = slurm.script(body, "--open-mode=append").splitlines()
+
+    assert [line for line in printed if "slurmstepd" not in line] == ["try first", "try 1"]
 
 
 def test_a_script_reads_the_file_that_is_its_input(slurm: Slurm) -> None:
@@ -242,6 +244,12 @@ def test_output_begins_anew_unless_it_is_appended_to(slurm: Slurm) -> None:
 
     assert (slurm.work / "deep/er/a").read_text() == "line\nline\n"
     assert (slurm.work / "deep/er/t").read_text() == "line\n"
+
+
+def test_a_job_with_a_bare_environment_still_finds_the_commands(slurm: Slurm) -> None:
+    printed = slurm.script("srun echo found; env | grep -c ^MINE=", "--export=NONE", code=1)
+
+    assert printed == "found\n0\n"
 
 
 def test_on_a_terminal_srun_gives_one(slurm: Slurm) -> None:
@@ -305,6 +313,8 @@ def test_a_step_outlives_the_controller(slurm: Slurm) -> None:
 
     assert slurm.box.ended(job)["state"] == "completed"
     assert output.read_text() == "begin\n3\n"
+    rows = slurm.text("sacct", "-nPj", f"{job}.0", "-o", "state,exitcode").split()
+    assert rows == ["FAILED|3:0"]
 
 
 def test_steps_are_on_record_after_the_controller_was_killed_and_numbers_go_on(

@@ -15,7 +15,7 @@ from rota.slurm.groups import prepare_groups
 from rota.slurm.programs import step_script
 from rota.slurm.steps import steps_of, stream_of
 from rota.slurm.submitting import Refused, Work, prepare, submit
-from rota.slurm.waiting import until_running
+from rota.slurm.waiting import unless_stopping, until_running
 
 if TYPE_CHECKING:
     from rota.core.job import Job
@@ -70,10 +70,10 @@ async def _wait(call: Call, order: Order, job_id: int) -> Job:
     state = await until_running(context, job_id, 0.05)
     if state is JobState.QUEUED and called == "salloc":
         await call.line.show(stderr=f"salloc: Pending job allocation {job_id}\n")
-    if state in (JobState.QUEUED, JobState.HELD) and not order.has("quiet"):
+    waited = state in (JobState.QUEUED, JobState.HELD)
+    if waited and not order.has("quiet") and not order.has("immediate"):
         text = f"{called}: job {job_id} queued and waiting for resources\n"
         await call.line.show(stderr=text)
-    waited = state in (JobState.QUEUED, JobState.HELD)
     state = await _until_running_or_gone(call, order, job_id)
     if state is None or state in FINAL or state is not JobState.RUNNING:
         if order.has("immediate") and state not in FINAL:
@@ -86,7 +86,8 @@ async def _wait(call: Call, order: Order, job_id: int) -> Job:
         await call.line.show(stderr=text)
     job = context.host.cluster.jobs[job_id]
     members = set(range(len(job.tasks)))
-    if not await steps_of(context).arrived(job_id, members, ARRIVAL_S):
+    arrived = steps_of(context).arrived(job_id, members, ARRIVAL_S)
+    if not await unless_stopping(context, arrived):
         raise Failed(f"{called}: error: nodes of job {job_id} did not answer\n", 1)
     return job
 

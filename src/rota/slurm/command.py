@@ -44,6 +44,7 @@ PROGRAMS = {
 SCONTROL = {
     "show": "rota.slurm.scontrol_show:show",
     "ping": "rota.slurm.scontrol_show:ping",
+    "token": "rota.slurm.scontrol_token:token",
 }
 
 

@@ -65,8 +65,9 @@ class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     het_leader: int = 0
     het_offset: int = 0
     het_size: int = 0
-    #: Of a job that is heterogeneous in itself: the tasks of each of its groups.
+    #: Of a job that is heterogeneous in itself: the tasks and the names of its groups.
     het_tasks: tuple[int, ...] = ()
+    het_names: tuple[str, ...] = ()
 
 
 _decode = msgspec.json.Decoder(Detail).decode

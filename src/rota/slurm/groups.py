@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.api.fields import Resources
-from rota.api.submission import request_of
+from rota.api.request_fields import Resources
+from rota.api.roles import request_of
 from rota.core.job import Role
 from rota.slurm.detail import LABEL, label_of
 from rota.slurm.shapes import share_of
@@ -35,7 +35,10 @@ def prepare_groups(call: Call, orders: list[Order], work: Work, extra: Detail) -
         for number, (order, one) in enumerate(zip(orders, shares, strict=True))
     )
     told = msgspec.structs.replace(
-        detail, het_tasks=tuple(one.ntasks for one in shares), het_size=len(shares)
+        detail,
+        het_tasks=tuple(one.ntasks for one in shares),
+        het_names=_names(orders, made.spec.name),
+        het_size=len(shares),
     )
     spec = msgspec.structs.replace(
         made.spec,
@@ -46,6 +49,14 @@ def prepare_groups(call: Call, orders: list[Order], work: Work, extra: Detail) -
         variables={**WITHOUT_GANG, **made.spec.variables, "SLURM_HET_SIZE": str(len(shares))},
     )
     return msgspec.structs.replace(made, spec=spec)
+
+
+def _names(orders: list[Order], first: str) -> tuple[str, ...]:
+    """A group that names itself has that name, and so have those behind it."""
+    names = [first]
+    for order in orders[1:]:
+        names.append(order.text("job-name") or names[-1])
+    return tuple(names)
 
 
 def _role(number: int, order: Order, share: Share) -> Role:

@@ -5,33 +5,47 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rota.slurm.holding import add_held
-from rota.slurm.tres import model_word, tres_text
+from rota.slurm.tres import model_word, tres_text, without_billing
 from rota.slurm.wishes import cpus_of, details
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.job import Job, Role
-    from rota.slurm.records import JobRecord
+    from rota.slurm.records import JobRecord, StepRecord
 
 
 def het_parts(whole: JobRecord, job: Job, cluster: Cluster) -> list[JobRecord]:
     """One record for each group; what ran in the job as a whole stays with the first."""
-    tasks = details(job.spec).het_tasks
+    detail = details(job.spec)
+    tasks, names = detail.het_tasks, detail.het_names
     parts = []
     for offset, role in enumerate(job.spec.roles):
         part = copy(whole)
         part.het_offset = offset
         part.tasks = tasks[offset] if offset < len(tasks) else role.count
+        part.name = names[offset] if offset < len(names) else whole.name
         _ask(part, role)
         mine = [task.attempts[-1] for task in job.tasks if task.role == offset and task.attempts]
         if whole.nodes:
             memory_mib = role.count * role.request.memory_mib
             add_held(part, cluster, mine, memory_mib)
-        if offset:
-            part.steps = ()
+        part.steps = tuple(
+            _of_part(step, part) for step in whole.steps if offset == 0 or step.id == "extern"
+        )
         parts.append(part)
     return parts
+
+
+def _of_part(step: StepRecord, part: JobRecord) -> StepRecord:
+    """The script and the allocation hold what their group does."""
+    if step.id not in ("batch", "extern"):
+        return step
+    nodes = part.nodes[:1] if step.id == "batch" else part.nodes
+    tres = part.tres_alloc if step.id == "extern" else without_billing(part.tres_alloc)
+    return msgspec.structs.replace(step, cpus=part.cpus, nodes=nodes, tres=tres)
 
 
 def _ask(part: JobRecord, role: Role) -> None:

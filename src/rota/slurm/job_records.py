@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rota.api.views import indices_text, may_look_into
+from rota.api.auth import may_look_into
+from rota.api.views import indices_text
 from rota.controller.launch import fill_in, is_withheld, output_path
 from rota.core.dependencies import parent_id
+from rota.core.indices import parse_indices
 from rota.core.job import Array, Job
 from rota.core.parents import DependencyKind
 from rota.core.states import FINAL, Cause, JobState
@@ -17,11 +20,11 @@ from rota.slurm.het_records import het_parts
 from rota.slurm.holding import add_held
 from rota.slurm.job_steps import steps_of
 from rota.slurm.records import JobRecord
-from rota.slurm.states import end_reason, state_word
+from rota.slurm.states import NEVER_BEGAN, end_reason, state_word
 from rota.slurm.step_log import recall
 from rota.slurm.steps import steps_of as steps_known_to
 from rota.slurm.why_words import WaitingWords
-from rota.slurm.wishes import Wish, person, wish_of
+from rota.slurm.wishes import Wish, details, person, wish_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,6 +86,9 @@ class Recorder:
             record.array_index = job.array_index
             array = self._cluster.arrays.get(job.array_id)
             record.array_cap = array.cap if array is not None else 0
+            waits = array is not None and bool(array.waiting)
+            last_id = job.array_id + _size(wish.detail.array)
+            record.closes_array = job.id == last_id and not waits
         record.stdout = output_path(job.spec.output, job, 0)
         record.stderr = output_path(job.spec.error, job, 0) or record.stdout
         record.restarts = (attempts[0].number - 1) if attempts else 0
@@ -233,6 +239,13 @@ def _fill_in(record: JobRecord, item: Job | Array, wish: Wish) -> None:
     record.workdir = spec.workdir
     if wish.detail.het_size > 1:
         record.het_id = item.id
+        record.het_ids = str(item.id)
+
+
+@lru_cache(maxsize=1024)
+def _size(indices: str) -> int:
+    """How many elements an array has, by the words it was asked for with; 0: it has none."""
+    return sum(map(len, parse_indices(indices)[0])) if indices else 0
 
 
 def _round(job: Job, number: int) -> list[Attempt]:
@@ -256,15 +269,22 @@ def _add_outcome(record: JobRecord, job: Job) -> None:
     record.exit_code = 0 if outcome.signal else outcome.exit_code or 0
     if outcome.cause is Cause.OUT_OF_MEMORY:
         record.exit_code, record.signal = 0, 125
+    elif outcome.cause is Cause.START_FAILED:
+        record.exit_code, record.signal = 0, NEVER_BEGAN
     elif outcome.state in (JobState.CANCELLED, JobState.TIMEOUT):
         record.exit_code, record.signal = 0, 15 if record.nodes else 0
     elif outcome.state is JobState.UNSCHEDULABLE:
         record.exit_code = 1
+    elif record.exit_code > _SIGNALLED and details(job.spec).interactive:
+        # Nobody but its tasks ran in it; whoever held the nodes ended as they did.
+        record.exit_code, record.signal = 0, record.exit_code - _SIGNALLED
     if outcome.state is JobState.CANCELLED:
         found = _BY.search(outcome.detail)
         record.cancelled_by = person(found[1]).uid if found else 0
 
 
+#: Above it an exit code of srun or salloc says of which signal a task died.
+_SIGNALLED = 128
 #: How an earlier round ended, in Slurm's words.
 _EARLIER = {
     Cause.REQUEUED: "REQUEUED",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.states import Cause
 from rota.slurm.records import StepRecord
-from rota.slurm.states import ENDED
+from rota.slurm.states import ENDED, NEVER_BEGAN
 from rota.slurm.tres import without_billing
 
 if TYPE_CHECKING:
@@ -30,43 +30,47 @@ _STOPPED = frozenset(
     }
 )
 
-#: Signals that end the steps of a job that is stopped, and the states of such a job.
-_ENDING = frozenset({9, 15})
-_STOPPED_JOB = frozenset({"CANCELLED", "TIMEOUT", "PREEMPTED", "REQUEUED", "COMPLETING"})
+#: What ends the tasks of a job without memory, and what Slurm says of them.
+_KILLED = 9
+_NO_MEMORY = 125
 
 
 def steps_of(
     record: JobRecord, attempts: list[Attempt], detail: Detail, started: Iterable[Step]
 ) -> tuple[StepRecord, ...]:
     """In the order in which accounting lists them: batch, extern, then by number."""
-    steps = [] if detail.interactive else [_batch(record, attempts[0])]
     # A round that was put back had steps of its own.
     mine = [step for step in started if step.started_s >= record.start_s - 1]
+    # The nodes count everything; what is not of a step is of the script.
+    own_s = sum(attempt.cpu_s for attempt in attempts) - sum(step.cpu_s for step in mine)
+    steps = [] if detail.interactive else [_batch(record, attempts[0], max(0.0, own_s))]
     return (*steps, _extern(record, attempts), *(_numbered(record, step) for step in mine))
 
 
 def _numbered(record: JobRecord, step: Step) -> StepRecord:
     over = record.state in ENDED
     lost = step.state == "RUNNING" and over
-    # Whoever ends the job ends its steps, too: they did not fail.
-    stopped = step.state == "FAILED" and step.signal in _ENDING and record.state in _STOPPED_JOB
+    short = record.state == "OUT_OF_MEMORY" and step.signal == _KILLED
+    state = "OUT_OF_MEMORY" if short else "CANCELLED" if lost else step.state
     return StepRecord(
         id=str(step.id),
         name=step.name,
-        state="CANCELLED" if lost or stopped else step.state,
+        state=state,
         nodes=step.nodes,
         tasks=step.ntasks,
         cpus=step.cpus,
         exit_code=step.exit_code,
-        signal=step.signal,
+        signal=_NO_MEMORY if short else step.signal,
         start_s=step.started_s,
         end_s=record.end_s if lost else step.ended_s,
         tres=without_billing(record.tres_alloc),
+        memory_mib=step.memory_mib,
+        cpu_s=step.cpu_s,
         pids=tuple(step.pids.values()),
     )
 
 
-def _batch(record: JobRecord, attempt: Attempt) -> StepRecord:
+def _batch(record: JobRecord, attempt: Attempt, cpu_s: float) -> StepRecord:
     state, code, signal = _end(attempt)
     first = record.held[0] if record.held else None
     return StepRecord(
@@ -82,7 +86,7 @@ def _batch(record: JobRecord, attempt: Attempt) -> StepRecord:
         end_s=attempt.ended_s,
         tres=without_billing(record.tres_alloc),
         memory_mib=attempt.peak_memory_mib,
-        cpu_s=attempt.cpu_s,
+        cpu_s=cpu_s,
         pids=(attempt.pid,) if attempt.pid else (),
     )
 
@@ -112,10 +116,12 @@ def _end(attempt: Attempt) -> tuple[str, int | None, int]:
     if cause is Cause.NODE_LOST:
         return "CANCELLED", None, 0
     if cause is Cause.OUT_OF_MEMORY:
-        return "OUT_OF_MEMORY", 0, 125
+        return "OUT_OF_MEMORY", 0, _NO_MEMORY
+    if cause is Cause.START_FAILED:
+        return "CANCELLED", 0, NEVER_BEGAN
     if cause in _STOPPED:
         return "CANCELLED", 0, attempt.signal or 15
     if attempt.signal:
-        return "FAILED", 0, attempt.signal
+        return "CANCELLED", 0, attempt.signal
     code = attempt.exit_code or 0
     return ("COMPLETED" if code == 0 and cause is Cause.EXIT else "FAILED"), code, 0

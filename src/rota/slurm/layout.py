@@ -73,8 +73,11 @@ class Read(NamedTuple, Generic[R]):
 def read_percent(text: str, letters: Mapping[str, Field]) -> Read[R]:
     """``%.8j``: a dot for the right side, a width, a letter, then text up to the next ``%``.
 
-    What is no field is printed as it stands and reported, which is what Slurm does.
+    What is no field is printed as it stands and reported, which is what Slurm does. ``%all``
+    alone is every field, small letters first.
     """
+    if text.lower() == "%all":
+        text = "|".join(f"%{letter}" for letter in sorted(letters, key=str.swapcase))
     pieces = text.split("%")
     parts: list[Part[R]] = []
     unknown: list[str] = []

@@ -112,6 +112,10 @@ def _check_words(program: str, order: Order) -> None:
         if order.has(key) and not known(order.text(key)):
             line = f"{program}: error: Invalid --{key} specification\n"
             raise Failed(line, BAD_VALUE)
+    # Of sbatch it is a switch, of srun a number of seconds.
+    if program == "srun" and order.has("wait") and not order.text("wait").isdecimal():
+        line = _NUMBER[0].format(value=order.text("wait"), key="wait")
+        raise Failed(f"srun: error: {line}\n", 1)
 
 
 def _read_pairs(program: str, order: Order) -> None:

@@ -50,6 +50,8 @@ class JobRecord(msgspec.Struct, kw_only=True):
     array_index: int | None = None
     array_rest: str = ""
     array_cap: int = 0
+    #: The last element, of an array of which nothing waits: in accounting it has the array's id.
+    closes_array: bool = False
     #: How many elements a waiting rest stands for.
     count: int = 1
     name: str

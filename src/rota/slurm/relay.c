@@ -175,9 +175,23 @@ static int dial(const char *path) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
         return fd;
+    int why = errno;
     if (fd >= 0)
         close(fd);
+    errno = why;
     return -1;
+}
+
+/* Whether the Rota that we belong to is merely down: nobody else must answer in its place. */
+static int is_away(const char *path) {
+    char folder[512];
+    struct stat found;
+    int why = errno;
+    const char *end = strrchr(path, '/');
+    if (end == NULL || why == ECONNREFUSED)
+        return end != NULL;
+    snprintf(folder, sizeof folder, "%.*s", (int)(end - path), path);
+    return why == ENOENT && stat(folder, &found) == 0;
 }
 
 static int try_places(void) {
@@ -193,7 +207,7 @@ static int try_places(void) {
         return dial(path);
     }
     int fd = dial(DEFAULT_SOCKET);
-    if (fd >= 0)
+    if (fd >= 0 || is_away(DEFAULT_SOCKET))
         return fd;
     if (home && home[0] == '/') {
         snprintf(path, sizeof path, "%s/rota/rota.sock", home);

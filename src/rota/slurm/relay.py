@@ -61,11 +61,19 @@ def connect(env: dict[str, str]) -> "tuple[Any, bytes]":
         for place in places(env):
             try:
                 return dial(place), head(env)
-            except OSError:
-                continue
+            except OSError as error:
+                if place == DEFAULT_SOCKET and is_away(place, error):
+                    break
         if time.monotonic() > until:
             return None, b""
         time.sleep(0.05)
+
+
+def is_away(place: str, error: OSError) -> bool:
+    """Whether the Rota that we belong to is merely down: nobody else must answer in its place."""
+    if isinstance(error, FileNotFoundError):
+        return os.path.isdir(os.path.dirname(place))
+    return isinstance(error, ConnectionRefusedError)
 
 
 def dial(place: str) -> "Any":  # noqa: ANN401 - of one of two modules

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rota.slurm")
 
-VERSION = "v0.0.38"
+#: The versions that Slurm 22.05 serves. All get the documents of the last one, which has what
+#: clients of the older ones look for.
+VERSIONS = frozenset({"v0.0.36", "v0.0.37", "v0.0.38"})
 BODY_MAX = 32 * 1024 * 1024
 NO_PATH = "Unable find requested URL. Please view /openapi/v3 for API reference."
 #: Method and path (a star for one word) -> the right that it needs, and who answers.
@@ -77,7 +79,7 @@ async def serve(
         await _send(send, 401, "Authentication failure", b"text/plain")
         return
     version, _, tail = rest.partition("/")
-    found = _find(scope["method"], f"{family}/{tail}") if version == VERSION else None
+    found = _find(scope["method"], f"{family}/{tail}") if version in VERSIONS else None
     if found is None:
         await _send(send, 404, NO_PATH, b"text/plain")
         return

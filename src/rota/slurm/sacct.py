@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rota import hostlist
-from rota.api.views import may_look_into
+from rota.api.auth import may_look_into
 from rota.core.kin import is_kin
 from rota.slurm.account_documents import account_document
 from rota.slurm.accounts import is_known
@@ -149,7 +149,9 @@ class Report:
 
     async def answer(self) -> Answer:
         table = self._table()
-        jobs = await self._jobs()
+        # The worst exit code of the steps stands in the line of the job, with or without theirs.
+        derived = any(column.name == "DerivedExitCode" for column in table.columns)
+        jobs = await self._jobs(steps=derived or "allocations" not in self.asked)
         if "json" in self.asked or "yaml" in self.asked:
             return await self._document(jobs)
         if "batch-script" in self.asked:
@@ -224,9 +226,8 @@ class Report:
             return frozenset()
         return frozenset({self.call.actor.user})
 
-    async def _jobs(self) -> list[JobRecord]:
+    async def _jobs(self, *, steps: bool) -> list[JobRecord]:
         asked, host = self.asked, self.call.context.host
-        steps = "allocations" not in asked
         recorder = Recorder(self.call.context, self.view.now_s, actor=self.call.actor, steps=steps)
         wanted = Wanted(
             refs=self.refs,
@@ -268,6 +269,8 @@ class Report:
             step_id = alone.get(job.job_id) or alone.get(job.array_id or job.job_id)
             if not step_id:
                 yield Row(job)
+            if "allocations" in self.asked:
+                continue
             yield from (Row(job, step) for step in job.steps if step_id in (None, "", step.id))
 
     async def _document(self, jobs: list[JobRecord]) -> Answer:

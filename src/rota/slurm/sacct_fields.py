@@ -107,7 +107,8 @@ def job_id(row: Row) -> str:
 
 def _raw_id(row: Row) -> str:
     tail = f".{row.step.id}" if row.step is not None else ""
-    return f"{row.job.job_id}{tail}"
+    job = row.job
+    return f"{job.array_id if job.closes_array else job.job_id}{tail}"
 
 
 def state(row: Row) -> str:
@@ -118,6 +119,13 @@ def state(row: Row) -> str:
     if word == "CANCELLED" and row.job.cancelled_by >= 0:
         return f"CANCELLED by {row.job.cancelled_by}"
     return "RUNNING" if word in ("COMPLETING", "CONFIGURING") else word
+
+
+def _worst_step(job: JobRecord) -> str:
+    """The highest exit code among what srun started."""
+    ended = [(step.exit_code or 0, step.signal) for step in job.steps if step.id.isdecimal()]
+    code, signal = max(ended, default=(0, 0))
+    return f"{code}:{signal}"
 
 
 def _exit_code(row: Row) -> str:
@@ -276,8 +284,8 @@ def _peaks(units: Units) -> dict[str, Callable[[Row], str]]:
         return f"cpu={full_duration(int(step.cpu_s))},mem={memory(step)}"
 
     found = {
-        "AveCPU": _of_step(lambda step: full_duration(int(step.cpu_s))),
-        "MinCPU": _of_step(lambda step: full_duration(int(step.cpu_s))),
+        "AveCPU": _of_step(lambda step: full_duration(int(step.cpu_s / max(1, step.tasks)))),
+        "MinCPU": _of_step(lambda step: full_duration(int(step.cpu_s / max(1, step.tasks)))),
         "AveRSS": _of_step(memory),
         "MaxRSS": _of_step(memory),
         "ConsumedEnergy": lambda _: "0",
@@ -296,7 +304,7 @@ def _ends() -> dict[str, Callable[[Row], str]]:
     frequency = _of_both(lambda _: "Unknown", lambda _: 0)
     names = ("ReqCPUFreq", "ReqCPUFreqGov", "ReqCPUFreqMax", "ReqCPUFreqMin")
     return {
-        "DerivedExitCode": _of_job(lambda _: "0:0"),
+        "DerivedExitCode": _of_job(_worst_step),
         "ExitCode": _exit_code,
         "State": state,
         "SystemCPU": lambda _: cpu_time(0.0),

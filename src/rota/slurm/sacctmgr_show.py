@@ -140,7 +140,21 @@ def _place_columns(cluster: str) -> list[Column]:
         Column("GrpTRESRunMin", 13, lambda _: ""),
         Column("ParentName", 10, lambda row: "" if _of(row).user else _of(row).parent),
         Column("ID", 6, lambda _: "0"),
+        *[Column(name, width, lambda _: "") for name, width in _OLDER_LIMITS],
     ]
+
+
+#: Names from before limits were on any resource; the tables of accounts and users still have them.
+_OLDER_LIMITS = (
+    ("GrpNodes", 8),
+    ("GrpCPUs", 8),
+    ("GrpMem", 7),
+    ("GrpCPUMins", 11),
+    ("MaxNodes", 8),
+    ("MaxCPUs", 8),
+    ("MaxCPUMins", 11),
+)
+_OLDER_USUAL = "maxjobs,maxnodes,maxcpus,maxsubmit,maxwall,maxcpumins,qos,defqos"
 
 
 def _of(row: object) -> Association:
@@ -209,7 +223,13 @@ def _wanted(place: Association, order: Order) -> bool:
 
 def _accounts(view: View, order: Order) -> tuple[list[object], _Kind]:
     places = [place for place in association_tree(view.cluster) if _wanted(place, order)]
-    if not order.flags & {"withassoc", "withass"} and "associations" not in order.options:
+    usual = "account,descr,org"
+    if order.flags & {"withassoc", "withass"} or "associations" in order.options:
+        usual += (
+            ",cluster,parentname,user,share,priority,grpjobs,grpnodes,grpcpus,grpmem,grpsubmit,"
+            f"grpwall,grpcpumins,{_OLDER_USUAL}"
+        )
+    else:
         places = [place for place in places if not place.user]
     places.sort(key=lambda place: place.account)
     rows: list[object] = [
@@ -224,7 +244,7 @@ def _accounts(view: View, order: Order) -> tuple[list[object], _Kind]:
         *_place_columns(view.cluster_name)[2:],
         _place_columns(view.cluster_name)[0],
     ]
-    return rows, _Kind(_by_key(columns), "account,descr,org")
+    return rows, _Kind(_by_key(columns), usual)
 
 
 def _people(cluster: Cluster, names: list[str]) -> list[str]:
@@ -255,10 +275,7 @@ def _users(view: View, order: Order) -> tuple[list[object], _Kind]:
     ]
     usual = "user,defacct,admin"
     if detailed:
-        usual += (
-            ",cluster,account,partition,share,priority,maxjobs,maxtrespernode,maxsubmit,maxwall,"
-            "maxtresmins,qos,defqos"
-        )
+        usual += f",cluster,account,partition,share,priority,{_OLDER_USUAL}"
     return rows, _Kind(_by_key(columns), usual)
 
 

@@ -17,6 +17,7 @@ from rota.slurm.orders import read_order
 from rota.slurm.step_run import code_of
 from rota.slurm.steps import steps_of, stream_of
 from rota.slurm.usage import HELP, USAGE
+from rota.slurm.waiting import unless_stopping
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,11 +49,11 @@ async def salloc(call: Call) -> Answer:
     await _say(call, quiet, "Waiting for resource configuration")
     nodes = compress(attempt.allocation.node for attempt in job.live_attempts)
     await _say(call, quiet, f"Nodes {nodes} are ready for job")
-    status = await _run(call, job, argv)
+    status = await unless_stopping(call.context, _run(call, job, argv))
     if status is None:
         await cancel(call, job.id)
         return Answer("", "", 1)
-    give_back(call, job.id, 0)
+    give_back(call, job.id, code_of(status))
     await _say(call, quiet, f"Relinquishing job allocation {job.id}")
     await _say(call, quiet, f"Job allocation {job.id} has been revoked.")
     return Answer("", "", code_of(status))

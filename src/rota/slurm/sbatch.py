@@ -9,6 +9,7 @@ from rota.core.states import FINAL
 from rota.slurm.batch_script import check_script, directives
 from rota.slurm.command import VERSION_LINE, Answer, Failed
 from rota.slurm.detail import Detail
+from rota.slurm.export_file import with_file
 from rota.slurm.getopt import Parsed
 from rota.slurm.groups import prepare_groups
 from rota.slurm.opening import read_words
@@ -38,6 +39,7 @@ async def sbatch(call: Call) -> Answer:
     given = dict(command_lines[0].options) | dict(typed.options)
     script, args, command = await _script(call, given, typed.rest)
     orders = _orders(call, command_lines, script, command or "stdin")
+    call = await with_file(call, orders[0])
     try:
         prepared = _prepared(call, orders, script, args, command)
         if "test-only" in given:

@@ -53,6 +53,9 @@ OPTIONS = Table(
 _FILTERS = ("account", "me", "name", "nodelist", "partition", "qos", "reservation", "state", "user")
 #: ESLURM_ACCESS_DENIED, as far as an exit code can carry it.
 DENIED = 210
+#: ESLURM_NOT_WHOLE_HET_JOB, likewise: the groups of a job begin and end together.
+NOT_WHOLE = 60
+_PART = "Operation not permitted on individual component of heterogeneous job"
 _STATES = {
     "PENDING": (JobState.QUEUED, JobState.HELD, JobState.PREEMPTED),
     "RUNNING": (JobState.RUNNING, JobState.SCHEDULED),
@@ -141,6 +144,10 @@ class _Work:
             )
             self._log(f"Terminating job {text}")
             self._complain(text, what, 0, only_verbose=True)
+            return
+        if ref.offset and found:
+            self._log(f"Terminating job {text}")
+            self._complain(text, _PART, NOT_WHOLE)
             return
         if not all(map(self._may_end, found)):
             self._log(f"Terminating job {text}")

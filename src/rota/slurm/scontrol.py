@@ -9,7 +9,7 @@ from rota.controller.change import may_change_job
 from rota.controller.commands import Changed, Hold, Release, Requeue, Resume, Select, Suspend
 from rota.core.states import ACTIVE, FINAL, JobState
 from rota.slurm.command import SCONTROL, VERSION_LINE, Answer, Failed, load
-from rota.slurm.detail import script_of
+from rota.slurm.detail import detail_of, script_of
 from rota.slurm.getopt import Table
 from rota.slurm.job_refs import parse_ref, split_refs
 from rota.slurm.opening import read_words, usage_of
@@ -113,12 +113,24 @@ async def _each(
         raise Failed(f"too few arguments for keyword:{keyword}\n", 1)
     lines: list[str] = []
     for word in words:
-        for text in split_refs(word):
+        for text in _named(call, word) or split_refs(word):
             reason = await _one(call, text, kind, hold=hold)
             if reason:
                 lines.append(f"{reason} for job {text}\n")
                 lines += [f"{tail}{reason}\n"] if tail else []
     return Answer("", "".join(lines), 1 if lines else 0)
+
+
+def _named(call: Call, word: str) -> list[str]:
+    """``jobname=NAME``: the caller's jobs of that name that are not over."""
+    key, _, name = word.partition("=")
+    if key.lower() not in ("jobname", "name"):
+        return []
+    cluster, user = call.context.host.cluster, call.actor.user
+    alone = [job for job in cluster.jobs.values() if not job.array_id]
+    items: list[Job | Array] = [*alone, *cluster.arrays.values()]
+    mine = [item.id for item in items if (item.spec.user, item.spec.name) == (user, name)]
+    return [str(number) for number in mine if cluster.state_of(number) not in FINAL]
 
 
 async def _one(call: Call, text: str, kind: type[Select], *, hold: bool) -> str:
@@ -134,6 +146,8 @@ async def _one(call: Call, text: str, kind: type[Select], *, hold: bool) -> str:
         return INVALID_ID
     if not may_change_job(call.actor, item.spec, ids[0]):
         return DENIED
+    if kind is Requeue and not detail_of(item.spec).requeue:
+        return "Requested operation is presently disabled"
     if kind is Requeue:
         command: Select = Requeue(actor=call.actor, ids=tuple(ids), hold=hold)
     else:

@@ -50,7 +50,7 @@ _ENTITIES = {
     "jobs": 1,
     "licenses": 2,
     "nodes": 1,
-    "partitions": 1,
+    "partitions": 2,
     "reservations": 1,
     "slurmd": 2,
     "steps": 2,
@@ -70,14 +70,18 @@ class Flags:
 
 
 async def show(call: Call, words: list[str], options: list[tuple[str, str]]) -> Answer:
-    """Answer ``scontrol show ENTITY [NAME]``."""
+    """Answer ``scontrol show ENTITY [NAME]``, also as ``ENTITY=NAME``."""
     if not words:
         raise Failed("too few arguments for keyword:show\n")
-    entity = entity_of(words[0])
+    if len(words) > 2:
+        raise Failed("too many arguments for keyword:show\n")
+    word, _, glued = words[0].partition("=")
+    entity = entity_of(word)
     if entity is None:
-        raise Failed(f"invalid entity:{words[0]} for keyword:show \n")
+        raise Failed(f"invalid entity:{word} for keyword:show \n")
+    names = [name for name in (glued, *words[1:]) if name]
     try:
-        return await Shown(call, Flags(options), words[1:]).answer(entity)
+        return await Shown(call, Flags(options), names).answer(entity)
     except Failed as failed:
         if Flags(options).quiet:
             raise Failed("", failed.answer.code) from None
@@ -92,6 +96,8 @@ async def ping(call: Call, words: list[str], options: list[tuple[str, str]]) -> 
 def entity_of(word: str) -> str | None:
     """The entity that a word names, in full or shortened, in the singular or the plural."""
     lower = word.lower()
+    if lower == "jobid":
+        return "jobs"
     for entity, shortest in _ENTITIES.items():
         if len(lower) >= shortest and (entity.startswith(lower) or lower == f"{entity}s"):
             return entity
@@ -172,6 +178,8 @@ class Shown:
             if step.state == "RUNNING" and wanted in ("", step.id)
         ]
         if not pairs:
+            if ref is not None and jobs and wanted:
+                raise Failed(f"Job step {self.names[0]} not found\n")
             if ref is not None:
                 raise Failed(UNKNOWN_STEP)
             return Answer("No job steps in the system\n")

@@ -152,7 +152,7 @@ def _command(call: Call, job_id: int, item: Job | Array, pairs: dict[str, str]) 
             cap = _number(value)
         elif name in _FIELDS:
             changes |= _FIELDS[name](call, spec, value)
-    if noted or "roles" in changes:
+    if noted or not changes.keys().isdisjoint({"roles", "retries"}):
         changes["labels"] = {**spec.labels, LABEL: label_of(_noted(detail, noted, changes))}
     return Update(
         actor=call.actor, job=job_id, changes=changes, dependencies=parents, array_cap=cap
@@ -161,6 +161,8 @@ def _command(call: Call, job_id: int, item: Job | Array, pairs: dict[str, str]) 
 
 def _noted(detail: Detail, noted: dict[str, str], changes: dict[str, Any]) -> Detail:
     made: Detail = msgspec.structs.replace(detail, **noted)
+    if "retries" in changes:
+        made = msgspec.structs.replace(made, requeue=changes["retries"] > 0)
     if "roles" in changes:
         role = changes["roles"][0]
         made = msgspec.structs.replace(

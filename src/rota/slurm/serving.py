@@ -13,6 +13,7 @@ from rota.core.errors import RotaError
 from rota.slurm import wire
 from rota.slurm.command import Answer, Call, Line, Request, run
 from rota.slurm.signalling import watch
+from rota.slurm.waiting import Stopping
 
 if TYPE_CHECKING:
     from rota.api.context import Context
@@ -100,6 +101,9 @@ async def serve(context: Context, actor: Actor, scope: Scope, receive: Receive, 
         answer = await answer_to(Call(request, RelayLine(stream), context))
     except CallerGone:
         answer = Answer("", "", GONE)
+    except Stopping:
+        await stream.hang_up()
+        return
     await _finish(stream, answer)
 
 
@@ -109,7 +113,7 @@ async def answer_to(call: Call) -> Answer:
     try:
         require(call.actor, RIGHTS.get(program, "read"))
         return await run(call)
-    except CallerGone:
+    except (CallerGone, Stopping):
         raise
     except RotaError as error:
         return Answer("", f"{program}: error: {error}\n", 1)

@@ -36,8 +36,10 @@ def _identity(job: JobRecord) -> list[str]:
     if job.het_id:
         parts += [f"HetJobId={job.het_id}", f"HetJobOffset={job.het_offset}"]
     parts.append(f"JobName={job.name}")
+    groups = [f"HetJobIdSet={job.het_ids}"] if job.het_id else []
     return [
         " ".join(parts),
+        *groups,
         f"UserId={job.user}({job.uid}) GroupId={job.group}({job.gid}) MCS_label=N/A",
         f"Priority={job.priority} Nice={job.nice} Account={job.account or NULL} QOS={job.qos}",
     ]

@@ -9,6 +9,7 @@ from rota.core import events as ev
 from rota.core.states import Phase
 from rota.rpc.visits import SendSignal
 from rota.slurm.detail import LABEL, detail_of
+from rota.slurm.remarks import Remarks
 from rota.slurm.steps import steps_of
 from rota.slurm.values import warning
 
@@ -114,5 +115,5 @@ class Warnings:
 
 
 def watch(context: Context) -> None:
-    """From now on jobs are warned before their limit is over."""
-    context.host.watch.listeners.append(Warnings(context).hear)
+    """From now on jobs are warned before their limit is over, and told why they were ended."""
+    context.host.watch.listeners += (Warnings(context).hear, Remarks(context).hear)

@@ -12,6 +12,7 @@ from rota.slurm.getopt import Table
 from rota.slurm.layout import Layout, Read, read_long, read_percent
 from rota.slurm.node_records import node_records, partition_records
 from rota.slurm.opening import about_itself, read_words, require_cluster, usage_of
+from rota.slurm.repeating import repeated
 from rota.slurm.sinfo_fields import (
     LETTERS,
     OF_PARTITION,
@@ -119,7 +120,11 @@ async def sinfo(call: Call) -> Answer:
     for key, variable in (("partition", "SINFO_PARTITION"), ("sort", "SINFO_SORT")):
         if key not in asked and variable in call.env:
             asked[key] = call.env[variable]
-    return Listing(call, asked).answer()
+
+    async def once() -> Answer:
+        return Listing(call, asked).answer()
+
+    return await repeated(call, asked, once) if "iterate" in asked else await once()
 
 
 class Listing:
@@ -228,7 +233,8 @@ class Listing:
         groups: list[Group] = []
         for part in self._partitions(layout):
             groups += _alike(part, nodes, splitting, "Node" in self.asked)
-        return groups
+        # A partition without nodes has its line, but no reason to give.
+        return [group for group in groups if group.nodes or "list-reasons" not in self.asked]
 
     def _partitions(self, layout: Layout[Group]) -> list[PartitionRecord]:
         """Those asked for; of such that print the same only the first, unless by node."""

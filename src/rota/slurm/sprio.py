@@ -69,7 +69,10 @@ async def sprio(call: Call) -> Answer:
     layout, errors = _layout(asked)
     lines = [] if "noheader" in asked else [layout.header()]
     if "weights" not in asked:
-        lines += await each(_rows(call, view, asked), layout.line)
+        rows = _rows(call, view, asked)
+        if not rows and asked.get("jobs"):
+            return Answer("Unable to find jobs matching user/id(s) specified\n", errors)
+        lines += await each(rows, layout.line)
     return Answer("".join(f"{line}\n" for line in lines), errors)
 
 

@@ -18,6 +18,7 @@ from rota.slurm.job_refs import parse_ref, split_refs
 from rota.slurm.layout import Layout, Read, read_long, read_percent
 from rota.slurm.long_documents import long_text
 from rota.slurm.opening import about_itself, read_words, require_cluster, usage_of
+from rota.slurm.repeating import repeated
 from rota.slurm.squeue_fields import letters, names
 from rota.slurm.squeue_steps import step_lines
 from rota.slurm.states import COMPACT, ENDED, UNFINISHED, parse_state, place_of
@@ -95,6 +96,8 @@ async def squeue(call: Call) -> Answer:
     asked = read_options(call)
     if told := about_itself("squeue", OPTIONS, asked):
         return told
+    if "iterate" in asked:
+        return await repeated(call, asked, lambda: Listing(call, asked).answer())
     return await Listing(call, asked).answer()
 
 

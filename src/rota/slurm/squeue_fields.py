@@ -38,8 +38,12 @@ def _array_task(job: JobRecord) -> str:
     return str(job.array_index) if job.array_id else ABSENT
 
 
+#: States of which the reason is shown instead of the nodes.
+_TOLD = frozenset({"PENDING", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "FAILED"})
+
+
 def _reason_list(job: JobRecord) -> str:
-    if job.state == "PENDING" or not job.nodes:
+    if job.state in _TOLD or not job.nodes:
         return f"({job.reason})"
     return hostlist.compress(job.nodes)
 

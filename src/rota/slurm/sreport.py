@@ -59,7 +59,7 @@ async def sreport(call: Call) -> Answer:
     if told := about_itself("sreport", OPTIONS, asked):
         return told
     if len(words) < 2:
-        raise Failed("sreport: error: expected a kind of report and its name\n")
+        raise Failed(f"too few arguments for keyword:{words[0] if words else ''}\n")
     return Report(call, asked, words).answer()
 
 

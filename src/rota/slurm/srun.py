@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rota.controller.change import may_change_job
 from rota.core.errors import Rejected
 from rota.core.indices import parse_indices
-from rota.core.states import JobState
+from rota.core.states import FINAL, JobState
 from rota.slurm.allocating import allocate, give_back
 from rota.slurm.command import VERSION_LINE, Answer, Failed
 from rota.slurm.detail import detail_of
@@ -15,18 +15,19 @@ from rota.slurm.getopt import Parsed
 from rota.slurm.opening import read_words
 from rota.slurm.options import SRUN, from_environment
 from rota.slurm.orders import read_order
+from rota.slurm.staffing import require_staff
 from rota.slurm.step_log import begun
-from rota.slurm.step_plan import Part, members_of, plan_step
+from rota.slurm.step_plan import Part, members_of
+from rota.slurm.step_room import find_room
 from rota.slurm.step_run import RunningStep
 from rota.slurm.steps import steps_of
 from rota.slurm.usage import HELP, USAGE
+from rota.slurm.waiting import Stopping
 
 if TYPE_CHECKING:
     from rota.core.job import Job
     from rota.slurm.command import Call
 
-#: How long a step waits for those who start its tasks elsewhere.
-ARRIVAL_S = 10.0
 #: Inside a job these come from the job: as options they would say it twice.
 _OF_JOB = frozenset({"mem", "mem-per-cpu", "mem-per-gpu", "job-name", "gpus", "gpus-per-node"})
 
@@ -98,13 +99,16 @@ def _of_group(job: Job, group: int) -> list[tuple[str, str]]:
 
 async def _job(call: Call, text: str) -> Job:
     cluster = call.context.host.cluster
-    job = cluster.jobs.get(int(text)) if text.isdecimal() and len(text) < 16 else None
+    number = int(text) if text.isdecimal() and len(text) < 16 else 0
+    job = cluster.jobs.get(number)
     if job is None or job.state is not JobState.RUNNING:
-        raise Failed(
-            f"srun: error: Unable to confirm allocation for job {text}: Invalid job id specified\n"
-            f"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {text}\n",
-            1,
-        )
+        why = f"Unable to confirm allocation for job {text}: Invalid job id specified"
+        if cluster.state_of(number) in FINAL:
+            why = f"Slurm job {text} has expired"
+        elif job is not None:
+            why = f"Unable to confirm allocation for job {text}: Job is pending execution"
+        check = f"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {text}\n"
+        raise Failed(f"srun: error: {why}\n{check}", 1)
     if not may_change_job(call.actor, job.spec, job.id):
         raise Failed(
             f"srun: error: Unable to create step for job {job.id}: Access/permission denied\n", 1
@@ -123,29 +127,27 @@ async def _alone(call: Call, lines: list[Parsed]) -> Answer:
         order.nodes_min = order.nodes_max = 0
         order.ntasks = order.ntasks or (detail.het_tasks or (detail.ntasks,))[group]
         parts.append(Part(order, line.rest, members_of(job, group)))
-    code = 1
     try:
         answer = await _step(call, job, parts)
-        code = answer.code
-    finally:
-        give_back(call, job.id, code)
+    except Stopping:
+        # Its tasks go on without us, and the job ends when they have.
+        raise
+    except BaseException:
+        give_back(call, job.id, 1)
+        raise
+    give_back(call, job.id, answer.code)
     return answer
 
 
 async def _step(call: Call, job: Job, parts: list[Part]) -> Answer:
     steps = steps_of(call.context)
-    plan = plan_step(job, parts)
     home = _home(call, job)
-    wanted = {member.task: member.node for member in plan.members if member.task != home}
-    if wanted and not await steps.arrived(job.id, set(wanted), ARRIVAL_S):
-        known = steps.stand_ins.get(job.id, {})
-        absent = next((node for index, node in wanted.items() if index not in known), "")
-        raise Failed(
-            f"srun: error: Unable to create step for job {job.id}: "
-            f"Unable to contact slurmd on {absent}\n",
-            1,
-        )
-    return await RunningStep(call, await begun(call, plan), home).run()
+    plan, claim = await find_room(call, job, parts)
+    try:
+        await require_staff(call, job, plan, home)
+        return await RunningStep(call, await begun(call, plan), home).run()
+    finally:
+        steps.release(claim)
 
 
 def _home(call: Call, job: Job) -> int:

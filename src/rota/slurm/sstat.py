@@ -66,7 +66,7 @@ async def sstat(call: Call) -> Answer:
     table: Table[Row] = Table.asked(chosen, asked)
     rows, errors = await _rows(call, view, ",".join([asked.get("jobs", ""), *rest]), asked)
     lines = [*table.heading(), *map(table.line, rows)]
-    return Answer("".join(f"{line}\n" for line in lines), errors, 1 if errors else 0)
+    return Answer("".join(f"{line}\n" for line in lines), errors)
 
 
 def _known(view: View, asked: dict[str, str]) -> dict[str, Column]:
@@ -98,8 +98,10 @@ async def _rows(call: Call, view: View, text: str, asked: dict[str, str]) -> tup
     for ref in refs:
         mine = [job for job in jobs if ref.names(job)]
         found = [Row(job, step) for job in mine for step in _steps(job, ref, asked)]
-        if not found:
-            errors += f"sstat: error: no steps running for job {ref.id}\n"
+        if not mine:
+            errors += f"sstat: error: couldn't get steps for job {ref.id}\n"
+        elif ref.step and not found:
+            errors += f"sstat: error: StepId={ref.id}.{ref.step} not found running.\n"
         rows += found
     return rows, errors
 

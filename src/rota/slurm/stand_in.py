@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.controller.change import may_change_job
-from rota.slurm import wire
+from rota.slurm import step_log, wire
 from rota.slurm.command import Answer
 from rota.slurm.detail import detail_of
 from rota.slurm.steps import StandIn, steps_of, stream_of
+from rota.slurm.waiting import unless_stopping
 
 if TYPE_CHECKING:
     from rota.core.job import Job
@@ -27,11 +28,17 @@ async def stand_in(call: Call) -> Answer:
     attempt = job.tasks[member].current if job is not None else None
     if job is None or attempt is None:
         return Answer("", "", 0)
+    if call.request.argv[:1] == ("ended",):
+        await _told_late(call, job)
+        return Answer("", "", 0)
     stream = stream_of(call)
     steps = steps_of(call.context)
     if detail_of(job.spec).interactive == "srun" and job.id not in steps.held:
         # The srun that it was for lost its line to the controller before this one, and is gone.
-        return Answer("", "", _ended(call))
+        code = _ended(call)
+        if len(job.tasks) == 1 and call.request.argv:
+            await _end_unseen(call, job, 0, code - 128 if code > 128 else code << 8)
+        return Answer("", "", code)
     # The head of the answer tells the other side that it was taken.
     await stream.write()
     entry = StandIn(member, call.env, stream.write)
@@ -40,7 +47,8 @@ async def stand_in(call: Call) -> Answer:
     await steps.arrive(job.id, entry)
     try:
         ends: set[asyncio.Future[Any]] = {listening, entry.dismissed}
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        over = asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        await unless_stopping(call.context, over)
     finally:
         listening.cancel()
         watching.cancel()
@@ -69,6 +77,24 @@ async def _listen(call: Call, job: int, entry: StandIn, stream: wire.Stream) -> 
         runner = runners.get((job, step))
         if runner is not None:
             await runner.heard(frame.kind, frame.body)
+
+
+async def _told_late(call: Call, job: Job) -> None:
+    """srun itself says how a step ended while there was no controller to see it."""
+    words = call.request.argv[1:]
+    if len(words) != 2 or not all(word.isdecimal() and len(word) < 10 for word in words):
+        return
+    number, status = map(int, words)
+    await _end_unseen(call, job, number, status)
+
+
+async def _end_unseen(call: Call, job: Job, number: int, status: int) -> None:
+    steps = steps_of(call.context)
+    await step_log.recall(call.context.host, steps, [job])
+    for step in steps.of(job.id):
+        if step.id == number and step.state == "RUNNING":
+            step.finish(status, call.context.host.clock.now_s())
+            await step_log.told(call, step)
 
 
 def _ended(call: Call) -> int:

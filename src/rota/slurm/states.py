@@ -123,6 +123,10 @@ END_REASONS = MappingProxyType(
 )
 
 
+#: In the place of a signal where a script could not be started: its output cannot be written.
+NEVER_BEGAN = 53
+
+
 def end_reason(job: Job) -> str:
     """Slurm's reason of a job that is over; one word, and never empty."""
     outcome = job.outcome

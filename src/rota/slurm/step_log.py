@@ -53,6 +53,8 @@ async def told(call: Call, step: Step) -> None:
         state=step.state,
         exit_code=step.exit_code,
         signal=step.signal,
+        cpu_s=step.cpu_s,
+        memory_mib=step.memory_mib,
     )
     with suppress(Unavailable):
         await call.context.host.ask(end)
@@ -93,3 +95,4 @@ def _take_in(found: dict[int, Step], record: Recorded) -> None:
         step.ended_s = record.at_s
         step.state = event.state
         step.exit_code, step.signal = event.exit_code, event.signal
+        step.cpu_s, step.memory_mib = event.cpu_s, event.memory_mib

@@ -10,6 +10,8 @@ from rota.slurm.command import Failed
 from rota.slurm.patterns import fill
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rota.core.job import Job
     from rota.core.node import Allocation
     from rota.slurm.orders import Order
@@ -89,14 +91,21 @@ def members_of(job: Job, group: int | None = None) -> list[Member]:
     return found
 
 
-def plan_step(job: Job, parts: list[Part]) -> Plan:
-    """Spread the tasks of each part over its members in blocks; ranks are counted through."""
+def cpus_held(member: Member) -> int:
+    return max(1, member.held.cpu_milli // 1000)
+
+
+def plan_step(job: Job, parts: list[Part], taken: Mapping[int, int]) -> Plan:
+    """Spread the tasks of each part over its members in blocks; ranks are counted through.
+
+    ``taken`` says how many CPUs of each member other steps hold: the others come first.
+    """
     places: list[Place] = []
     cpus = 0
     ranks: dict[str, int] = {}
     local: dict[str, int] = {}
     for number, part in enumerate(parts):
-        members, ntasks = _spread(job, part)
+        members, ntasks = _spread(job, part, taken)
         cpus += ntasks * (part.order.cpus_per_task or 1)
         even, more = divmod(ntasks, len(members))
         for place, member in enumerate(members):
@@ -108,15 +117,19 @@ def plan_step(job: Job, parts: list[Part]) -> Plan:
     return Plan(job, 0, tuple(parts), tuple(ranks), tuple(places), cpus)
 
 
-def _spread(job: Job, part: Part) -> tuple[list[Member], int]:
+def _spread(job: Job, part: Part, taken: Mapping[int, int]) -> tuple[list[Member], int]:
     """The members that a part uses, and how many tasks it has; ``Failed`` when they do not fit."""
     order = part.order
-    members = _chosen(job, order, part.members)
+    needed = order.cpus_per_task or 1
+    free_first = sorted(
+        part.members, key=lambda member: cpus_held(member) - taken.get(member.task, 0) < needed
+    )
+    members = _chosen(job, order, free_first)
     ntasks = order.ntasks or len(members) * (order.ntasks_per_node or 1)
     members = members[: min(len(members), ntasks)]
-    total = sum(max(1, member.held.cpu_milli // 1000) for member in members)
+    total = sum(map(cpus_held, members))
     shares = order.has("overcommit") or order.has("overlap") or order.has("oversubscribe")
-    if ntasks * (order.cpus_per_task or 1) > total and not shares:
+    if ntasks * needed > total and not shares:
         raise _refused(job, "More processors requested than permitted")
     return members, ntasks
 
@@ -177,8 +190,10 @@ def task_environment(plan: Plan, place: Place) -> dict[str, str | None]:
 def _devices(order: Order, place: Place) -> dict[str, str | None]:
     """With ``--gpus-per-task`` each task sees its own."""
     devices = place.member.held.devices
-    if not order.gpus_per_task or not devices:
+    if not devices:
         return {}
+    if not order.gpus_per_task:
+        return {"SLURM_STEP_GPUS": ",".join(map(str, devices))}
     first = place.local_rank * order.gpus_per_task
     mine = ",".join(map(str, devices[first : first + order.gpus_per_task]))
     names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")

@@ -13,6 +13,8 @@ from rota.slurm.stepper import Stepper
 
 #: A stand-in whose line broke tries again after this time, as long as its job lives.
 REDIAL_S = 1.0
+#: So often srun tries to tell a new controller how its step ended.
+TELLS = 5
 
 
 def converse(program: str, argv: "list[str]") -> int:
@@ -38,9 +40,20 @@ def converse(program: str, argv: "list[str]") -> int:
         return code
     if program == "salloc" and stepper.job:
         give_back(stepper.job)
-    if stepper.whole:
-        return code
-    return broken(program, code)
+    if not stepper.whole:
+        return broken(program, code)
+    if program == "srun":
+        tell_end(stepper)
+    return code
+
+
+def tell_end(stepper: Stepper) -> None:
+    """A new controller learns how the step ended that it never saw; without one nobody does."""
+    words = ["ended", str(stepper.step), str(stepper.worst)]
+    for _ in range(TELLS):
+        if ask("slurmstepd", words):
+            return
+        time.sleep(REDIAL_S)
 
 
 def broken(program: str, code: int) -> int:
@@ -51,16 +64,22 @@ def broken(program: str, code: int) -> int:
 
 def give_back(job: str) -> None:
     """The command of an allocation has ended without a line: nobody else would end the job."""
+    ask("scancel", [job])
+
+
+def ask(program: str, words: "list[str]") -> bool:
+    """One short question; whether somebody has answered it."""
     line, begin = connect(dict(os.environ))
     if line is None:
-        return
+        return False
     try:
         exchange = Exchange(line)
-        exchange.send(b"R", request("scancel", [job]), begin)
+        exchange.send(b"R", request(program, words), begin)
         exchange.begin()
         exchange.frame()
     except OSError:
-        return
+        return False
+    return True
 
 
 def stand_in() -> int:
@@ -78,7 +97,7 @@ def stand_in() -> int:
                     code = stepper.run()
                     if stepper.exchange is not None:
                         return code
-                    ended = [str(stepper.worst)] if stepper.started else ended
+                    ended = [str(code)] if stepper.started else ended
             except OSError:
                 line = None
         time.sleep(REDIAL_S)

@@ -10,8 +10,12 @@ import msgspec
 
 from rota.slurm import step_log, wire
 from rota.slurm.command import Answer
+from rota.slurm.remarks import stopped_line
 from rota.slurm.step_orders import Streams
+from rota.slurm.step_patience import overdue, patience_s
 from rota.slurm.steps import Step, steps_of, stream_of
+from rota.slurm.surroundings import exported
+from rota.slurm.waiting import unless_stopping
 
 if TYPE_CHECKING:
     from rota.slurm.command import Call
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
     from rota.slurm.steps import StandIn
 
 _OUTPUT = b"O"
+#: As Slurm says it: the time between TERM and KILL, and two seconds.
+PATIENCE_S = 32
+_TO_END = "job step to finish"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -37,7 +44,9 @@ class RunningStep:
         self._stream = stream_of(call)
         self._statuses: dict[int, int] = {}
         self._over = asyncio.Event()
-        self._forced = False
+        #: Ends the rest of the tasks when the first one has ended long ago.
+        self._overdue: asyncio.Task[None] | None = None
+        self._forced = self._aborted = False
         self._interrupts = 0
         self._mark = plan.step.to_bytes(4, "big")
         self._name = f"{plan.job.id}.{plan.step}"
@@ -57,9 +66,11 @@ class RunningStep:
         listening = asyncio.create_task(self._listen())
         try:
             await self._start()
-            await self._over.wait()
+            await unless_stopping(self._call.context, self._over.wait())
         finally:
             listening.cancel()
+            if self._overdue is not None:
+                self._overdue.cancel()
             self._finish()
             self._steps.end(self.step)
         await step_log.told(self._call, self.step)
@@ -73,7 +84,7 @@ class RunningStep:
             await self._order_client({"op": "label", "width": width})
         for member in self._plan.members:
             here = member.task == self._home
-            order = self._streams.spawn_order(member, None if here else self._call.env)
+            order = self._streams.spawn_order(member, self._environment(here))
             if here:
                 await self._order_client(order)
             elif (stand_in := self._stand_in(member.task)) is not None:
@@ -85,6 +96,13 @@ class RunningStep:
         if self._streams.wants_stdin:
             remote = any(member.task != self._home for member in self._plan.members)
             await self._order_client({"op": "stdin", "remote": remote})
+
+    def _environment(self, here: bool) -> dict[str, str] | None:
+        """What the tasks are given of the caller's; None: whoever starts them has it already."""
+        if self._order.has("export"):
+            call = self._call
+            return exported(call.request, self._order.text("export"), call.actor.user)
+        return None if here else self._call.env
 
     async def _order_client(self, order: dict[str, Any]) -> None:
         await self._stream.write((wire.ORDER, _encode(order)))
@@ -102,6 +120,9 @@ class RunningStep:
             else:
                 await self.heard(frame.kind, frame.body)
         await self._kill(signals.SIGKILL)
+        unheard = {place.rank for place in self._plan.places} - self._statuses.keys()
+        self._statuses |= dict.fromkeys(unheard, int(signals.SIGKILL))
+        self._forced = self._forced or bool(unheard)
         self._over.set()
 
     async def heard(self, kind: bytes, body: bytes) -> None:
@@ -114,6 +135,8 @@ class RunningStep:
         if event["op"] == "started":
             self.step.pids[event["rank"]] = event["pid"]
         elif event["op"] == "exit":
+            self.step.cpu_s += event.get("cpu_s", 0.0)
+            self.step.memory_mib = max(self.step.memory_mib, event.get("memory_mib", 0))
             await self._ended(event["rank"], event["status"])
         elif event["op"] == "signal":
             await self._asked(event["number"])
@@ -130,31 +153,34 @@ class RunningStep:
         self._statuses[rank] = status
         if status:
             await self._stream.write((wire.STDERR, self._complaint(rank, status)))
-            await self._end_others(status)
+            await self._end_others()
         if len(self._statuses) == len(self._plan.places):
             self._over.set()
+        elif self._overdue is None and (wait_s := patience_s(self._order)):
+            self._overdue = asyncio.create_task(self._lose_patience(wait_s))
 
-    async def _end_others(self, status: int) -> None:
-        """With ``-K`` one that ends badly takes all others with it; so does one that was killed."""
+    async def _end_others(self) -> None:
+        """With ``-K`` one that ends badly takes all others with it."""
         left = len(self._statuses) < len(self._plan.places)
-        if not left or self._forced or not self._kills_on_bad_exit(status):
+        asked = self._order.has("kill-on-bad-exit") and self._order.text("kill-on-bad-exit") != "0"
+        if not left or self._forced or not asked:
             return
         self._forced = True
-        if not _signal(status):
-            text = f"srun: launch/slurm: _step_signal: Terminating StepId={self._name}\n"
-            await self._stream.write((wire.STDERR, text.encode()))
+        text = f"srun: launch/slurm: _step_signal: Terminating StepId={self._name}\n"
+        await self._stream.write((wire.STDERR, text.encode()))
         await self._kill(signals.SIGTERM)
 
-    def _kills_on_bad_exit(self, status: int) -> bool:
-        asked = self._order.text("kill-on-bad-exit")
-        if self._order.has("kill-on-bad-exit"):
-            return asked != "0"
-        return bool(_signal(status))
+    async def _lose_patience(self, wait_s: int) -> None:
+        await asyncio.sleep(wait_s)
+        running = {place.rank for place in self._plan.places} - self._statuses.keys()
+        text = overdue(self._name, wait_s, running, self._statuses)
+        await self._stream.write((wire.STDERR, text.encode()))
+        await self.signal(signals.SIGKILL)
 
     def _complaint(self, rank: int, status: int) -> bytes:
         node = self._plan.places[rank].member.node
         number = _signal(status)
-        what = _SAID.get(number, f"Signal {number}") if number else ""
+        what = signals.strsignal(number) if number else ""
         text = what or f"Exited with exit code {status >> 8}"
         return f"srun: error: {node}: task {rank}: {text}\n".encode()
 
@@ -173,9 +199,16 @@ class RunningStep:
     # ---- signals ----
 
     async def signal(self, number: int) -> None:
-        if number == signals.SIGKILL:
-            self._forced = True
+        if number == signals.SIGKILL and not self._forced:
+            self._forced = self._aborted = True
+            await self._stream.write((wire.STDERR, self._farewell().encode()))
         await self._kill(number)
+
+    def _farewell(self) -> str:
+        """Somebody has ended the step as such."""
+        now_s = self._call.context.host.clock.now_s()
+        line = stopped_line(f"STEP {self._name}", self._plan.nodes[0], now_s)
+        return f"srun: Job step aborted: Waiting up to {PATIENCE_S} seconds for {_TO_END}.\n{line}"
 
     async def _kill(self, number: int) -> None:
         order = _encode({"op": "signal", "number": int(number), "step": self.step.id})
@@ -192,31 +225,21 @@ class RunningStep:
     # ---- the end ----
 
     def _finish(self) -> None:
-        step = self.step
-        step.ended_s = self._call.context.host.clock.now_s()
         worst = max(self._statuses.values(), key=code_of, default=0)
-        step.signal = _signal(worst)
-        step.exit_code = 0 if step.signal else worst >> 8
-        step.state = "CANCELLED" if self._forced else "FAILED" if worst else "COMPLETED"
+        now_s = self._call.context.host.clock.now_s()
+        self.step.finish(worst, now_s, forced=self._forced)
 
     def _answer(self) -> Answer:
         code = max(map(code_of, self._statuses.values()), default=1)
         text = ""
-        if self._forced or any(map(_signal, self._statuses.values())):
+        killed = self._forced or any(_signal(one) in _ENDING for one in self._statuses.values())
+        if killed and not self._aborted:
             text = f"srun: Force Terminated StepId={self._name}\n"
         return Answer("", text, code)
 
 
-_SAID: dict[int, str] = {
-    signals.SIGKILL: "Killed",
-    signals.SIGTERM: "Terminated",
-    signals.SIGINT: "Interrupt",
-    signals.SIGSEGV: "Segmentation fault",
-    signals.SIGABRT: "Aborted",
-    signals.SIGBUS: "Bus error",
-    signals.SIGFPE: "Floating point exception",
-    signals.SIGHUP: "Hangup",
-}
+#: Signals of somebody who wants an end; tasks that die of others die of their own fault.
+_ENDING = frozenset({signals.SIGTERM, signals.SIGKILL})
 
 
 def _signal(status: int) -> int:

@@ -32,6 +32,22 @@ class Task:
         self.status: int | None = None
         #: Why it never began: its output would be lost, or its input is not there.
         self.problem = ""
+        self.cpu_s = 0.0
+        self.memory_mib = 0
+
+    def reap(self) -> "int | None":
+        """How it ended, if it has; then it is known, too, what it and its children used."""
+        try:
+            pid, status, used = os.wait4(self.pid, os.WNOHANG)
+        except ChildProcessError:
+            self.status = 0
+            return 0
+        if pid == 0:
+            return None
+        self.status = status
+        self.cpu_s = round(used.ru_utime + used.ru_stime, 3)
+        self.memory_mib = -(-used.ru_maxrss // 1024)
+        return status
 
 
 def drained(number: int) -> bytes:

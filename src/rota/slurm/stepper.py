@@ -31,11 +31,13 @@ class Stepper:
         self.reads_stdin = False
         self.sends_stdin = False
         self.typed = False
+        #: The status of the task that ended worst.
         self.worst = 0
         #: Whether tasks were started here, whether that was the whole step, and of which job.
         self.started = False
         self.whole = False
         self.job = ""
+        self.step = -1
         self.poll = select.poll()
         self.poll.register(exchange.line.fileno(), select.POLLIN)
         wake, self.alarm = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -54,7 +56,7 @@ class Stepper:
         code = self._line() if self.exchange is not None and self.exchange.buffer else None
         while code is None:
             if self.exchange is None and not self.tasks:
-                return self.worst
+                return code_of(self.worst)
             for number, events in self.poll.poll():
                 code = self._ready(number, events)
                 if code is not None:
@@ -143,6 +145,7 @@ class Stepper:
                     base[name] = value
             self.job = base.get("SLURM_JOB_ID", "")
             task = spawn(entry, list(entry["argv"]), cwd, base, how)  # type: ignore[call-overload]
+            self.step = task.step
             self.tasks[task.step, task.rank] = task
             for number in task.outputs:
                 self.poll.register(number, select.POLLIN)
@@ -304,15 +307,9 @@ class Stepper:
 
     def _reap(self) -> None:
         for task in list(self.tasks.values()):
-            if task.status is not None:
-                continue
-            try:
-                pid, status = os.waitpid(task.pid, os.WNOHANG)
-            except ChildProcessError:
-                pid, status = task.pid, 0
-            if pid:
-                task.status = status
-                self.worst = max(self.worst, code_of(status))
+            status = task.reap() if task.status is None else None
+            if status is not None:
+                self.worst = max(self.worst, status, key=code_of)
                 self._report(task)
 
     def _report(self, task: Task) -> None:
@@ -327,7 +324,8 @@ class Stepper:
         if task.stdin >= 0 and task.stdin not in task.outputs:
             self._drop(task.stdin)
         del self.tasks[task.step, task.rank]
-        self.tell(op="exit", step=task.step, rank=task.rank, status=task.status)
+        used = {"cpu_s": task.cpu_s, "memory_mib": task.memory_mib}
+        self.tell(op="exit", step=task.step, rank=task.rank, status=task.status, **used)
 
 
 def surroundings(env: "dict[str, str] | None") -> "dict[str, str]":

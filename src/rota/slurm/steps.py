@@ -37,8 +37,19 @@ class Step(msgspec.Struct, kw_only=True):
     state: str = "RUNNING"
     exit_code: int = 0
     signal: int = 0
+    #: What the tasks that have ended used: CPU time of all of them, memory of the largest.
+    cpu_s: float = 0.0
+    memory_mib: int = 0
     #: Pids by rank.
     pids: dict[int, int] = {}
+
+    def finish(self, status: int, now_s: float, *, forced: bool = False) -> None:
+        """It has ended, with the wait status of its worst task; or somebody has ended it."""
+        self.ended_s = now_s
+        self.signal = status & 0x7F
+        self.exit_code = 0 if self.signal else status >> 8
+        ended = forced or self.signal
+        self.state = "CANCELLED" if ended else "FAILED" if status else "COMPLETED"
 
 
 class Runner(Protocol):
@@ -66,6 +77,14 @@ class StandIn:
             self.dismissed.set_result(code)
 
 
+class Claim:
+    """The CPUs that one step holds: by member of its job."""
+
+    def __init__(self, job: int, cpus: dict[int, int]) -> None:
+        self.job = job
+        self.cpus = cpus
+
+
 class Send(Protocol):
     async def __call__(self, *frames: tuple[bytes, bytes]) -> None: ...
 
@@ -80,6 +99,11 @@ class Steps:
         #: Jobs that a command holds which is connected to this server.
         self.held: set[int] = set()
         self._changed = asyncio.Condition()
+        self._claims: dict[int, list[Claim]] = {}
+        #: Members of jobs that somebody was sent to, because nobody of ours was there.
+        self.summoned: set[tuple[int, int]] = set()
+        #: Set when the next step gives its CPUs back.
+        self.freed = asyncio.Event()
 
     def begin(self, step: Step, runner: Runner) -> None:
         known = self.by_job.setdefault(step.job, [])
@@ -107,17 +131,54 @@ class Steps:
     def running(self, job: int) -> list[Runner]:
         return [runner for (item, _), runner in self.runners.items() if item == job]
 
+    def taken(self, job: int) -> dict[int, int]:
+        """The CPUs of each member of a job that its steps hold."""
+        found: dict[int, int] = {}
+        for claim in self._claims.get(job, ()):
+            for member, cpus in claim.cpus.items():
+                found[member] = found.get(member, 0) + cpus
+        return found
+
+    def claim(self, job: int, cpus: dict[int, int]) -> Claim:
+        claim = Claim(job, cpus)
+        self._claims.setdefault(job, []).append(claim)
+        return claim
+
+    def release(self, claim: Claim) -> None:
+        """Its CPUs are free; everybody who waits looks again."""
+        held = self._claims[claim.job]
+        held.remove(claim)
+        if not held:
+            del self._claims[claim.job]
+            self._send_home(claim.job)
+        self.freed.set()
+        self.freed = asyncio.Event()
+
     async def arrive(self, job: int, stand_in: StandIn) -> None:
         async with self._changed:
             self.stand_ins.setdefault(job, {})[stand_in.member] = stand_in
             self._changed.notify_all()
 
-    async def leave(self, job: int, stand_in: StandIn) -> None:
+    def _send_home(self, job: int) -> None:
+        """Whoever was sent to a job for the sake of a step is not needed after the last one."""
+        for place in [place for place in self.summoned if place[0] == job]:
+            self.summoned.discard(place)
+            stand_in = self._drop(job, place[1])
+            if stand_in is not None:
+                stand_in.dismiss(0)
+
+    def _drop(self, job: int, member: int) -> StandIn | None:
         here = self.stand_ins.get(job, {})
-        if here.get(stand_in.member) is stand_in:
-            del here[stand_in.member]
+        stand_in = here.pop(member, None)
         if not here:
             self.stand_ins.pop(job, None)
+        return stand_in
+
+    async def leave(self, job: int, stand_in: StandIn) -> None:
+        if self.stand_ins.get(job, {}).get(stand_in.member) is not stand_in:
+            return
+        self._drop(job, stand_in.member)
+        self.summoned.discard((job, stand_in.member))
         for runner in self.running(job):
             await runner.lost(stand_in.member)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.api.fields import Resources
+from rota.api.request_fields import Resources
 from rota.api.requests import JobRequest
 from rota.api.submission import to_submission
 from rota.controller.commands import Submission, Submit, Submitted

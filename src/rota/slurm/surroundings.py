@@ -6,11 +6,13 @@ what follows from the options. An empty value takes away what the controller wou
 
 from __future__ import annotations
 
+import os
 import pwd
 from typing import TYPE_CHECKING
 
 from rota.controller.variables import RENDEZVOUS
 from rota.controller.world import per_node
+from rota.inherited import OWN_KEPT, is_inherited
 
 if TYPE_CHECKING:
     from rota.slurm.command import Request
@@ -18,10 +20,6 @@ if TYPE_CHECKING:
     from rota.slurm.orders import Order
     from rota.slurm.shapes import Share
 
-#: Of our own variables these may travel; a token never does, nor what describes another job.
-_OWN_KEPT = frozenset({"ROTA_URL", "ROTA_STATE_DIR", "ROTA_CONFIG"})
-#: These say something about the shell, not about the job.
-_LEFT_OUT = frozenset({"_", "OLDPWD", "SHLVL"})
 #: Settings of the commands: they hold for a job in a job, too.
 _SETTINGS = frozenset({"SLURM_CONF", "SLURM_TIME_FORMAT", "SLURM_UMASK"})
 USUAL_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -34,7 +32,7 @@ def captured(env: dict[str, str]) -> dict[str, str]:
 
 
 def _travels(name: str, inside: bool) -> bool:
-    if name in _LEFT_OUT or (name.startswith("ROTA_") and name not in _OWN_KEPT):
+    if not is_inherited(name):
         return False
     if not inside or name in _SETTINGS:
         return True
@@ -50,7 +48,8 @@ def exported(request: Request, text: str, user: str) -> dict[str, str]:
         env = dict(whole)
     else:
         env = _login(user)
-        env |= {name: whole[name] for name in _OWN_KEPT if name in whole}
+        env["PATH"] = _with_commands(env["PATH"], request.env.get("PATH", ""))
+        env |= {name: whole[name] for name in OWN_KEPT if name in whole}
     for part in parts:
         name, mark, value = part.partition("=")
         if mark and name:
@@ -58,6 +57,15 @@ def exported(request: Request, text: str, user: str) -> dict[str, str]:
         elif part in whole and part.upper() not in {"ALL", "NONE", "NIL"}:
             env[part] = whole[part]
     return env
+
+
+def _with_commands(usual: str, path: str) -> str:
+    """The folder of the commands stays within reach: a job without it could not call srun."""
+    known = usual.split(":")
+    for folder in path.split(":"):
+        if folder.startswith("/") and os.path.exists(f"{folder}/srun"):
+            return usual if folder in known else f"{folder}:{usual}"
+    return usual
 
 
 def _login(user: str) -> dict[str, str]:
@@ -84,6 +92,7 @@ def variables(request: Request, order: Order, share: Share, detail: Detail) -> d
         "SLURM_NODEID": "0",
         "SLURM_GTIDS": "0",
         "SLURM_PRIO_PROCESS": "0",
+        "SLURM_STEP_GPUS": "",
         **_people(request),
         **_counts(order, share, detail),
         **_sizes(order, detail),

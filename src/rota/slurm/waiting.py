@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rota.core.job import Array, Job
 from rota.core.states import FINAL, JobState
 from rota.store.api import JobFilter
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from rota.api.context import Context
 
+T = TypeVar("T")
 #: Looked at again after this time at the latest.
 LOOK_S = 1.0
+
+
+class Stopping(Exception):
+    """The server is told to stop while a command waits: its line ends without an exit code."""
+
+
+async def unless_stopping(context: Context, work: Coroutine[Any, Any, T]) -> T:
+    """Await something, or raise ``Stopping`` when the server goes first."""
+    task = asyncio.ensure_future(work)
+    closing = asyncio.ensure_future(context.closing.wait())
+    try:
+        await asyncio.wait({task, closing}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Stopping
+        return task.result()
+    finally:
+        closing.cancel()
+        task.cancel()
 
 
 async def until_over(context: Context, job_id: int) -> list[Job]:

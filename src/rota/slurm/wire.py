@@ -110,3 +110,7 @@ class Stream:
             )
         body = b"".join(HEAD.pack(kind, len(part)) + part for kind, part in frames)
         await self._send({"type": "http.response.body", "body": body, "more_body": not last})
+
+    async def hang_up(self) -> None:
+        """End the exchange without an exit code: the other side knows that more was to come."""
+        await self.write(last=True)

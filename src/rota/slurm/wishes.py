@@ -121,7 +121,7 @@ def _wish(
         nodes=nodes,
         tasks=detail.ntasks if told else sum(role.count for role in roles),
         cpus_per_task=(detail.cpus_per_task or 1) if told else cpus_of(request.cpu_milli),
-        min_cpus_node=max(1, detail.cpus_per_task) if told else cpus_of(request.cpu_milli),
+        min_cpus_node=_least_cpus(detail) if told else cpus_of(request.cpu_milli),
         memory_mib=detail.mem_per_cpu_mb or detail.mem_per_node_mb or -(-total_mib // nodes),
         memory_per_cpu=bool(detail.mem_per_cpu_mb),
         memory_total_mib=total_mib,
@@ -130,6 +130,11 @@ def _wish(
         tres=tres_text(cpus, total_mib, nodes, gpus),
         features=detail.features or _features(placement.selectors),
     )
+
+
+def _least_cpus(detail: Detail) -> int:
+    """Of a node: for as many tasks as were asked for on each."""
+    return max(1, detail.cpus_per_task) * max(1, detail.ntasks_per_node)
 
 
 def cpus_of(milli: int) -> int:
