@@ -33,6 +33,11 @@ from tests.property.wishes import CARD_MIB, arrays, resources, wishes
 
 KINDS = st.sampled_from([kind.value for kind in DependencyKind])
 NODES = st.sampled_from(["big", "gpu"])
+CARDS = tuple(Device(index=i, uuid=f"card{i}", memory_mib=CARD_MIB, numa=i // 2) for i in range(3))
+SPECS = {
+    "big": NodeSpec("big", 6000, 128, cpus=tuple(range(6))),
+    "gpu": NodeSpec("gpu", 3000, 64, cpus=tuple(range(3)), devices=CARDS),
+}
 seconds = st.sampled_from([0, 1, 5, 10, 40])
 changes = st.fixed_dictionaries(
     {},
@@ -65,11 +70,8 @@ class AnyStory(RuleBasedStateMachine):
 
     @initialize(jobs=st.lists(st.tuples(resources, wishes), min_size=2, max_size=6))
     def set_the_stage(self, jobs: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-        cards = tuple(
-            Device(index=i, uuid=f"card{i}", memory_mib=CARD_MIB, numa=i // 2) for i in range(3)
-        )
-        self.scene.add_node(NodeSpec("big", 6000, 128, cpus=tuple(range(6))))
-        self.scene.add_node(NodeSpec("gpu", 3000, 64, cpus=tuple(range(3)), devices=cards))
+        for spec in SPECS.values():
+            self.scene.add_node(spec)
         self.scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="side", max_running=2)))
         for needs, more in jobs:
             self.try_to_submit(**needs, **more)
@@ -186,6 +188,25 @@ class AnyStory(RuleBasedStateMachine):
             self.scene.disconnect(node)
         self.scene.connect(node, boot_id=f"b{self.boots}")
 
+    @rule(node=NODES, cpus=st.integers(1, 6), memory=st.sampled_from([8, 64]), cards=st.booleans())
+    def an_agent_comes_back_on_a_machine_of_another_size(
+        self, node: str, cpus: int, memory: int, cards: bool
+    ) -> None:
+        """Its jobs go on, whether or not they would still fit."""
+        spec = NodeSpec(
+            node,
+            cpus * 1000,
+            memory,
+            cpus=tuple(range(cpus)),
+            devices=SPECS[node].devices if cards else SPECS[node].devices[:1],
+        )
+        self.comes_back(spec)
+
+    def comes_back(self, spec: NodeSpec) -> None:
+        if spec.name in self.scene.online:
+            self.scene.disconnect(spec.name)
+        self.scene.add_node(spec)
+
     @rule(node=NODES, drained=st.booleans(), migrate=st.booleans(), hurry_s=st.integers(0, 50))
     def a_node_is_drained_or_resumed(
         self, node: str, drained: bool, migrate: bool, hurry_s: int
@@ -291,9 +312,8 @@ class AnyStory(RuleBasedStateMachine):
         scene = self.scene
         if not scene.cluster.nodes:
             return
-        for node in ("big", "gpu"):
-            if node not in scene.online:
-                scene.connect(node)
+        for node, spec in SPECS.items():
+            self.comes_back(spec)
             scene.ask(cmd.DrainNode(actor=OPERATOR, node=node, drained=False))
         scene.starts = True
         self.start_what_is_placed()

@@ -53,7 +53,7 @@ def test_a_story_is_decided_the_same_in_every_process_and_with_every_hash_seed(n
             capture_output=True,
             cwd=ROOT,
             check=True,
-            timeout=60,
+            timeout=240,
         ).stdout
         for seed in ("1", "2")
     }

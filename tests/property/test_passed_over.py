@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from rota.core import events as ev
+from rota.core.presets import preset
 from rota.core.tenant import Queue
 from rota.scheduling import backfill, firsts
 from rota.testing.stage import Stage, node, spec
@@ -61,3 +62,59 @@ def test_a_look_at_everybody_right_after_a_pass_finds_nobody_who_could_start(see
 
         # Where the first one is another by now, others may fit beside him.
         assert stage.waiting == waiting or not before == promises == again
+
+
+def a_capped_site(chance: Random) -> Stage:
+    """In the order of submission, with EASY; two of three queues have a cap."""
+    stage = Stage([node(name, cpus=8) for name in "abc"], policy=preset("easy"))
+    for name, most in (("one", 1), ("two", 6)):
+        stage.tell(ev.QueueSet(queue=Queue(name, max_running=most)))
+    for _ in range(30):
+        submit_any(stage, chance)
+    stage.run()
+    return stage
+
+
+def submit_any(stage: Stage, chance: Random) -> None:
+    stage.submit(
+        spec(
+            cpus=chance.choice([1, 1, 2, 2, 4, 7, 8]),
+            time_limit_s=chance.choice([20, 60, 100, 400, 1000]),
+            queue=chance.choice(["default", "one", "two"]),
+        )
+    )
+
+
+def time_goes_on(stage: Stage, chance: Random) -> None:
+    """Nobody outstays his limit: what was promised stands."""
+    stage.now_s += chance.choice([0.1, 0.3, 2.0, 10.0])
+    jobs = stage.cluster.jobs
+    for job in stage.running:
+        over = stage.started_s[job] + jobs[job].spec.time_limit_s <= stage.now_s
+        if over or chance.random() < 0.1:
+            stage.end(job)
+    for _ in range(chance.choice([0, 1, 2])):
+        submit_any(stage, chance)
+
+
+def is_capped(stage: Stage, job: int) -> bool:
+    jobs = stage.cluster.jobs
+    queue = stage.cluster.queues.get(jobs[job].spec.queue)
+    held = sum(jobs[other].spec.queue == jobs[job].spec.queue for other in stage.running)
+    return queue is not None and 0 < queue.max_running <= held
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_beside_caps_nobody_who_fits_waits_but_for_one_who_was_promised_the_room(seed: int):
+    chance = Random(seed)
+    stage = a_capped_site(chance)
+
+    for _ in range(40):
+        time_goes_on(stage, chance)
+        promises, waiting = stage.run().promises, stage.waiting
+        # Others of his queue started behind him: he keeps his room until the next pass.
+        first_is_capped = any(is_capped(stage, promise.job) for promise in promises)
+        stage.tell(ev.QueueSet(queue=stage.cluster.queues["one"]))
+        stage.run()
+
+        assert stage.waiting == waiting or first_is_capped

@@ -42,7 +42,7 @@ def test_a_line_chooses_whom_a_plain_look_at_everybody_chooses(
         waiters.remove(waiter)
 
     assert [*line] == waiters
-    assert line.choose(free, window_s, spare) == plainly(waiters, free, window_s, spare)
+    assert line.choose(free, 0, window_s, spare) == plainly(waiters, free, window_s, spare)
 
 
 def plainly(waiters, free: int, window_s: float, spare: int):
@@ -91,7 +91,9 @@ def play(pool, jobs, watch=None) -> dict[int, float]:
 @pytest.mark.parametrize("policy", ["fcfs", "fifo", "easy", "easy-sjbf"])
 @given(jobs=JOBS)
 def test_everybody_starts_and_nothing_is_given_out_twice(policy: str, jobs):
-    play(CountedPool(TOTAL, preset(policy)), jobs)
+    starts = play(CountedPool(TOTAL, preset(policy)), jobs)
+
+    assert sorted(starts) == list(range(len(jobs)))
 
 
 @given(jobs=JOBS)
@@ -116,7 +118,9 @@ def test_with_exact_estimates_conservative_starts_nobody_later_than_strict_order
 @pytest.mark.parametrize("policy", ["conservative", "conservative-rebuild", "easy"])
 @given(jobs=JOBS)
 def test_a_planned_pool_starts_everybody(policy: str, pinned: bool, jobs):
-    play(PlannedPool(TOTAL, preset(policy), pinned=pinned), jobs)
+    starts = play(PlannedPool(TOTAL, preset(policy), pinned=pinned), jobs)
+
+    assert sorted(starts) == list(range(len(jobs)))
 
 
 @given(jobs=JOBS)

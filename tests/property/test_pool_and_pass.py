@@ -28,7 +28,13 @@ def a_log(seed: int) -> list[TraceJob]:
     return jobs
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "fifo", "sjf", "saf", "easy", "easy-sjbf", "sjf-easy"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        *("fcfs", "fifo", "sjf", "saf", "easy", "easy-sjbf", "sjf-easy"),
+        *("conservative", "conservative-rebuild"),
+    ],
+)
 def test_both_start_every_job_at_the_same_moment(policy: str, monkeypatch):
     for seed in range(8):
         jobs = a_log(seed)

@@ -110,6 +110,36 @@ class TestSwf:
 
         assert [job.id for job in trace.jobs] == [2, 4, 1, 3]
 
+    def test_parts_of_a_job_that_was_told_as_a_whole_are_left_out_and_counted(self, read):
+        # Later parts have no submit time of their own.
+        whole = swf_line(1, 5, 30)
+        first = swf_line(1, 5, 10).replace(" -1 1 3 4", " -1 2 3 4")
+        last = swf_line(1, -1, 20).replace(" -1 1 3 4", " -1 3 3 4")
+
+        trace = read(whole + first + last + swf_line(2, 6))
+
+        assert [(job.id, job.run_s) for job in trace.jobs] == [(1, 30), (2, 10)]
+        assert trace.left_out == {"part of a job": 2}
+
+    @pytest.mark.parametrize(
+        ("header", "procs"),
+        [
+            ("; MaxProcs: 1,024 (8 racks)\n", 1024),
+            (";maxprocs:128\n", 128),
+            ("; MaxNodes: 4\n;\tMaxProcs :\t64\n; MaxProcs: 65\n", 64),
+            ("; MaxProcs: -1\n; MaxNodes: 4\n", 4),
+            ("; submit, run, procs: see below\n; MaxProcs: 8\n", 8),
+        ],
+    )
+    def test_the_machine_is_found_however_the_header_is_written(self, read, header, procs):
+        assert read(header + swf_line()).procs == procs
+        assert read(swf_line() + header).procs == procs
+
+    def test_a_user_is_the_same_whether_his_number_has_a_fraction_or_not(self, read):
+        first, second = read(swf_line(1, user="3.0") + swf_line(2, user="3")).jobs
+
+        assert first.user == second.user == "3"
+
     def test_a_log_of_many_blocks_loses_no_line(self, read):
         log = "".join(swf_line(number, number // 3, number % 90) for number in range(20_000))
 
@@ -166,6 +196,29 @@ class TestGpuTraces:
         ]
         assert all(device.memory_mib % 1000 == 0 < device.memory_mib for device in first.devices)
         assert (second.name, second.devices) == ("n0", ())
+
+    def test_columns_in_another_order_quotes_and_blanks_say_the_same(self, tmp_path):
+        usual, other = tmp_path / "pods.csv", tmp_path / "other.csv"
+        usual.write_text(self.PODS.split("\n", 2)[0] + "\nx,0,0,0,0,,LS,Running,10,20,\n")
+        other.write_text(
+            '"creation_time", "name","num_gpu","cpu_milli","memory_mib","gpu_milli","qos",'
+            '"deletion_time","scheduled_time","note"\r\n10,"x",,,"",,"LS",20,,"a, b"\r\n'
+        )
+
+        assert read_trace(other).jobs == read_pods(usual).jobs
+
+    def test_a_pod_that_still_ran_when_the_list_was_made_has_no_run_time(self, tmp_path):
+        path = tmp_path / "pods.csv"
+        path.write_text(self.PODS.split("\n", 1)[0] + "\nx,1,1,1,500,,LS,Running,10,,12\n")
+
+        (pod,) = read_pods(path).jobs
+
+        assert (pod.submit_s, pod.run_s) == (10, 0)
+
+    def test_philly_times_may_be_seconds(self, read):
+        trace = read("num_gpus,duration,timestamp\n1,5,1507534915.5\n2,6,1507534900\n")
+
+        assert [(job.id, job.submit_s) for job in trace.jobs] == [(2, 0), (1, 15.5)]
 
     def test_philly_times_count_from_the_earliest_job(self, read):
         trace = read(
@@ -252,6 +305,11 @@ class TestCluster:
         path.write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,64000,262144,2,P100\n")
 
         assert read_cluster(path) == read_nodes(path)
+
+        quoted = tmp_path / "quoted.csv"
+        quoted.write_text('"sn","model","cpu_milli","gpu","memory_mib"\nn1,P100,64000,2,262144\n')
+
+        assert read_cluster(quoted) == read_nodes(path)
 
 
 SWF_FILES = {

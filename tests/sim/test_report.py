@@ -229,7 +229,7 @@ def test_without_plotly_one_line_says_what_to_install(tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=240,
     )
 
     assert done.stdout == "the report needs plotly: pip install 'rota[sim]'\n"

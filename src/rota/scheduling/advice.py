@@ -79,7 +79,7 @@ def explain_and_advise(
         told.help = [str(advice) for advice in found]
         if not found:
             line, step = adviser.without_hope()
-            told.lines.append(line)
+            told.lines += [line] if line else []
             told.help += [step] if step else []
     return told
 
@@ -243,12 +243,14 @@ class Adviser:
         return ""
 
     def _still_waits(self) -> str:
-        """A job that is held, early or a child: what would be in its way after that."""
+        """A job that is held, early or a child: what would be in its way after that, if any."""
         world = self.world
         try:
             world.make(self._as(self.spec))
             world.run()
             reason = Inquiry(world.scheduler, world.now_s).tree(self.job).reason
+            if isinstance(reason, why.Soon | why.Active):
+                return ""
             return f"even then it would wait: {short(reason, world.now_s)}"
         finally:
             world.take_back()

@@ -73,6 +73,8 @@ class Promises:
         self._found: Promise | None = None
         self._found_for: tuple[object, ...] = ()
         self._kind, self.depth = Backfill.NONE, 0
+        #: How many were left waiting by the last pass.
+        self.seen = 0
 
     def forget(self) -> None:
         self._found, self._found_for = None, ()
@@ -117,6 +119,16 @@ class Promises:
             self.depth = int(bool(self._scheduler.overdue))
         elif not rules.depth:
             self.depth = MANY_PROMISES if rules.kind is Backfill.CONSERVATIVE else 1
+
+    @property
+    def may_move(self) -> bool:
+        """Whether somebody left, so that what was promised to many may go earlier, or came and
+        stands behind others of his kind: he is to have a promise too, before they move."""
+        if self._kind is not Backfill.CONSERVATIVE or not self.kept:
+            return False
+        waiting = len(self._scheduler.cluster.lanes.where)
+        more = waiting > self.seen and len(self.kept) < self.depth
+        return more or self._scheduler.timeline.loosened
 
     @property
     def wants_more(self) -> bool:

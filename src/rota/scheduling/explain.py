@@ -296,4 +296,9 @@ def _over_quota(over: Short) -> Reason:
 def describe_end(state: JobState, cause: Cause, detail: str) -> str:
     """One line for a finished job: its state and first cause."""
     assert state in FINAL
+    if state is JobState.COMPLETED and not detail:
+        return str(state)
+    if cause is Cause.OUT_OF_MEMORY and detail:
+        # The detail has the amounts alone.
+        return f"{state}: out of memory, {detail}"
     return f"{state}: {detail}" if detail else f"{state} ({cause})"

@@ -210,9 +210,11 @@ def _too_few(request: Request, devices: list[Device], what: str) -> str:
     wanted = request.device_count
     if have >= wanted:
         return ""
-    closed = sum(device.closed for device in devices)
+    elsewhere = sum(device.elsewhere for device in devices)
+    closed = sum(device.closed for device in devices) - elsewhere
     broken = sum(not device.healthy and not device.closed for device in devices)
-    left_out = [f"{n} {word}" for n, word in ((broken, "broken"), (closed, "closed")) if n]
+    counts = ((broken, "broken"), (closed, "closed"), (elsewhere, "used elsewhere"))
+    left_out = [f"{n} {word}" for n, word in counts if n]
     note = f" ({', '.join(left_out)})" if left_out else ""
     if wanted == 1:
         return f"has no {what}{note}"

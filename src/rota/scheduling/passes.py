@@ -345,4 +345,5 @@ class Pass:
         if self.space.want_count > WANTS_MAX:
             self.space.forget_wants()
         plan.promises = self.promises.all()
+        self.promises.seen = len(lanes.where) - len(plan.starts)
         plan.dropped = list(self.rules.dropped)

@@ -177,7 +177,8 @@ def _need(reason: why.Scarce) -> str:
         )
         return f"needs {needed} of {reason.resource}, {free} of {total} free"
     if reason.unit == "CPUs":
-        return f"needs {reason.needed:g} CPUs, {reason.free:g} of {reason.total:g} free"
+        what = "CPU" if reason.needed == 1 else "CPUs"
+        return f"needs {reason.needed:g} {what}, {reason.free:g} of {reason.total:g} free"
     text = (
         f"needs {reason.needed:g} x {reason.unit}, {reason.free:g} of {reason.total:g} free for it"
     )

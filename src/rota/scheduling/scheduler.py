@@ -165,7 +165,7 @@ class Scheduler:
         self._awake(now_s)
         self._find_overdue(now_s)
         news = bool(self.cluster.lanes.fresh) or self._site.has_news
-        news = news or (self.stirred and bool(self.hindered))
+        news = news or (self.stirred and bool(self.hindered)) or self.promises.may_move
         if not news and not (self.cluster.elastic and self.changed != {}):
             return Plan(promises=self.promises.all())
         self.looks += 1

@@ -27,8 +27,6 @@ INFINITE = float("inf")
 OVERDUE_S = 60.0
 #: Stands in the names of attempts that a pass has only planned so far.
 SLASH = "/"
-#: Who leaves within this of his time left when it was planned.
-ON_TIME_S = 1.0
 #: More claims than this are not taken out of a course one by one.
 FEW = 2
 #: A course with more steps than this per claim and attempt is made anew.
@@ -100,7 +98,8 @@ class Stays:
         self._ends_of: dict[int, list[tuple[float, str]]] = {}
         #: Changes whenever somebody comes, goes, or leaves at another time.
         self.version = 0
-        #: Somebody left before his time or long after it, or a node came: plans may go earlier.
+        #: Somebody left, or a node came: plans may go earlier. Even who leaves on time counts:
+        #: plans that moved before him left gaps that nobody was asked about.
         self.loosened = True
 
     def set_node(self, name: str, leaving: dict[str, Leaving]) -> None:
@@ -113,7 +112,7 @@ class Stays:
             self._kinds[name] = kind
             self.loosened = True
         elif any(
-            uid not in leaving and self._left_early(item, leaving) for uid, item in before.items()
+            uid not in leaving and self._has_left(item, leaving) for uid, item in before.items()
         ):
             self.loosened = True
         self._count += len(leaving) - len(self._of_node.get(name, {}))
@@ -149,14 +148,12 @@ class Stays:
         self._forget()
         return True
 
-    def _left_early(self, gone: Leaving, there: Mapping[str, Leaving | None]) -> bool:
-        """Whether he is gone at another time than planned.
+    def _has_left(self, gone: Leaving, there: Mapping[str, Leaving | None]) -> bool:
+        """Whether he is gone, and not only there under another name.
 
         One that a pass had planned to start is there under the name of its attempt by now, unless
         it is over already.
         """
-        if 0 <= self.now_s - gone.end_s < ON_TIME_S:
-            return False
         job, slash, task = gone.uid.partition(SLASH)
         name = f"{job}.{task}."
         return not slash or not any(item and uid.startswith(name) for uid, item in there.items())
@@ -164,7 +161,7 @@ class Stays:
     def _remove(
         self, here: dict[str, Leaving], gone: Leaving, changed: Mapping[str, Leaving | None]
     ) -> None:
-        if self._left_early(gone, changed):
+        if self._has_left(gone, changed):
             self.loosened = True
         del here[gone.uid]
         self._count -= 1

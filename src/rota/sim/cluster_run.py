@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
-from rota.controller.passing import Passes
+from rota.controller.plan_events import Passes
 from rota.controller.timers import fire_due
 from rota.core import events as ev
 from rota.core.cluster import Cluster

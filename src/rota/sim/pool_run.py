@@ -129,24 +129,24 @@ class _Playing:
         return self._jobs[at].submit_s if at < len(self._jobs) else INFINITE
 
     def _one(self) -> None:
-        """The next event by itself, and a pass."""
+        """The next event by itself, and a pass.
+
+        That somebody stays longer is no event, but what is known from then on: of all who do, it
+        is known before anything is decided, or the others' room would count as free.
+        """
         arrival_s = self._next_arrival_s
         end_s = self._ends[0][0] if self._ends else INFINITE
-        expiry_s = self._expiries[0][0] if self._expiries else INFINITE
-        now_s = self._wake_s
-        if now_s < min(arrival_s, end_s, expiry_s):
-            # Time alone brings a slot.
-            self._decide(now_s)
-            return
-        if expiry_s <= arrival_s and expiry_s <= end_s:
-            now_s = expiry_s
+        now_s = min(arrival_s, end_s, self._wake_s)
+        expiries = self._expiries
+        if expiries and expiries[0][0] < now_s:
+            now_s = expiries[0][0]
+        while expiries and expiries[0][0] <= now_s:
             self._expire()
-        elif arrival_s <= end_s:
-            now_s = arrival_s
+        if arrival_s <= now_s:
             self._arrive()
-        else:
-            now_s = end_s
+        elif end_s <= now_s:
             self._leave()
+        # Else time alone brings a slot, or changes what is known.
         self._decide(now_s)
 
     def _instant(self) -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rota.sim.trace import TraceJob
 
 INFINITE = float("inf")
+#: Ends this close are one: sums of fractions are not exact, and nobody starts for a sliver.
+SLIVER_S = 1e-6
 
 
 def play_ranked(
@@ -64,7 +66,7 @@ class _Playing:
             if arrived < len(jobs):
                 now_s = min(now_s, jobs[arrived].submit_s)
             self._pool.advance(now_s)
-            for position in [job for job, at_s in done_s.items() if at_s <= now_s]:
+            for position in [job for job, at_s in done_s.items() if at_s <= now_s + SLIVER_S]:
                 self._end(position, now_s)
                 over += 1
             while arrived < len(jobs) and jobs[arrived].submit_s <= now_s:

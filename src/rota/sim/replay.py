@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.controller.passing import SCHEDULER, Passes
+from rota.controller.plan_events import SCHEDULER, Passes
 from rota.controller.scribe import Scribe
 from rota.controller.timers import RINGS
 from rota.core import events as ev

@@ -143,13 +143,13 @@ class CountedPool:
             return
         head = line.first
         if not self._easy:
-            chosen = line.choose(self.free, INFINITE, 0) if self.free else []
+            chosen = line.choose(self.free, now_s, INFINITE, 0) if self.free else []
         else:
             self._find_shadow(head[1], now_s)
             if not self.free or len(line) == 1:
                 return
             by_key = self._shortest if self._shortest is not None else line
-            chosen = by_key.choose(self.free, self.shadow_s - now_s, self._spare, head[3])
+            chosen = by_key.choose(self.free, now_s, self.shadow_s, self._spare, head[3])
         for waiter in chosen:
             self._start(waiter, now_s, starts)
 
@@ -162,14 +162,14 @@ class CountedPool:
             return
         if self._strict:
             return
-        window_s = self.shadow_s - now_s if self._easy else INFINITE
+        until_s = self.shadow_s if self._easy else INFINITE
         if self._shortest is not None:
             fresh.sort(key=lambda waiter: (waiter[2], waiter[3]))
         elif not self._ranking.plain:
             fresh.sort()
         for waiter in fresh:
             size = waiter[1]
-            if size <= self.free and (waiter[2] <= window_s or size <= self._spare):
+            if size <= self.free and (now_s + waiter[2] <= until_s or size <= self._spare):
                 self._start(waiter, now_s, starts)
 
     def _find_shadow(self, size: int, now_s: float) -> None:

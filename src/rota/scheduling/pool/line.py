@@ -42,14 +42,14 @@ class _Block:
                     runs.append(run_s)
         self.procs, self.runs = procs, runs
 
-    def may_fit(self, free: int, window_s: float, spare: int) -> bool:
+    def may_fit(self, free: int, now_s: float, until_s: float, spare: int) -> bool:
         """Whether anybody takes at most ``free``, and is gone in time or takes only spare ones."""
         if self.stale:
             self._find_front()
         procs = self.procs
         if procs[0] > free:
             return False
-        return procs[0] <= spare or self.runs[bisect_right(procs, free) - 1] <= window_s
+        return procs[0] <= spare or now_s + self.runs[bisect_right(procs, free) - 1] <= until_s
 
 
 class Line:
@@ -116,21 +116,24 @@ class Line:
         else:
             block.stale = True
 
-    def choose(self, free: int, window_s: float, spare: int, but: int = -1) -> list[Waiter]:
+    def choose(
+        self, free: int, now_s: float, until_s: float, spare: int, but: int = -1
+    ) -> list[Waiter]:
         """Who may start now, one after the other, in order; job ``but`` is not asked.
 
-        A job fits when as many processors are free, and it is either gone within the window or
-        takes only spare ones: those that nobody was promised.
+        A job fits when as many processors are free, and it is either gone by ``until_s`` or
+        takes only spare ones: those that nobody was promised. Its end is worked out as it will
+        be when it runs: with fractions, a difference would be rounded in another way.
         """
         chosen: list[Waiter] = []
         for block in self._blocks:
-            if not block.may_fit(free, window_s, spare):
+            if not block.may_fit(free, now_s, until_s, spare):
                 continue
             for waiter in block.waiters:
                 size = waiter[1]
                 if size > free:
                     continue
-                if waiter[2] > window_s:
+                if now_s + waiter[2] > until_s:
                     if size > spare:
                         continue
                     if waiter[3] == but:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rota.scheduling.api import Entry
     from rota.scheduling.pool.line import Waiter
 
+#: Whoever takes no time at all is planned for this: a slot without length would keep nobody out.
+NO_LENGTH_S = 1
+
 
 class PlannedPool:
     """``total`` processors, numbered from 0 if ``pinned``."""
@@ -50,7 +53,7 @@ class PlannedPool:
         self._broken = False
 
     def arrive(self, job: int, size: int, run_s: float, entry: Entry | None = None) -> None:
-        self._fresh.append(self._ranking.add(job, size, run_s, entry))
+        self._fresh.append(self._ranking.add(job, size, run_s or NO_LENGTH_S, entry))
 
     def withdraw(self, job: int) -> None:
         waiter = self._ranking.remove(job)
@@ -149,8 +152,9 @@ class PlannedPool:
             slot = profile.earliest(size, run_s)
             assert slot is not None, "the last step has no end"
             profile.take(slot.start_s, slot.start_s + run_s, slot.held)
-        elif slot.start_s > now_s and self._loose:
+        elif self._loose:
             profile.give_back(slot.start_s, slot.start_s + run_s, slot.held)
+            # Even at the same moment there may be lower numbers by now.
             slot = profile.earliest(size, run_s) or slot
             profile.take(slot.start_s, slot.start_s + run_s, slot.held)
         if slot.start_s <= now_s:

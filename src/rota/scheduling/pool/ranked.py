@@ -14,6 +14,9 @@ from rota.scheduling.pool.api import Decision, PoolStart
 if TYPE_CHECKING:
     from rota.scheduling.api import Entry
 
+#: Of remaining seconds: what is left after many subtractions is not exact, and ties are frequent.
+DIGITS = 6
+
 
 class RankedPool:
     """``total`` processors. ``weighed``: by remaining time times size."""
@@ -55,9 +58,9 @@ class RankedPool:
         self.advance(now_s)
         sizes, left_s = self._sizes, self._left_s
         if self._weighed:
-            ranked = sorted(left_s, key=lambda job: (left_s[job] * sizes[job], job))
+            ranked = sorted(left_s, key=lambda job: (round(left_s[job] * sizes[job], DIGITS), job))
         else:
-            ranked = sorted(left_s, key=lambda job: (left_s[job], job))
+            ranked = sorted(left_s, key=lambda job: (round(left_s[job], DIGITS), job))
         chosen: dict[int, None] = {}
         free = self._total
         for job in ranked:

@@ -53,6 +53,8 @@ def _kind_of(text: Text) -> str:
     head = text.head()
     if head.startswith("{"):
         return "table"
+    if head.startswith(";"):
+        return "swf"
     columns = {name.strip(' "') for name in head.split(",")}
     for kind, marks in _MARKS:
         if columns.issuperset(marks):
@@ -61,7 +63,7 @@ def _kind_of(text: Text) -> str:
         raise text.bad(1, "a list of nodes, not of jobs; --cluster reads it")
     if columns.intersection(COLUMNS):
         return "table"
-    if text.suffix == "swf" or head.startswith(";") or _is_number(head.partition(" ")[0]):
+    if text.suffix == "swf" or _is_number(head.replace("\t", " ").partition(" ")[0]):
         return "swf"
     kinds = ", ".join(KINDS)
     raise text.bad(1, f"{shown(head)} begins no trace that is known; known kinds: {kinds}")

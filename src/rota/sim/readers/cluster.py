@@ -32,7 +32,7 @@ _TOML_LINE = re.compile(r" \(at line ([0-9]+), column [0-9]+\)$")
 def read_cluster(path: Path) -> tuple[NodeSpec, ...]:
     """The nodes in the order of the file; a group with a ``count`` is numbered from 1."""
     text = Text(path)
-    columns = [name.strip() for name in text.head().split(",")]
+    columns = [name.strip(' "') for name in text.head().split(",")]
     if set(NODE_COLUMNS) <= set(columns):
         return nodes_of(text)
     groups = _groups(text)

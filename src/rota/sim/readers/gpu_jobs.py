@@ -100,9 +100,13 @@ def _seconds(length_ms: float) -> float:
 
 
 def _parse_moment(text: str) -> float:
-    """Seconds since the epoch; a time without a zone is taken as UTC."""
+    """Seconds since the epoch, or as they are; a time without a zone is taken as UTC."""
+    body = text.strip()
     try:
-        moment = datetime.fromisoformat(text.strip())
+        # A date may be written with digits alone, but a number of seconds is longer.
+        if len(body) != len("20171009") and body.replace(".", "", 1).isdecimal():
+            return parse_time(body)
+        moment = datetime.fromisoformat(body)
     except ValueError:
         raise ValueError(f"{shown(text)} is no time such as 2017-10-09 07:01:55") from None
     since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH

@@ -83,7 +83,7 @@ def make_devices(node: str, count: int, model: str, memory_mib: int) -> tuple[De
 
 
 def _pod(row: Row, number: int) -> TraceJob:
-    gpus = row.read("num_gpu", parse_count)
+    gpus = row.read_or("num_gpu", parse_count, 0)
     return TraceJob(
         id=number,
         submit_s=row.read("creation_time", parse_time),
@@ -96,7 +96,7 @@ def _pod(row: Row, number: int) -> TraceJob:
 
 
 def _run_s(row: Row) -> float:
-    if not row.cell("scheduled_time").strip():
+    if not row.cell("scheduled_time") or not row.cell("deletion_time"):
         return 0
     started_s = row.read("scheduled_time", parse_time)
     ended_s = row.read("deletion_time", parse_time)
@@ -107,8 +107,8 @@ def _run_s(row: Row) -> float:
 
 
 def _request(row: Row, gpus: int) -> Request:
-    cpu_milli = row.read("cpu_milli", parse_count)
-    memory_mib = row.read("memory_mib", parse_count)
+    cpu_milli = row.read_or("cpu_milli", parse_count, 0)
+    memory_mib = row.read_or("memory_mib", parse_count, 0)
     if not gpus:
         return Request(cpu_milli, memory_mib)
     # A share is told for one device only; several are taken whole, whatever gpu_milli says.

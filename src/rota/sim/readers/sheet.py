@@ -109,6 +109,6 @@ def _cells(text: Text, line: int, record: str) -> list[str]:
     if '"' not in record:
         return record.split(",")
     try:
-        return next(csv.reader([record], strict=True))
+        return next(csv.reader([record], strict=True, skipinitialspace=True))
     except csv.Error as error:
         raise text.bad(line, f"{shown(record)} is no row of a CSV file ({error})") from None

@@ -35,6 +35,7 @@ FIELDS = (
     "think time",
 )
 _ID, _SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _ESTIMATE = 0, 1, 3, 4, 7, 8
+_STATUS = 10
 _USER, _GROUP, _PROGRAM, _QUEUE = 11, 12, 13, 14
 _USED = (
     *(_ID, _SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _ESTIMATE),
@@ -44,9 +45,12 @@ _USED = (
 #: Why records are left out.
 NO_RUN_TIME = "no run time"
 NO_PROCESSORS = "no processors"
+PART = "part of a job"
 
 _UNKNOWN = -1
-_SIZE = re.compile(r"\s*;\s*(MaxProcs|MaxNodes)\s*:\s*([0-9]{1,15})\b", re.IGNORECASE)
+#: A job that was stopped and went on has a line for the whole, and then one for each part.
+_PARTS = (2, 3, 4)
+_SIZE = re.compile(r"\s*;\s*(MaxProcs|MaxNodes)\s*:\s*([0-9][0-9,]{0,18})\b", re.IGNORECASE)
 
 _CELLS: msgspec.json.Decoder[list[int | float]] = msgspec.json.Decoder(list[int | float])
 #: Stands for the end of a line among its numbers; larger than any of them may be.
@@ -71,7 +75,7 @@ class _Log:
         self._jobs: list[TraceJob] = []
         self._ids: set[int] = set()
         self._last_s: float = 0
-        self._left_out = {NO_RUN_TIME: 0, NO_PROCESSORS: 0}
+        self._left_out = {NO_RUN_TIME: 0, NO_PROCESSORS: 0, PART: 0}
         self._sizes: dict[str, int] = {}
         self._names = _Names()
 
@@ -152,11 +156,15 @@ class _Log:
             return
         if fields[0].startswith(";"):
             if size := _SIZE.match(record):
-                self._sizes.setdefault(size[1].lower(), int(size[2]))
+                self._sizes.setdefault(size[1].lower(), int(size[2].replace(",", "")))
             return
         if len(fields) != len(FIELDS):
             raise self._text.bad(line, f"{len(fields)} fields instead of {len(FIELDS)}")
         row = [self._number(line, place, field) for place, field in enumerate(fields)]
+        if row[_STATUS] in _PARTS and row[_ID] in self._ids:
+            self._left_out[PART] += 1
+            return
+        self._refuse_negative(line, row, fields)
         procs = self._whole(line, _REQUESTED if row[_REQUESTED] > 0 else _ALLOCATED, row)
         if row[_RUN] == _UNKNOWN:
             self._left_out[NO_RUN_TIME] += 1
@@ -170,14 +178,16 @@ class _Log:
 
     def _number(self, line: int, place: int, field: str) -> float:
         try:
-            number = parse_number(field)
+            return parse_number(field)
         except ValueError as error:
             raise self._bad(line, place, str(error)) from None
-        # An unknown run time or estimate is -1, but a job has a number and a time of submission.
-        unknown = number == _UNKNOWN and place in (_RUN, _ESTIMATE)
-        if number < 0 and place in (_ID, _SUBMIT, _RUN, _ESTIMATE) and not unknown:
-            raise self._bad(line, place, f"{shown(field)} is negative")
-        return number
+
+    def _refuse_negative(self, line: int, row: list[float], fields: list[str]) -> None:
+        """An unknown run time or estimate is -1, but a job has a number and a submit time."""
+        for place in (_ID, _SUBMIT, _RUN, _ESTIMATE):
+            unknown = row[place] == _UNKNOWN and place in (_RUN, _ESTIMATE)
+            if row[place] < 0 and not unknown:
+                raise self._bad(line, place, f"{shown(fields[place])} is negative")
 
     def _whole(self, line: int, place: int, row: list[int | float]) -> int:
         number = row[place]
@@ -200,7 +210,8 @@ class _Names(dict[int | float, str]):
     """One string for each user, group, program and queue: a log names few of them often."""
 
     def __missing__(self, number: int | float) -> str:
-        return self.setdefault(number, "" if number == _UNKNOWN else str(number))
+        whole = int(number) if number == int(number) else number
+        return self.setdefault(number, "" if number == _UNKNOWN else str(whole))
 
 
 def _cells(lines: list[str]) -> list[int | float]:
