@@ -17,15 +17,15 @@ from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import TYPE_CHECKING
 
 from rota.agent.charge import Charge, Stage, sighting_of
+from rota.agent.instructions import Ended, Forget, Instruction, Keep, Redial, Signal, Spawn
 from rota.agent.news import signal_number, tell
-from rota.agent.ports import Ended, Forget, Instruction, Keep, Redial, Signal, Spawn
 from rota.agent.sequence import misfit
 from rota.rpc.messages import Observed, Seen, Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.agent.ports import KeeperAll, Known, Started
+    from rota.agent.instructions import KeeperAll, Known, Started
     from rota.rpc.messages import Desired, Wanted, Welcome
 
 #: A start is reported this much later, unless there is something else to say before: a job that is

@@ -20,7 +20,7 @@ class CgroupsUnusable(Exception):
     """The folder cannot be used; the text says why."""
 
 
-def open_cgroups(root: str, name: str) -> Cgroups | None:
+def open_cgroups(root: str, name: str, top: Path = TOP) -> Cgroups | None:
     """The groups below ``root``; without one a folder of our own, if the kernel lets us.
 
     Only the top group may hold processes and hand out controllers as well, so our own folder
@@ -30,13 +30,13 @@ def open_cgroups(root: str, name: str) -> Cgroups | None:
         return None
     if root:
         return Cgroups(root)
-    own = TOP / f"rota-{name}"
+    own = top / f"rota-{name}"
     try:
-        available = (TOP / "cgroup.controllers").read_text().split()
+        available = (top / "cgroup.controllers").read_text().split()
         wanted = [f"+{controller}" for controller in CONTROLLERS if controller in available]
-        (TOP / "cgroup.subtree_control").write_text(" ".join(wanted))
+        (top / "cgroup.subtree_control").write_text(" ".join(wanted))
         own.mkdir(exist_ok=True)
-        return Cgroups(own)
+        return Cgroups(own, ours=True)
     except (OSError, CgroupsUnusable):
         return None
 
@@ -44,8 +44,12 @@ def open_cgroups(root: str, name: str) -> Cgroups | None:
 class Cgroups:
     """One group per attempt: limits, the peak of its memory, whether the kernel had to kill."""
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, *, ours: bool = False) -> None:
+        """With ``ours`` the root was made by us, and goes with us."""
         self.root = Path(root)
+        self._ours = ours
+        #: Groups that were to go while processes in them were still dying.
+        self._late: set[str] = set()
         try:
             available = (self.root / "cgroup.controllers").read_text().split()
         except OSError as error:
@@ -78,7 +82,7 @@ class Cgroups:
             events = dict(line.split() for line in lines)
             if int(events.get("oom_kill", 0)):
                 limit = int((self._group(uid) / "memory.max").read_text())
-                return f"out of memory: used all of {size_text(limit // MIB)}"
+                return f"used all of {size_text(limit // MIB)}"
         return ""
 
     def peak_kib(self, uid: str) -> int:
@@ -88,9 +92,24 @@ class Cgroups:
         return 0
 
     def remove(self, uid: str) -> None:
-        """An empty group goes; one that still has processes stays for the next try."""
-        with suppress(OSError):
+        """An empty group goes; one that still has processes goes with a later one."""
+        self._late = {each for each in (*self._late, uid) if not self._removed(each)}
+
+    def close(self) -> None:
+        """We leave: so do groups that nothing is in. What still runs or was not told yet stays."""
+        self._late = {uid for uid in self._late if not self._removed(uid)}
+        if self._ours:
+            with suppress(OSError):
+                self.root.rmdir()
+
+    def _removed(self, uid: str) -> bool:
+        try:
             self._group(uid).rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
 
     def _group(self, uid: str) -> Path:
         return self.root / f"attempt-{uid}"

@@ -12,7 +12,7 @@ from rota.core.states import Cause
 from rota.rpc.messages import Seen, Sighting
 
 if TYPE_CHECKING:
-    from rota.agent.ports import Ended, Keep
+    from rota.agent.instructions import Ended, Keep
     from rota.rpc.messages import Launch
 
 

@@ -19,8 +19,8 @@ import msgspec
 from rota.agent import checkpoints
 from rota.agent.bundles import BundleFailed
 from rota.agent.checkpoint_store import StoreFailed, StoreRefused, drop_copy, pull, push
+from rota.agent.instructions import Ended, Known, Started
 from rota.agent.launch import LaunchFailed, copied_work, owner_of
-from rota.agent.ports import Ended, Known, Started
 from rota.rpc.messages import (
     BundlePart,
     CheckpointAnswer,
@@ -32,8 +32,8 @@ from rota.rpc.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
+    from rota.agent.instructions import Spawn
     from rota.agent.launch import Launcher
-    from rota.agent.ports import Spawn
     from rota.rpc.messages import AgentMessage, CheckpointOrder, Saved
 
 log = logging.getLogger("rota.agent")

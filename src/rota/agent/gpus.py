@@ -104,9 +104,11 @@ def read_fake(file: str) -> list[FakeGpu]:
     try:
         return msgspec.json.decode(Path(file).read_bytes(), type=list[FakeGpu])
     except OSError as error:
-        raise BadGpuFile(f"{file}: {error.strerror}") from None
+        raise BadGpuFile(
+            f"agent.fake_gpus: {file}: {error.strerror}; expected a number of GPUs or a file"
+        ) from None
     except msgspec.MsgspecError as error:
-        raise BadGpuFile(f"{file}: {error}") from None
+        raise BadGpuFile(f"agent.fake_gpus: {file}: {error}") from None
 
 
 def foreign_use(

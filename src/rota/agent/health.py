@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from rota.agent.ports import Known
+    from rota.agent.instructions import Known
     from rota.core.health import Health
 
 #: How often it is looked who is to be asked.

@@ -24,18 +24,19 @@ from rota.agent import folder, keeper_link, wire
 from rota.agent.address import addressed
 from rota.agent.agent import Agent
 from rota.agent.agent_config import AgentConfig as AgentConfig  # noqa: TC001 - for others, too
+from rota.agent.alarm import Alarm
 from rota.agent.cgroups import Cgroups, CgroupsUnusable, open_cgroups
-from rota.agent.desk import Desk
 from rota.agent.discover import discover
 from rota.agent.errands import Errands
-from rota.agent.extras import Extras
 from rota.agent.gpus import BadGpuFile, foreign_use
 from rota.agent.heartbeat import Heartbeat
+from rota.agent.instructions import Ended, KeeperAll, Known, Redial, Spawn, Started
 from rota.agent.launch import Launcher
 from rota.agent.memory import MemoryWatch
-from rota.agent.ports import Ended, KeeperAll, Known, Redial, Spawn, Started
+from rota.agent.node_variables import NodeVariables
 from rota.agent.processes import boot_id, group_by_owner, snapshot
 from rota.agent.redial import Pauses
+from rota.agent.visits import Visits
 from rota.rpc.messages import (
     PROTOCOL,
     AgentMessage,
@@ -54,7 +55,7 @@ from rota.rpc.visits import Visit
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from rota.agent.ports import Instruction
+    from rota.agent.instructions import Instruction
     from rota.core.node import ForeignUse
 
 REDIAL_S_MIN, REDIAL_S_MAX = 0.05, 2.0
@@ -80,9 +81,9 @@ class Host:
         self._agent = Agent()
         self._spec = discover(config.state_dir, config.overrides)
         self._incarnation = folder.incarnation_of(config.folder)
-        self._launcher = Launcher(config.folder, cgroups, Extras(config.url, config.token))
+        self._launcher = Launcher(config.folder, cgroups, NodeVariables(config.url, config.token))
         self._memory = MemoryWatch()
-        self._desk = Desk(config, self._send, self._agent.alive)
+        self._visits = Visits(config, self._send, self._agent.alive, self._tell_keeper)
         self._errands = Errands(
             self._launcher,
             lambda spawn: self._carry_out([spawn]),
@@ -94,7 +95,7 @@ class Host:
         self._controller: wire.ControllerLink | None = None
         self._refused = ""
         self._welcomed = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._now_s, self._on_timer)
         self._foreign: tuple[ForeignUse, ...] = ()
         # Wall time that never jumps: a grace period must not end because the clock was set.
         self._clock_offset_s = time.time() - time.monotonic()
@@ -110,8 +111,8 @@ class Host:
             loop.add_signal_handler(number, self._stop.set)
         facts = {"pid": os.getpid(), "node": self._spec.name, "started_s": time.time()}
         folder.write_json(self._config.folder / "agent.json", facts)
-        duties = [self._hold_keeper(), self._hold_controller(), *self._desk.duties()]
-        duties.append(self._launcher.extras.health.run(self._agent.awake, self._on_unhealthy))
+        duties = [self._hold_keeper(), self._hold_controller(), *self._visits.duties()]
+        duties.append(self._launcher.variables.health.run(self._agent.awake, self._on_unhealthy))
         if self._cgroups is None:
             duties.append(self._watch_memory())
         if self._spec.devices:
@@ -152,22 +153,13 @@ class Host:
             self._keeper.send(lines)
         for instruction in instructions:
             if self._controller is not None and isinstance(instruction, Observed):
-                self._controller.send(self._launcher.extras.told(instruction))
+                self._controller.send(self._launcher.variables.told(instruction))
             elif self._controller is not None and isinstance(instruction, Redial):
                 log.warning("dialling again: %s", instruction.reason)
                 self._controller.close(instruction.reason)
         if failed:
             self._carry_out(self._agent.on_keeper_events(failed, self._now_s()))
-        self._set_timer()
-
-    def _set_timer(self) -> None:
-        due_s = self._agent.next_timer_s()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if due_s is not None:
-            delay_s = max(0.0, due_s - self._now_s())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)
+        self._alarm.set(self._agent.next_timer_s())
 
     def _on_timer(self) -> None:
         self._carry_out(self._agent.on_timer(self._now_s()))
@@ -203,7 +195,7 @@ class Host:
             self._complete(known) if known.phase == "ended" else known for known in listing.attempts
         )
         attempts = self._errands.adopt(attempts)
-        self._launcher.extras.adopt(attempts)
+        self._launcher.variables.adopt(attempts)
         listing = msgspec.structs.replace(listing, attempts=attempts)
         self._carry_out(self._agent.on_keeper_all(listing, self._now_s()))
 
@@ -251,7 +243,7 @@ class Host:
                 if self._controller is not None:
                     self._controller.close()
                     self._controller = None
-                self._desk.close()
+                self._visits.close()
                 self._errands.on_disconnected()
                 self._heartbeat.hung_up()
                 self._agent.on_disconnected()
@@ -287,7 +279,7 @@ class Host:
         if isinstance(message, Desired):
             self._carry_out(self._agent.on_desired(message, self._now_s()))
         elif isinstance(message, Visit):
-            self._desk.take(message)
+            self._visits.take(message)
         elif isinstance(message, CheckpointOrder | BundlePart):
             self._errands.take(message)
         elif isinstance(message, Welcome) and message.protocol not in (0, PROTOCOL):
@@ -328,7 +320,7 @@ class Host:
                 await self._busy.wait()
             await asyncio.sleep(MEMORY_POLL_S)
             for uid, detail in self._memory.look(self._agent.alive()):
-                log.warning("attempt %s: %s", uid, detail)
+                log.warning("attempt %s is out of memory: %s", uid, detail)
                 self._carry_out(self._agent.on_oom(uid, detail, self._now_s()))
 
     def _on_unhealthy(self, uid: str, detail: str) -> None:
@@ -380,6 +372,8 @@ def run_agent(config: AgentConfig, say: Callable[[str], object] | None = None) -
         else:
             say(str(error))
         return 1
+    if cgroups is not None:
+        cgroups.close()
     os.close(lock)
     return 0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from rota.agent.ports import AnyKeeperEvent, Ended, KeeperAll, Started
+from rota.agent.instructions import AnyKeeperEvent, Ended, KeeperAll, Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,13 +1,14 @@
 """The keeper's loop: commands of the agent in, processes started and reaped, events out.
 
     spawn   uid argv env cwd stdin stdout stderr umask user cpus ulimits cgroup keep
+    beside  uid user argv           one more process in an attempt that runs
     signal  uid signal [note]       to every process of the attempt
     forget  uids                    drops ended attempts
     lease   until_s                 when all work must end, unless told anew (null: never)
     exit                            leave, unless something is alive
 
 ``env`` lists NAME=value, as a program gets it (a dictionary costs three times as much to read);
-``keep`` is given back in the full list. Events are described in ``rota.agent.ports``.
+``keep`` is given back in the full list. Events are described in ``rota.agent.instructions``.
 
 One iteration takes what is readable, reaps what has ended, starts a few attempts, writes the
 journal and only then tells the agent. Nothing happens while nothing happens: the loop sleeps in
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from rota.agent.keeper_beside import start_beside
     from rota.agent.keeper_exec import SpawnFailed
     from rota.agent.keeper_journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
     from rota.agent.keeper_lease import CUT_OFF, Lease
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from rota.agent.keeper_spawn import Spawner
     from rota.agent.processes import start_of
 else:
+    from keeper_beside import start_beside
     from keeper_exec import SpawnFailed
     from keeper_journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
     from keeper_lease import CUT_OFF, Lease
@@ -243,6 +246,8 @@ class Keeper:
         try:
             if kind == "spawn":
                 self._start_all(batch)
+            elif kind == "beside":
+                start_beside(self._spawner, self.attempts, batch, self._say)
             elif kind == "signal":
                 self._signal_all(batch)
             elif kind == "forget":

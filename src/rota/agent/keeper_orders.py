@@ -65,6 +65,13 @@ def _spawn(order: dict[str, Any]) -> None:
     _require(not cgroup or _is_word(cgroup), "cgroup", "a path")
 
 
+def _beside(order: dict[str, Any]) -> None:
+    _require(_is_word(order.get("uid")), "uid", "a word")
+    argv = order.get("argv")
+    words = isinstance(argv, list) and all(isinstance(word, str) for word in argv)
+    _require(words and bool(argv), "argv", "a list of words")
+
+
 def _signal(order: dict[str, Any]) -> None:
     _require(_is_word(order.get("uid")), "uid", "a word")
     number = order.get("signal", 1)
@@ -90,6 +97,7 @@ def _exit(order: dict[str, Any]) -> None:
 
 _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "spawn": _spawn,
+    "beside": _beside,
     "signal": _signal,
     "forget": _forget,
     "lease": _lease,

@@ -12,9 +12,9 @@ import msgspec
 from rota.agent.bundles import Bundles
 from rota.agent.checkpoints import FolderFailed, make_folder
 from rota.agent.containers import CannotContain, contain
-from rota.agent.extras import Extras, NoPort
 from rota.agent.gangs import RESIZED, WORLD, PortTaken, prepare, retell
-from rota.agent.ports import Ended, Forget, Keep, Signal, Spawn, Tell
+from rota.agent.instructions import Ended, Forget, Keep, Signal, Spawn, Tell
+from rota.agent.node_variables import NodeVariables, NoPort
 from rota.agent.processes import UID_VARIABLE
 from rota.agent.spare_folders import SpareFolders
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.agent.cgroups import Cgroups
-    from rota.agent.ports import Instruction, KeeperCommand, Started
+    from rota.agent.instructions import Instruction, KeeperCommand, Started
     from rota.rpc.messages import Launch, Saved
 
 log = logging.getLogger("rota.agent")
@@ -54,12 +54,12 @@ class Launcher:
     """Turns commands into lines for the keeper, and keeps the files that go with them."""
 
     def __init__(
-        self, folder: Path, cgroups: Cgroups | None = None, extras: Extras | None = None
+        self, folder: Path, cgroups: Cgroups | None = None, variables: NodeVariables | None = None
     ) -> None:
         self._logs = str(folder / "logs")
         self._scripts = str(folder / "scripts")
         self._cgroups = cgroups
-        self.extras = extras or Extras()
+        self.variables = variables or NodeVariables()
         self.bundles = Bundles(folder)
         #: Attempts with a working folder of their own to remove.
         self._with_bundle = self.bundles.left_over()
@@ -118,7 +118,7 @@ class Launcher:
         if launch.checkpoint is not None and self._make_folder(launch):
             environment = environment | {"ROTA_RESUME": "1"}
         try:
-            extra = {**self.extras.variables(launch), **self._meet(launch)}
+            extra = {**self.variables.of(launch), **self._meet(launch)}
             environment = environment | extra if extra else environment
             argv = launch.argv
             if launch.script:
@@ -160,7 +160,7 @@ class Launcher:
                     launch.grace_s,
                     launch.memory_mib,
                     copied_work(launch),
-                    self.extras.ports_of(uid),
+                    self.variables.ports_of(uid),
                     launch.health,
                 ),
             }
@@ -260,7 +260,7 @@ class Launcher:
         """Scripts and inputs go with their attempt; output stays for those who want to read it."""
         self.copied.difference_update(command.uids)
         for uid in command.uids:
-            self.extras.forget(uid)
+            self.variables.forget(uid)
             if uid in self._with_files:
                 self._with_files.discard(uid)
                 for ending in ENDINGS:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.rpc.visits import ReadLog, SearchLog
+    from rota.rpc.visits import ReadLog, SearchLog, WriteRemark
 
 #: No answer is larger; the caller asks for the next part.
 PART_BYTES_MAX = 1 << 20
@@ -53,7 +53,7 @@ def open_log(folder: Path, request: ReadLog | SearchLog) -> int:
         raise Unreadable(f"stream {request.stream!r}: stdout or stderr")
     path = request.path or str(folder / "logs" / f"{os.path.basename(request.uid)}.{ending}")
     try:
-        with _rights_of(request):
+        with rights_of(request):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except FileNotFoundError:
         raise Unreadable(f"{path}: no such file" if request.path else "") from None
@@ -67,7 +67,7 @@ def open_log(folder: Path, request: ReadLog | SearchLog) -> int:
 
 
 @contextmanager
-def _rights_of(request: ReadLog | SearchLog) -> Iterator[None]:
+def rights_of(request: ReadLog | SearchLog | WriteRemark) -> Iterator[None]:
     """Open a path that a user chose with that user's rights: it may be a link to anything.
 
     An agent without the rights of root has but its own, which are for its own user alone.

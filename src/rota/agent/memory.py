@@ -33,7 +33,7 @@ class MemoryWatch:
             self._peaks_kib[uid] = max(used_kib, self._peaks_kib.get(uid, 0))
             if used_kib > limit_mib * 1024:
                 used, limit = size_text(used_kib / 1024), size_text(limit_mib)
-                found.append((uid, f"out of memory: used {used} of {limit}"))
+                found.append((uid, f"used {used} of {limit}"))
         return found
 
     def take_peak_kib(self, uid: str) -> int:

@@ -6,11 +6,11 @@ from signal import Signals
 from typing import TYPE_CHECKING
 
 from rota.agent.charge import Stage
-from rota.agent.ports import Signal, Tell
+from rota.agent.instructions import Signal, Tell
 
 if TYPE_CHECKING:
     from rota.agent.charge import Charge
-    from rota.agent.ports import Instruction
+    from rota.agent.instructions import Instruction
     from rota.rpc.messages import Wanted
 
 

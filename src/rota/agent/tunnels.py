@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
+from rota.agent.listeners import strangers_at
 from rota.rpc.visits import CloseTunnel, OpenTunnel, TunnelInput, TunnelOutput
 
 if TYPE_CHECKING:
@@ -114,10 +115,11 @@ class Tunnels:
     """Every connection to a job's port by way of one connection to the controller."""
 
     def __init__(
-        self, send: Callable[[TunnelOutput], object], is_alive: Callable[[str], bool]
+        self, send: Callable[[TunnelOutput], object], pid_of: Callable[[str], int]
     ) -> None:
+        """``pid_of`` gives the first process of an attempt that runs here, 0 without one."""
         self._send = send
-        self._is_alive = is_alive
+        self._pid_of = pid_of
         self._tunnels: dict[int, Tunnel] = {}
         self._dialling: set[asyncio.Task[None]] = set()
 
@@ -144,12 +146,16 @@ class Tunnels:
         self._send(output)
 
     async def _dial(self, message: OpenTunnel, tunnel: Tunnel) -> None:
-        if not self._is_alive(message.uid):
+        pid = self._pid_of(message.uid)
+        if not pid:
             tunnel.end("the job does not run on this node (any more)")
             return
         problem = f"nothing listens on port {message.port} of the job's node"
         loop = asyncio.get_running_loop()
         for host in HOSTS:
+            if stranger := strangers_at(host, message.port, pid):
+                problem = f"port {message.port} is not the job's: it is one of user {stranger}"
+                continue
             try:
                 async with asyncio.timeout(CONNECT_S):
                     await loop.create_connection(lambda: tunnel, host, message.port)

@@ -20,7 +20,7 @@ from rota.api.quotas import (
 from rota.api.requests import Body
 from rota.api.site_requests import ProjectPatch, ProjectRequest, UserPatch
 from rota.controller.commands import RemoveProject, RemoveUser, SetProject, SetUser
-from rota.core.errors import NotFound
+from rota.core.errors import named
 from rota.core.tenant import NO_QUOTA, Project, User
 
 if TYPE_CHECKING:
@@ -100,13 +100,6 @@ def user_view(cluster: Cluster, name: str) -> UserView:
     )
 
 
-def _known(cluster: Cluster, name: str) -> Project:
-    project = cluster.projects.get(name)
-    if project is None:
-        raise NotFound(f"there is no project {name}", field="project", value=name)
-    return project
-
-
 @get("/projects", summary="Every project", opt={"right": "read"})
 async def list_projects(request: Asking) -> ProjectsView:
     """Accounts in a tree: shares, quotas and use hang on them."""
@@ -118,13 +111,13 @@ async def list_projects(request: Asking) -> ProjectsView:
 async def show_project(request: Asking, name: params.NamePath) -> ProjectView:
     """What it may hold and what it holds, with those below it."""
     cluster = context_of(request).host.cluster
-    return project_view(cluster, _known(cluster, name))
+    return project_view(cluster, named(cluster.projects, "project", name))
 
 
 async def _set_project(request: Asking, project: Project) -> ProjectView:
     host = context_of(request).host
     await host.ask(SetProject(actor=actor_of(request), project=project))
-    return project_view(host.cluster, _known(host.cluster, project.name))
+    return project_view(host.cluster, named(host.cluster.projects, "project", project.name))
 
 
 @put(
@@ -152,14 +145,14 @@ async def set_project(request: Asking, name: params.NamePath) -> ProjectView:
 async def change_project(request: Asking, name: params.NamePath) -> ProjectView:
     """Absent fields stay as they are; a limit of null is taken away."""
     asked: ProjectPatch = await body_of(request, _project_patch)
-    known = _known(context_of(request).host.cluster, name)
-    quota = written_quota(known)
+    now = named(context_of(request).host.cluster.projects, "project", name)
+    quota = written_quota(now)
     if asked.quota is not None:
         quota = changed_quota(quota, asked.quota)
     project = msgspec.structs.replace(
-        with_quota(known, quota, asked.enforce_quota),
-        parent=known.parent if asked.parent is None else checks.word("parent", asked.parent),
-        shares=known.shares if asked.shares is None else asked.shares,
+        with_quota(now, quota, asked.enforce_quota),
+        parent=now.parent if asked.parent is None else checks.word("parent", asked.parent),
+        shares=now.shares if asked.shares is None else asked.shares,
     )
     return await _set_project(request, project)
 

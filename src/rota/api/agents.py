@@ -81,14 +81,16 @@ async def serve(
         await _turn_away(send, refusal)
         return
     await send({"type": "websocket.accept"})
-    link = context.host.links.open()
+    # To its last word it belongs to these, whoever is the host by then.
+    links = context.host.links
+    link = links.open()
     line: Line | None = scope.get("extensions", {}).get(LINE)
     if line is not None:
-        line.listen(partial(_take, context.host.links, link))
+        line.listen(partial(_take, links, link))
         link.write = line.write_message
     writer = asyncio.create_task(_write(link, send, line))
     try:
-        code, reason = await _read(context, link, receive)
+        code, reason = await _read(links, link, receive)
         if code:
             log.warning("the agent at %s was cut off: %s", _place(scope), reason)
             link.write(encode(Refused(reason)))
@@ -97,7 +99,7 @@ async def serve(
         log.exception("the connection of an agent failed")
         await _end(send, line, INTERNAL, "internal error")
     finally:
-        context.host.links.closed(link)
+        links.closed(link)
         writer.cancel()
         await asyncio.wait({writer})
 
@@ -137,9 +139,8 @@ def _take(links: Links, link: Link, frame: bytes) -> bool:
     return True
 
 
-async def _read(context: Context, link: Link, receive: Receive) -> tuple[int, str]:
+async def _read(links: Links, link: Link, receive: Receive) -> tuple[int, str]:
     """Hear until the connection ends; the code and reason with which it must be ended, if any."""
-    links = context.host.links
     while True:
         message = await receive()
         if message["type"] == "websocket.disconnect":

@@ -19,16 +19,8 @@ from rota.api.changes import CancelledView, cancel_job
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.jobs import view_of
 from rota.api.lookup import find
-from rota.api.requests import (
-    Body,
-    JobRequest,
-    Resources,
-    Seconds,
-    Short,
-    Strict,
-    Words,
-    says,
-)
+from rota.api.request_fields import Resources, Seconds, Short, Words, says
+from rota.api.requests import Body, JobRequest, Strict
 from rota.controller.commands import Submit, Submitted
 from rota.core.job import Array, Job
 from rota.core.states import JobState
@@ -127,7 +119,7 @@ async def allocate(request: Asking) -> HoldingView:
     asked: AllocationRequest = await body_of(request, _body)
     fields = msgspec.structs.asdict(asked)
     wait_s = fields.pop("wait_s")
-    submission = context.alike.submission(JobRequest(command=_HOLDS, **fields), actor)
+    submission = context.repeated.submission(JobRequest(command=_HOLDS, **fields), actor)
     done: Submitted = await context.host.ask(Submit(actor=actor, submissions=(submission,)))
     await _until_held(context, done.ids[0], wait_s)
     return _holding(context, await find(context.host, done.ids[0]), actor)

@@ -17,7 +17,6 @@ from litestar.openapi import OpenAPIConfig
 
 from rota.api import (
     accounts,
-    again,
     allocations,
     artifacts,
     bundles,
@@ -40,6 +39,7 @@ from rota.api import (
     queues,
     quotas,
     reservations,
+    resubmit,
     results,
     stats,
     status,
@@ -63,30 +63,14 @@ if TYPE_CHECKING:
 
     from rota.controller.loop import Host
 
-ROUTES = [
-    route
-    for part in (
-        endpoints,
-        *(changes_many, measures, artifacts, allocations, pools),
-        *(jobs, changes, again, bundles, checkpoints, logs, results, live, status, queues, quotas),
-        accounts,
-        *(
-            reservations,
-            policy,
-            policy_replay,
-            usage,
-            nodes,
-            tokens,
-            why,
-            plan,
-            queue_stats,
-            stats,
-            notify,
-            slurm_routes,
-        ),
-    )
-    for route in part.ROUTES
-]
+#: Every module with routes, by what they are about.
+_PARTS = (
+    *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
+    *(logs, results, artifacts, measures, endpoints, live, why, plan),
+    *(status, stats, usage, queue_stats, policy, policy_replay, notify),
+    *(queues, quotas, accounts, reservations, nodes, pools, tokens, slurm_routes),
+)
+ROUTES = [route for part in _PARTS for route in part.ROUTES]
 
 
 def make_app(host: Host, settings: Settings) -> Front:

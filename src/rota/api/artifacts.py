@@ -13,7 +13,7 @@ from litestar import get
 from rota.api import params
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.front import API
-from rota.api.looking import find_own
+from rota.api.lookup import find_own
 from rota.api.results import FOLDER_VARIABLE
 from rota.controller.launch import output_path
 from rota.core.errors import Rejected

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.units import format_when
+from rota.api.times import when
 
 if TYPE_CHECKING:
     from rota.core.job import Attempt, Job, Outcome
@@ -48,10 +48,6 @@ class AttemptView(msgspec.Struct):
     peak_memory_mb: int
     cpu_s: float
     pid: int | None
-
-
-def when(moment_s: float) -> str | None:
-    return format_when(moment_s) if moment_s else None
 
 
 def cause_text(outcome: Outcome | Attempt) -> str | None:

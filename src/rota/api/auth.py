@@ -29,6 +29,10 @@ LOCAL = "uid:"
 #: Tokens read ``rota_ID_SECRET``: the id finds the record, the digest of the whole proves it.
 TOKEN_PREFIX = "rota_"
 JOB_PREFIX = PREFIX.encode()
+#: How an actor came in who showed one, with the token's id behind it.
+VIA_TOKEN = "token "
+#: So often a token that somebody came in with is looked at, beside the news about it.
+LOOK_S = 60.0
 
 _ADMIN = frozenset({Access.ADMIN})
 _OPERATORS = frozenset({Access.ADMIN, Access.OPERATOR})
@@ -118,7 +122,24 @@ def _by_token(host: Host, authorization: bytes) -> Actor:
         raise Unauthenticated("the token is not valid; an admin can make one with 'rota token'")
     if token.expires_s and token.expires_s <= host.clock.now_s():
         raise Unauthenticated("the token has expired; an admin can make one with 'rota token'")
-    return Actor(token.user, token.access, f"token {token.id}")
+    return Actor(token.user, token.access, VIA_TOKEN + token.id)
+
+
+def still_valid(host: Host, actor: Actor) -> bool:
+    """Whether what the caller showed is good even now: a stream may last for days."""
+    if not actor.via.startswith(VIA_TOKEN):
+        return True
+    token = host.cluster.tokens.get(actor.via.removeprefix(VIA_TOKEN))
+    return token is not None and not 0 < token.expires_s <= host.clock.now_s()
+
+
+async def until_invalid(host: Host, actor: Actor) -> None:
+    """Ends when the caller's token is revoked or runs out; for others it never does."""
+    name = actor.via.removeprefix(VIA_TOKEN)
+    while still_valid(host, actor):
+        token = host.cluster.tokens.get(name)
+        left_s = token.expires_s - host.clock.now_s() if token and token.expires_s else LOOK_S
+        await host.watch.settled([name], min(max(left_s, 0.0), LOOK_S))
 
 
 def token_id(secret: str) -> str:
@@ -151,6 +172,11 @@ def require(actor: Actor, right: str) -> None:
 def sees_all(actor: Actor) -> bool:
     """Whether other people's commands, folders and logs are open to the actor."""
     return actor.access in _OPERATORS
+
+
+def may_look_into(actor: Actor, owner: str) -> bool:
+    """Whether command, folder, labels and logs of the owner's jobs are open to the actor."""
+    return actor.user == owner or sees_all(actor)
 
 
 def own_uid() -> int:

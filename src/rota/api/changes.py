@@ -9,20 +9,21 @@ import msgspec
 from litestar import delete, patch
 
 from rota.api import checks, params
-from rota.api.again import submit_again
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.jobs import view_of
 from rota.api.lookup import find
 from rota.api.placing import changed_placement, signal_name
-from rota.api.requests import Body, JobPatch, Resources, decode_patch
+from rota.api.request_fields import Resources
+from rota.api.requests import Body, JobPatch, decode_patch
+from rota.api.resubmit import submit_again
+from rota.api.roles import request_of, shown_devices
 from rota.api.submission import (
+    check_saving,
     deadline,
     dependencies,
     moment,
     priority,
-    request_of,
     shell_line,
-    shown_devices,
     targets,
 )
 from rota.api.views import JobView
@@ -174,6 +175,11 @@ def spec_changes(
     blobs: dict[str, bytes] = {}
     changes = _plain_changes(context, asked) | _rule_changes(context, asked)
     _check(asked)
+    check_saving(
+        changes.get("save_signal", spec.save_signal),
+        changes.get("save_every_s", spec.save_every_s),
+        changes.get("checkpoint_signal", spec.checkpoint_signal),
+    )
     if asked.command is not None:
         changes |= _command(asked.command, blobs)
     if asked.resources is not None or asked.tasks is not None or asked.min_tasks is not None:
@@ -232,6 +238,10 @@ def _rule_changes(context: Context, asked: JobPatch) -> dict[str, Any]:
             "checkpoint_signal": None
             if asked.checkpoint_signal is None
             else signal_name(asked.checkpoint_signal),
+            "save_signal": None
+            if asked.save_signal is None
+            else signal_name(asked.save_signal, "save_signal"),
+            "save_every_s": _whole(asked.save_every_s),
             "restart_cost_s": _whole(asked.restart_cost_s),
             "type": asked.type,
             "notify": None if asked.notify is None else targets(asked.notify, context.desk),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.units import format_when
+from rota.api.times import when
 
 if TYPE_CHECKING:
     from rota.core.checkpoint import Checkpoint
@@ -25,7 +25,7 @@ class RecordView(msgspec.Struct):
 
 def record_view(record: Checkpoint) -> RecordView:
     return RecordView(
-        format_when(record.saved_s) if record.saved_s else None,
+        when(record.saved_s),
         record.attempt,
         record.step,
         record.note,

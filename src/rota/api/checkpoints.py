@@ -9,14 +9,14 @@ import msgspec
 from litestar import delete, get, post
 
 from rota.api import params
-from rota.api.auth import sees_all
+from rota.api.auth import may_look_into, sees_all
 from rota.api.checkpoint_views import RecordView, record_view
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.lookup import find
 from rota.api.requests import Body
 from rota.api.site_requests import CheckpointRequest
 from rota.api.submission import moment
-from rota.api.views import may_look_into, when
+from rota.api.times import when
 from rota.controller.commands import AskSave, ReportCheckpoint
 from rota.controller.launch import folder_name
 from rota.core.checkpoint import Checkpoint

@@ -11,11 +11,11 @@ import msgspec
 from litestar import Request
 from litestar.datastructures import State
 
-from rota.api.alike import Alike
 from rota.api.auth import Identities
 from rota.api.collectors import Collector
 from rota.api.lookup import resolve_now
 from rota.api.placing import CONTAINERS
+from rota.api.repeated_submits import RepeatedSubmits
 from rota.api.submission import Desk
 from rota.controller.bundles import require_bundle
 from rota.core.tenant import Actor
@@ -85,7 +85,7 @@ class Context:
             lambda digest: require_bundle(host.links.bundles, digest),
             lambda: any(CONTAINERS in n.spec.labels for n in host.cluster.nodes.values()),
         )
-        self.alike = Alike(self.desk)
+        self.repeated = RepeatedSubmits(self.desk)
 
     async def until_closing(self, work: Coroutine[Any, Any, None]) -> None:
         """Await something, but not longer than the server lives."""

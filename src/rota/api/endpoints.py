@@ -12,10 +12,12 @@ from litestar import delete, get, post
 from litestar.params import QueryParameter
 
 from rota.api import checks, params
+from rota.api.auth import may_look_into
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.lookup import ID_MAX, find
-from rota.api.requests import BIG, Body, Line, Short, Whole, says
-from rota.api.views import may_look_into, when
+from rota.api.request_fields import BIG, Line, Short, Whole, says
+from rota.api.requests import Body
+from rota.api.times import when
 from rota.controller.commands import SetEndpoint
 from rota.controller.endpoints import living
 from rota.core.errors import NotFound, Rejected

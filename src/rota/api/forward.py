@@ -2,29 +2,28 @@
 
 ``/jobs/12/forward?port=8888``. Binary frames are bytes, in both directions; the text frame ``end``
 says that the sender will send no more (its half is closed) and still listens. Who reads slowly is
-waited for, in both directions. How it ends is said in ``entering``.
+waited for, in both directions. How it ends is said in ``visits``.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rota.api import entering
-from rota.api.attach import TASK_MAX
-from rota.api.entering import ACKNOWLEDGE_BYTES, BAD_MESSAGE, INPUT_BYTES_MAX, NORMAL
+from rota.api import visits
+from rota.api.visits import BAD_MESSAGE, HALF_CLOSED, INPUT_BYTES_MAX, NORMAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.api.context import Context
     from rota.api.front import Receive, Scope, Send
-    from rota.controller.lines import TunnelLine
+    from rota.controller.visit_lines import TunnelLine
     from rota.core.tenant import Actor
 
 END = "/forward"
 PORT_MAX = 65_535
-HALF_CLOSED = "end"
 
 
 async def serve(
@@ -36,21 +35,21 @@ async def serve(
 ) -> None:
     """One connection, until both sides have ended it or one has gone."""
 
-    async def opening() -> tuple[entering.Talk, Callable[[], None]]:
-        line = await _open(context, identify(scope), scope)
-        talk = (_hand_in(line, receive), _hand_out(line, send))
-        return talk, lambda: context.host.links.leave_tunnel(line)
+    async def opening() -> visits.Opened:
+        actor = visits.required(identify(scope))
+        line = await _open(context, actor, scope)
+        talk = (_hand_in(line, receive), visits.hand_out(line, send))
+        return visits.Opened(actor, *talk, partial(context.host.links.leave_tunnel, line))
 
-    await entering.serve(receive, send, opening, context.closing)
+    await visits.serve(context, receive, send, opening)
 
 
-async def _open(context: Context, actor: Actor | None, scope: Scope) -> TunnelLine:
-    job = await entering.find_job(context, actor, scope, "what listens in it")
-    assert actor is not None
-    port = entering.number(scope, "port", "", 1, PORT_MAX)
-    task = entering.number(scope, "task", "0", 0, TASK_MAX)
-    attempt = await entering.enter(context, actor, job, task, f"forward {port}")
-    link = entering.link_of(context, attempt)
+async def _open(context: Context, actor: Actor, scope: Scope) -> TunnelLine:
+    job = await visits.find_job(context, actor, scope, "what listens in it")
+    port = visits.number(scope, "port", "", 1, PORT_MAX)
+    task = visits.number(scope, "task", "0", 0, visits.TASK_MAX)
+    attempt = await visits.enter(context, actor, job, task, f"forward {port}")
+    link = visits.link_of(context, attempt)
     return context.host.links.open_tunnel(link, attempt.uid, port)
 
 
@@ -92,20 +91,3 @@ async def _room_before(line: TunnelLine, coming: asyncio.Future[Any]) -> bool:
         return True
     finally:
         room.cancel()
-
-
-async def _hand_out(line: TunnelLine, send: Send) -> str:
-    """To the end; why it ended, if that was not meant to be."""
-    taken = 0
-    while True:
-        output = await line.output.get()
-        if output.body:
-            await send({"type": "websocket.send", "bytes": output.body})
-            taken += len(output.body)
-            if taken >= ACKNOWLEDGE_BYTES:
-                line.took(taken)
-                taken = 0
-        if output.end:
-            await send({"type": "websocket.send", "text": HALF_CLOSED})
-        if output.over:
-            return output.error

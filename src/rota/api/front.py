@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rota.api import agents, attach, errors, forward
 from rota.api.auth import Unauthenticated, identify, require
 from rota.api.context import ACTOR
-from rota.api.entering import is_meant
 from rota.api.errors import TooLarge
 from rota.api.short_way import Reply
 from rota.api.submit import Answer, submit_batch, submit_one
+from rota.api.visits import is_meant
 from rota.core.errors import RotaError
 
 if TYPE_CHECKING:

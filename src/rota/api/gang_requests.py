@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.api.fields import Resources, Short, says
+from rota.api.request_fields import Resources, Short, says
 
 
 class RoleRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from rota.api.fields import Short, says
+from rota.api.request_fields import Short, says
 from rota.core.errors import Rejected
 from rota.core.health import Health
 

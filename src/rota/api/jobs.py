@@ -10,6 +10,7 @@ from litestar import Response, get, post
 from litestar.params import HeaderParameter, QueryParameter
 
 from rota.api import params
+from rota.api.attempt_views import AttemptView, attempt_views
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.listing import Query, list_page
 from rota.api.live import EventView, event_view
@@ -17,7 +18,7 @@ from rota.api.lookup import find, resolve
 from rota.api.reasons import Reasons
 from rota.api.requests import BatchRequest, JobRequest
 from rota.api.submit import BatchView, SubmittedView, submit_batch, submit_one
-from rota.api.views import AttemptView, JobView, Page, array_view, attempt_views, job_view
+from rota.api.views import JobView, Page, array_view, job_view
 from rota.core.errors import Rejected
 from rota.core.job import Array, Job
 from rota.core.states import FINAL, JobState

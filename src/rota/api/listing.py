@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.api.auth import may_look_into
 from rota.api.lookup import cut_element
 from rota.api.reasons import Reasons
-from rota.api.views import JobView, Page, collapsed_view, job_view, may_look_into
+from rota.api.views import JobView, Page, collapsed_view, job_view
 from rota.core.indices import IndexSet
 from rota.core.job import Array, Job
 from rota.core.states import FINAL, JobState

@@ -13,9 +13,10 @@ from litestar import get
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
+from rota.api.auth import still_valid
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.lookup import ID_MAX
-from rota.api.views import when
+from rota.api.times import when
 from rota.core import events as ev
 from rota.core.errors import Rejected
 from rota.core.tenant import Access, Actor
@@ -124,12 +125,23 @@ def parse_kinds(text: str) -> frozenset[type]:
 async def _frames(
     context: Context, actor: Actor, after: int | None, wanted: Wanted
 ) -> AsyncIterator[bytes]:
-    async with aclosing(heard(context, after, wanted)) as records:
+    async with aclosing(heard(context, actor, after, wanted)) as records:
         async for record in records:
             yield b": rota\n\n" if record is None else _frame(record, actor)
 
 
 async def heard(
+    context: Context, actor: Actor, after: int | None, wanted: Wanted
+) -> AsyncGenerator[Recorded | None]:
+    """What the caller wants of what happened and happens, for as long as their token is good."""
+    async with aclosing(_all_heard(context, after, wanted)) as records:
+        async for record in records:
+            if not still_valid(context.host, actor):
+                return
+            yield record
+
+
+async def _all_heard(
     context: Context, after: int | None, wanted: Wanted
 ) -> AsyncGenerator[Recorded | None]:
     """What is wanted of what happened and happens; None first of all, and after a silence."""

@@ -10,10 +10,10 @@ from litestar.params import QueryParameter
 from litestar.response import Stream
 
 from rota.api import log_search, params
+from rota.api.auth import still_valid
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.log_search import CONTEXT_MAX, HITS_MAX, Search
-from rota.api.looking import find_own
-from rota.api.lookup import ID_MAX, find
+from rota.api.lookup import ID_MAX, find, find_own
 from rota.controller.launch import output_path
 from rota.core.errors import NotFound, Rejected, Unavailable
 from rota.core.job import Array, Attempt, Job
@@ -281,7 +281,8 @@ async def open_output(context: Context, actor: Actor, job_id: str, wish: LogWish
     elif wish.follow:
         if wish.tail == 0:
             raise Rejected.bad("tail", 0, "with follow: at least 1")
-        return Output(follow(reader, wish.offset, wish.tail or 0), {})
+        pieces = follow(reader, wish.offset, wish.tail or 0)
+        return Output(_while_valid(context, actor, pieces), {})
     tries = reader.attempts()
     if wish.attempt is not None and not tries:
         raise NotFound(
@@ -297,6 +298,16 @@ async def open_output(context: Context, actor: Actor, job_id: str, wish: LogWish
     gone = first.offset > wish.offset >= 0 and not wish.tail
     headers = {BEGINS: str(first.offset)} if gone else {}
     return Output(read_now(reader, tries[-1], first), headers)
+
+
+async def _while_valid(
+    context: Context, actor: Actor, pieces: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
+    """Nothing more for somebody whose token was revoked in the meantime."""
+    async for piece in pieces:
+        if not still_valid(context.host, actor):
+            return
+        yield piece
 
 
 async def _readable(context: Context, actor: Actor, job_id: str, wish: LogWish) -> Job:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.errors import NotFound
+from rota.api.auth import may_look_into
+from rota.core.errors import Forbidden, NotFound
 from rota.core.indices import IndexSet, position_of
+from rota.core.kin import is_kin
 
 if TYPE_CHECKING:
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
     from rota.core.job import Array, Job
+    from rota.core.tenant import Actor
 
 #: Ids are smaller than this; a longer number is no id.
 ID_MAX = 2**53
@@ -76,6 +79,18 @@ async def find(host: Host, ref: int | str) -> Job | Array:
         found = in_memory(host.cluster, job_id) or found
     if found is None:
         raise missing(ref)
+    return found
+
+
+async def find_own(host: Host, actor: Actor, job_id: str, what: str) -> Job | Array:
+    """The job, if the caller may look into it; ``what`` ends the refusal: "its logs are"."""
+    found = await find(host, job_id)
+    if not (may_look_into(actor, found.spec.user) and is_kin(actor, found.id, found.spec)):
+        raise Forbidden(
+            f"job {found.id} belongs to {found.spec.user}; {what} theirs",
+            field="id",
+            value=found.id,
+        )
     return found
 
 

@@ -13,9 +13,9 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.requests import Body
 from rota.api.site_requests import DrainRequest, MarkRequest
 from rota.api.submission import moment
-from rota.api.views import when
+from rota.api.times import when
 from rota.controller.commands import DrainNode, MarkNode, RemoveNode
-from rota.core.errors import NotFound, Rejected
+from rota.core.errors import Rejected, named
 from rota.core.placing_text import format_taint, parse_taint
 
 if TYPE_CHECKING:
@@ -230,13 +230,6 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
     )
 
 
-def _named(cluster: Cluster, name: str) -> Node:
-    node = cluster.nodes.get(name)
-    if node is None:
-        raise NotFound(f"there is no node {name}", field="node", value=name)
-    return node
-
-
 @get("/nodes", summary="Every node", opt={"right": "read"})
 async def list_nodes(request: Asking) -> NodesView:
     """What each one has, what jobs hold of it, and whether it takes work."""
@@ -248,7 +241,7 @@ async def list_nodes(request: Asking) -> NodesView:
 async def show_node(request: Asking, name: params.NamePath) -> NodeView:
     """By its name."""
     cluster = context_of(request).host.cluster
-    return node_view(cluster, _named(cluster, name))
+    return node_view(cluster, named(cluster.nodes, "node", name))
 
 
 @patch(
@@ -272,7 +265,7 @@ async def mark_node(request: Asking, name: params.NamePath) -> NodeView:
         unignore=tuple(asked.unignore),
     )
     await host.ask(command)
-    return node_view(host.cluster, _named(host.cluster, name))
+    return node_view(host.cluster, named(host.cluster.nodes, "node", name))
 
 
 def _devices(asked: list[int] | str | None) -> tuple[int, ...] | None:
@@ -314,7 +307,7 @@ async def _turn(request: Asking, name: str, drained: bool) -> NodeView:
         deadline_s=moment("deadline_at", asked.deadline_at, context.desk) if drained else 0.0,
     )
     await host.ask(command)
-    return node_view(host.cluster, _named(host.cluster, name))
+    return node_view(host.cluster, named(host.cluster.nodes, "node", name))
 
 
 @post(

@@ -6,7 +6,7 @@ import msgspec
 from litestar import get
 
 from rota.api.context import Asking, context_of
-from rota.api.views import when
+from rota.api.times import when
 from rota.core.notices import EVENTS
 from rota.notify.receiver import Receiver
 

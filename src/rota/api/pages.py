@@ -45,8 +45,8 @@ class Pages:
     def _once(self, form: str) -> bytes:
         """Made when first asked for, and kept: the routes do not change."""
         if form not in self._made:
-            from rota.api.document import make_document
-            from rota.api.reading import make_page
+            from rota.api.openapi.document import make_document
+            from rota.api.openapi.page import make_page
 
             document = make_document(self._inner, self._context.settings.version)
             self._made = {"json": msgspec.json.encode(document), "html": make_page(document)}

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from litestar import post
 
+from rota.api.attempt_views import AllocationView, allocation_view
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.requests import JobRequest, decode_job
 from rota.api.submission import to_submission
-from rota.api.views import AllocationView, allocation_view, when
+from rota.api.times import when
 from rota.api.why import asker_of
 from rota.controller.submit import refuse_submission
 from rota.scheduling.outlook import Outlook, outlook

@@ -17,7 +17,7 @@ from rota.api.context import Asking, body_of, context_of
 from rota.api.policy import tried
 from rota.api.requests import Body
 from rota.api.site_requests import ReplayRequest
-from rota.api.views import when
+from rota.api.times import when
 from rota.controller.past import Comparison, Figures, Gain, read_jobs, site_of
 from rota.core.errors import Busy, Conflict, Unavailable
 from rota.core.presets import name_of

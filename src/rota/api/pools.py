@@ -13,7 +13,7 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.nodes import AmountView, NodeView, node_view
 from rota.api.requests import Body, Strict
 from rota.controller.commands import DrainNode
-from rota.core.errors import NotFound
+from rota.core.errors import NotFound, named
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
@@ -116,7 +116,7 @@ async def cordon(request: Asking, name: params.NamePath) -> NodeView:
     asked: CordonRequest = await body_of(request, _cordon)
     host = context_of(request).host
     await host.ask(DrainNode(actor=actor_of(request), node=name, drained=True, note=asked.note))
-    return node_view(host.cluster, host.cluster.nodes[name])
+    return node_view(host.cluster, named(host.cluster.nodes, "node", name))
 
 
 ROUTES = [list_pools, show_pool, cordon]

@@ -29,9 +29,9 @@ from rota.api.collectors import load_collectors
 from rota.api.context import Settings
 from rota.api.server import Server
 from rota.controller.bundles import BundleShelf, drop_unused_bundles
-from rota.controller.collector import quiet_collector
 from rota.controller.commands import SetElsewhere, SetPolicy
 from rota.controller.elsewhere import Elsewhere
+from rota.controller.garbage import quiet_collector
 from rota.controller.job_tokens import read_key
 from rota.controller.launch import CHECKPOINT_DIR, CHECKPOINT_MAX_BYTES, CHECKPOINT_STORE
 from rota.controller.loop import Host
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.api.context import Context
-    from rota.api.grpc_server import GrpcServer
+    from rota.api.grpc.server import GrpcServer
 
 log = logging.getLogger("rota.controller")
 
@@ -253,7 +253,7 @@ def _grpc_servers(plan: Plan, context: Context, folder: Path) -> list[GrpcServer
     if plan.grpc_port is None:
         return []
     try:
-        from rota.api.grpc_server import GrpcServer
+        from rota.api.grpc.server import GrpcServer
     except ImportError as error:
         raise CannotStart(
             f"server.grpc_port: {error}; install it with: pip install 'rota[grpc]'"
@@ -294,7 +294,9 @@ def _unix_socket(path: str) -> socket.socket:
         sock.bind(path)
         sock.listen(BACKLOG)
     except OSError as error:
-        raise CannotStart(f"cannot listen on {path}: {error.strerror or error}") from None
+        # Only a path that is too long has no number of an error.
+        hint = "" if error.strerror else "; choose a shorter state folder"
+        raise CannotStart(f"cannot listen on {path}: {error.strerror or error}{hint}") from None
     finally:
         os.umask(before)
     return sock

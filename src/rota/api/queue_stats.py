@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 from litestar import get
 
 from rota.api.context import Asking, context_of
+from rota.scheduling.policies import CorePolicy
 from rota.scheduling.queue_stats import QueueStats, queue_stats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.core.cluster import Cluster
+    from rota.core.job import Job
+    from rota.scheduling.policies import SchedulingPolicy
 
 
 class QueueStatsView(msgspec.Struct):
@@ -23,13 +33,15 @@ class QueueStatsView(msgspec.Struct):
     running_cpus: float
     running_gpus: float
     reasons: dict[str, int]
+    #: Who comes first by the rules among those that wait for room; null: nobody.
+    next_job: int | None
 
 
 class AllQueueStatsView(msgspec.Struct):
     items: list[QueueStatsView]
 
 
-def stats_view(stats: QueueStats) -> QueueStatsView:
+def stats_view(stats: QueueStats, next_job: int | None) -> QueueStatsView:
     return QueueStatsView(
         name=stats.name,
         state=stats.state,
@@ -42,15 +54,39 @@ def stats_view(stats: QueueStats) -> QueueStatsView:
         running_cpus=stats.held.cpu_milli / 1000,
         running_gpus=stats.held.device_milli / 1000,
         reasons=stats.reasons,
+        next_job=next_job,
     )
+
+
+def next_in(cluster: Cluster, policy: SchedulingPolicy, name: str) -> int | None:
+    """The id of the job of a queue that comes first; None where none is ready."""
+    queue = cluster.queues.get(name)
+    chosen = None if queue is None else policy.select_next_job(queue, _heads(cluster, name))
+    return None if chosen is None else chosen.id
+
+
+def _heads(cluster: Cluster, queue: str) -> Iterator[Job]:
+    """The first of each lane is enough: who stands behind him differs in nothing but his age."""
+    for lane in cluster.lanes.lanes.values():
+        if lane.key.queue == queue:
+            item = next(lane.walk())[1]
+            array = cluster.arrays.get(item)
+            if array is None:
+                yield cluster.jobs[item]
+            elif pending := array.pending():
+                yield array.expand(pending.first())
 
 
 @get("/queues:stats", summary="What waits in each queue, and why", opt={"right": "read"})
 async def stats(request: Asking) -> AllQueueStatsView:
-    """Per queue: jobs, waits, what they want and hold, and the reasons why they wait."""
+    """Per queue: jobs, waits, what they want and hold, why they wait, and who comes next."""
     host = context_of(request).host
-    found = queue_stats(host.scheduler, host.clock.now_s())
-    return AllQueueStatsView([stats_view(one) for one in found])
+    now_s = host.clock.now_s()
+    policy = CorePolicy(host.scheduler, now_s)
+    found = queue_stats(host.scheduler, now_s)
+    return AllQueueStatsView(
+        [stats_view(one, next_in(host.cluster, policy, one.name)) for one in found]
+    )
 
 
 ROUTES = [stats]

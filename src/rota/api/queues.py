@@ -12,9 +12,9 @@ from rota.api import checks, params
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.requests import Body, GroupRequest, QueuePatch, QueueRequest
 from rota.api.tally import QueueTally, Tally
-from rota.api.views import when
+from rota.api.times import when
 from rota.controller.commands import RemoveQueue, SetGroup, SetQueue
-from rota.core.errors import NotFound
+from rota.core.errors import named
 from rota.core.tenant import Group, Queue
 
 _queue = Body(QueueRequest)
@@ -99,9 +99,7 @@ async def list_queues(
 
 def _shown(request: Asking, name: str) -> QueueView:
     cluster = context_of(request).host.cluster
-    queue = cluster.queues.get(name)
-    if queue is None:
-        raise NotFound(f"there is no queue {name}", field="queue", value=name)
+    queue = named(cluster.queues, "queue", name)
     return _queue_view(queue, Tally(cluster).queues.get(name, QueueTally()))
 
 
@@ -134,11 +132,9 @@ async def change_queue(request: Asking, name: params.NamePath) -> QueueView:
     """Absent fields stay as they are."""
     asked: QueuePatch = await body_of(request, _queue_patch)
     checks.word("project", asked.project or "")
-    known = context_of(request).host.cluster.queues.get(name)
-    if known is None:
-        raise NotFound(f"there is no queue {name}", field="queue", value=name)
+    now = named(context_of(request).host.cluster.queues, "queue", name)
     changes = {k: v for k, v in msgspec.structs.asdict(asked).items() if v is not None}
-    queue = msgspec.structs.replace(known, **changes)
+    queue = msgspec.structs.replace(now, **changes)
     await context_of(request).host.ask(SetQueue(actor=actor_of(request), queue=queue))
     return _shown(request, name)
 
@@ -168,10 +164,7 @@ async def list_groups(request: Asking) -> GroupsView:
 @get("/groups/{name:str}", summary="One group", opt={"right": "read", "errors": (404,)})
 async def show_group(request: Asking, name: params.NamePath) -> GroupView:
     """How many of its jobs may run at once, and how many do."""
-    group = context_of(request).host.cluster.groups.get(name)
-    if group is None:
-        raise NotFound(f"there is no group {name}", field="group", value=name)
-    return _group_view(request, group)
+    return _group_view(request, named(context_of(request).host.cluster.groups, "group", name))
 
 
 @put(

@@ -12,15 +12,17 @@ from rota.api import checks, params
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.requests import Body
 from rota.api.site_requests import LimitsRequest, ProjectQuotaPatch, QuotaRequest
-from rota.api.views import when
+from rota.api.times import when
 from rota.controller.commands import SetProject
 from rota.core.errors import NotFound, Rejected
 from rota.core.resources import NOTHING, Amount
 from rota.core.tenant import NO_QUOTA, UNLIMITED, Limits, Project, Quota
+from rota.quotas.local import LocalQuotas
 from rota.scheduling.quota_rules import projects_below
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
+    from rota.quotas.api import QuotaInfo
 
 _patch = Body(ProjectQuotaPatch)
 TYPES = ("training", "inference", "workflow")
@@ -163,7 +165,7 @@ def project_use(cluster: Cluster, project: str) -> tuple[Amount, int]:
 )
 async def show_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
     """Counted from live attempts at this moment; a limit of null means that there is none."""
-    return _quota(request, project_id)
+    return _quota(request, _provider(request).get_quota(project_id))
 
 
 @post(
@@ -174,7 +176,7 @@ async def show_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
 )
 async def sync_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
     """The local provider counts live attempts, so it is never out of date."""
-    return _quota(request, project_id)
+    return _quota(request, _provider(request).sync_quota_state(project_id))
 
 
 @patch(
@@ -201,17 +203,23 @@ async def set_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
     quota = changed_quota(written_quota(project), QuotaRequest(hard=limits, types=types))
     made = with_quota(project, quota, asked.enforce_quota)
     await host.ask(SetProject(actor=actor_of(request), project=made))
-    return _quota(request, project_id)
+    return _quota(request, _provider(request).get_quota(project_id))
 
 
-def _quota(request: Asking, name: str) -> QuotaView:
-    context = context_of(request)
+def _provider(request: Asking) -> LocalQuotas:
+    """Made for each question: a host that had to begin again has another Cluster."""
+    return LocalQuotas(context_of(request).host.cluster)
+
+
+def _quota(request: Asking, info: QuotaInfo) -> QuotaView:
+    """The limits are those on record, enforced or not; the use is what the provider says."""
+    context, name, used = context_of(request), info.project, info.used
     cluster = context.host.cluster
     project = cluster.projects.get(name)
     if project is None and not _is_used(cluster, name):
         raise NotFound(f"there is no project {name}", field="project_id", value=name)
     quota = written_quota(project) if project is not None else NO_QUOTA
-    held, jobs = project_use(cluster, name)
+    _, jobs = project_use(cluster, name)
     hard = limits_view(quota.hard)
     memory_gb = None if hard.memory_mb is None else hard.memory_mb / 1024
     return QuotaView(
@@ -219,9 +227,9 @@ def _quota(request: Asking, name: str) -> QuotaView:
         provider=context.settings.quota_provider,
         enforce_quota=project is not None and project.quota != NO_QUOTA,
         synced_at=when(context.host.clock.now_s()),
-        cpu=use_view(hard.cpus, held.cpu_milli / 1000),
-        memory_gb=use_view(memory_gb, held.memory_mib / 1024),
-        gpu=use_view(hard.gpus, held.device_milli / 1000),
+        cpu=use_view(hard.cpus, used.cpu),
+        memory_gb=use_view(memory_gb, used.memory_gb),
+        gpu=use_view(hard.gpus, used.gpu),
         jobs=use_view(hard.jobs, jobs),
         job_types={
             kind: use_view(limits.jobs, _jobs_of_type(cluster, name, kind))

@@ -8,18 +8,19 @@ import msgspec
 from msgspec import Meta
 
 from rota.api.errors import Malformed, from_decoding
-from rota.api.fields import BIG as BIG
-from rota.api.fields import JobRef as JobRef
-from rota.api.fields import JobType
-from rota.api.fields import Line as Line
-from rota.api.fields import Resources as Resources
-from rota.api.fields import Seconds as Seconds
-from rota.api.fields import Short as Short
-from rota.api.fields import Whole as Whole
-from rota.api.fields import Words as Words
-from rota.api.fields import says as says
 from rota.api.gang_requests import RoleRequest
 from rota.api.health_requests import HealthRequest
+from rota.api.request_fields import (
+    JobRef,
+    JobType,
+    Line,
+    Resources,
+    Seconds,
+    Short,
+    Whole,
+    Words,
+    says,
+)
 from rota.core.job import RestartPolicy, ServiceClass
 from rota.core.parents import DependencyKind
 from rota.core.policy import PreemptMode
@@ -280,6 +281,9 @@ class JobPatch(Strict):
     preempt_mode: PreemptMode | None = None
     preempt_retries: Annotated[int, Meta(ge=0, le=1000)] | None = None
     checkpoint_signal: Short | None = None
+    #: An empty text, and 0 seconds, take these two away.
+    save_signal: Short | None = None
+    save_every_s: Seconds | None = None
     restart_cost_s: Seconds | None = None
     type: JobType | None = None
     notify: Words | None = None

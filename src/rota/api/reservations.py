@@ -14,7 +14,7 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.lookup import find
 from rota.api.requests import Body
 from rota.api.site_requests import ReservationRequest
-from rota.api.views import when
+from rota.api.times import when
 from rota.controller.commands import AddReservation, RemoveReservation, ReserveForJob
 from rota.core.errors import NotFound, Rejected
 from rota.core.tenant import Reservation

@@ -16,8 +16,7 @@ from litestar.response import Stream
 from rota.api import params
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.logs import PART_BYTES
-from rota.api.looking import find_own
-from rota.api.lookup import ID_MAX
+from rota.api.lookup import ID_MAX, find_own
 from rota.core.errors import NotFound, Rejected, Unavailable
 from rota.core.job import Array, Job
 

@@ -11,8 +11,8 @@ from rota.core.job import Role
 from rota.core.resources import Request
 
 if TYPE_CHECKING:
-    from rota.api.fields import Resources
     from rota.api.gang_requests import RoleRequest
+    from rota.api.request_fields import Resources
     from rota.api.requests import JobRequest
 
 #: More tasks than this in one job are a typing error.

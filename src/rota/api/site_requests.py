@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from rota.api.fields import BIG, Line, Seconds, Short, Words, says
+from rota.api.request_fields import BIG, Line, Seconds, Short, Words, says
 
 Ceiling = Annotated[int, Meta(ge=0, le=BIG)] | UnsetType | None
 Index = Annotated[int, Meta(ge=0, le=65_535)]

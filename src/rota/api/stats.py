@@ -10,8 +10,8 @@ from litestar import get
 from litestar.params import QueryParameter
 
 from rota.api.context import Asking, context_of
+from rota.api.times import when
 from rota.api.usage import usage_rows
-from rota.api.views import when
 from rota.controller.launch import fill_in
 from rota.core.states import FINAL, JobState
 from rota.core.usage import DAYS_KEPT

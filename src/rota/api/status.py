@@ -13,7 +13,7 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.metrics import write_metrics
 from rota.api.requests import Body, TriggerRequest
 from rota.api.tally import Tally
-from rota.api.views import when
+from rota.api.times import when
 from rota.controller.commands import Trigger
 from rota.core import events as ev
 from rota.core.presets import name_of

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rota.api import checks
 from rota.api.health_requests import health_of
 from rota.api.placing import placement_of, signal_name
-from rota.api.roles import request_of as request_of
-from rota.api.roles import roles as roles
 from rota.api.roles import roles_of
-from rota.api.roles import shown_devices as shown_devices
-from rota.api.roles import task_count as task_count
 from rota.controller.bundles import require_bundle
 from rota.controller.commands import Submission
 from rota.controller.launch import encode_environment
@@ -154,11 +150,16 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
 def _saving(request: JobRequest) -> dict[str, Any]:
     """How it is asked to save its work and go on."""
     name = signal_name(request.save_signal, "save_signal")
-    if request.save_every_s and not name:
-        raise Rejected.bad("save_every_s", request.save_every_s, "it needs save_signal")
-    if name and name == signal_name(request.checkpoint_signal):
-        raise Rejected.bad("save_signal", name, "another one than checkpoint_signal")
+    check_saving(name, request.save_every_s, signal_name(request.checkpoint_signal))
     return {"save_signal": name, "save_every_s": ceil(request.save_every_s)}
+
+
+def check_saving(save_signal: str, save_every_s: float, checkpoint_signal: str) -> None:
+    """What a job says of its signals must go together, when it is submitted or changed."""
+    if save_every_s and not save_signal:
+        raise Rejected.bad("save_every_s", save_every_s, "it needs save_signal")
+    if save_signal and save_signal == checkpoint_signal:
+        raise Rejected.bad("save_signal", save_signal, "another one than checkpoint_signal")
 
 
 def _bundle(request: JobRequest, desk: Desk) -> str:

@@ -44,7 +44,7 @@ _encode = msgspec.json.Encoder().encode
 
 async def submit_one(context: Context, actor: Actor, body: bytes, key: str) -> Answer:
     """``POST /jobs``."""
-    submission = context.alike.submission(decode_job(body), actor)
+    submission = context.repeated.submission(decode_job(body), actor)
     done = await _ask(context, actor, (submission,), key)
     uid = done.uids[0] if done.uids else await _uid_of(context, done.ids[0])
     view = SubmittedView(done.ids[0], uid, JobState.HELD if submission.held else JobState.QUEUED)
@@ -64,7 +64,7 @@ async def submit_batch(context: Context, actor: Actor, body: bytes, key: str) ->
 
 def _numbered(context: Context, actor: Actor, number: int, job: JobRequest) -> Submission:
     try:
-        return context.alike.submission(job, actor)
+        return context.repeated.submission(job, actor)
     except Rejected as error:
         error.field = f"jobs[{number}].{error.field}"
         error.detail = f"jobs[{number}].{error.detail}"

@@ -12,7 +12,7 @@ from rota.api import checks
 from rota.api.auth import new_token
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.requests import Body, TokenRequest
-from rota.api.views import when
+from rota.api.times import when
 from rota.controller.commands import MakeToken, RevokeToken
 from rota.core.tenant import Access, Token
 

@@ -12,7 +12,7 @@ from rota.api.accounts import HeldView, held_view
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.requests import Body
 from rota.api.site_requests import ResetRequest
-from rota.api.views import when
+from rota.api.times import when
 from rota.controller.commands import ForgetUsage
 from rota.core.errors import Rejected
 from rota.core.usage import DAYS_KEPT, Spent, Usage, rate_of, usage_key

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from rota.api.attempt_views import AllocationView as AllocationView
-from rota.api.attempt_views import AttemptView as AttemptView
-from rota.api.attempt_views import allocation_view as allocation_view
-from rota.api.attempt_views import attempt_views as attempt_views
-from rota.api.attempt_views import cause_text as cause_text
-from rota.api.attempt_views import when as when
-from rota.api.auth import sees_all
+from rota.api.attempt_views import (
+    AllocationView,
+    AttemptView,
+    allocation_view,
+    attempt_views,
+    cause_text,
+)
+from rota.api.auth import may_look_into
 from rota.api.checkpoint_views import RecordView, record_view
 from rota.api.health_requests import HealthRequest, health_request
 from rota.api.placing import PlacementView, placement_view
-from rota.api.submission import shown_devices
+from rota.api.roles import shown_devices
+from rota.api.times import when
 from rota.controller.launch import fill_in, output_path
 from rota.core.notices import format_target
 from rota.core.phases import phase_of
@@ -152,11 +154,6 @@ class Page(msgspec.Struct):
 
     items: list[JobView]
     cursor: str | None
-
-
-def may_look_into(actor: Actor, owner: str) -> bool:
-    """Whether command, folder, labels and logs of the owner's jobs are open to the actor."""
-    return actor.user == owner or sees_all(actor)
 
 
 @lru_cache(4096)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli import exits, session
-from rota.cli.follow import exit_code_of, patiently, wait_for
+from rota.cli import exits, session, types
+from rota.cli.follow import exit_code_of, last_words, patiently, wait_for
 from rota.cli.wires import NORMAL, POLICY_VIOLATION, open_wire
 from rota.client.errors import ClientError, Refused
 from rota.client.http import segment
@@ -205,12 +205,12 @@ def _too_late(client: Client, job: dict[str, Any]) -> int:
         sys.stdout.buffer.write(piece)
     sys.stdout.flush()
     if job["state"] != "completed":
-        session.warn(f"job {job['id']}: {job['state']}: {job.get('cause') or ''}")
+        session.warn(last_words(job))
     return exit_code_of(job)
 
 
 @click.command(help=_HELP)
-@click.argument("job")
+@click.argument("job", type=types.JobRef())
 @click.option("--task", type=click.IntRange(0), default=0, help="Of this task.  [default: 0]")
 @click.option("--read-only", is_flag=True, help="Only look; Ctrl-C detaches.")
 def attach(job: str, task: int, read_only: bool) -> int:

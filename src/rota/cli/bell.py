@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SIGNAL = b"s"
 DONE = b"d"
+#: Nobody reads our output any more, as after `head`.
+UNREAD = b"u"
 _CAUGHT = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -12,6 +12,8 @@ from rota.cli.options import json_option, quiet_option
 
 #: How many ids the server takes in one request; `rota cancel $(rota queue -q)` may name more.
 MOST_IDS = 10_000
+#: Nobody reads more lines of what was refused.
+REFUSALS_SHOWN = 20
 
 
 def _selection(jobs: tuple[str, ...], everything: bool, user: str | None) -> None:
@@ -46,8 +48,10 @@ def change(verb: str, past: str, options: dict[str, Any], **extra: object) -> in
             click.echo(changed)
     else:
         click.echo(summary(past, answer["changed"]))
-    for refusal in answer["refused"]:
+    for refusal in answer["refused"][:REFUSALS_SHOWN]:
         session.warn(str(refusal["reason"]))
+    if (more := len(answer["refused"]) - REFUSALS_SHOWN) > 0:
+        session.warn(f"and {more} more were refused (--json lists all)")
     return exits.NEGATIVE if answer["refused"] else exits.OK
 
 

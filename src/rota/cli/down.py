@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rota import paths
-from rota.cli.place import Place
 from rota.cli.session import warn
+from rota.cli.state_folder import StateFolder
 from rota.cli.stop_jobs import stop_jobs
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def down(options: DownOptions) -> int:
     if options.state_dir:
         os.environ["ROTA_STATE_DIR"] = str(Path(options.state_dir).absolute())
     folder = paths.state_dir(os.environ)
-    place = Place(folder)
+    place = StateFolder(folder)
     pids = {
         "supervisor": place.supervisor.holder(),
         "controller": place.controller.holder(),
@@ -53,7 +53,7 @@ def _active(status: dict[str, Any]) -> int:
     return int(jobs.get("running", 0)) + int(jobs.get("scheduled", 0))
 
 
-def _stop(place: Place, pids: dict[str, int], until_s: float) -> list[str]:
+def _stop(place: StateFolder, pids: dict[str, int], until_s: float) -> list[str]:
     """TERM to the supervisor, which ends the others; or to each when there is none."""
     names = ["supervisor"] if pids["supervisor"] > 0 else ["agent", "controller"]
     for name in names:

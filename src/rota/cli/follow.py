@@ -123,6 +123,19 @@ def wait_for(client: Client, ids: list[int], timeout_s: float) -> dict[str, Any]
     return answer
 
 
+#: What every end of its kind begins with, where the rest says it all.
+_SAID_TWICE = ("exit: ", "signal: ")
+
+
+def last_words(job: dict[str, Any]) -> str:
+    """``job 12: cancelled: by ann``: how it ended, and nothing twice."""
+    state = str(job["state"])
+    cause = str(job.get("cause") or job.get("reason") or "")
+    for begin in (f"{state}: ", *_SAID_TWICE):
+        cause = cause.removeprefix(begin)
+    return f"job {job['id']}: {state}" + (f": {cause}" if cause and cause != state else "")
+
+
 def exit_code_of(job: dict[str, Any]) -> int:
     """What a shell would make of the job's end."""
     if job["state"] == "completed":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from rota.cli import exits, session
+from rota.cli import exits, session, types
 from rota.cli.follow import patiently, wait_for
 from rota.cli.wires import NORMAL, open_wire
 from rota.client.errors import ClientError
@@ -157,7 +157,7 @@ def _node_of(client: Client, job: int, task: int) -> str:
 
 
 @click.command(help=_HELP)
-@click.argument("job")
+@click.argument("job", type=types.JobRef())
 @click.argument("ports", nargs=-1, required=True, metavar="[LOCAL:]REMOTE...")
 @click.option("--task", type=click.IntRange(0), default=0, help="Of this task.  [default: 0]")
 @click.option(

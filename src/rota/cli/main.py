@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -148,6 +149,10 @@ def _print_version(ctx: click.Context) -> None:
     ctx.exit()
 
 
+#: What a full disk, or one that broke, says to whoever prints into it.
+_UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command. Whatever goes wrong is one line on stderr and an exit code."""
     sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
@@ -191,8 +196,8 @@ def one_line(error: Exception) -> str:
     if isinstance(error, click.UsageError):
         return _usage_line(error)
     if isinstance(error, OSError) and error.strerror:
-        named = f"{error.filename}: " if error.filename else ""
-        return f"{named}{error.strerror}"
+        named = error.filename or ("standard output" if error.errno in _UNWRITTEN else "")
+        return f"{named}: {error.strerror}" if named else error.strerror
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)
     if isinstance(error, Refused) and error.code == "unauthenticated":
         text += "; set ROTA_TOKEN ('rota token create' on the server's machine makes one)"

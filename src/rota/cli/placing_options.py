@@ -40,7 +40,7 @@ def _nodes() -> list[click.Parameter]:
             _WHERE,
             "-N",
             "--nodes",
-            type=types.COUNT,
+            type=types.AT_LEAST_ONE,
             help="Exactly so many nodes, the tasks spread over them (one each if not said).",
         ),
         _option(

@@ -216,7 +216,12 @@ def _watch(client: Client, options: dict[str, Any]) -> None:
     metavar="FIELDS",
     help=f"Columns to show: {', '.join(job_fields.FIELDS)}.",
 )
-@click.option("--format", type=click.Choice(["table", "json", "csv", "yaml"]), default="table")
+@click.option(
+    "--format",
+    type=click.Choice(["table", "json", "csv", "yaml"]),
+    default="table",
+    help="How to print them.  [default: table]",
+)
 @click.option("--tree", is_flag=True, help="Jobs under the ones they wait for.")
 @click.option(
     "--watch",

@@ -104,12 +104,20 @@ def option_fields(
         body["retry_on"] = [word for words in given["retry_on"] for word in words]
     if dependencies := _dependencies(given, parent):
         body["depends_on"] = dependencies
+    return body | _sweep(given, table)
+
+
+def _sweep(given: Mapping[str, Any], table: Sweep | None) -> dict[str, Any]:
+    """Many jobs at once, by parameters or by indices."""
+    if given.get("array") == "":
+        # Nearly always a variable that is not set: one plain job is not what was meant.
+        raise ClientError("--array: '' is not valid; expected indices such as 0-99")
     sweep = make_sweep(given.get("params", ()), table)
-    if sweep is not None:
-        if "array" in given:
-            raise ClientError("--array and --param exclude each other; cap with --max-concurrent")
-        body["parameters"] = {"names": sweep.names, "rows": sweep.rows}
-    return body
+    if sweep is None:
+        return {}
+    if "array" in given:
+        raise ClientError("--array and --param exclude each other; cap with --max-concurrent")
+    return {"parameters": {"names": sweep.names, "rows": sweep.rows}}
 
 
 def _health(given: Mapping[str, Any]) -> dict[str, Any]:

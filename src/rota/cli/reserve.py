@@ -101,10 +101,10 @@ def body_of(given: dict[str, Any], now_s: float) -> dict[str, Any]:
     body["start_at"] = format_when(start_s)
     if given.get("until"):
         body["end_at"] = format_when(_moment("--until", given["until"], start_s, zone))
-    if given.get("duration"):
-        body["duration_s"] = given["duration"]
-    if bool(given.get("until")) == bool(given.get("duration")):
+    if bool(given.get("until")) == (given.get("duration") is not None):
         raise click.UsageError("give --duration or --until, one of them")
+    if given.get("duration") is not None:
+        body["duration_s"] = given["duration"]
     return body
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import click
 
 from rota.cli import exits, session
-from rota.cli.bell import DONE, SIGNAL, Bell
-from rota.cli.follow import POLL_S, Follower, exit_code_of, patiently, wait_for
+from rota.cli.bell import DONE, SIGNAL, UNREAD, Bell
+from rota.cli.follow import POLL_S, Follower, exit_code_of, last_words, patiently, wait_for
 from rota.cli.options import CommandLine, words_argument
 from rota.cli.submit import build, dry_run, output_options, shell_option
 from rota.cli.submit_options import submit_options
@@ -31,7 +31,8 @@ rota run [options] SCRIPT ARGS…
 echo data | rota run -- sort            standard input is passed on (to 8 MiB)
 
 Takes the options of 'rota submit'. Ctrl-C asks whether to cancel the job, and cancels it when
-pressed again (at once when this is no terminal). With --pty the job gets a terminal, and yours is
+pressed again (at once when this is no terminal). A job whose output nobody reads any more (| head)
+is cancelled, too. With --pty the job gets a terminal, and yours is
 attached to it (see 'rota attach --help'). Use --stdin /dev/null inside a loop that reads.
 """
 
@@ -64,6 +65,8 @@ class Attendance:
                 return
             if SIGNAL in heard:
                 self._interrupted()
+            elif UNREAD in heard and not self.cancelled_s:
+                self._stop("nobody reads its output any more: ")
 
     def _wait(self) -> None:
         """In a thread of its own: the main thread must stay free to hear."""
@@ -86,9 +89,12 @@ class Attendance:
         if self.cancelled_s:
             self._leave()
         if self._wants_cancel():
-            self.cancelled_s = time.monotonic()
-            session.warn(f"cancelling job {self.job_id}")
-            self._cancel()
+            self._stop()
+
+    def _stop(self, reason: str = "") -> None:
+        self.cancelled_s = time.monotonic()
+        session.warn(f"{reason}cancelling job {self.job_id}")
+        self._cancel()
 
     def _cancel(self) -> None:
         try:
@@ -134,7 +140,7 @@ def follow_to_end(client: Client, bell: Bell, job_id: int, tasks: int = 1) -> di
     if tasks > TASKS_FOLLOWED:
         session.warn(f"showing the output of the first {TASKS_FOLLOWED} of {tasks} tasks")
     threads = [
-        _follow_in_thread(job_id, task, stream, out)
+        _follow_in_thread(bell, job_id, task, stream, out)
         for task in range(min(tasks, TASKS_FOLLOWED))
         for stream, out in (("stdout", sys.stdout.buffer), ("stderr", sys.stderr.buffer))
     ]
@@ -148,7 +154,9 @@ def follow_to_end(client: Client, bell: Bell, job_id: int, tasks: int = 1) -> di
     return job
 
 
-def _follow_in_thread(job_id: int, task: int, stream: str, out: BinaryIO) -> threading.Thread:
+def _follow_in_thread(
+    bell: Bell, job_id: int, task: int, stream: str, out: BinaryIO
+) -> threading.Thread:
     def write(part: bytes) -> None:
         out.write(part)
         out.flush()
@@ -160,8 +168,10 @@ def _follow_in_thread(job_id: int, task: int, stream: str, out: BinaryIO) -> thr
         try:
             Follower(client, f"/jobs/{job_id}", stream, write).follow(task=task)
         except BrokenPipeError:
-            # Our reader has gone, as `head` does: the main thread waits on for the job's end.
-            pass
+            # Our reader has gone, as `head` does. A program at the end of that pipe would be
+            # ended by its next line, and so is the job.
+            if stream == "stdout":
+                bell.ring(UNREAD)
         except ClientError as error:
             session.warn(f"{stream}: {error}")
         finally:
@@ -176,8 +186,7 @@ def _last_words(job: dict[str, Any]) -> None:
     """Say why, where the exit code alone does not tell."""
     plain = job["state"] == "completed" or (job["state"] == "failed" and job.get("exit_code"))
     if not plain:
-        cause = job.get("cause") or job.get("reason") or ""
-        session.warn(f"job {job['id']}: {job['state']}{': ' if cause else ''}{cause}")
+        session.warn(last_words(job))
 
 
 def _use_terminal(client: Client, body: dict[str, Any]) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rota import config, paths
 from rota.cli.logbook import open_logbook
-from rota.cli.place import Place, read_json
+from rota.cli.state_folder import StateFolder, read_json
 from rota.cli.stop_jobs import let_jobs_start
 from rota.cli.supervise import Supervisor, Ward
 from rota.client.errors import ClientError
@@ -45,7 +45,7 @@ def up(options: UpOptions) -> int:
     return _detach(place, plan, agent_settings)
 
 
-def _prepare(state_dir: str) -> tuple[Place, Config]:
+def _prepare(state_dir: str) -> tuple[StateFolder, Config]:
     if state_dir:
         os.environ["ROTA_STATE_DIR"] = str(Path(state_dir).absolute())
     settings = config.load(os.environ)
@@ -55,17 +55,17 @@ def _prepare(state_dir: str) -> tuple[Place, Config]:
         os.close(os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise Rejected(f"cannot write in {folder}: {error.strerror}") from None
-    return Place(folder), settings
+    return StateFolder(folder), settings
 
 
-def _already_up(place: Place, holder: int, detach: bool) -> int:
+def _already_up(place: StateFolder, holder: int, detach: bool) -> int:
     status = place.status()
     url = (status.get("controller") or {}).get("url") or place.socket
     print(f"rota is already up at {url} (supervisor pid {holder}, state in {place.folder})")
     return 0 if detach else 1
 
 
-def _plan(place: Place, settings: Config, options: UpOptions) -> Plan:
+def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
     from rota.api.process import Plan
 
     listen = options.listen or settings.server.listen
@@ -98,7 +98,7 @@ def _plan(place: Place, settings: Config, options: UpOptions) -> Plan:
     )
 
 
-def _detach(place: Place, plan: Plan, agent_settings: Config | None) -> int:
+def _detach(place: StateFolder, plan: Plan, agent_settings: Config | None) -> int:
     """Fork a supervisor into the background and wait for its word."""
     hear, tell = os.pipe()
     # The lock goes with the child: a lock belongs to the open file, not to the process.
@@ -134,7 +134,9 @@ def _silence(log: Path) -> None:
     os.close(out)
 
 
-def _supervise(place: Place, plan: Plan, agent_settings: Config | None, tell: int | None) -> int:
+def _supervise(
+    place: StateFolder, plan: Plan, agent_settings: Config | None, tell: int | None
+) -> int:
     """Be the supervisor. ``tell`` is where the one who waits for us listens, if somebody does."""
     detached = tell is not None
     trouble, whisper = os.pipe()
@@ -171,14 +173,14 @@ def _trouble(pipe: int) -> str:
     return "it ended while it was starting; its log in the state folder says why"
 
 
-def _is_ready(place: Place, with_agent: bool) -> bool:
+def _is_ready(place: StateFolder, with_agent: bool) -> bool:
     status = place.status()
     if not status or not with_agent:
         return bool(status)
     return bool((status.get("agent") or {}).get("node"))
 
 
-def _ready_line(place: Place) -> str:
+def _ready_line(place: StateFolder) -> str:
     with contextlib.suppress(ClientError):
         let_jobs_start(place.client())
     status = place.status()

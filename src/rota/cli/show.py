@@ -271,6 +271,7 @@ def why_lines(answer: dict[str, Any], verb: str = "is") -> list[str]:
     lines = [f"{answer['id']} {verb} {state}" + (f": {told}" if told else "")]
     if not state:
         lines = [f"{answer['id']}: {reason}"]
-    lines += [f"  {line}" for line in answer.get("lines") or () if line != reason]
+    said = (reason, f"it is {reason}")
+    lines += [f"  {line}" for line in answer.get("lines") or () if line not in said]
     lines += [f"  try: {line}" for line in answer.get("help") or ()]
     return [render.clean(line) for line in lines]

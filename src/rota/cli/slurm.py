@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from rota import paths
+from rota.cli import types
 from rota.client.errors import ClientError
 
 RELAYED = (
@@ -30,7 +31,7 @@ def slurm() -> None:
 
 
 @slurm.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=types.Folder())
 @click.option("--force", is_flag=True, help="Put them in the place of a real Slurm's, too.")
 @click.option("--no-compile", is_flag=True, help="In Python, also where there is a C compiler.")
 def install(folder: Path, force: bool, no_compile: bool) -> None:

@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from rota.client.errors import ClientError
+from rota.inherited import OF_THE_SHELL, is_inherited, is_text, umask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 MAX_ENVIRONMENT_BYTES = 2 << 20
 #: The kernel refuses a longer single ``NAME=VALUE`` (MAX_ARG_STRLEN).
 MAX_VARIABLE_BYTES = (128 << 10) - 1
-#: Of our own variables these may travel; a token never does, nor what describes another job.
-_OWN_KEPT = frozenset({"ROTA_URL", "ROTA_STATE_DIR", "ROTA_CONFIG"})
 #: What makes programs say more about what they do and where they die.
 DEBUG = {
     "ROTA_DEBUG": "1",
@@ -26,8 +25,6 @@ DEBUG = {
     "NCCL_DEBUG": "INFO",
     "TORCH_DISTRIBUTED_DEBUG": "DETAIL",
 }
-#: These say something about the shell, not about the job.
-_LEFT_OUT = frozenset({"_", "OLDPWD", "SHLVL"})
 
 
 def captured(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -35,9 +32,9 @@ def captured(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]
     kept: dict[str, str] = {}
     odd: list[str] = []
     for name, value in environment.items():
-        if name in _LEFT_OUT or (name.startswith("ROTA_") and name not in _OWN_KEPT):
+        if not is_inherited(name):
             continue
-        if _is_text(name) and _is_text(value):
+        if is_text(name) and is_text(value):
             kept[name] = value
         else:
             odd.append(name.encode("utf-8", "replace").decode())
@@ -61,14 +58,6 @@ def check_size(environment: Mapping[str, str]) -> None:
             f"env: the environment has {total >> 20} MiB; at most {MAX_ENVIRONMENT_BYTES >> 20}"
             " (use --no-env and --env NAME for what the job needs)"
         )
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def variables(
@@ -116,7 +105,7 @@ def conda_variables(name: str, environment: Mapping[str, str]) -> dict[str, str]
     return {
         key: value
         for key, value in active.items()
-        if environment.get(key) != value and key not in _LEFT_OUT and _is_text(value)
+        if environment.get(key) != value and key not in OF_THE_SHELL and is_text(value)
     }
 
 
@@ -133,15 +122,10 @@ def activated(work: Work, asked: tuple[str, str] | None) -> Work:
     return work._replace(argv=("uv", "run", "--project", root, "--", *work.argv))
 
 
-def umask() -> int:
-    """This process's mask; the kernel tells it only in exchange for a new one."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
 def workdir(given: str | None) -> str:
-    """An absolute folder; a folder that was removed under us is refused."""
+    """An absolute folder; a folder that was removed under us, or has no name, is refused."""
+    if given == "":
+        raise ClientError("--workdir: '' is not valid; expected an existing folder")
     try:
         here = os.getcwd()
     except OSError:
@@ -161,7 +145,7 @@ def basics(given: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str
         chosen |= DEBUG
     chosen |= variables(given.get("env", ()), environment)
     body: dict[str, Any] = {
-        "workdir": workdir(given.get("workdir") or given.get("bundle")),
+        "workdir": workdir(given.get("workdir", given.get("bundle"))),
         "umask": given["umask"] if "umask" in given else umask(),
     }
     if chosen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -87,8 +88,12 @@ def join(note: str, expires: int | None, as_json: bool, quiet: bool) -> None:
         click.echo(json.dumps({**answer, "token": with_fingerprint(answer)}))
         return
     click.echo(with_fingerprint(answer))
-    if not quiet:
-        session.warn(f"on the other machine: rota agent --join {reachable(answer)} --token TOKEN")
+    if quiet:
+        return
+    url = reachable(answer)
+    session.warn(f"on the other machine: rota agent --join {url} --token TOKEN")
+    if is_loopback(url):
+        session.warn("it listens to this machine alone; for others: rota up --listen 0.0.0.0:8082")
 
 
 def reachable(answer: dict[str, Any]) -> str:
@@ -97,6 +102,12 @@ def reachable(answer: dict[str, Any]) -> str:
     for everywhere in ("//0.0.0.0:", "//[::]:"):
         url = url.replace(everywhere, f"//{platform.node() or 'HOST'}:")
     return url
+
+
+def is_loopback(url: str) -> bool:
+    """Whether no other machine could reach this address."""
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 @token.command("list")

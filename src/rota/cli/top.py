@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import shutil
 import sys
@@ -83,15 +84,22 @@ def _live(client: Client, every_s: float) -> None:
                 return
 
 
+def _can_redraw() -> bool:
+    """Whether there is a terminal, and one on which the cursor can be moved."""
+    able = os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    return able and sys.stdout.isatty() and sys.stdin.isatty()
+
+
 @click.command()
 @click.option("--once", is_flag=True, help="Print one frame and end.")
 @click.option(
     "--every", type=types.SHORT_DURATION, default="1", metavar="S", help="Refresh.  [default: 1]"
 )
 def top(once: bool, every: float) -> None:
-    """Watch nodes, GPUs and jobs. 'q' quits. Prints one frame when this is no terminal."""
+    """Watch nodes, GPUs and jobs. 'q' quits. Prints one frame when this is no terminal that can
+    redraw (TERM=dumb)."""
     client = session.connect()
-    if once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+    if once or not _can_redraw():
         size = shutil.get_terminal_size((120, 50))
         click.echo("\n".join(frame(take(client), time.time(), size.columns, size.lines)))
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex, SupportsInt
 
 import click
@@ -67,7 +68,11 @@ def _when(text: str) -> float:
     """A moment in the zone of this machine, whose offset may differ between now and then."""
     now_s = time.time()
     moment_s = units.parse_when(text, now_s, time.localtime(now_s).tm_gmtoff)
-    return units.parse_when(text, now_s, time.localtime(moment_s).tm_gmtoff)
+    moment_s = units.parse_when(text, now_s, time.localtime(moment_s).tm_gmtoff)
+    if moment_s <= 0:
+        # The server would take it for none.
+        raise ValueError(f"'{text}' is not valid; expected a moment after 1970-01-01")
+    return moment_s
 
 
 def _past(text: str) -> float:
@@ -79,7 +84,10 @@ def _past(text: str) -> float:
         moment_s = _when(text)
     # The next time that the clock shows 18:00 may be tomorrow; the last one was a day before.
     bare_clock = re.fullmatch(r"[0-9:]+", text.strip()) is not None
-    return moment_s - 86400 if bare_clock and moment_s > now_s else moment_s
+    moment_s -= 86400 if bare_clock and moment_s > now_s else 0
+    if moment_s > now_s:
+        raise ValueError(f"'{text}' is not valid; expected a moment that has passed")
+    return moment_s
 
 
 def _gpus(text: str) -> int | float:
@@ -181,6 +189,19 @@ class Ulimit(click.ParamType[tuple[str, int]]):
         close = get_close_matches(name, ULIMITS, n=1)
         hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(ULIMITS)}"
         self.fail(f"there is no limit '{name}'; {hint}", param, ctx)
+
+
+class Folder(click.ParamType[Path]):
+    """A folder. An empty text is nearly always a variable that is not set."""
+
+    name = "folder"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        if not str(value):
+            self.fail("'' is not valid; expected a folder", param, ctx)
+        return Path(str(value))
 
 
 class Words(click.ParamType[tuple[str, ...]]):

@@ -17,8 +17,9 @@ from rota.cli.options import (
     words_argument,
 )
 from rota.cli.submit_options import submit_options
+from rota.cli.types import COUNT
 
-_HELP = """Change a JOB that waits. Of a running one: name, priority, limits, labels.
+_HELP = """Change a JOB that waits. Of a running one: name, priority, limits, labels, saving.
 
 \b
 rota update 12 --priority high --time 4h
@@ -26,6 +27,7 @@ rota update 12 --mem 32G -- python train.py --batch 64
 rota update 12 --after-ok 11          replaces all its conditions
 rota update 12 --no-dependencies      it waits for nothing any more
 rota update 12 --constraint ''        it may run anywhere again
+rota update 12 --nodes 0              on as few nodes as possible again
 
 Of an array this changes the elements that wait.
 """
@@ -43,12 +45,18 @@ _CHANGEABLE = frozenset(
         *("tasks", "min_tasks", "nodes", "constraint", "nodelist", "exclude", "tolerate"),
         *("near", "apart", "topology", "exclusive", "data", "qos", "deadline", "estimate"),
         *("preempt_mode", "preempt_retries", "checkpoint_signal", "restart_cost", "type", "notify"),
+        *("save_signal", "save_every"),
     }
 )
 
 
 def _options() -> list[click.Parameter]:
-    return [option for option in submit_options() if option.name in _CHANGEABLE]
+    options = [option for option in submit_options() if option.name in _CHANGEABLE]
+    for option in options:
+        if option.name == "nodes":
+            # A new job leaves it out; one that named a number takes it back with 0.
+            option.type = COUNT
+    return options
 
 
 _NAMES = tuple(str(option.name) for option in _options())

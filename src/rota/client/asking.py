@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.client.outcomes import RESULT_DIR
 from rota.core.units import parse_duration_s, parse_memory_mib
+from rota.inherited import is_inherited, is_text, umask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,10 +25,7 @@ RESOURCES = {
     "shared": "shared",
     "device": "device",
 }
-#: Of our own variables these may travel; a token never does, nor what describes another job.
-_OWN_KEPT = frozenset({"ROTA_URL", "ROTA_STATE_DIR", "ROTA_CONFIG"})
-#: These say something about the shell, or about the job that we are in ourselves.
-_LEFT_OUT = ("_", "OLDPWD", "SHLVL")
+#: These say something about the job that we are in ourselves.
 _OF_A_JOB = ("SLURM_", "CUDA_VISIBLE_", "HIP_VISIBLE_", "ROCR_VISIBLE_", "NVIDIA_VISIBLE_")
 
 
@@ -50,25 +48,13 @@ def surroundings(environment: Mapping[str, str], folder: str) -> dict[str, Any]:
     kept = {
         name: value
         for name, value in environment.items()
-        if _travels(name, inside) and _is_text(name) and _is_text(value)
+        if is_inherited(name)
+        and not (inside and name.startswith(_OF_A_JOB))
+        and is_text(name)
+        and is_text(value)
     }
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return {"workdir": os.getcwd(), "env": kept, "umask": mask, "variables": {RESULT_DIR: folder}}
-
-
-def _travels(name: str, inside: bool) -> bool:
-    if name.startswith("ROTA_"):
-        return name in _OWN_KEPT
-    return name not in _LEFT_OUT and not (inside and name.startswith(_OF_A_JOB))
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    variables = {RESULT_DIR: folder}
+    return {"workdir": os.getcwd(), "env": kept, "umask": umask(), "variables": variables}
 
 
 def parents(jobs: int | Iterable[int]) -> list[dict[str, Any]]:

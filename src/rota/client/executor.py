@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
+
+from rota.client.chunks import chunks_of, end_after, run_chunk, values_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,14 +38,11 @@ class JobExecutor(Executor):
     ) -> Iterator[Any]:
         """Results in the order of the items. One job takes ``chunksize`` of them."""
         self._check_open()
-        if chunksize < 1:
-            raise ValueError(f"chunksize: {chunksize} is not valid; 1 or more")
-        end_s = None if timeout is None else time.monotonic() + timeout
-        items = list(zip(*iterables, strict=False))
-        chunks = [(fn, items[at : at + chunksize]) for at in range(0, len(items), chunksize)]
-        handles = self._cluster.map(run_chunk, chunks, **{"name": _name(fn), **self._options})
+        end_s = end_after(timeout)
+        work = [(fn, chunk) for chunk in chunks_of(iterables, chunksize)]
+        handles = self._cluster.map(run_chunk, work, **{"name": _name(fn), **self._options})
         self._keep(handles)
-        return _in_order(handles, end_s)
+        return values_in_order(handles, end_s)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls; with ``wait`` until those taken have ended."""
@@ -67,16 +65,3 @@ class JobExecutor(Executor):
 
 def _name(function: object) -> str:
     return getattr(function, "__name__", "call").strip("<>")
-
-
-def run_chunk(work: tuple[Callable[..., Any], list[tuple[Any, ...]]]) -> list[Any]:
-    """In the job: the calls of one chunk."""
-    function, chunk = work
-    return [function(*args) for args in chunk]
-
-
-def _in_order(handles: list[JobHandle], end_s: float | None) -> Iterator[Any]:
-    """A generator of its own, so that the jobs are submitted before the first value is asked."""
-    for handle in handles:
-        left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
-        yield from handle.result(left_s)

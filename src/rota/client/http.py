@@ -286,8 +286,11 @@ def new_key() -> str:
 
 
 def segment(text: object) -> str:
-    """One segment of a path, whatever characters it has."""
-    return quote(str(text), safe="")
+    """One segment of a path, whatever characters it has. Without any it would name them all."""
+    name = str(text)
+    if not name or "/" in name:
+        raise ClientError(f"name: {name!r} is not valid; expected at least one character and no /")
+    return quote(name, safe="")
 
 
 def check_url(url: str, field: str = "ROTA_URL") -> None:

@@ -14,7 +14,6 @@ import pickle
 import queue
 import socket
 import threading
-import time
 from concurrent.futures import BrokenExecutor, Executor, Future, wait
 from functools import partial
 from multiprocessing import AuthenticationError
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from rota.client import outcomes
-from rota.client.executor import run_chunk
+from rota.client.chunks import Chunk, chunks_of, end_after, run_chunk, values_in_order
 from rota.client.pool_worker import open_line, serve
 
 if TYPE_CHECKING:
@@ -85,14 +84,11 @@ class WorkerPool(Executor):
         chunksize: int = 1,
     ) -> Iterator[Any]:
         """Results in the order of the items; a worker takes ``chunksize`` of them at once."""
-        if chunksize < 1:
-            raise ValueError(f"chunksize: {chunksize} is not valid; 1 or more")
-        end_s = None if timeout is None else time.monotonic() + timeout
-        items = list(zip(*iterables, strict=False))
+        end_s = end_after(timeout)
+        chunks = chunks_of(iterables, chunksize)
         number, body = next(self._numbers), cloudpickle.dumps(partial(_run_items, fn))
-        chunks = (items[at : at + chunksize] for at in range(0, len(items), chunksize))
         futures = [self._put(number, body, (chunk,), {}) for chunk in chunks]
-        return _in_order(futures, end_s)
+        return values_in_order(futures, end_s)
 
     def _put(
         self, number: int, function: bytes, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -220,13 +216,8 @@ def _is_plain(value: object) -> bool:
     return False
 
 
-def _run_items(function: Callable[..., Any], chunk: list[tuple[Any, ...]]) -> list[Any]:
+def _run_items(function: Callable[..., Any], chunk: Chunk) -> list[Any]:
     return run_chunk((function, chunk))
-
-
-def _in_order(futures: list[Future[Any]], end_s: float | None) -> Iterator[Any]:
-    for future in futures:
-        yield from future.result(None if end_s is None else max(0.0, end_s - time.monotonic()))
 
 
 def listener(path: str, host: str) -> tuple[socket.socket, Address]:

@@ -37,7 +37,8 @@ class JobFailed(Exception):
     """A job ended without a result; ``status`` says how."""
 
     def __init__(self, status: JobStatus) -> None:
-        super().__init__(f"job {status.id} ended {status.state}: {status.error}")
+        error = status.error.removeprefix(f"{status.state}: ")
+        super().__init__(f"job {status.id} ended {status.state}: {error}")
         self.status = status
 
 

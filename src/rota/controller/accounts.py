@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core import events as ev
-from rota.core.errors import Conflict, NotFound, Rejected
+from rota.core.errors import Conflict, NotFound, Rejected, named
 
 if TYPE_CHECKING:
     from rota.controller import commands as cmd
@@ -55,8 +55,7 @@ def _refuse_bad_parent(cluster: Cluster, project: Project) -> None:
 def remove_project(scribe: Scribe, command: cmd.RemoveProject) -> object:
     """Refused while it has jobs, queues or projects below it. What it used stays on record."""
     cluster, name = scribe.cluster, command.project
-    if name not in cluster.projects:
-        raise NotFound(f"there is no project {name}", field="project", value=name)
+    named(cluster.projects, "project", name)
     below = sorted(p.name for p in cluster.projects.values() if p.parent == name)
     if below:
         raise Conflict(

@@ -47,7 +47,7 @@ RUNNING_FIELDS = frozenset(
     {
         *("time_limit_s", "priority", "grace_s", "labels", "name", "retries"),
         *("estimate_s", "deadline_s", "preemptible", "preempt_mode", "restart_cost_s"),
-        "preempt_retries",
+        *("preempt_retries", "save_signal", "save_every_s"),
     }
 )
 

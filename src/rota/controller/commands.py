@@ -215,6 +215,8 @@ class EndStep(Command, frozen=True, kw_only=True):
     state: str
     exit_code: int = 0
     signal: int = 0
+    cpu_s: float = 0.0
+    memory_mib: int = 0
 
 
 class EnterJob(Command, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from rota.controller.identity import check_hello
 from rota.controller.launch import wanted
 from rota.controller.liveness import Liveness, beat_s_of
 from rota.controller.observe import observe
-from rota.controller.passing import Passes
+from rota.controller.plan_events import Passes
 from rota.controller.scribe import Scribe
 from rota.controller.sessions import Session, Sessions
 from rota.controller.submit import submit
@@ -363,7 +363,7 @@ def _is_known(cluster: Cluster, registered: ev.NodeRegistered) -> bool:
     if node is None or node.state is not NodeState.UP:
         return False
     seen = (node.spec, node.incarnation, node.boot_id, node.lease_s, node.home)
-    spec = registered.spec.with_closed(node.shut)
+    spec = node.marked(registered.spec)
     told = (registered.incarnation, registered.boot_id, registered.lease_s, registered.home)
     return seen == (spec, *told)
 

@@ -7,8 +7,8 @@ import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rota.controller.lines import TerminalLine, TunnelLine
-from rota.controller.plausible import doubt
+from rota.controller.report_checks import doubt
+from rota.controller.visit_lines import TerminalLine, TunnelLine
 from rota.core.errors import Unavailable
 from rota.rpc.messages import AgentAnswer, CheckpointAnswer, Hello, ReadBundle, encode
 from rota.rpc.visits import (

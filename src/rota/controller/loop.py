@@ -54,7 +54,8 @@ class Clock:
     """Wall time that does not jump: the wall clock at start plus what really elapsed since."""
 
     def __init__(self) -> None:
-        self._offset_s = time.time() - time.monotonic()
+        # Whoever is held up between the two reads too little: the largest of several is right.
+        self._offset_s = max(time.time() - time.monotonic() for _ in range(3))
 
     def now_s(self) -> float:
         return time.monotonic() + self._offset_s

@@ -124,4 +124,5 @@ def nodes_have(cluster: Cluster, dimension: str) -> str:
         return f"the largest has {max(spec.disk_mib for spec in specs)} MiB of disk"
     models = sorted({d.model or d.kind for spec in specs for d in spec.devices if d.usable})
     most = max(sum(device.usable for device in spec.devices) for spec in specs)
-    return f"a node has at most {most} devices" + (f" ({', '.join(models)})" if models else "")
+    what = "device" if most == 1 else "devices"
+    return f"a node has at most {most} {what}" + (f" ({', '.join(models)})" if models else "")

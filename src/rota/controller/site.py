@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rota.controller import (
     accounts,
     endpoints,
-    entering,
+    enter_job,
     lifecycle,
     migrate,
     reserve,
@@ -21,7 +21,7 @@ from rota.controller.access import require
 from rota.controller.change import own_job
 from rota.controller.plugins import load_plugins
 from rota.core import events as ev
-from rota.core.errors import Conflict, NotFound, Rejected
+from rota.core.errors import Conflict, NotFound, Rejected, named
 from rota.core.placing_text import format_taint
 from rota.core.policy_text import changed
 from rota.core.presets import with_preset
@@ -103,7 +103,8 @@ def _ask_save(scribe: Scribe, command: cmd.AskSave) -> object:
         )
     if not job.spec.save_signal:
         raise Conflict(
-            f"job {job.id} has no save signal; submit it with --save-signal",
+            f"job {job.id} has no save signal; give it one: rota update {job.id} "
+            "--save-signal USR2",
             field="id",
             value=job.id,
         )
@@ -120,14 +121,10 @@ def _set_elsewhere(scribe: Scribe, command: cmd.SetElsewhere) -> None:
 
 
 def _set_group(scribe: Scribe, command: cmd.SetGroup) -> object:
-    known = scribe.cluster.groups.get(command.group.name)
-    if known is None:
-        raise NotFound(
-            f"there is no group {command.group.name}", field="group", value=command.group.name
-        )
-    if known.owner != command.actor.user or command.actor.job:
+    now = named(scribe.cluster.groups, "group", command.group.name)
+    if now.owner != command.actor.user or command.actor.job:
         require(command.actor, Access.ADMIN, Access.OPERATOR)
-    group = Group(known.name, known.owner, command.group.max_concurrent)
+    group = Group(now.name, now.owner, command.group.max_concurrent)
     scribe.emit(ev.GroupSet(group=group))
     return group
 
@@ -146,8 +143,7 @@ def _set_queue(scribe: Scribe, command: cmd.SetQueue) -> object:
 
 def _remove_queue(scribe: Scribe, command: cmd.RemoveQueue) -> object:
     cluster, name = scribe.cluster, command.queue
-    if name not in cluster.queues:
-        raise NotFound(f"there is no queue {name}", field="queue", value=name)
+    named(cluster.queues, "queue", name)
     items: list[Job | Array] = [*cluster.jobs.values()]
     items += [array for array in cluster.arrays.values() if array.waiting]
     waiting = [item for item in items if item.spec.queue == name]
@@ -157,15 +153,8 @@ def _remove_queue(scribe: Scribe, command: cmd.RemoveQueue) -> object:
     return name
 
 
-def _named_node(scribe: Scribe, name: str) -> Node:
-    node = scribe.cluster.nodes.get(name)
-    if node is None:
-        raise NotFound(f"there is no node {name}", field="node", value=name)
-    return node
-
-
 def _drain_node(scribe: Scribe, command: cmd.DrainNode) -> object:
-    node = _named_node(scribe, command.node)
+    node = named(scribe.cluster.nodes, "node", command.node)
     if command.deadline_s and command.deadline_s <= scribe.now_s:
         raise Rejected.bad("deadline_at", command.deadline_s, "a moment to come")
     scribe.emit(
@@ -183,7 +172,7 @@ def _drain_node(scribe: Scribe, command: cmd.DrainNode) -> object:
 
 
 def _remove_node(scribe: Scribe, command: cmd.RemoveNode) -> object:
-    node = _named_node(scribe, command.node)
+    node = named(scribe.cluster.nodes, "node", command.node)
     if node.live or node.state is NodeState.UP:
         raise Conflict(
             f"node {command.node} is connected or has live work", field="node", value=command.node
@@ -194,7 +183,7 @@ def _remove_node(scribe: Scribe, command: cmd.RemoveNode) -> object:
 
 def _mark_node(scribe: Scribe, command: cmd.MarkNode) -> object:
     """What the agent says about its machine stays: an operator can only speak louder."""
-    node = _named_node(scribe, command.node)
+    node = named(scribe.cluster.nodes, "node", command.node)
     labels = dict(node.labels)
     for key, value in command.labels.items():
         if value is not None:
@@ -294,7 +283,7 @@ _OPEN: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.ReportCheckpoint: _checkpoint,
     cmd.AskSave: _ask_save,
     cmd.SetEndpoint: endpoints.set_endpoint,
-    cmd.EnterJob: entering.enter,
+    cmd.EnterJob: enter_job.enter,
     cmd.BeginStep: steps.begin,
     cmd.EndStep: steps.end,
     cmd.SetPolicy: _set_policy,

@@ -51,5 +51,7 @@ def end(scribe: Scribe, command: EndStep) -> None:
                 state=command.state,
                 exit_code=command.exit_code,
                 signal=command.signal,
+                cpu_s=command.cpu_s,
+                memory_mib=command.memory_mib,
             )
         )

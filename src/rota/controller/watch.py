@@ -1,4 +1,5 @@
-"""Who waits for news: subscribers to the event stream, and callers who wait for jobs to end."""
+"""Who waits for news: subscribers to the event stream, callers who wait for jobs to end, and
+whoever has to leave when the token goes that they came in with."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Watch:
 
     def __init__(self) -> None:
         self._subscriptions: set[Subscription] = set()
-        self._waiters: dict[int, set[asyncio.Event]] = {}
+        #: By the id of a job, or of a token.
+        self._waiters: dict[int | str, set[asyncio.Event]] = {}
         #: Called with everything that was committed, in the loop: they must be quick.
         self.listeners: list[Callable[[Sequence[Recorded]], None]] = []
 
@@ -59,16 +61,18 @@ class Watch:
             event = record.event
             if isinstance(event, ev.JobSettled):
                 self._wake(event.job)
+            elif isinstance(event, ev.TokenRevoked):
+                self._wake(event.token)
             elif isinstance(event, ev.ArrayCancelled):
                 for item in list(self._waiters):
                     self._wake(item)
 
-    def _wake(self, item: int) -> None:
+    def _wake(self, item: int | str) -> None:
         for waiter in self._waiters.get(item, ()):
             waiter.set()
 
-    def settled(self, ids: Iterable[int], timeout_s: float) -> Coroutine[None, None, None]:
-        """To await: ends when one of the jobs was settled, or after the timeout.
+    def settled(self, ids: Iterable[int | str], timeout_s: float) -> Coroutine[None, None, None]:
+        """To await: ends when one of the jobs was settled or of the tokens revoked, or in time.
 
         It counts from this call on, not from the first await: what is settled in between is not
         missed. It may end for nothing.
@@ -79,7 +83,9 @@ class Watch:
             self._waiters.setdefault(item, set()).add(bell)
         return self._await_bell(bell, ids, timeout_s)
 
-    async def _await_bell(self, bell: asyncio.Event, ids: list[int], timeout_s: float) -> None:
+    async def _await_bell(
+        self, bell: asyncio.Event, ids: list[int | str], timeout_s: float
+    ) -> None:
         try:
             async with asyncio.timeout(timeout_s):
                 await bell.wait()

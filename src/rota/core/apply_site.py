@@ -23,7 +23,10 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
         node = cluster.nodes[name] = Node(
             event.spec, event.incarnation, event.boot_id, live={}, withheld={}
         )
-    node.spec = event.spec.with_closed(node.shut)
+    spec = node.marked(event.spec)
+    if (spec.total, spec.devices) != (node.spec.total, node.spec.devices):
+        node.outgrown = tuple(sorted(node.live))
+    node.spec = spec
     node.incarnation, node.boot_id = event.incarnation, event.boot_id
     node.lease_s, node.home, node.lost = event.lease_s, event.home, False
     _welcome_withheld(cluster, node)
@@ -79,7 +82,7 @@ def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
         node.failed_starts = node.early_ends = ()
         node.closed = tuple(uuid for uuid in node.closed if uuid not in node.quarantined)
         node.quarantined = ()
-        node.spec = node.spec.with_closed(node.shut)
+        node.spec = node.marked(node.spec)
     _node_changed(cluster, event.node)
 
 
@@ -95,7 +98,7 @@ def _node_quarantined(cluster: Cluster, event: ev.NodeQuarantined, at_s: float) 
     if event.devices:
         node.quarantined = (*node.quarantined, *event.devices)
         node.closed = tuple(dict.fromkeys([*node.closed, *event.devices]))
-        node.spec = node.spec.with_closed(node.shut)
+        node.spec = node.marked(node.spec)
         _note(node, event.note)
     else:
         node.drained, node.note = True, event.note
@@ -114,7 +117,7 @@ def _devices_seen(cluster: Cluster, event: ev.DevicesSeen, at_s: float) -> None:
 def _devices_elsewhere(cluster: Cluster, event: ev.DevicesElsewhere, at_s: float) -> None:
     node = cluster.nodes[event.node]
     node.elsewhere = event.devices
-    node.spec = node.spec.with_closed(node.shut)
+    node.spec = node.marked(node.spec)
     _node_changed(cluster, event.node)
 
 
@@ -185,10 +188,18 @@ def _usage_forgotten(cluster: Cluster, event: ev.UsageForgotten, at_s: float) ->
 
 
 def _policy_set(cluster: Cluster, event: ev.PolicySet, at_s: float) -> None:
+    before, after = cluster.policy.place, event.policy.place
+    offers_less = (
+        after.overcommit_cpu < before.overcommit_cpu
+        or after.overcommit_memory < before.overcommit_memory
+    )
     cluster.set_policy(event.policy)
     cluster.rules_changed()
-    for name in cluster.nodes:
+    for name, node in cluster.nodes.items():
         cluster.touch(name)
+        if offers_less and node.live:
+            node.outgrown = tuple(sorted(node.live))
+            cluster.dirty.nodes[name] = None
     cluster.dirty.settings["policy"] = None
 
 
@@ -204,7 +215,7 @@ def _node_marked(cluster: Cluster, event: ev.NodeMarked, at_s: float) -> None:
     node = cluster.nodes[event.node]
     node.labels, node.taints = dict(event.labels), event.taints
     node.closed, node.ignored_pids = event.closed, event.ignored_pids
-    node.spec = node.spec.with_closed(node.shut)
+    node.spec = node.marked(node.spec)
     _node_changed(cluster, event.node)
 
 

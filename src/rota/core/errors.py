@@ -14,6 +14,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Record = TypeVar("Record")
+
 
 class RotaError(Exception):
     """Something that Rota reports in one line."""
@@ -75,3 +82,11 @@ class Busy(Unavailable):
 
 class IllegalMove(RotaError):
     """A state change that no rule allows: always a bug of ours, never of the user's job."""
+
+
+def named(records: Mapping[str, Record], kind: str, name: str) -> Record:
+    """The record of this name. Nodes, queues, groups and projects are missing in the same words."""
+    found = records.get(name)
+    if found is None:
+        raise NotFound(f"there is no {kind} {name}", field=kind, value=name)
+    return found

@@ -14,7 +14,7 @@ from rota.core.states import ACTIVE, FINAL, WAITING, JobState, Phase
 from rota.core.waiting import Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rota.core.cluster import Cluster
     from rota.core.job import Job
@@ -69,17 +69,32 @@ def _capacity(cluster: Cluster) -> Iterator[str]:
     """Promise F: never more handed out than there is, in any dimension, on any device.
 
     A site may overcommit CPUs and memory; what is guaranteed stays within what really exists.
+    A node that became smaller keeps what it has; what is over gets no newcomer.
     """
     rules = cluster.policy.place
     for node in cluster.nodes.values():
         spec, room = node.spec, node.headroom()
         cpu_milli = room.cpu_milli + int(spec.cpu_milli * (rules.overcommit_cpu - 1))
         memory_mib = room.memory_mib + int(spec.memory_mib * (rules.overcommit_memory - 1))
-        if min(cpu_milli, memory_mib, room.disk_mib) < 0:
+        over = (cpu_milli < 0, memory_mib < 0, room.disk_mib < 0)
+        if any(over) and any(map(_adds_to(over), _newcomers(node))):
             yield f"node {node.name} is over its capacity: {room}"
         yield from _devices(node)
         yield from _firm(node)
         yield from _ports(cluster, node)
+
+
+def _newcomers(node: Node) -> list[Allocation]:
+    """What is held by those who came after the node was last made smaller."""
+    return [held for uid, held in _holding(node) if uid not in node.outgrown]
+
+
+def _adds_to(over: tuple[bool, bool, bool]) -> Callable[[Allocation], bool]:
+    """Whether an allocation takes anything of what there is too little of."""
+    cpu, memory, disk = over
+    return lambda held: bool(
+        (cpu and held.cpu_milli) or (memory and held.memory_mib) or (disk and held.disk_mib)
+    )
 
 
 def _holding(node: Node) -> list[tuple[str, Allocation]]:
@@ -90,10 +105,13 @@ def _holding(node: Node) -> list[tuple[str, Allocation]]:
 def _firm(node: Node) -> Iterator[str]:
     holding = _holding(node)
     firm = [held for _, held in holding if held.firm]
-    if (
-        sum(held.cpu_milli for held in firm) > node.spec.cpu_milli
-        or sum(held.memory_mib for held in firm) > node.spec.memory_mib
-    ):
+    over = (
+        sum(held.cpu_milli for held in firm) > node.spec.cpu_milli,
+        sum(held.memory_mib for held in firm) > node.spec.memory_mib,
+        False,
+    )
+    newcomers = [held for held in _newcomers(node) if held.firm]
+    if any(over) and any(map(_adds_to(over), newcomers)):
         yield f"node {node.name} has guaranteed more than it has"
     alone = [uid for uid, held in holding if held.exclusive]
     jobs = {uid.rpartition(".")[0].rpartition(".")[0] for uid, _ in holding}
@@ -130,9 +148,10 @@ def _devices(node: Node) -> Iterator[str]:
                 yield f"node {node.name}: device {index} is held twice"
             else:
                 alone.add(index)
+    new = {index for held in _newcomers(node) for index in held.devices}
     for index, used in shared.items():
         memory_mib = known[index].memory_mib if index in known else 0
-        if index in alone or used > memory_mib:
+        if index in alone or (used > memory_mib and index in new):
             yield f"node {node.name}: device {index} is shared beyond its memory or beside an owner"
 
 

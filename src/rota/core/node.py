@@ -30,8 +30,10 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
     ecc_errors: int = 0
     #: Broken devices stay on record and are not handed out.
     healthy: bool = True
-    #: An operator keeps it from jobs.
+    #: It is kept from jobs: by an operator, or because others have it.
     closed: bool = False
+    #: Of the closed ones: others have it, by what an inventory outside of Rota says.
+    elsewhere: bool = False
 
     @property
     def usable(self) -> bool:
@@ -55,13 +57,16 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     system: str = ""
     taints: tuple[Taint, ...] = ()
 
-    def with_closed(self, uuids: tuple[str, ...]) -> NodeSpec:
-        """The same machine with just these devices kept from jobs."""
-        if not uuids and not any(device.closed for device in self.devices):
+    def with_closed(self, closed: tuple[str, ...], elsewhere: tuple[str, ...] = ()) -> NodeSpec:
+        """The same machine with just these devices (by uuid) kept from jobs."""
+        if not closed and not elsewhere and not any(device.closed for device in self.devices):
             return self
-        devices = [
-            msgspec.structs.replace(device, closed=device.uuid in uuids) for device in self.devices
-        ]
+        devices = []
+        for device in self.devices:
+            own, theirs = device.uuid in closed, device.uuid in elsewhere
+            devices.append(
+                msgspec.structs.replace(device, closed=own or theirs, elsewhere=theirs and not own)
+            )
         return msgspec.structs.replace(self, devices=tuple(devices))
 
     @property
@@ -145,10 +150,16 @@ class Node(msgspec.Struct):
 
     #: The uuids of devices that others have, by what an inventory outside of Rota says.
     elsewhere: tuple[str, ...] = ()
+    #: The uids that held room when there was last less to hold: they stay, whatever that makes.
+    outgrown: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    def marked(self, spec: NodeSpec) -> NodeSpec:
+        """What the agent says of its machine, with the devices marked that jobs do not get."""
+        return spec.with_closed(self.closed, self.elsewhere)
 
     @property
     def shut(self) -> tuple[str, ...]:

@@ -25,3 +25,6 @@ class StepEnded(Event, frozen=True, tag="step-ended"):
     state: str
     exit_code: int = 0
     signal: int = 0
+    #: What its tasks used: CPU time of all of them, memory of the largest.
+    cpu_s: float = 0.0
+    memory_mib: int = 0

@@ -75,10 +75,6 @@ def parse_size_bytes(text: str) -> int:
     return size
 
 
-#: The name that requirements know it by.
-parse_memory = parse_size_bytes
-
-
 def parse_memory_mib(text: str) -> int:
     """The same text in whole MiB, rounded up: what was asked for is never cut."""
     return -(-parse_size_bytes(text) // (1 << 20))

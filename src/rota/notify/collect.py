@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from rota.core import events as ev
 from rota.core.notices import Target, url_host
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rota.notify.notice import Notice
     from rota.notify_settings import Notify, Rule
 
+K = TypeVar("K")
+V = TypeVar("V")
 #: Jobs of which is remembered whom they tell and which start was told.
 REMEMBERED = 10_000
 
@@ -223,7 +225,7 @@ class Collector:
         return found
 
 
-def _remember(memory: OrderedDict, key: object, value: object) -> None:  # type: ignore[type-arg]
+def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:
     memory[key] = value
     if len(memory) > REMEMBERED:
         memory.popitem(last=False)

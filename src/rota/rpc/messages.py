@@ -27,10 +27,12 @@ from rota.rpc.visits import (
     ReadLog,
     SearchLog,
     SendSignal,
+    StartBeside,
     TerminalInput,
     TerminalOutput,
     TunnelInput,
     TunnelOutput,
+    WriteRemark,
 )
 
 #: Raised when either side could misread the other.
@@ -309,6 +311,8 @@ ControllerMessage = (
     | TunnelInput
     | CloseTunnel
     | SendSignal
+    | WriteRemark
+    | StartBeside
     | ListCheckpoints
     | NoteCheckpoint
     | DropCheckpoint

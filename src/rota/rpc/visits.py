@@ -152,6 +152,23 @@ class SendSignal(ToAgent, frozen=True, tag="send-signal"):
     number: int
 
 
+class WriteRemark(ToAgent, frozen=True, tag="write-remark"):
+    """A line for the end of a file of an attempt, opened with the rights of its user."""
+
+    uid: str
+    path: str
+    user: str
+    text: str
+
+
+class StartBeside(ToAgent, frozen=True, tag="start-beside"):
+    """One more process in a running attempt, with the attempt's environment and its limits."""
+
+    uid: str
+    user: str
+    argv: tuple[str, ...]
+
+
 #: What people want of single attempts: the state machine of the agent has no part in it.
 Visit = (
     ReadLog
@@ -163,4 +180,6 @@ Visit = (
     | TunnelInput
     | CloseTunnel
     | SendSignal
+    | WriteRemark
+    | StartBeside
 )

@@ -140,7 +140,7 @@ class MemoryStore:
         return found
 
     def count_states(self) -> dict[JobState, int]:
-        return dict(Counter(row.state for row in self._tables.jobs.values()))
+        return dict(Counter(row.state for row in self._job_rows()))
 
     def job_sums(self, since_s: float, *, user: str = "") -> list[StateSums]:
         """How the jobs submitted since a moment fared, by user and state."""
@@ -155,8 +155,12 @@ class MemoryStore:
         return sorted(ran, key=lambda job: (-stats.run_s_of(job, now_s), job.id))[:limit]
 
     def _submitted_since(self, since_s: float, user: str) -> list[Job]:
-        chosen = [row for row in self._tables.jobs.values() if row.submitted_s >= since_s]
+        chosen = [row for row in self._job_rows() if row.submitted_s >= since_s]
         return [rows.decode_job(row.body) for row in chosen if user in ("", row.user)]
+
+    def _job_rows(self) -> list[JobRow]:
+        """As of now: a commit in another thread must not change what is being gone through."""
+        return list(self._tables.jobs.values())
 
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]:
         """The log beyond ``after``, or what it says about one job (or one array)."""

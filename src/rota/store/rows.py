@@ -15,6 +15,7 @@ from rota.core.node import Node
 from rota.core.policy import Policy
 from rota.core.states import FINAL, JobState
 from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
+from rota.core.units import device_variant, gpu_count
 from rota.core.usage import Usage
 
 if TYPE_CHECKING:
@@ -56,12 +57,12 @@ RECORDS: dict[str, Callable[[bytes], Any]] = {
 def job_row(job: Job) -> Row:
     """In the order of ``statements.JOB_COLUMNS``."""
     spec = job.spec
-    cpu_milli = memory_mib = devices = 0
+    cpu_milli = memory_mib = gpus = 0
     for role in spec.roles:
         request, count = role.request, role.count
         cpu_milli += count * request.cpu_milli
         memory_mib += count * request.memory_mib
-        devices += count * request.device_count
+        gpus += count * gpu_count(request)
     return (
         job.id,
         job.uid,
@@ -71,8 +72,8 @@ def job_row(job: Job) -> Row:
         spec.queue,
         job.state.value,
         spec.priority,
-        devices,
-        spec.roles[0].request.device_type,
+        gpus,
+        device_variant(spec.roles[0].request) or "",
         cpu_milli / 1000,
         memory_mib / 1024,
         _command(spec.command or (f"script:{spec.script}", *spec.script_args)),

@@ -58,7 +58,7 @@ class Commits(Protocol):
 
 
 class InlineWriter:
-    """Commits at once, in the caller's thread: for worlds and tests on a virtual clock."""
+    """Commits at once, in the caller's thread: for tests that want no thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -25,15 +25,16 @@ import uvloop
 from rota import __version__
 from rota.agent import wire
 from rota.agent.agent import Agent
+from rota.agent.alarm import Alarm
 from rota.agent.heartbeat import Heartbeat
-from rota.agent.ports import Ended, KeeperAll, Redial, Signal, Spawn, Started
+from rota.agent.instructions import Ended, KeeperAll, Redial, Signal, Spawn, Started
 from rota.core.node import NodeSpec
 from rota.rpc.messages import PROTOCOL, Desired, Hello, Observed, Refused, Welcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rota.agent.ports import Instruction
+    from rota.agent.instructions import Instruction
     from rota.rpc.messages import AgentMessage, ControllerMessage, Launch
 
 #: So many dial at a time: a crowd at the door would run into the time-out of the last.
@@ -53,7 +54,7 @@ class SimulatedAgent:
         self._heartbeat = Heartbeat(self._send, lambda _: None)
         self._link: wire.ControllerLink | None = None
         self._alive: dict[str, tuple[float, asyncio.TimerHandle]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(time.time, self._on_timer)
         self.ready = asyncio.Event()
         self._agent.on_keeper_all(KeeperAll(()), time.time())
 
@@ -112,7 +113,7 @@ class SimulatedAgent:
         if news:
             self._carry_out(self._agent.on_keeper_events(news, time.time()))
         else:
-            self._set_timer()
+            self._alarm.set(self._agent.next_timer_s())
 
     def _spawn(self, uid: str, launch: Launch) -> list[Started | Ended]:
         self._tally["starts"] += 1
@@ -133,15 +134,6 @@ class SimulatedAgent:
         started_s, timer = self._alive.pop(uid)
         timer.cancel()
         return [Ended(uid, started_s, time.time(), None if signal else 0, signal)]
-
-    def _set_timer(self) -> None:
-        due_s = self._agent.next_timer_s()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if due_s is not None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(0.0, due_s - time.time()), self._on_timer)
 
     def _on_timer(self) -> None:
         self._carry_out(self._agent.on_timer(time.time()))

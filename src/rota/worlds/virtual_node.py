@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.agent.agent import Agent
-from rota.agent.keeper_lease import CUT_OFF
-from rota.agent.lease import Lease
-from rota.agent.ports import (
+from rota.agent.instructions import (
     Ended,
     Forget,
     Instruction,
@@ -22,6 +20,8 @@ from rota.agent.ports import (
     Spawn,
     Started,
 )
+from rota.agent.keeper_lease import CUT_OFF
+from rota.agent.lease import Lease
 from rota.rpc.messages import (
     PROTOCOL,
     AgentMessage,
@@ -46,7 +46,7 @@ KILL, TERM, CONT, STOP = 9, 15, 18, 19
 
 
 class VirtualKeeper:
-    """Keeps the promises of ``rota.agent.ports`` on a virtual disk."""
+    """Keeps the promises of ``rota.agent.instructions`` on a virtual disk."""
 
     def __init__(self, node: VirtualNode) -> None:
         self.node = node

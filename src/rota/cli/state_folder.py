@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Place:
+class StateFolder:
     """The state folder and the locks of those who work in it."""
 
     def __init__(self, folder: Path) -> None:

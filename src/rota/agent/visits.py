@@ -8,12 +8,24 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rota.agent.log_search import LogSearch
 from rota.agent.logs import drop_beginning, drop_old_logs, read_log
 from rota.agent.processes import attempt_uid
+from rota.agent.remarks import write_remark
 from rota.agent.terminals import Terminals
 from rota.agent.tunnels import Tunnels
-from rota.rpc.visits import CloseTunnel, OpenTunnel, ReadLog, SearchLog, SendSignal, TunnelInput
+from rota.rpc.visits import (
+    CloseTunnel,
+    OpenTunnel,
+    ReadLog,
+    SearchLog,
+    SendSignal,
+    StartBeside,
+    TunnelInput,
+    WriteRemark,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -26,7 +38,7 @@ if TYPE_CHECKING:
 MEASURE_S, LOOK_S, DAY_S = 5.0, 3600.0, 86_400.0
 
 
-class Desk:
+class Visits:
     """Answers visits. ``alive`` gives every running attempt, its uid first."""
 
     def __init__(
@@ -34,13 +46,15 @@ class Desk:
         config: AgentConfig,
         send: Callable[[AgentMessage], object],
         alive: Callable[[], list[tuple[str, int, int]]],
+        tell_keeper: Callable[[bytes], None],
     ) -> None:
         self._config = config
         self._send = send
         self._alive = alive
+        self._tell_keeper = tell_keeper
         self._search = LogSearch(config.folder)
         self._terminals = Terminals(config.folder, send)
-        self._tunnels = Tunnels(send, lambda uid: uid in self._uids())
+        self._tunnels = Tunnels(send, self._pid_of)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, message: Visit) -> None:
@@ -54,12 +68,17 @@ class Desk:
             self._tunnels.take(message)
         elif isinstance(message, SendSignal):
             self._signal(message)
+        elif isinstance(message, WriteRemark):
+            write_remark(message)
+        elif isinstance(message, StartBeside):
+            order = {"op": "beside", "uid": message.uid, "user": message.user}
+            self._tell_keeper(msgspec.json.encode(order | {"argv": message.argv}))
         else:
             self._terminals.take(message)
 
     def _signal(self, message: SendSignal) -> None:
         """To whoever still is the first process of the attempt: its number may be another's."""
-        pid = next((pid for uid, pid, _ in self._alive() if uid == message.uid), 0)
+        pid = self._pid_of(message.uid)
         if pid and attempt_uid(pid) == message.uid:
             with suppress(OSError):
                 os.kill(pid, message.number)
@@ -82,6 +101,9 @@ class Desk:
         if self._config.log_max_bytes:
             duties.append(self._hold_down())
         return duties
+
+    def _pid_of(self, wanted: str) -> int:
+        return next((pid for uid, pid, _ in self._alive() if uid == wanted), 0)
 
     def _uids(self) -> frozenset[str]:
         return frozenset(uid for uid, _, _ in self._alive())

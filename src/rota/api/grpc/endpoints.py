@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.api import endpoints
-from rota.api import grpc_reading as reading
-from rota.api.grpc_views import ms_of
+from rota.api.grpc import reading
+from rota.api.grpc.views import ms_of
 from rota.api.lookup import ID_MAX, parse_id
 from rota.core.errors import Rejected
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:
-    from rota.api.grpc_calls import Call
+    from rota.api.grpc.calls import Call
 
 
 async def register(call: Call[pb.RegisterEndpointRequest]) -> pb.Endpoint:

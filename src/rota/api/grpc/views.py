@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from rota.api.grpc_reading import WIRE_STATES
+from rota.api.grpc.reading import WIRE_STATES
 from rota.core.states import JobState, NodeState
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:
+    from rota.api.attempt_views import AttemptView
     from rota.api.live import EventView
     from rota.api.nodes import AmountView, GpuView, NodeView
-    from rota.api.views import AttemptView, JobView, ResourcesView
+    from rota.api.views import JobView, ResourcesView
 
 _DEVICES = {"gpu": pb.DEVICE_TYPE_GPU, "tpu": pb.DEVICE_TYPE_TPU, "": pb.DEVICE_TYPE_CPU}
 

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 
-from rota.api import grpc_calls as calls
-from rota.api import grpc_endpoints as endpoints
-from rota.api import grpc_reading as reading
 from rota.api.auth import Unauthenticated, identify, require
 from rota.api.errors import problem_of
 from rota.api.front import SUBMIT_MAX
+from rota.api.grpc import calls, endpoints, reading
 from rota.core.errors import Rejected
 from rota.core.tenant import Access, Actor
 from rota.rpc import cluster_pb2 as pb

@@ -32,7 +32,7 @@ class _Listening(Desk):
         return getattr(self._desk, name)
 
 
-class Alike:
+class RepeatedSubmits:
     """Remembers the last job that was taken in, without its command and name."""
 
     def __init__(self, desk: Desk) -> None:

@@ -50,9 +50,13 @@ class TerminalLine:
         gone = "the node's agent is gone; attach again when it is back"
         self.heard(TerminalOutput(self.request, over=True, error=gone))
 
-    def type(self, body: bytes = b"", *, rows: int = 0, columns: int = 0, taken: int = 0) -> None:
-        self._unseen_bytes -= taken
-        self._send(TerminalInput(self.request, body, rows, columns, taken))
+    def type(self, body: bytes = b"", *, rows: int = 0, columns: int = 0) -> None:
+        self._send(TerminalInput(self.request, body, rows, columns))
+
+    def took(self, count: int) -> None:
+        """So much of the output has been handed on."""
+        self._unseen_bytes -= count
+        self._send(TerminalInput(self.request, taken=count))
 
     def close(self) -> None:
         self._send(CloseTerminal(self.request))

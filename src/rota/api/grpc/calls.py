@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from rota.api import grpc_reading as reading
-from rota.api import grpc_views as views
 from rota.api.changes import change_one
+from rota.api.grpc import reading, views
 from rota.api.jobs import view_of
 from rota.api.listing import list_page
 from rota.api.live import Wanted, event_view, heard, parse_kinds
@@ -86,7 +85,7 @@ async def watch_events(call: Call[pb.WatchEventsRequest]) -> AsyncIterator[pb.Ev
         after = reading.within("after_seq", request.after_seq, 0, ID_MAX)
     job = await resolve(call.context.host, request.job_id) if request.job_id else 0
     wanted = Wanted(job, parse_kinds(",".join(request.kinds)))
-    async with aclosing(heard(call.context, after, wanted)) as records:
+    async with aclosing(heard(call.context, call.actor, after, wanted)) as records:
         async for record in records:
             if record is None:
                 await call.begin()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from litestar.routes import HTTPRoute
 
-from rota.api import examples
 from rota.api.errors import CODES, MEDIA_TYPE, Problem
+from rota.api.openapi import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

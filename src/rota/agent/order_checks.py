@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.rpc.messages import Desired, Welcome
-from rota.rpc.visits import OpenTerminal, OpenTunnel, ReadLog, SearchLog, TerminalInput
+from rota.rpc.visits import (
+    OpenTerminal,
+    OpenTunnel,
+    ReadLog,
+    SearchLog,
+    StartBeside,
+    TerminalInput,
+    WriteRemark,
+)
 
 if TYPE_CHECKING:
     from rota.rpc.messages import ControllerMessage, Launch, Wanted
@@ -39,6 +47,10 @@ def doubt(message: ControllerMessage) -> str:
         return _wrong("port", message.port, f"1 to {PORT_MAX}")
     if isinstance(message, OpenTerminal | OpenTunnel) and not _is_uid(message.uid):
         return _wrong("uid", message.uid, "letters, digits, -, _ and .")
+    if isinstance(message, WriteRemark | StartBeside):
+        words = (message.path,) if isinstance(message, WriteRemark) else message.argv
+        if any("\0" in word for word in (message.user, *words)):
+            return _wrong("words", words, "without the character 0")
     return ""
 
 

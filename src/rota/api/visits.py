@@ -1,27 +1,31 @@
 """What attaching to a job and reaching into its ports share: who may, which task, how it ends.
 
 Both are WebSockets. They end with 1000 when all is over, with 1008 and a reason when the caller
-may not, with 1013 and a reason when not now, with 1003 when it said what we do not understand.
+may not (any more), with 1013 and a reason when not now, with 1003 when it said what we do not
+understand.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, unquote
 
+from rota.api.auth import until_invalid
 from rota.api.lookup import find
 from rota.controller.change import may_change
 from rota.controller.commands import EnterJob
-from rota.controller.entering import running_attempt
+from rota.controller.enter_job import running_attempt
 from rota.core.errors import Conflict, Forbidden, Rejected, RotaError, Unavailable
 from rota.core.job import Array
+from rota.rpc.visits import TunnelOutput
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from rota.api.context import Context
     from rota.api.front import Receive, Scope, Send
+    from rota.controller.visit_lines import TerminalLine, TunnelLine
     from rota.core.job import Attempt, Job
     from rota.core.tenant import Actor
 
@@ -29,22 +33,38 @@ BEGIN = "/api/v1/jobs/"
 NORMAL, BAD_MESSAGE, POLICY_VIOLATION, TRY_LATER = 1000, 1003, 1008, 1013
 REASON_BYTES_MAX = 120
 INPUT_BYTES_MAX = 64 * 1024
+TASK_MAX = 999_999
+#: The text frame of one who will send no more and still listens.
+HALF_CLOSED = "end"
 #: Output is acknowledged to the agent in portions of about this size.
 ACKNOWLEDGE_BYTES = 16 * 1024
 #: One who comes again for the same within this time is not put on record again.
 AGAIN_S = 600.0
 
-Talk = tuple["Coroutine[Any, Any, tuple[int, str]]", "Coroutine[Any, Any, str]"]
+
+class Opened(NamedTuple):
+    """A line that is open: what hands on the caller's words, what hands on those of the job."""
+
+    actor: Actor
+    says: Coroutine[Any, Any, tuple[int, str]]
+    hears: Coroutine[Any, Any, str]
+    #: Gives the line back.
+    leave: Callable[[], None]
 
 
 def is_meant(path: str, end: str) -> bool:
     return path.startswith(BEGIN) and path.endswith(end)
 
 
-async def find_job(context: Context, actor: Actor | None, scope: Scope, what: str) -> Job:
-    """The job that a path names, if the caller may enter it; ``what`` is theirs."""
+def required(actor: Actor | None) -> Actor:
+    """Nobody comes in without a name."""
     if actor is None:
         raise Forbidden("a token is needed over the network")
+    return actor
+
+
+async def find_job(context: Context, actor: Actor, scope: Scope, what: str) -> Job:
+    """The job that a path names, if the caller may enter it; ``what`` is theirs."""
     ref = scope["path"][len(BEGIN) :].rpartition("/")[0]
     job = await find(context.host, unquote(ref))
     if actor.job or not may_change(actor, job.spec.user):
@@ -92,25 +112,19 @@ def number(scope: Scope, name: str, default: str, least: int, most: int) -> int:
 
 
 async def serve(
-    receive: Receive,
-    send: Send,
-    opening: Callable[[], Awaitable[tuple[Talk, Callable[[], None]]]],
-    closing: asyncio.Event,
+    context: Context, receive: Receive, send: Send, opening: Callable[[], Awaitable[Opened]]
 ) -> None:
-    """Open a line, then talk in both directions until one of them ends.
-
-    The first of the two talks hands on what the caller says, the second what the caller hears.
-    """
+    """Open a line, then talk in both directions until one of them ends, or the caller may not."""
     await receive()
     await send({"type": "websocket.accept"})
     try:
-        (says, hears), leave = await opening()
+        line = await opening()
     except RotaError as error:
         code = TRY_LATER if isinstance(error, Unavailable | Conflict) else POLICY_VIOLATION
         await close(send, code, str(error))
         return
-    saying, hearing = asyncio.create_task(says), asyncio.create_task(hears)
-    stopping = asyncio.create_task(closing.wait())
+    saying, hearing = asyncio.create_task(line.says), asyncio.create_task(line.hears)
+    stopping = asyncio.create_task(_until_over(context, line.actor))
     try:
         await asyncio.wait({saying, hearing, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if hearing.done() and not hearing.cancelled() and hearing.exception() is None:
@@ -119,12 +133,37 @@ async def serve(
         elif saying.done() and not saying.cancelled() and saying.exception() is None:
             await close(send, *saying.result())
         elif stopping.done():
-            await close(send, TRY_LATER, "rota is stopping; try again when it is up")
+            await close(send, *stopping.result())
     finally:
-        leave()
+        line.leave()
         for task in (saying, hearing, stopping):
             task.cancel()
         await asyncio.gather(saying, hearing, stopping, return_exceptions=True)
+
+
+async def _until_over(context: Context, actor: Actor) -> tuple[int, str]:
+    """Wait until nobody may talk any more, and say why."""
+    await context.until_closing(until_invalid(context.host, actor))
+    if context.closing.is_set():
+        return TRY_LATER, "rota is stopping; try again when it is up"
+    return POLICY_VIOLATION, "the token that was shown is not valid any more"
+
+
+async def hand_out(line: TerminalLine | TunnelLine, send: Send) -> str:
+    """What a job shows or sends, to its end; why it ended, if that was not meant to be."""
+    taken = 0
+    while True:
+        output = await line.output.get()
+        if output.body:
+            await send({"type": "websocket.send", "bytes": output.body})
+            taken += len(output.body)
+            if taken >= ACKNOWLEDGE_BYTES:
+                line.took(taken)
+                taken = 0
+        if isinstance(output, TunnelOutput) and output.end:
+            await send({"type": "websocket.send", "text": HALF_CLOSED})
+        if output.over:
+            return output.error
 
 
 async def close(send: Send, code: int, reason: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from rota.rpc.messages import Sighting
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.agent.ports import Known
+    from rota.agent.instructions import Known
     from rota.rpc.messages import Launch, Observed, Seen
 
 #: Below those that the kernel gives to connections, and above those where gangs meet.
@@ -26,7 +27,7 @@ class NoPort(Exception):
     """Every port is in use."""
 
 
-class Extras:
+class NodeVariables:
     """Kept for each attempt with named ports until nobody wants it any more."""
 
     def __init__(self, url: str = "", token: str = "") -> None:
@@ -34,11 +35,13 @@ class Extras:
         self._url = url
         self._fingerprint = split_token(token)[1]
         self._ports: dict[str, dict[str, int]] = {}
-        self._next = 0
+        # Not the same for all: two agents on a machine, which belong to different clusters, look
+        # for a port at the same time, and it is not taken before the job listens there.
+        self._next = random.randrange(PORT_COUNT)
         #: Those who must answer at one of their ports.
         self.health = HealthWatch()
 
-    def variables(self, launch: Launch) -> dict[str, str]:
+    def of(self, launch: Launch) -> dict[str, str]:
         """For one launch; the ports are its own from now on."""
         return {**self._way_home(launch), **self._named_ports(launch)}
 

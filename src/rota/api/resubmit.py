@@ -10,11 +10,11 @@ from litestar import get
 from rota.api import params
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.health_requests import health_request
-from rota.api.looking import find_own
-from rota.api.lookup import find
+from rota.api.lookup import find, find_own
 from rota.api.placing import request_fields
-from rota.api.requests import DependencyRequest, JobRequest, Parameters, Resources
-from rota.api.submission import shown_devices
+from rota.api.request_fields import Resources
+from rota.api.requests import DependencyRequest, JobRequest, Parameters
+from rota.api.roles import shown_devices
 from rota.api.views import indices_text
 from rota.controller.commands import Submit, Submitted
 from rota.controller.launch import fill_in
@@ -70,7 +70,7 @@ async def submit_again(context: Context, actor: Actor, ended: Job) -> Job:
         )
     made = await _request_of(context.host, ended)
     made.hold, made.begin_at, made.depends_on = False, 0, []
-    command = Submit(actor=actor, submissions=(context.alike.submission(made, actor),))
+    command = Submit(actor=actor, submissions=(context.repeated.submission(made, actor),))
     done: Submitted = await context.host.ask(command)
     again = await find(context.host, done.ids[0])
     assert isinstance(again, Job)

@@ -1,0 +1,34 @@
+"""What a job inherits from whoever submits it: one rule for the commands, Python and Slurm's.
+
+Imported by every command, so it knows the standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+
+#: Of our own variables these may travel; a token never does, nor what describes another job.
+OWN_KEPT = frozenset({"ROTA_URL", "ROTA_STATE_DIR", "ROTA_CONFIG"})
+#: These say something about the shell, not about the job.
+OF_THE_SHELL = frozenset({"_", "OLDPWD", "SHLVL"})
+
+
+def is_inherited(name: str) -> bool:
+    """Whether a variable travels with a job."""
+    return name in OWN_KEPT or not (name in OF_THE_SHELL or name.startswith("ROTA_"))
+
+
+def is_text(text: str) -> bool:
+    """Whether it can be sent: names and values of variables may be any bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def umask() -> int:
+    """This process's mask; the kernel tells it only in exchange for a new one."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
