@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench import crowd, gauge, past
 from bench.report import Row, value_at_most
-from rota.controller.collector import quiet_collector
+from rota.controller.garbage import quiet_collector
 from rota.core import events as ev
 from rota.core.apply import apply
 from rota.core.job import JobSpec, Role

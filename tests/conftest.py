@@ -6,12 +6,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.notify.receivers import MailSink, WebSink
 from tests.support.machine import REPOSITORY, missing
 
 if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer
+
+# The same cases every time, and as long as they take: a run fails for a reason or not at all.
+settings.register_profile(
+    "steady",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("steady")
 
 #: A test that asks for the fixture carries the marker, so that ``-m`` can choose it.
 MARKER_OF_FIXTURE = {"postgres_url": "postgres", "shared_folder": "shared"}

@@ -15,7 +15,7 @@ import msgspec
 
 from bench import core_growth, core_small, crowd, gauge, kernel, past
 from bench.report import Row, against, value_at_least, value_at_most
-from rota.controller.collector import quiet_collector
+from rota.controller.garbage import quiet_collector
 from rota.core import events as ev
 from rota.core.apply import apply
 from rota.core.policy import Backfill, Policy

@@ -30,7 +30,8 @@ from rota.rpc.messages import (
 )
 from tests.agent import support
 
-DEADLINE_S = 15.0
+#: Only against hanging for ever.
+DEADLINE_S = 60.0
 
 
 def order(uid: str, *argv: str, **fields: Any) -> Wanted:
@@ -106,12 +107,19 @@ class Controller:
         await self._send((), uids)
 
     async def hang_up(self) -> None:
+        """And wait until the agent is back, and has told everything anew."""
         assert self._link is not None
+        fulls = self.fulls
         await self._link.close()
+        await self.until(lambda: self.fulls > fulls)
 
     async def until(self, what: Any) -> Any:
-        async with asyncio.timeout(DEADLINE_S), self._changed:
-            await self._changed.wait_for(lambda: bool(what()))
+        try:
+            async with asyncio.timeout(DEADLINE_S), self._changed:
+                await self._changed.wait_for(lambda: bool(what()))
+        except TimeoutError:
+            saw = f"session {self.session}, {self.fulls} full reports, {self.sightings}"
+            raise AssertionError(f"waited {DEADLINE_S:g} s in vain; the agent told {saw}") from None
         return what()
 
     async def running(self, uid: str) -> Seen:

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 from rota.agent import processes
 
 KEEPER = Path(processes.__file__).with_name("keeper.py")
-DEADLINE_S = 10.0
+#: Only against hanging for ever: nothing that is waited for takes seconds on an idle machine.
+DEADLINE_S = 60.0
 T = TypeVar("T")
 
 
@@ -25,7 +26,7 @@ def wait_until(what: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
     """The first true answer; an assertion fails when there is none in time."""
     end_s = time.monotonic() + deadline_s
     while not (answer := what()):
-        assert time.monotonic() < end_s, "waited in vain"
+        assert time.monotonic() < end_s, f"waited {deadline_s:g} s in vain: last it was {answer!r}"
         time.sleep(0.005)
     return answer
 
@@ -41,6 +42,14 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def of_this_run(uid: str) -> str:
+    """A uid that no other test process uses at the same time.
+
+    A keeper that follows a killed one looks for its attempts among all processes of the machine.
+    """
+    return f"{uid}-{os.getpid()}"
+
+
 def is_running(pid: int) -> bool:
     process = processes.look(pid)
     return process is not None and not process.zombie
@@ -49,6 +58,10 @@ def is_running(pid: int) -> bool:
 def pid_in(file: Path) -> int:
     """The pid that a job wrote down, once it has."""
     return int(wait_until(lambda: file.exists() and file.read_text().strip()))
+
+
+class HungUp(ConnectionError):
+    """The keeper ended the connection."""
 
 
 class Keeper:
@@ -67,8 +80,14 @@ class Keeper:
 
     def start(self) -> "Keeper":
         command = [sys.executable, "-I", "-S", str(KEEPER), str(self.folder), *self.options]
-        subprocess.run(command, check=True, timeout=DEADLINE_S)
-        return self.connect()
+        # One with little patience may have left again before we come: then another one is started.
+        end_s = time.monotonic() + DEADLINE_S
+        while True:
+            subprocess.run(command, check=True, timeout=DEADLINE_S)
+            try:
+                return self.connect()
+            except (ConnectionError, FileNotFoundError):
+                assert time.monotonic() < end_s, "keepers start, and leave before they are met"
 
     def connect(self) -> "Keeper":
         """A fresh connection; what the first line lists is in ``all``."""
@@ -77,7 +96,7 @@ class Keeper:
         self._socket.settimeout(DEADLINE_S)
         self._socket.connect(str(self.folder / "keeper.sock"))
         self.events = []
-        self.all = wait_until(lambda: self._read("all"))["attempts"]
+        self.all = self._hear("all")["attempts"]
         return self
 
     def disconnect(self) -> None:
@@ -128,18 +147,27 @@ class Keeper:
         return self.event("ended", uid)
 
     def event(self, kind: str, uid: str) -> dict[str, Any]:
-        return wait_until(lambda: self._read(kind, uid))
+        return self._hear(kind, uid)
 
-    def _read(self, kind: str, uid: str | None = None) -> dict[str, Any] | None:
-        for event in self.events:
-            if event["ev"] == kind and uid in (None, event.get("uid")):
-                return event
+    def _hear(self, kind: str, uid: str | None = None) -> dict[str, Any]:
+        """The first event of this kind, once it was told."""
+        while True:
+            for event in self.events:
+                if event["ev"] == kind and uid in (None, event.get("uid")):
+                    return event
+            self._read(f"{kind} {uid or ''}")
+
+    def _read(self, awaited: str) -> None:
         assert self._socket is not None
-        chunk = self._socket.recv(1 << 16)
-        assert chunk, "the keeper closed the connection"
+        try:
+            chunk = self._socket.recv(1 << 16)
+        except TimeoutError:
+            heard = [(event["ev"], event.get("uid")) for event in self.events]
+            raise AssertionError(f"the keeper did not tell {awaited}; it told {heard}") from None
+        if not chunk:
+            raise HungUp("the keeper closed the connection")
         *lines, self._unread = (self._unread + chunk).split(b"\n")
         self.events += map(json.loads, lines)
-        return None
 
     def kill(self) -> None:
         """As the kernel would under memory pressure; its children live on."""

@@ -5,7 +5,7 @@ from signal import SIGKILL, SIGTERM
 import pytest
 
 from rota.agent.agent import KILL_AGAIN_S, START_TOLD_S, Agent
-from rota.agent.ports import (
+from rota.agent.instructions import (
     Ended,
     Forget,
     Instruction,
@@ -405,20 +405,20 @@ def test_memory_above_the_limit_kills_at_once_and_names_the_cause():
     node.run("a", memory_mib=4096)
     limits = node.agent.alive()
 
-    told = node.agent.on_oom("a", "out of memory: used 5.1G of 4G", node.now_s)
-    over = node.hears(ended("a", None, signal=9, note="out of memory: used 5.1G of 4G"))
+    told = node.agent.on_oom("a", "used 5.1G of 4G", node.now_s)
+    over = node.hears(ended("a", None, signal=9, note="used 5.1G of 4G"))
 
     assert limits == [("a", 100, 4096)]
-    assert told == [Signal("a", SIGKILL, "out of memory: used 5.1G of 4G")]
+    assert told == [Signal("a", SIGKILL, "used 5.1G of 4G")]
     (item,) = seen(over)
-    assert (item.cause, item.detail) == (Cause.OUT_OF_MEMORY, "out of memory: used 5.1G of 4G")
+    assert (item.cause, item.detail) == (Cause.OUT_OF_MEMORY, "used 5.1G of 4G")
 
 
 def test_one_that_finished_well_before_the_kill_is_not_called_out_of_memory():
     node = Node()
     node.run("a")
 
-    over = node.hears(ended("a", 0, note="out of memory: used 5.1G of 4G"))
+    over = node.hears(ended("a", 0, note="used 5.1G of 4G"))
 
     assert [item.cause for item in seen(over)] == [None]
 

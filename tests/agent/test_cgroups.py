@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.cgroups import Cgroups, CgroupsUnusable, size_text
+from rota.agent.cgroups import Cgroups, CgroupsUnusable, open_cgroups, size_text
 from tests.agent.support import keeper
 
 
@@ -45,7 +45,7 @@ def test_a_kill_by_the_kernel_is_told_in_words(root: Path):
     after = groups.out_of_memory("u1")
 
     assert before == ""
-    assert after == "out of memory: used all of 4G"
+    assert after == "used all of 4G"
     assert groups.out_of_memory("unknown") == ""
 
 
@@ -66,6 +66,67 @@ def test_an_empty_group_is_removed_and_a_missing_one_is_no_trouble(root: Path):
     groups.remove("u1")
 
     assert not (root / "attempt-u1").exists()
+
+
+def test_a_group_whose_processes_are_still_dying_goes_with_the_next_one(root: Path):
+    groups = Cgroups(root)
+    dying = Path(groups.make("u1"), "process")
+    dying.write_text("")
+    groups.make("u2")
+    groups.remove("u1")
+
+    dying.unlink()
+    groups.remove("u2")
+
+    assert not (root / "attempt-u1").exists()
+    assert not (root / "attempt-u2").exists()
+
+
+def own_groups(top: Path) -> tuple[Path, Cgroups]:
+    """A folder of our own below the top group. The kernel's files vanish with their folder."""
+    own = top / "rota-abc"
+    own.mkdir()
+    files = [own / "cgroup.controllers", own / "cgroup.subtree_control"]
+    files[0].write_text("cpu memory\n")
+    groups = open_cgroups("", "abc", top)
+    assert groups is not None
+    for file in files:
+        file.unlink()
+    return own, groups
+
+
+def test_the_folder_of_an_agent_that_leaves_goes_with_it(root: Path):
+    own, groups = own_groups(root)
+    groups.make("u1")
+    groups.remove("u1")
+
+    groups.close()
+
+    assert not own.exists()
+
+
+def test_the_folder_stays_while_a_job_runs_in_it(root: Path):
+    own, groups = own_groups(root)
+    group = groups.make("u1", memory_mib=64)
+
+    groups.close()
+
+    assert (own / "attempt-u1").is_dir()
+    assert (Path(group) / "memory.max").exists()
+
+
+def test_a_folder_that_was_delegated_to_the_agent_stays(root: Path):
+    delegated = root / "delegated"
+    delegated.mkdir()
+    (delegated / "cgroup.controllers").write_text("memory\n")
+    groups = open_cgroups(str(delegated), "abc")
+    assert groups is not None
+    for file in list(delegated.iterdir()):
+        file.unlink()
+
+    groups.close()
+
+    assert delegated.is_dir()
 
 
 def test_a_folder_that_is_no_cgroup_is_refused(tmp_path: Path):

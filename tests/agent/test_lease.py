@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 
 from rota.agent.charge import sighting_of
+from rota.agent.instructions import Ended
 from rota.agent.keeper_lease import CUT_OFF
 from rota.agent.lease import Lease
-from rota.agent.ports import Ended
 from rota.core.states import Cause
 from rota.rpc.messages import Beat, BeatSeen, Welcome
-from tests.agent.support import Keeper, wait_until
+from tests.agent.support import Keeper, of_this_run, wait_until
 
 
 def connected(at_s: float = 100.0) -> Lease:
@@ -100,18 +100,20 @@ def test_what_does_not_heed_the_term_is_killed_after_its_grace(own_keeper: Keepe
 def test_a_lease_that_is_renewed_in_time_touches_nothing(own_keeper: Keeper):
     own_keeper.spawn("a", "sleep", "60")
     own_keeper.started("a")
-    hold(own_keeper, 0.3)
+    hold(own_keeper, 2.0)
+    wait_until((own_keeper.folder / "lease").exists)
 
     hold(own_keeper, 600.0)
-    own_keeper.shell("later", "sleep 0.6; exit 4")
+    own_keeper.shell("later", "sleep 2.1; exit 4")
 
     assert own_keeper.ended("later")["code"] == 4
     assert own_keeper.connect().all[0]["phase"] == "running"
 
 
 def test_the_lease_ends_work_although_the_agent_is_dead(own_keeper: Keeper, tmp_path: Path):
-    own_keeper.shell("orphan", f"trap 'touch {tmp_path}/told; exit 0' TERM; sleep 60 & wait")
-    own_keeper.started("orphan")
+    heeds = f"trap 'touch {tmp_path}/told; exit 0' TERM; touch {tmp_path}/up; sleep 60 & wait"
+    own_keeper.shell("orphan", heeds)
+    wait_until((tmp_path / "up").exists)
     hold(own_keeper, 0.2)
     own_keeper.disconnect()
 
@@ -122,16 +124,17 @@ def test_the_lease_ends_work_although_the_agent_is_dead(own_keeper: Keeper, tmp_
 
 
 def test_the_lease_outlives_the_keeper_although_nobody_tells_the_next_one(own_keeper: Keeper):
-    own_keeper.spawn("adopted", "sleep", "60")
-    own_keeper.started("adopted")
+    adopted = of_this_run("adopted")
+    own_keeper.spawn(adopted, "sleep", "60")
+    own_keeper.started(adopted)
     hold(own_keeper, 1.0)
-    own_keeper.shell("said", "true")
-    own_keeper.ended("said")
+    wait_until((own_keeper.folder / "lease").exists)
 
     own_keeper.kill()
     own_keeper.start()
 
-    assert own_keeper.ended("adopted")["note"] == CUT_OFF
+    wait_until(lambda: own_keeper.connect().all[0]["phase"] == "ended")
+    assert own_keeper.all[0]["note"] == CUT_OFF
 
 
 def test_a_lease_that_was_lifted_is_not_remembered(own_keeper: Keeper):

@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def search(folder: Path, pattern: str, limit_s: float = 8.0, **fields: Any) -> LogFound:
+def search(folder: Path, pattern: str, limit_s: float = 60.0, **fields: Any) -> LogFound:
     asked = {"request": 9, "uid": "u1", "stream": "stdout", "pattern": pattern} | fields
     return asyncio.run(LogSearch(folder, limit_s).answer(SearchLog(**asked)))
 

@@ -51,7 +51,7 @@ def test_an_attempt_above_its_limit_is_found_with_all_its_processes():
         found = watch.look([("u1", pid, 30), ("u2", 999_999_999, 30)])
 
     assert [uid for uid, _ in found] == ["u1"]
-    assert found[0][1].startswith("out of memory: used ")
+    assert found[0][1].startswith("used ")
     assert found[0][1].endswith("M of 30M")
     assert watch.take_peak_kib("u1") > 40 * 1024
 

@@ -56,7 +56,7 @@ def test_one_who_has_the_number_of_an_ended_process_is_not_signalled():
         cwd=Path(keeper.__file__).parent,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )
 

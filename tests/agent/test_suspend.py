@@ -4,11 +4,11 @@ import signal
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP, SIGTERM
 
-from rota.agent.ports import Known, Signal
+from rota.agent.instructions import Known, Signal
 from rota.core.states import Cause
 from rota.rpc.messages import Wanted
 from tests.agent.controllers import Scene, shell
-from tests.agent.support import Keeper, pid_in, wait_until
+from tests.agent.support import Keeper, of_this_run, pid_in, wait_until
 from tests.agent.test_agent import Node, commands, new, running, started
 from tests.agent.test_host import story
 
@@ -22,9 +22,15 @@ while :; do echo first >> beats; sleep 0.02; done
 
 
 def stands_still(pid: int) -> bool:
-    """Stopped, or (D) a shell whose child was stopped between its vfork and its exec, or frozen."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return fields[0] in ("T", "t", "D") or is_frozen(pid)
+    """Stopped or frozen, or it will be before it takes another step.
+
+    A shell whose child was stopped between its vfork and its exec waits for it in the kernel, and
+    has its own stop before it.
+    """
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    awaits_stop = int(fields["ShdPnd"], 16) >> (SIGSTOP - 1) & 1
+    return fields["State"].split()[0] in ("T", "t") or bool(awaits_stop) or is_frozen(pid)
 
 
 def is_frozen(pid: int) -> bool:
@@ -84,17 +90,18 @@ def test_a_suspended_tree_hears_a_request_to_save_its_state(own_keeper: Keeper, 
 
 
 def test_a_keeper_that_was_killed_still_knows_what_is_suspended(own_keeper: Keeper):
-    own_keeper.spawn("stopped", "sleep", "60")
-    own_keeper.spawn("going", "sleep", "60")
-    pid = own_keeper.started("stopped")["pid"]
-    own_keeper.started("going")
-    own_keeper.send(op="signal", uid="stopped", signal=SIGSTOP)
+    stopped, going = of_this_run("stopped"), of_this_run("going")
+    own_keeper.spawn(stopped, "sleep", "60")
+    own_keeper.spawn(going, "sleep", "60")
+    pid = own_keeper.started(stopped)["pid"]
+    own_keeper.started(going)
+    own_keeper.send(op="signal", uid=stopped, signal=SIGSTOP)
     wait_until(lambda: stands_still(pid))
 
     own_keeper.kill()
     listed = {item["uid"]: item["suspended"] for item in own_keeper.start().all}
 
-    assert listed == {"stopped": True, "going": False}
+    assert listed == {stopped: True, going: False}
     assert stands_still(pid)
 
 

@@ -1,23 +1,25 @@
 """Connections to ports of jobs: bytes both ways, half-closed ends, slow readers, closed ports."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable
 
 from rota.agent.tunnels import WINDOW_BYTES, Tunnels
 from rota.rpc.visits import CloseTunnel, OpenTunnel, TunnelInput, TunnelOutput
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Far:
     """The controller's end: keeps what it hears, and waits for it."""
 
-    def __init__(self, alive: bool = True) -> None:
+    def __init__(self, pid: int | None = None) -> None:
+        """The job's first process is this one, unless told otherwise."""
         self.heard: list[TunnelOutput] = []
         self._news = asyncio.Event()
-        self.tunnels = Tunnels(self._take, lambda uid: alive)
+        self.tunnels = Tunnels(self._take, lambda uid: os.getpid() if pid is None else pid)
 
     def _take(self, message: TunnelOutput) -> None:
         self.heard.append(message)
@@ -162,13 +164,15 @@ def test_one_who_leaves_ends_the_connection_to_the_port():
 
 def test_a_closed_port_and_a_job_that_is_gone_are_one_clear_line():
     async def story() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-        far, gone = Far(), Far(alive=False)
-        far.tunnels.take(OpenTunnel(1, "u1", port))
-        gone.tunnels.take(OpenTunnel(1, "u1", port))
-        await far.until(lambda: far.over)
-        await gone.until(lambda: gone.over)
+        far, gone = Far(), Far(pid=0)
+        with socket.socket() as silent:
+            # Held, so that nobody else listens there; and nobody listens.
+            silent.bind(("127.0.0.1", 0))
+            port = silent.getsockname()[1]
+            far.tunnels.take(OpenTunnel(1, "u1", port))
+            gone.tunnels.take(OpenTunnel(1, "u1", port))
+            await far.until(lambda: far.over)
+            await gone.until(lambda: gone.over)
 
         assert far.over is not None
         assert far.over.error == f"nothing listens on port {port} of the job's node"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.running import Caller, PretendedAgent, Running, running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller, Running, running
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The agents' WebSocket: who may connect, and what garbage does."""
 
 import os
+import time
 from collections.abc import Callable
 
 import pytest
@@ -21,7 +22,8 @@ from rota.rpc.messages import (
     decode_to_agent,
     encode,
 )
-from tests.api.running import Caller, PretendedAgent, Running, connect
+from tests.api.pretended import PretendedAgent, connect
+from tests.api.running import WAIT_S, Caller, Running
 
 
 def hello(name: str = "n", protocol: int = PROTOCOL, incarnation: str = "i") -> bytes:
@@ -76,11 +78,11 @@ def test_reports_in_pieces_and_several_at_once_are_heard_in_their_order(
     with connect(server.socket_path) as socket:
         greeting = hello()
         socket.send([greeting[:10], greeting[10:]])
-        welcome = decode_to_agent(socket.recv(timeout=5))
+        welcome = decode_to_agent(socket.recv(timeout=WAIT_S))
         assert isinstance(welcome, Welcome)
-        assert isinstance(decode_to_agent(socket.recv(timeout=5)), Desired)
+        assert isinstance(decode_to_agent(socket.recv(timeout=WAIT_S)), Desired)
         job = caller.submit()
-        order = decode_to_agent(socket.recv(timeout=5))
+        order = decode_to_agent(socket.recv(timeout=WAIT_S))
         assert isinstance(order, Desired)
         uid = order.attempts[0].uid
         full = encode(Observed(welcome.session, 1, (), full=True))
@@ -101,7 +103,7 @@ def test_reports_in_pieces_and_several_at_once_are_heard_in_their_order(
 
 def _listen(socket: ClientConnection) -> None:
     while True:
-        socket.recv(timeout=5)
+        socket.recv(timeout=WAIT_S)
 
 
 def test_a_name_in_use_is_refused_with_a_reason(
@@ -111,7 +113,7 @@ def test_a_name_in_use_is_refused_with_a_reason(
 
     with connect(server.socket_path) as socket:
         socket.send(hello("box", incarnation="another"))
-        refusal = decode_to_agent(socket.recv(timeout=5))
+        refusal = decode_to_agent(socket.recv(timeout=WAIT_S))
 
     assert "node name box is in use" in getattr(refusal, "reason", "")
 
@@ -129,9 +131,26 @@ def test_over_the_network_an_agent_needs_the_token_of_an_admin(server: Running) 
     headers = {"Authorization": f"Bearer {tokens['admin']}"}
     with connect_network(url, additional_headers=headers) as socket:
         socket.send(hello())
-        assert decode_to_agent(socket.recv(timeout=5))
+        assert decode_to_agent(socket.recv(timeout=WAIT_S))
 
 
 def test_only_one_path_is_an_agents(server: Running) -> None:
     with pytest.raises(InvalidStatus), connect(server.socket_path, "/api/v1/jobs"):
         pass
+
+
+def test_a_connection_that_ends_late_ends_for_the_host_that_it_was_opened_for(
+    server: Running,
+) -> None:
+    old = PretendedAgent(server.socket_path, name="old")
+    links = server.host.links
+    server.renew()
+    new = PretendedAgent(server.socket_path, name="new")
+
+    old.close()
+    deadline_s = time.monotonic() + WAIT_S
+    while links._links:
+        assert time.monotonic() < deadline_s, "the old host has not heard of it"
+
+    assert server.local().get("/nodes/new").json["state"] == "up"
+    new.close()

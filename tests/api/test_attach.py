@@ -10,7 +10,7 @@ from websockets.sync.client import ClientConnection
 from rota.rpc.messages import encode
 from rota.rpc.visits import CloseTerminal, OpenTerminal, TerminalInput, TerminalOutput
 from tests.api.running import WAIT_S, Running
-from tests.api.visiting import VisitedAgent, end_of, token_of, visit
+from tests.api.visiting import VisitedAgent, end_of, revoke, token_of, visit
 
 
 class TerminalAgent(VisitedAgent):
@@ -91,6 +91,19 @@ def test_an_agent_that_goes_away_ends_it_with_the_reason(
         terminals.close()
 
         assert end_of(wire) == (1013, "the node's agent is gone; attach again when it is back")
+
+
+def test_one_whose_token_is_revoked_is_taken_off_the_terminal(
+    server: Running, terminals: TerminalAgent, job: int
+):
+    token = token_of(server, "ann")
+    with attached(server, job, token) as wire:
+        opened = terminals.wait(1)[0]
+        revoke(server, token)
+        ended = end_of(wire)
+
+    assert ended == (1008, "the token that was shown is not valid any more")
+    assert terminals.wait(2)[1] == CloseTerminal(opened.request)
 
 
 @pytest.mark.parametrize(

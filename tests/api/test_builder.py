@@ -7,7 +7,8 @@ import pytest
 import rota
 from rota.client.cluster import ClusterContext, JobFailed
 from rota.client.http import Client
-from tests.api.running import Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import WAIT_S, Caller, Running
 
 
 @pytest.fixture
@@ -59,6 +60,6 @@ def test_a_command_has_no_result_and_its_failure_is_raised(
     agent.report_end(agent.launched(fine))
     agent.report_end(agent.launched(broken), code=3)
 
-    assert fine.result(timeout=10) is None
+    assert fine.result(timeout=WAIT_S) is None
     with pytest.raises(JobFailed, match="exit code 3"):
-        broken.result(timeout=10)
+        broken.result(timeout=WAIT_S)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.api.running import Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller, Running
 
 
 def test_a_waiting_job_is_cancelled_at_once(caller: Caller) -> None:

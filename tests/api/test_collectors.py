@@ -99,15 +99,18 @@ def test_what_cannot_be_had_is_refused_at_start(name, words):
         load_collectors([name])
 
 
-def test_metrics_hold_what_collectors_say_of_the_live_state(caller: Caller, server: Running):
+def test_metrics_hold_what_collectors_say_of_the_live_state(
+    caller: Caller, server: Running, monkeypatch: pytest.MonkeyPatch
+):
     def jobs(figures):
         return [("site_queued", figures.jobs["queued"])]
 
     caller.submit()
-    settings = server.context.settings
-    server.context.settings = msgspec.structs.replace(
-        settings, collectors=(Collector("jobs", jobs),)
+    settings = msgspec.structs.replace(
+        server.context.settings, collectors=(Collector("jobs", jobs),)
     )
+    # The server outlives this test.
+    monkeypatch.setattr(server.context, "settings", settings)
 
     text = caller.get("/metrics").body.decode()
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from websockets.sync.client import ClientConnection
 
-from rota.controller.lines import WINDOW_BYTES
+from rota.controller.visit_lines import WINDOW_BYTES
 from rota.rpc.messages import encode
 from rota.rpc.visits import CloseTunnel, OpenTunnel, TunnelInput, TunnelOutput
 from tests.api.running import WAIT_S, Running
-from tests.api.visiting import VisitedAgent, end_of, token_of, visit
+from tests.api.visiting import VisitedAgent, end_of, revoke, token_of, visit
 
 
 class TunnelAgent(VisitedAgent):
@@ -122,6 +122,34 @@ def test_one_who_leaves_is_taken_off_the_port(server: Running, tunnels: TunnelAg
         opened = tunnels.wait(1)[0]
 
     assert tunnels.wait(2)[1] == CloseTunnel(opened.request)
+
+
+def test_one_whose_token_is_revoked_is_taken_off_the_port(
+    server: Running, tunnels: TunnelAgent, job: int
+):
+    first, second = token_of(server, "ann"), token_of(server, "ann")
+    with reach(server, job, first) as wire:
+        opened = tunnels.wait(1)[0]
+        with reach(server, job, second) as other:
+            tunnels.wait(2)
+            revoke(server, first)
+            ended = end_of(wire)
+            closed = tunnels.wait(3)[2]
+            other.send(b"still here")
+
+            assert ended == (1008, "the token that was shown is not valid any more")
+            assert closed == CloseTunnel(opened.request)
+            assert tunnels.wait(4)[3].body == b"still here"
+
+
+def test_one_whose_token_runs_out_is_taken_off_the_port(
+    server: Running, tunnels: TunnelAgent, job: int
+):
+    made = server.local().post("/tokens", {"user": "ann", "access": "user", "expires_s": 1}).json
+    with reach(server, job, made["token"]) as wire:
+        tunnels.wait(1)
+
+        assert end_of(wire) == (1008, "the token that was shown is not valid any more")
 
 
 @pytest.mark.parametrize(("user", "access"), [("bob", "user"), ("ann", "viewer"), ("", "")])

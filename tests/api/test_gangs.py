@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.running import Caller, PretendedAgent
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller
 
 DRIVER = {"name": "driver", "resources": {"cpus": 1}}
 WORKERS = {"name": "worker", "count": 2, "min_count": 1, "resources": {"cpus": 0.5}}
@@ -61,6 +62,24 @@ def test_members_and_saves_that_cannot_be_are_refused_in_one_line(
     assert answer.status == 400
     assert "\n" not in detail
     assert re.search(said, detail), detail
+
+
+def test_how_a_job_is_asked_to_save_can_be_changed_and_must_stay_whole(caller: Caller) -> None:
+    job = caller.submit(checkpoint_signal="USR1")
+
+    early = caller.patch(f"/jobs/{job}", {"save_every_s": 60})
+    same = caller.patch(f"/jobs/{job}", {"save_signal": "usr1"})
+    changed = caller.patch(f"/jobs/{job}", {"save_signal": "usr2", "save_every_s": 60})
+    torn = caller.patch(f"/jobs/{job}", {"save_signal": ""})
+    other = caller.patch(f"/jobs/{job}", {"checkpoint_signal": "USR2"})
+    gone = caller.patch(f"/jobs/{job}", {"save_signal": "", "save_every_s": 0})
+
+    assert "it needs save_signal" in early.json["detail"]
+    assert "another one than checkpoint_signal" in same.json["detail"]
+    assert (changed.json["save_signal"], changed.json["save_every_s"]) == ("USR2", 60)
+    assert "it needs save_signal" in torn.json["detail"]
+    assert "another one than checkpoint_signal" in other.json["detail"]
+    assert (gone.json["save_signal"], gone.json["save_every_s"]) == ("", 0)
 
 
 def test_a_job_is_asked_to_save_over_rest(caller: Caller, agent: PretendedAgent) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.api.running import Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller, Running
 
 
 @pytest.fixture

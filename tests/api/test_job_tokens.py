@@ -6,7 +6,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.api.running import WAIT_S, Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import WAIT_S, Caller, Running
 
 
 @pytest.fixture

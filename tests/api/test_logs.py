@@ -3,7 +3,8 @@
 import http.client
 import threading
 
-from tests.api.running import WAIT_S, Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import WAIT_S, Caller, Running
 
 
 def test_a_log_is_passed_on_byte_by_byte(caller: Caller, agent: PretendedAgent) -> None:

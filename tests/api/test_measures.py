@@ -10,7 +10,8 @@ from rota.core.job import Outcome
 from rota.core.states import Cause, JobState
 from rota.rpc.messages import Seen, Sighting
 from rota.testing.scene import Scene
-from tests.api.running import Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller, Running
 
 
 def end(scene: Scene, name: str, **figures: Any) -> None:

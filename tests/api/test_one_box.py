@@ -4,7 +4,8 @@ import pytest
 
 from rota.api.stats import gpu_hours
 from rota.testing.scene import BOB, Scene
-from tests.api.running import Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller, Running
 
 
 def run(caller: Caller, agent: PretendedAgent, **fields: object) -> tuple[int, str]:

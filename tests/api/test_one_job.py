@@ -1,6 +1,7 @@
 """One job or array: how it is found, what it shows, why it waits."""
 
-from tests.api.running import Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller, Running
 
 FIELDS = {
     *("id", "uid", "name", "user", "project", "queue", "state", "reason", "priority", "resources"),

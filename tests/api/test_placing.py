@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.running import Caller, PretendedAgent
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller
 
 WISHES = {
     "nodes": 2,

@@ -1,8 +1,7 @@
 """Questions about scheduling: why, why then, what if, and what waits in which queue."""
 
-import time
-
-from tests.api.running import Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller, Running
 
 
 def test_why_has_the_reasons_as_data_and_advice_with_a_command(
@@ -36,12 +35,15 @@ def test_advice_that_needs_an_operator_is_marked_for_others(
     assert operators["help"] == [f"activate queue night: {command}"]
 
 
-def test_why_then_tells_what_was_true_at_that_moment(caller: Caller, agent: PretendedAgent) -> None:
-    before_s = time.time()
+def test_why_then_tells_what_was_true_at_that_moment(
+    server: Running, caller: Caller, agent: PretendedAgent
+) -> None:
+    clock = server.host.clock
+    before_s = clock.now_s()
     caller.submit(resources={"cpus": 4})
     first = agent.launched(1)
     caller.submit(resources={"cpus": 2})
-    waited_s = time.time()
+    waited_s = clock.now_s()
     agent.report_end(first)
     caller.until(1, "completed")
     agent.launched(2)
@@ -115,3 +117,24 @@ def test_queue_statistics_count_jobs_waits_and_reasons(
     assert (default["waiting_cpus"], default["running_cpus"]) == (2 + 5 * 4 + 1, 3)
     assert 0 <= default["mean_wait_s"] <= default["oldest_wait_s"] < 60
     assert (night["state"], night["reasons"]) == ("paused", {"queue": 1})
+
+
+def test_queue_statistics_name_who_comes_next_by_the_rules(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.put("/queues/night", {"state": "paused"})
+    caller.submit(resources={"cpus": 4})
+    agent.launched(1)
+    caller.submit(resources={"cpus": 2}, priority=50)
+    urgent = caller.submit(array="3-5", resources={"cpus": 3}, priority=70)
+    caller.submit(hold=True, priority=75)
+    caller.submit(queue="night")
+
+    default, night = caller.get("/queues:stats").json["items"]
+    first = caller.job(default["next_job"])
+    assert caller.patch("/policy", {"policy": "fifo"}).status == 200
+    by_age, _ = caller.get("/queues:stats").json["items"]
+
+    assert (first["array_id"], first["array_index"]) == (urgent, 3)
+    assert by_age["next_job"] == 2
+    assert night["next_job"] is None, "a queue that starts nothing has nobody next"

@@ -1,7 +1,8 @@
 """POST /policy:replay: the past under other rules, in a process of its own."""
 
 from rota.core.policy import DEFAULT
-from tests.api.running import Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller, Running
 
 
 def test_the_jobs_of_the_period_are_played_under_both_policies(

@@ -3,7 +3,8 @@
 import pytest
 
 from rota.core.health import Health
-from tests.api.running import Caller, PretendedAgent
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller
 
 
 def test_named_ports_become_endpoints_when_the_task_has_started_and_go_with_it(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.running import Answer, Caller, PretendedAgent
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Answer, Caller
 
 DAY = "2096-03-01"
 

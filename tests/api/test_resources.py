@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.api.running import Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller, Running
 
 Agents = Callable[..., PretendedAgent]
 

@@ -8,7 +8,8 @@ import pytest
 from rota.core.policy_text import ORDERINGS
 from rota.core.presets import PRESETS
 from rota.scheduling import order
-from tests.api.running import Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller, Running
 
 
 def test_the_words_of_the_settings_are_those_of_the_scheduler() -> None:
@@ -169,6 +170,24 @@ def test_the_older_words_set_the_same_quota(caller: Caller, agent: PretendedAgen
     assert (found["jobs"]["used"], found["jobs"]["limit"]) == (1, 50)
     assert (found["job_types"]["training"]["used"], found["enforce_quota"]) == (1, True)
     assert caller.get("/projects/p").json["quota"]["hard"]["cpus"] == 100
+
+
+def test_the_use_of_a_project_is_that_of_all_below_it_and_a_sync_says_the_same(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.patch("/queues/quota/lab", {"memory_quota": 4})
+    caller.put("/projects/team", {"parent": "lab"})
+    caller.submit(project="team", resources={"cpus": 2, "memory_mb": 1024})
+    agent.launched(1)
+
+    found = caller.get("/queues/quota/lab").json
+    synced = caller.post("/queues/quota/lab/sync")
+
+    assert found["memory_gb"] == {"limit": 4, "used": 1, "available": 3, "percent": 25}
+    assert found["cpu"] == {"limit": None, "used": 2, "available": None, "percent": None}
+    assert synced.json["memory_gb"] == found["memory_gb"]
+    assert (synced.json["provider"], synced.status) == ("local", 200)
+    assert found["synced_at"].endswith("Z"), "in UTC, like every moment"
 
 
 def test_a_quota_that_is_switched_off_is_kept_and_holds_nobody_back(caller: Caller) -> None:

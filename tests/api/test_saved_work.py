@@ -20,7 +20,8 @@ from rota.rpc.messages import (
     ReadBundle,
     encode,
 )
-from tests.api.running import WAIT_S, Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import WAIT_S, Caller, Running
 
 DAY_S = 86_400
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from tests.api.running import Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import Caller, Running
 
 
 def test_a_node_shows_what_it_has_and_what_is_free(caller: Caller, agent: PretendedAgent) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from rota.rpc.visits import SendSignal
 from rota.slurm import wire
-from tests.api.running import WAIT_S, Answer, Caller, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import WAIT_S, Answer, Caller, Running
 
 
 class Told(PretendedAgent):

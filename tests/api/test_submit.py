@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rota.store.memory import Fault
-from tests.api.running import WAIT_S, Caller, PretendedAgent, Running, running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import WAIT_S, Caller, Running, running
 
 
 def test_a_submit_answers_with_id_uid_and_state(caller: Caller) -> None:

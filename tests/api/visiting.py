@@ -9,7 +9,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from tests.api.running import WAIT_S, PretendedAgent, Running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import WAIT_S, Running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +52,11 @@ def end_of(wire: ClientConnection) -> tuple[int, str]:
     with pytest.raises(ConnectionClosed):
         wire.recv(WAIT_S)
     return wire.close_code or 0, wire.close_reason or ""
+
+
+def revoke(server: Running, token: str) -> None:
+    """An admin makes a token invalid."""
+    assert server.local().delete(f"/tokens/{token.split('_')[1]}").status == 204
 
 
 def token_of(server: Running, user: str, access: str = "user") -> str:

@@ -8,6 +8,7 @@ import pytest
 from rota.client.errors import ClientError, Refused, Unreachable
 from rota.client.http import Client
 from tests.cli.fake_server import Answer
+from tests.support.ports import quiet_port
 
 
 @pytest.fixture
@@ -57,9 +58,7 @@ def test_the_second_address_is_used_when_nothing_answers_at_the_first(fake, tmp_
 
 
 def test_nobody_at_a_port_is_told_with_the_address():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = quiet_port()
     client = Client.from_environment({"ROTA_URL": f"http://127.0.0.1:{port}"})
 
     with pytest.raises(Unreachable, match=rf"nothing answers at http://127\.0\.0\.1:{port}: "):

@@ -155,6 +155,17 @@ def test_nothing_running_is_told_with_the_places_that_were_looked_at(rota, monke
         (["submit", "--stdin", "/does/not/exist", "--", "y"], "--stdin: /does/not/exist: No such"),
         (["submit", "--param-file", "/does/not/exist", "--", "y"], "--param-file: /does/not/exist"),
         (["submit", "--array", "9-1", "--dry-run", "--", "y"], "a range must rise"),
+        (["submit", "--array", "", "--", "y"], "--array: '' is not valid"),
+        (["submit", "--workdir", "", "--", "y"], "--workdir: '' is not valid"),
+        (["submit", "--begin", "1970-01-01", "--", "y"], "expected a moment after 1970"),
+        (["why", "1", "--at", "now+1h"], "'now+1h' is not valid; expected a moment that has"),
+        (["attach", ""], "expected a job id"),
+        (["forward", "", "80"], "expected a job id"),
+        (["node", "show", ""], "name: '' is not valid"),
+        (["queue-admin", "set", "a/b", "--priority", "1"], "name: 'a/b' is not valid"),
+        (["token", "revoke", ""], "name: '' is not valid"),
+        (["group", "set", "", "--max-concurrent", "1"], "name: '' is not valid"),
+        (["slurm", "install", ""], "'' is not valid; expected a folder"),
         (["submit"], "nothing to run"),
         (["submit", "absent.sh"], "there is no script 'absent.sh' here"),
         (["run", "--array", "0-3", "--", "y"], "'rota run' follows one job"),
@@ -346,7 +357,7 @@ def test_run_streams_both_outputs_and_ends_with_the_jobs_code(fake, rota):
         (a_job(state="failed", signal=9, cause="out_of_memory"), 137, "failed: out_of_memory"),
         (a_job(state="timeout", signal=15, cause="time_limit: 2h"), 143, "timeout: time_limit"),
         (a_job(state="timeout", cause="time_limit"), 124, "timeout"),
-        (a_job(state="cancelled", cause="cancelled: by ada"), 1, "cancelled: by ada"),
+        (a_job(state="cancelled", cause="cancelled: by ada"), 1, "job 12: cancelled: by ada\n"),
         (a_job(state="unschedulable", cause="scheduling_timeout"), 1, "scheduling_timeout"),
     ],
 )
@@ -413,6 +424,19 @@ def test_requeue_can_hold(fake, rota):
     rota("requeue", "--hold", "3")
 
     assert fake.asked[0].body == {"ids": [3], "hold": True}
+
+
+def test_of_many_refusals_the_first_are_told_and_the_rest_are_counted(fake, rota):
+    refused = [{"id": number, "reason": f"there is no job {number}"} for number in range(1, 31)]
+    fake.routes["POST /jobs:cancel"] = {"changed": [], "refused": refused}
+
+    ended = rota("cancel", *map(str, range(1, 31)))
+
+    assert ended.code == 1
+    lines = ended.err.splitlines()
+    assert lines[0] == "rota: there is no job 1"
+    assert lines[-1] == "rota: and 10 more were refused (--json lists all)"
+    assert len(lines) == 21
 
 
 def test_update_sends_only_what_changes(fake, rota):

@@ -13,6 +13,9 @@ from rota.client.http import Client
 from tests.cli.fake_server import Answer
 from tests.cli.test_render import a_job
 
+#: Guards against hanging only.
+WAIT_S = 60.0
+
 
 def with_attempts(state, *attempts):
     return a_job(
@@ -106,7 +109,7 @@ def unending(fake):
 
     def wait(_asked):
         started.set()
-        cancelled.wait(20)
+        cancelled.wait(WAIT_S)
         return {"done": [{"id": 12, "state": "cancelled"}], "pending": []}
 
     def cancel(_asked):
@@ -115,7 +118,7 @@ def unending(fake):
 
     def logs(asked):
         if "follow" in asked.query:
-            cancelled.wait(20)
+            cancelled.wait(WAIT_S)
         return Answer(b"")
 
     fake.routes |= {
@@ -144,13 +147,30 @@ def start_run():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_run_cancels_its_job_when_it_is_stopped_without_a_terminal(unending, number):
     with start_run() as process:
-        assert unending.started.wait(20)
+        assert unending.started.wait(WAIT_S)
 
         process.send_signal(number)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=WAIT_S)
 
     assert process.returncode == 128 + signal.SIGTERM
     assert b"cancelling job 12" in err
+    assert any(asked.method == "DELETE" for asked in unending.asked)
+
+
+@pytest.mark.slow
+def test_run_cancels_its_job_when_nobody_reads_its_output_any_more(unending):
+    unending.routes["GET /jobs/12/logs"] = lambda asked: Answer(
+        b"y\n" if asked.query["stream"] == "stdout" else b""
+    )
+    with start_run() as process:
+        first = process.stdout.readline()
+
+        process.stdout.close()
+        err = process.stderr.read()
+
+    assert first == b"y\n"
+    assert process.returncode == 128 + signal.SIGTERM
+    assert b"nobody reads its output any more: cancelling job 12" in err
     assert any(asked.method == "DELETE" for asked in unending.asked)
 
 
@@ -160,7 +180,7 @@ def test_a_signal_while_the_job_is_being_submitted_still_cancels_it(unending):
     known = threading.Event()
 
     def submit(_asked):
-        known.wait(20)
+        known.wait(WAIT_S)
         os.kill(pids[0], signal.SIGINT)
         return {"id": 12}
 
@@ -168,6 +188,6 @@ def test_a_signal_while_the_job_is_being_submitted_still_cancels_it(unending):
     with start_run() as process:
         pids.append(process.pid)
         known.set()
-        process.communicate(timeout=20)
+        process.communicate(timeout=WAIT_S)
 
     assert any(asked.method == "DELETE" for asked in unending.asked)

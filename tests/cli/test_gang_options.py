@@ -49,6 +49,34 @@ def test_roles_and_saves_are_sent_in_the_words_of_the_server(fake: Any, rota: An
     assert (body["save_signal"], body["save_every_s"]) == ("USR2", 900)
 
 
+def test_saves_of_a_job_are_changed_in_the_words_of_the_server(fake: Any, rota: Any) -> None:
+    fake.routes["PATCH /jobs/3"] = {"id": 3}
+
+    ended = rota("update", "3", "--save-signal", "USR2", "--save-every", "15m")
+
+    assert (ended.code, ended.out) == (0, "updated 3\n")
+    assert fake.asked[-1].body == {"save_signal": "USR2", "save_every_s": 900}
+
+
+@pytest.mark.parametrize("command", ["run", "submit", "plan"])
+def test_a_job_on_no_node_is_refused_before_it_is_sent(fake: Any, rota: Any, command: str) -> None:
+    ended = rota(command, "--nodes", "0", "--", "true")
+
+    assert ended.code == 2
+    assert "--nodes" in ended.err
+    assert "0 is too small; the least is 1" in ended.err
+    assert fake.asked == []
+
+
+def test_an_update_takes_the_number_of_nodes_back(fake: Any, rota: Any) -> None:
+    fake.routes["PATCH /jobs/3"] = {"id": 3}
+
+    ended = rota("update", "3", "--nodes", "0")
+
+    assert ended.code == 0, ended.err
+    assert fake.asked[-1].body == {"nodes": 0}
+
+
 @pytest.mark.parametrize("words", [("drain",), ("node", "drain")])
 def test_a_drain_is_asked_for_with_its_wishes(fake: Any, rota: Any, words: tuple[str, ...]) -> None:
     fake.routes["POST /nodes/n1:drain"] = {"name": "n1"}

@@ -11,6 +11,7 @@ import pytest
 
 import rota
 from rota.client.errors import Refused
+from tests.journeys.box import until
 
 pytestmark = pytest.mark.slow
 WAIT_S = 60.0
@@ -70,11 +71,17 @@ def test_a_callback_is_called_once_with_the_handle(cluster: rota.ClusterContext)
     assert isinstance(heard[0], rota.JobHandle)
 
 
-def test_a_map_is_one_family_of_jobs_and_keeps_its_cap(cluster: rota.ClusterContext):
+def test_a_map_is_one_family_of_jobs_and_keeps_its_cap(
+    cluster: rota.ClusterContext, tmp_path: Path
+):
     def span(number: int) -> tuple[int, float, float]:
-        start = time.time()
-        time.sleep(0.1)
-        return number, start, time.time()
+        start = time.monotonic()
+        (tmp_path / str(number)).touch()
+        # Two at a time meet; the last one has nobody to wait for.
+        end_s = start + 60
+        while not (tmp_path / str(min(number ^ 1, 4))).exists() and time.monotonic() < end_s:
+            time.sleep(0.005)
+        return number, start, time.monotonic()
 
     jobs = cluster.map(span, range(5), max_concurrent=2, resources={"cpu": 0.1}, name="capped")
 
@@ -117,7 +124,8 @@ def test_a_running_job_is_cancelled_and_says_so_as_a_future_does(
 
     job = cluster.submit(linger)
     until_there(started)
-    assert (job.running(), job.cancelled()) == (True, False)
+    until(job.running, "the start to be on record")
+    assert not job.cancelled()
 
     assert job.cancel()
 

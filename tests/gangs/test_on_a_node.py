@@ -13,8 +13,8 @@ import pytest
 from rota.agent.address import addressed, interfaces, own_address
 from rota.agent.agent_config import AgentConfig
 from rota.agent.discover import Overrides
+from rota.agent.instructions import Forget, KeeperAll, Signal, Spawn, Tell
 from rota.agent.launch import Launcher
-from rota.agent.ports import Forget, KeeperAll, Signal, Spawn, Tell
 from rota.client.context import JobContext
 from rota.core.node import NodeSpec
 from rota.rpc.messages import Launch, Wanted

@@ -47,7 +47,7 @@ def test_a_job_without_a_save_signal_cannot_be_asked():
     scene = Scene()
     job = scene.submit("job")
 
-    with pytest.raises(Conflict, match=f"job {job} has no save signal; submit it with --save-sig"):
+    with pytest.raises(Conflict, match=f"job {job} has no save signal; give it one: rota update"):
         ask(scene)
 
 
@@ -96,6 +96,37 @@ def test_the_interval_goes_on_after_the_controller_was_away():
     scene.pass_time(200)
 
     assert saves(scene) == 1
+
+
+def test_a_running_job_is_asked_at_the_new_interval_and_with_the_new_signal():
+    scene = Scene()
+    job = scene.submit("job")
+
+    scene.update("job", save_signal="USR2", save_every_s=600)
+    scene.pass_time(600)
+    first = saves(scene)
+    for every_s in (900, 300, 200, 100):
+        scene.update("job", save_every_s=every_s)
+    counts = []
+    for passed_s in (99, 1, 100, 100, 100):
+        scene.pass_time(passed_s)
+        counts.append(saves(scene))
+
+    assert first == 1
+    assert counts == [1, 2, 3, 4, 5]
+    assert scene.job(job).spec.save_signal == "USR2"
+
+
+def test_changes_of_the_interval_leave_one_timer_behind():
+    scene = Scene()
+    scene.submit("job", save_signal="USR2", save_every_s=600)
+    for every_s in (500, 400, 300, 200):
+        scene.update("job", save_every_s=every_s)
+
+    for _ in range(5):
+        scene.pass_time(200)
+
+    assert [timer.kind for timer in scene.cluster.timers].count("save") == 1
 
 
 def test_a_suspended_job_is_left_alone_until_it_goes_on():

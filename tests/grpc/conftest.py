@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.api.grpc_server import GrpcServer
+from rota.api.grpc.server import GrpcServer
 from tests.api.conftest import agent, caller, make_agent, server, session_server, socket_folder
 from tests.api.running import WAIT_S, Caller, Running
 from tests.grpc.typed import Typed

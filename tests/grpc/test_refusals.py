@@ -6,7 +6,7 @@ import pytest
 from rota.api.front import SUBMIT_MAX
 from rota.rpc import cluster_pb2 as pb
 from rota.store.memory import Fault
-from tests.grpc.typed import Typed, refusal
+from tests.grpc.typed import WAIT_S, Typed, refusal
 
 BAD = grpc.StatusCode.INVALID_ARGUMENT
 
@@ -88,7 +88,7 @@ def test_a_field_that_the_controller_does_not_know_is_refused_and_not_ignored(an
 def test_bytes_that_are_no_message_are_refused_in_one_line(ann):
     method = ann.channel.unary_unary("/rota.cluster.v1.ClusterService/LaunchJob")
 
-    code, text = refusal(method, b"\xff\xff\xff", metadata=ann.metadata, timeout=10)
+    code, text = refusal(method, b"\xff\xff\xff", metadata=ann.metadata, timeout=WAIT_S)
 
     assert (code, text) == (BAD, "the request is not a rota.cluster.v1.LaunchJobRequest")
 
@@ -96,7 +96,7 @@ def test_bytes_that_are_no_message_are_refused_in_one_line(ann):
 def test_a_call_that_does_not_exist_is_not_answered(ann):
     method = ann.channel.unary_unary("/rota.cluster.v1.ClusterService/DropEverything")
 
-    code, _ = refusal(method, b"", metadata=ann.metadata, timeout=10)
+    code, _ = refusal(method, b"", metadata=ann.metadata, timeout=WAIT_S)
 
     assert code is grpc.StatusCode.UNIMPLEMENTED
 

@@ -6,16 +6,16 @@ import re
 import socket
 import subprocess
 import sys
-import time
 
 import grpc
 import pytest
 
 from rota.rpc import cluster_pb2 as pb
 from rota.rpc.cluster_pb2_grpc import ClusterServiceStub
-from tests.grpc.typed import Typed, refusal
+from tests.grpc.typed import WAIT_S, Typed, refusal
 from tests.journeys.box import Box, until
 from tests.support.machine import REPOSITORY
+from tests.support.ports import quiet_port
 
 pytestmark = pytest.mark.slow
 
@@ -75,9 +75,7 @@ def test_the_example_of_the_documentation_runs_as_it_is_shown(box):
 
 
 def test_an_endpoint_survives_kill_minus_nine_and_the_service_comes_back(box):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    box.env["ROTA_SERVER_GRPC_PORT"] = str(port)
+    box.env["ROTA_SERVER_GRPC_PORT"] = str(quiet_port())
     box.up()
     me = client_of(box)
     job_id = me.launch(*SERVE)
@@ -102,17 +100,15 @@ def test_an_endpoint_survives_kill_minus_nine_and_the_service_comes_back(box):
     assert (endpoint.address, endpoint.job_id) == ("box:80", job_id)
 
 
-def test_a_stop_takes_less_than_five_seconds_although_somebody_watches(box):
+def test_a_stop_ends_what_somebody_watches_instead_of_waiting_for_him(box):
     box.up("--grpc", "0", "--no-agent")
     me = client_of(box)
     events = me("WatchEvents", kinds=["job-settled"])
     events.initial_metadata()
 
-    began_s = time.monotonic()
     box.down()
-    took_s = time.monotonic() - began_s
 
-    assert took_s < 5.0
+    assert list(events) == [], "it ended by itself; one that is cut off raises"
     assert refusal(me, "ListJobs")[0] is grpc.StatusCode.UNAVAILABLE
     me.close()
 
@@ -130,7 +126,7 @@ def test_where_rest_is_encrypted_grpc_is_with_the_same_certificate(box):
     )
     plain = Typed(record["grpc"])
 
-    assert ClusterServiceStub(trusting).HealthCheck(pb.HealthCheckRequest(), timeout=10).ready
+    assert ClusterServiceStub(trusting).HealthCheck(pb.HealthCheckRequest(), timeout=WAIT_S).ready
     assert refusal(plain, "HealthCheck")[0] is grpc.StatusCode.UNAVAILABLE
     trusting.close()
     plain.close()

@@ -108,6 +108,7 @@ def test_a_watcher_who_leaves_is_forgotten_by_the_controller(server, ann):
     events.cancel()
 
     until(lambda: left, "the controller to let go of the watcher")
+    assert len(left) == 1
 
 
 @pytest.mark.slow

@@ -10,7 +10,8 @@ import grpc
 from rota.rpc import cluster_pb2 as pb
 from rota.rpc.cluster_pb2_grpc import ClusterServiceStub
 
-WAIT_S = 20.0
+#: Guards against hanging only.
+WAIT_S = 60.0
 
 
 class Typed:

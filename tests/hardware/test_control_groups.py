@@ -42,7 +42,7 @@ def test_a_job_over_its_memory_dies_as_a_whole_and_is_told_so(box: Box) -> None:
     ended = box.ended(job)
 
     assert ended["state"] == "failed"
-    assert "out of memory: used all of 200M" in ended["cause"]
+    assert ended["cause"] == "out_of_memory: used all of 200M"
 
 
 def test_a_job_with_one_cpu_gets_no_more_than_one_cpu(box: Box) -> None:

@@ -1,12 +1,11 @@
 """The inventory's client against a real server: what it asks, and how it bears with faults."""
 
-import socket
-
 import pytest
 
 from rota.inventory.breaker import Breaker
 from rota.inventory.client import InventoryClient, InventoryRefused, InventorySilent
 from tests.inventory.service import Service
+from tests.support.ports import quiet_port
 
 
 class Rests:
@@ -20,7 +19,7 @@ class Rests:
 
 
 def client_of(service: Service, rests: Rests | None = None, **options: object) -> InventoryClient:
-    usual: dict[str, object] = {"timeout_s": 5.0, "chance": lambda: 1.0}
+    usual: dict[str, object] = {"timeout_s": 60.0, "chance": lambda: 1.0}
     return InventoryClient(service.url, "secret", sleep=rests or Rests(), **{**usual, **options})
 
 
@@ -103,8 +102,7 @@ def test_a_refusal_is_not_asked_again(service: Service):
 
 
 def test_nobody_at_the_address_is_one_line():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = quiet_port()
 
     with pytest.raises(InventorySilent, match=f"127.0.0.1:{port}: connection refused"):
         InventoryClient(f"http://127.0.0.1:{port}", sleep=Rests()).gpus()

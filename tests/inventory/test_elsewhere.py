@@ -9,7 +9,8 @@ import pytest
 
 from rota.controller.elsewhere import Elsewhere
 from rota.inventory.client import InventoryClient
-from tests.api.running import WAIT_S, Caller, PretendedAgent, Running, running
+from tests.api.pretended import PretendedAgent
+from tests.api.running import WAIT_S, Caller, Running, running
 from tests.inventory.service import Service
 
 
@@ -33,7 +34,7 @@ def box(server: Running) -> Iterator[PretendedAgent]:
 
 @pytest.fixture
 def watch(server: Running, service: Service) -> Elsewhere:
-    client = InventoryClient(service.url, timeout_s=2.0, tries=1)
+    client = InventoryClient(service.url, timeout_s=WAIT_S, tries=1)
     server.context.elsewhere = Elsewhere(server.host, client, service.url)
     return server.context.elsewhere
 

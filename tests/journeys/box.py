@@ -34,7 +34,7 @@ def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_
         if value:
             return value
         if time.monotonic() > end:
-            raise AssertionError(f"waited {deadline_s:g} s in vain for {what}")
+            raise AssertionError(f"waited {deadline_s:g} s in vain for {what}; saw {value!r}")
         time.sleep(0.01)
 
 
@@ -194,11 +194,17 @@ class Box:
     def reach(self, job: int | str, *states: str) -> dict[str, Any]:
         """Wait until the job is in one of the states; its record then."""
 
-        def there() -> dict[str, Any] | None:
-            _, shown = self.api("GET", f"/jobs/{job}")
-            return shown if shown["state"] in states else None
+        shown: dict[str, Any] = {}
 
-        return dict(until(there, f"job {job} to be {' or '.join(states)}"))
+        def there() -> bool:
+            shown.update(self.api("GET", f"/jobs/{job}")[1])
+            return shown["state"] in states
+
+        try:
+            until(there, f"job {job} to be {' or '.join(states)}")
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}: {shown['state']}, {shown['reason']}") from None
+        return shown
 
     def api(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
@@ -234,29 +240,32 @@ class Box:
     def pid(self, part: str) -> int:
         """The process id of ``supervisor``, ``controller``, ``agent`` or ``keeper``; 0: none.
 
-        The lock tells whether it lives. A number in a file alone may by now be anybody's.
+        The lock tells whether it lives. A number in a file alone may by now be anybody's. One that
+        is just starting has the lock, and has not said its number yet.
         """
         folder = self.state / "agent" if part in ("agent", "keeper") else self.state
         if not PidLock(folder / f"{part}.lock").holder():
             return 0
         if folder == self.state:
             return PidLock(folder / f"{part}.lock").holder()
-        return int(json.loads((folder / f"{part}.json").read_text())["pid"])
+        try:
+            return int(json.loads((folder / f"{part}.json").read_text())["pid"])
+        except (FileNotFoundError, ValueError):
+            return 0
 
     def kill(self, *parts: str) -> None:
         """``kill -9``, no warning."""
-        handles = [os.pidfd_open(self._living(part)) for part in parts]
+        handles = [os.pidfd_open(self.living(part)) for part in parts]
         for handle in handles:
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             os.close(handle)
 
-    def _living(self, part: str) -> int:
+    def living(self, part: str) -> int:
+        """Its process id, once there is one: whoever was killed may just be coming back."""
+
         def pid() -> int:
-            try:
-                found = self.pid(part)
-                return found if found > 0 and os.path.exists(f"/proc/{found}") else 0
-            except (OSError, ValueError):
-                return 0
+            found = self.pid(part)
+            return found if found > 0 and os.path.exists(f"/proc/{found}") else 0
 
         return int(until(pid, f"a living {part}"))
 

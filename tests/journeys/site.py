@@ -8,12 +8,15 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tests.journeys.box import Box
+from tests.journeys.box import DEADLINE_S, Box
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LEASE_S = 2
+#: Long enough for a machine that is busy with other things: nothing is lost by chance.
+LEASE_S = 60
+#: For its last line; a node that is lost is given up so much later.
+GRACE_S = 3
 #: Writes one line when it starts and one when it is told to end.
 WITNESS = """
 import os, signal, sys, time
@@ -32,12 +35,12 @@ time.sleep(60)
 class Site:
     """One controller without an agent of its own, and agents that joined it with a token."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, lease_s: float = LEASE_S) -> None:
         self.root = root
         self.head = Box(root / "head")
         self.head.env |= {
             "ROTA_SERVER_TLS": "on",
-            "ROTA_SERVER_LEASE_S": str(LEASE_S),
+            "ROTA_SERVER_LEASE_S": str(lease_s),
         }
         self.head.up("--no-agent")
         made = json.loads(self.head.rota("token", "join", "--json").stdout)
@@ -67,7 +70,7 @@ class Site:
 
     def witness_job(self, file: str, **fields: Any) -> int:
         command = [sys.executable, "-c", WITNESS, file]
-        return self.head.job(command, grace_s=1, **fields)
+        return self.head.job(command, grace_s=GRACE_S, **fields)
 
     def witness(self, name: str) -> list[list[str]]:
         file = self.head.work / name
@@ -78,10 +81,11 @@ class Site:
             if agent.poll() is None:
                 agent.send_signal(signal.SIGCONT)
                 agent.terminate()
-                agent.wait(10)
+                agent.wait(DEADLINE_S)
         for folder in self.agents:
             subprocess.run(
                 [sys.executable, "-m", "rota.cli.main", "down", "--state-dir", folder],
-                cwd=self.root, env=self.head.env, capture_output=True, check=False, timeout=30,
+                cwd=self.root, env=self.head.env, capture_output=True, check=False,
+                timeout=DEADLINE_S,
             )  # fmt: skip
         self.head.down("--stop-jobs")

@@ -61,7 +61,11 @@ class Screen:
         os.write(self.master, keys)
 
     def until(self, words: bytes) -> None:
-        until(lambda: words in self.seen, f"{words!r} to be seen in {self.seen!r}")
+        try:
+            until(lambda: words in self.seen, f"{words!r} to be seen")
+        except AssertionError as failure:
+            code = self.process.poll()
+            raise AssertionError(f"{failure}: {self.seen[-2000:]!r}, exit code {code}") from None
 
     def left(self) -> int:
         """The exit code of the command."""
@@ -71,6 +75,8 @@ class Screen:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        # Its number may be given to the next file at once, and must not be read from then.
+        self._reader.join(DEADLINE_S)
         os.close(self.master)
 
 
@@ -111,7 +117,7 @@ def test_what_is_typed_reaches_the_job_and_its_exit_code_comes_back(
     screen.type(b"hello\r")
     screen.until(b"\x1b[32mgot:hello\x1b[0m")
 
-    assert screen.left() == 7
+    assert screen.left() == 7, screen.seen
     assert home.output(job) == "ready\nhello\ngot:hello\n", "the log is clean text"
 
 
@@ -119,6 +125,7 @@ def test_the_window_has_the_size_of_the_callers_and_follows_it(
     home: Box, sit_at: Callable[..., Screen]
 ) -> None:
     job = talker(home, "trap 'stty size' WINCH; echo ready; while :; do sleep 0.05; done")
+    until(lambda: home.output(job) == "ready\n", "the trap to be set")
 
     screen = sit_at("attach", str(job), rows=33, columns=111)
     screen.until(b"33 111")
@@ -138,7 +145,7 @@ def test_a_detached_job_goes_on_and_can_be_attached_again(
     first.until(b"got:one")
 
     first.type(DETACH)
-    assert first.left() == 0
+    assert first.left() == 0, first.seen
     assert home.api("GET", f"/jobs/{job}")[1]["state"] == "running"
     second = sit_at("attach", str(job))
     second.until(b"got:one")
@@ -146,7 +153,7 @@ def test_a_detached_job_goes_on_and_can_be_attached_again(
     second.until(b"got:two")
     second.type(b"\x04")
 
-    assert second.left() == 0
+    assert second.left() == 0, second.seen
     assert home.ended(job)["state"] == "completed"
 
 
@@ -166,7 +173,7 @@ def test_several_may_look_and_one_who_only_looks_cannot_type(
 
     assert b"got:nonsense" not in writer.seen
     looker.process.send_signal(signal.SIGINT)
-    assert looker.left() == 0
+    assert looker.left() == 0, looker.seen
 
 
 def test_ctrl_c_goes_to_the_job(home: Box, sit_at: Callable[..., Screen]) -> None:
@@ -177,7 +184,7 @@ def test_ctrl_c_goes_to_the_job(home: Box, sit_at: Callable[..., Screen]) -> Non
     screen.type(b"\x03")
 
     screen.until(b"caught")
-    assert screen.left() == 3
+    assert screen.left() == 3, screen.seen
 
 
 def test_run_with_a_terminal_is_submit_and_attach(home: Box, sit_at: Callable[..., Screen]) -> None:
@@ -185,7 +192,7 @@ def test_run_with_a_terminal_is_submit_and_attach(home: Box, sit_at: Callable[..
     screen.until(b"tty:yes")
     screen.type(b"4\r")
 
-    assert screen.left() == 4
+    assert screen.left() == 4, screen.seen
     absent = home.rota("run", "--pty", "--", "no-such-program", check=False)
     assert absent.returncode == 127
     assert "command not found: no-such-program" in absent.stdout + absent.stderr
@@ -203,7 +210,7 @@ def test_a_job_that_has_ended_is_not_said_to_go_on(home: Box) -> None:
 
 def test_the_end_of_a_job_leaves_nothing_running(home: Box) -> None:
     """Children in the background, in sessions of their own, and those that ignore a hang-up."""
-    mark = "4711.25"
+    mark = f"4711.{os.getpid()}"
     script = (
         f"sleep {mark} & setsid sleep {mark} & nohup sleep {mark} & "
         f"(trap '' HUP TERM; sleep {mark}; sleep {mark}) & echo ready; read x"
@@ -258,7 +265,7 @@ def test_a_terminal_outlives_agent_and_controller(
     again.type(b"back\r")
     again.until(b"got:back")
     again.type(b"\x04")
-    assert again.left() == 0
+    assert again.left() == 0, again.seen
     assert box.ended(job)["state"] == "completed"
 
 
@@ -289,7 +296,7 @@ def test_a_terminal_of_another_user_has_their_rights(
     screen.until(b"nobody\r\nnobody")
     screen.type(b"\r")
 
-    assert screen.left() == 6
+    assert screen.left() == 6, screen.seen
 
 
 def test_a_terminal_outlives_the_keeper_and_its_end_leaves_nothing(

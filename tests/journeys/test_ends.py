@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from datetime import datetime
@@ -66,15 +67,20 @@ def test_a_time_limit_ends_the_whole_tree_even_what_left_the_session(home: Box) 
         "setsid sh -c 'trap \"\" TERM; echo $$ > grandchild; while :; do sleep 1; done' &\n"
         "echo $$ > child; while :; do sleep 1; done"
     )
+    job = home.job(script, time_limit_s=3600, grace_s=1)
+    home.reach(job, "running")
+    pids = {
+        name: int(until(lambda name=name: home.read(name), f"{name} to be there"))
+        for name in ("child", "grandchild")
+    }
 
     began_s = time.monotonic()
-    job = home.job(script, time_limit_s=1, grace_s=1)
+    home.api("PATCH", f"/jobs/{job}", {"time_limit_s": 1})
     ended = home.ended(job)
 
     assert (ended["state"], ended["cause_code"]) == ("timeout", "time_limit")
-    assert time.monotonic() - began_s >= 2, "the limit, then the grace"
-    for name in ("child", "grandchild"):
-        pid = int(home.read(name))
+    assert time.monotonic() - began_s >= 1, "the limit, then the grace"
+    for name, pid in pids.items():
         until(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"{name} to be gone")
 
 
@@ -85,13 +91,12 @@ def test_a_job_that_heeds_TERM_ends_within_its_grace(home: Box) -> None:
     )
     until(lambda: home.output(job) == "up\n", "the trap to be set")
 
-    began_s = time.monotonic()
     home.rota("cancel", str(job))
     ended = home.ended(job)
 
     assert ended["state"] == "cancelled"
     assert home.read("checkpoint") == "saved\n"
-    assert time.monotonic() - began_s < 40, "nobody waited for the whole grace"
+    assert ended["exit_code"] == 9, "it was not killed after the whole grace"
 
 
 def test_a_job_above_its_memory_is_killed_and_called_out_of_memory(home: Box) -> None:
@@ -101,7 +106,8 @@ def test_a_job_above_its_memory_is_killed_and_called_out_of_memory(home: Box) ->
     )
 
     assert (job["state"], job["cause_code"]) == ("failed", "out_of_memory")
-    assert "memory" in home.why(job["id"])
+    assert re.fullmatch(r"out_of_memory: used (\d+M|all) of 100M", job["cause"])
+    assert home.why(job["id"]).startswith("failed: out of memory, used ")
     assert job["attempts"][0]["peak_memory_mb"] >= 100
 
 

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 #: Notes how many of its kind run beside it: each has a file of its own while it runs.
 CROWD = "mkdir -p in; : > in/$$; ls in | wc -l >> crowd; sleep 0.05; rm in/$$"
+UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done"
 
 
 def test_an_array_with_a_cap_never_exceeds_it_and_shows_its_progress(home: Box) -> None:
-    array = home.submit("--array", "0-19%2", "--name", "grid", "--shell", CROWD)
+    array = home.submit("--array", "0-19%2", "--name", "grid", "--shell", f"{UNTIL_GO}; {CROWD}")
 
     line = home.rota("queue").stdout
+    (home.work / "go").touch()
     assert home.rota("wait", str(array)).returncode == 0
     assert f"{array}_[" in line, "what waits is one line"
     _, shown = home.api("GET", f"/jobs/{array}")
@@ -75,7 +77,7 @@ def test_a_sweep_from_a_file_runs_one_job_for_each_line(home: Box) -> None:
 
 def test_a_groups_cap_can_be_changed_while_its_jobs_run(home: Box) -> None:
     for _ in range(3):
-        home.job("while [ ! -e go ]; do sleep 0.02; done", group="shy", max_concurrent=1)
+        home.job(UNTIL_GO, group="shy", max_concurrent=1)
     until(lambda: _running(home) == 1, "the first of the group to run")
     _, page = home.api("GET", "/jobs?state=queued")
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import shutil
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.journeys.box import until as box_until
+from tests.journeys.box import until
 from tests.journeys.site import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+    from pathlib import Path
 
-DEADLINE_S = 20.0
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    return box_until(condition, what, DEADLINE_S)
+#: Short enough to wait for its end, long enough for a node that is only slow.
+SHORT_LEASE_S = 4
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +27,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made.close()
 
 
-def test_an_agent_that_hears_nothing_ends_its_job_before_another_node_starts_it(site: Site):
+@pytest.fixture
+def hasty_site(tmp_path: Path) -> Iterator[Site]:
+    """One that soon gives up a node that is silent."""
+    made = Site(tmp_path, SHORT_LEASE_S)
+    yield made
+    made.close()
+
+
+def test_an_agent_that_hears_nothing_ends_its_job_before_another_node_starts_it(hasty_site: Site):
+    site = hasty_site
     site.join("one")
     site.join("two")
     until(lambda: site.is_up("one") and site.is_up("two"), "both nodes")
@@ -40,16 +47,16 @@ def test_an_agent_that_hears_nothing_ends_its_job_before_another_node_starts_it(
     site.agents[first].send_signal(signal.SIGSTOP)
     until(lambda: len(site.witness("moved")) == 3, "the job to begin elsewhere")
     lines = site.witness("moved")
+    note = str(site.node(first)["note"])
     site.agents[first].send_signal(signal.SIGCONT)
 
     other = lines[2][1]
     assert [line[:2] for line in lines] == [["began", first], ["ended", first], ["began", other]]
     assert other != first
     assert float(lines[2][2]) > float(lines[1][2])
-    assert "lost: silent for" in str(site.node(first)["note"])
+    assert "lost: silent for" in note
     until(lambda: site.is_up(first), "the first node to be back")
-    _, found = site.head.api("GET", f"/jobs/{job}")
-    assert found["state"] == "running"
+    assert site.head.reach(job, "running")["id"] == job
     assert len(site.witness("moved")) == 3
 
 
@@ -58,6 +65,7 @@ def test_a_killed_controller_touches_nothing(site: Site):
     until(lambda: site.is_up("three"), "the node")
     job = site.witness_job("stayed")
     until(lambda: site.witness("stayed"), "the job to begin")
+    site.head.reach(job, "running")
 
     site.head.kill("controller")
     until(lambda: site.is_up("three"), "the node to be back")

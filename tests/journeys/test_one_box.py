@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,17 +57,22 @@ def test_a_suspended_job_stands_still_through_kill_9_goes_on_and_hears_a_cancel(
 
 
 def test_a_limit_does_not_pass_while_a_job_is_suspended(box: Box) -> None:
-    job = box.job("while :; do echo beat >> beats; sleep 0.02; done", time_limit_s=2, grace_s=1)
-    box.reach(job, "running")
+    job = box.job("while :; do echo beat >> beats; sleep 0.02; done", time_limit_s=60, grace_s=1)
+    started_s = _seconds(box.reach(job, "running")["started_at"])
     status, _ = box.api("PATCH", f"/jobs/{job}", {"action": "suspend"})
-    other = box.job(["sleep", "2.5"])
+    limit_s = int(time.time() - started_s) + 2
+    box.api("PATCH", f"/jobs/{job}", {"time_limit_s": limit_s})
 
-    box.ended(other)
+    until(lambda: time.time() > started_s + limit_s + 0.5, "so much time to pass")
     suspended = box.state_of(job)
     box.api("PATCH", f"/jobs/{job}", {"action": "resume"})
 
     assert (status, suspended) == (200, "running")
     assert box.ended(job)["state"] == "timeout"
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
 
 
 def fake_gpus(box: Box, *foreign: dict[str, object], count: int = 2) -> None:

@@ -172,7 +172,7 @@ def _over_tcp(
 ) -> tuple[int, Any, Any]:
     _, status = box.api("GET", "/status")
     connection = http.client.HTTPConnection(
-        urlsplit(status["controller"]["url"]).netloc, timeout=30
+        urlsplit(status["controller"]["url"]).netloc, timeout=60
     )
     headers = {"Content-Type": "application/json"}
     if token:

@@ -54,6 +54,7 @@ def service(site: Site) -> Iterator[tuple[int, int]]:
     """A job that serves, and its port."""
     job = site.head.job([sys.executable, "-c", SERVICE])
     said = until(lambda: site.head.output(job), "the service to listen")
+    site.head.reach(job, "running")
     yield job, int(said.split()[-1])
     site.head.api("DELETE", f"/jobs/{job}")
 
@@ -259,6 +260,8 @@ def test_named_ports_are_free_on_the_node_and_found_by_name(site: Site):
         until(lambda job=job: site.head.output(job), "the job to listen").split()
         for job in (first, second)
     ]
+    for job in (first, second):
+        site.head.reach(job, "running")
 
     _, found = site.head.api("GET", "/endpoints?name=web-ui")
     forwarded = Forwarded(site, second, "0:web-ui")

@@ -111,6 +111,8 @@ def test_whole_cpus_are_bound_to_the_jobs_that_hold_them(new_box: Callable[..., 
     jobs = [box.job(["python3", "-c", meet]) for _ in os.sched_getaffinity(0)]
     until(lambda: all(box.output(job) for job in jobs), "all of them to run at once")
     (box.work / "go").touch()
+    for job in jobs:
+        box.ended(job)
 
     bound = [json.loads(box.output(job))["cpus"] for job in jobs]
     assert all(len(cpus) == 1 for cpus in bound)

@@ -151,7 +151,7 @@ def test_a_bad_setting_is_refused_at_start_with_the_known_ones(
 
 
 @pytest.mark.root
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_full_disk_refuses_new_jobs_keeps_the_old_ones_and_recovers(
     new_box: Callable[..., Box],
 ) -> None:

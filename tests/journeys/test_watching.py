@@ -109,7 +109,7 @@ def test_wait_tells_by_its_exit_code_how_the_jobs_ended(home: Box) -> None:
 
     codes = [
         home.rota("wait", *map(str, jobs), "--timeout", timeout, check=False).returncode
-        for jobs, timeout in (((good,), "30"), ((good, bad), "30"), ((good, long), "0.2"))
+        for jobs, timeout in (((good,), "60"), ((good, bad), "60"), ((good, long), "0.2"))
     ]
     (home.work / "go").touch()
 
@@ -155,7 +155,7 @@ def test_killing_a_follower_does_not_touch_the_job(home: Box) -> None:
     assert follower.stdout.readline() == "up\n"
 
     follower.kill()
-    follower.communicate(timeout=30)
+    follower.communicate(timeout=60)
     (home.work / "go").touch()
 
     _, page = home.api("GET", "/jobs?order=-id&limit=1")

@@ -97,6 +97,8 @@ class Ether:
         interface = f"r{os.getpid() % 100000}n{next(_numbers)}"
         request = struct.pack("16sH22x", interface.encode(), IFF_TUN | IFF_NO_PI)
         fcntl.ioctl(device, TUNSETIFF, request)
+        # One that an aborted run left behind, whose process had our number.
+        _ip("netns", "delete", name, check=False)
         _ip("netns", "add", name)
         self._spaces.append(name)
         _ip("link", "set", interface, "netns", name)
@@ -170,6 +172,6 @@ class Ether:
 
 
 def _ip(*args: str, check: bool = True) -> None:
-    done = subprocess.run(["ip", *args], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(["ip", *args], capture_output=True, text=True, check=False, timeout=60)
     if check and done.returncode:
         raise OSError(f"ip {' '.join(args)}: {done.stderr.strip()}")

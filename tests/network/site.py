@@ -39,7 +39,7 @@ class HeadBox(Box):
         command = [sys.executable, "-m", "rota.cli.main", "up", "--detach", *args]
         done = subprocess.run(
             inside(self.space, command), cwd=self.work, env=self.env, text=True,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=110, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
 

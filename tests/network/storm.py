@@ -205,7 +205,7 @@ class Storm:
 
     def _stall(self, lasts_s: float) -> None:
         """It stands still for a while: when it goes on, it must not blame others for that."""
-        controller = os.pidfd_open(self._site.head.pid("controller"))
+        controller = os.pidfd_open(self._site.head.living("controller"))
         signal.pidfd_send_signal(controller, signal.SIGSTOP)
         self._head_away = True
 

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from websockets.asyncio.server import ServerConnection, unix_serve
 
-from rota.agent.plausible import doubt
-from rota.controller.plausible import doubt as doubt_agent
+from rota.agent.order_checks import doubt
+from rota.controller.report_checks import doubt as doubt_agent
 from rota.rpc.messages import (
     PROTOCOL,
     BeatSeen,
@@ -45,6 +45,8 @@ CASES = int(os.environ.get("ROTA_FUZZ_CASES", "25"))
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 #: How long a case waits for the agent to end it.
 PATIENCE_S = 0.03
+#: Whatever chance brings: one that can be read and cannot be meant, and one that cannot be read.
+ALWAYS = (encode(Welcome(1, "any", -1.0, 10.0, PROTOCOL)), b"\xc1")
 LAUNCH = Launch("other", 1, "root", ("true",), "/", {})
 
 
@@ -97,10 +99,8 @@ class HostileController:
         session = self.cases + 1
         told = [_of_session(body, session, self.cases) for body in self._recording.to_agent]
         told = [*told, *others(session)]
-        if self.cases == 0:
-            # One that can be read and cannot be meant, whatever chance brings.
-            never = encode(Welcome(session, "any", -1.0, 10.0, PROTOCOL))
-            writer.write(frame_of(never, masked=False))
+        if self.cases < len(ALWAYS):
+            writer.write(frame_of(ALWAYS[self.cases], masked=False))
         for _ in range(vandal.chance.randrange(1, 3)):
             told = vandal.session(told)
         # Refused, it would wait for long before it comes back; that is tried elsewhere.
@@ -173,7 +173,7 @@ async def _log_of_first_session(welcome: Welcome) -> str:
                 stderr=asyncio.subprocess.PIPE,
             )
             assert agent.stderr is not None
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await over.wait()
                 line = await agent.stderr.readline()
             agent.send_signal(signal.SIGTERM)

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rota.controller.engine import FromLink
-from rota.controller.plausible import doubt
 from rota.controller.recover import recover
+from rota.controller.report_checks import doubt
 from rota.core.node import Device, ForeignUse, NodeSpec
 from rota.core.states import Cause
 from rota.rpc.messages import PROTOCOL, Beat, DeviceUse, Hello, Observed, Seen, Sighting

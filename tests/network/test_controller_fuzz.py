@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from rota.api import agents as api_agents
 from rota.api import server as api_server
 from rota.controller import links as controller_links
-from rota.controller.lines import UNSEEN_BYTES_MAX, TerminalLine, TunnelLine
+from rota.controller.visit_lines import UNSEEN_BYTES_MAX, TerminalLine, TunnelLine
 from rota.core.invariants import check
 from rota.core.node import Device, ForeignUse, NodeSpec
 from rota.rpc.frames import bodies_of, frame_of
@@ -37,7 +37,8 @@ from rota.rpc.messages import (
     encode,
 )
 from rota.rpc.visits import LogPart, ReadLog, TerminalOutput, TunnelOutput
-from tests.api.running import WAIT_S, Caller, PretendedAgent, Running, connect
+from tests.api.pretended import PretendedAgent, connect
+from tests.api.running import WAIT_S, Caller, Running
 from tests.network.traffic import HEAD_END, Recording, Vandal
 
 CASES = int(os.environ.get("ROTA_FUZZ_CASES", "250"))

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from rota.api.grpc_server import CALLS, SERVICE, GrpcServer
+from rota.api.grpc.server import CALLS, SERVICE, GrpcServer
 from rota.rpc import cluster_pb2 as pb
 from tests.api.running import Caller, Running
 from tests.grpc.conftest import in_loop, open_door
@@ -95,7 +95,7 @@ def test_spoilt_bytes_over_grpc_are_refused_with_a_code_and_a_line(
             kind = channel.unary_stream if CALLS[name].streams else channel.unary_unary
             call = kind(f"/{SERVICE}/{name}", None, None)
             try:
-                answer = call(body, timeout=5, metadata=metadata)
+                answer = call(body, timeout=60, metadata=metadata)
                 list(answer) if CALLS[name].streams else answer
             except grpc.RpcError as error:
                 codes.add(error.code())

@@ -89,14 +89,30 @@ class Post:
     def until(self, condition: Any, what: str) -> Any:
         end_s = time.monotonic() + WAIT_S
         while not (value := condition()):
-            assert time.monotonic() < end_s, f"waited in vain for {what}"
+            assert time.monotonic() < end_s, f"waited in vain for {what}: {self.told()}"
             time.sleep(0.002)
         return value
 
+    def told(self) -> str:
+        """How far the receivers are, for whoever waited in vain."""
+        assert self.courier is not None
+        unread, receivers = self.courier.status()
+        each = ", ".join(f"{one.name}: {len(one.waiting)} {one.problem!r}" for one in receivers)
+        place = self.scene.store.bookmark(BOOKMARK)
+        return f"{unread} of {self.newest} unread, bookmark {place}, waiting {each}"
+
     def until_all_told(self) -> None:
         """Nothing is unread and nobody has anything waiting, and the bookmark says so."""
-        whole = msgspec.json.encode(Bookmark(self.newest)).decode()
-        self.until(lambda: self.scene.store.bookmark(BOOKMARK) == whole, "all to be told")
+        self.until_all_told_but()
+
+    def until_all_told_but(self, *names: str) -> None:
+        """The same, but that for these receivers something still waits."""
+
+        def is_noted() -> bool:
+            mark = msgspec.json.decode(self.scene.store.bookmark(BOOKMARK), type=Bookmark)
+            return (mark.read, mark.behind.keys()) == (self.newest, set(names))
+
+        self.until(is_noted, f"all to be told but {names}")
 
     def die(self) -> None:
         """As after kill -9: the bookmark stays where it last was."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import socketserver
 import threading
 from collections.abc import Callable
@@ -12,7 +11,10 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-WAIT_S = 30.0
+from tests.support.ports import quiet_port
+
+#: Guards against hanging only.
+WAIT_S = 60.0
 
 
 class Posted:
@@ -173,6 +175,5 @@ class MailSink(_Kept):
 
 
 def dead_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """A port that nobody listens on, and that nobody is given meanwhile."""
+    return quiet_port()

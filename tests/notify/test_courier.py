@@ -237,6 +237,7 @@ def test_a_receiver_that_hangs_holds_up_only_itself(
     for number in range(20):
         post.submit(f"job{number}")
     other_web.until(lambda got: sum(p.event == "submitted" for p in got) == 20, "all 20")
+    web.wait(1)
 
     assert len(web.got) == 1
     assert post.receiver("webhook slow").waiting
@@ -286,8 +287,7 @@ def test_a_message_under_way_at_a_crash_comes_again_with_the_same_id(
     post.submit("job")
     web.wait(1)
     other_web.wait(3)
-    post.until(lambda: "behind" in post.scene.store.bookmark("notify"), "its mark to be kept")
-    post.until(lambda: post.receiver("webhook well").idle, "the other to be told")
+    post.until_all_told_but("webhook hangs")
     post.die()
     web.gate.set()
     post.begin()

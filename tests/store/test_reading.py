@@ -120,7 +120,7 @@ def test_a_reader_in_another_thread_sees_what_was_committed(store):
 
     reader = threading.Thread(target=lambda: seen.append(store.job(1)))
     reader.start()
-    reader.join(10)
+    reader.join()
 
     assert seen == [job(1)]
 
@@ -136,6 +136,8 @@ def test_many_threads_may_read_while_one_writes(store):
                 listed = store.list_jobs(JobFilter(user="ann"), limit=5)
                 assert [one.id for one in listed] == sorted(one.id for one in listed)
                 store.events(limit=5)
+                store.count_states()
+                store.job_sums(0.0)
         except BaseException as error:
             trouble.append(error)
 
@@ -146,7 +148,7 @@ def test_many_threads_may_read_while_one_writes(store):
         store.commit(log.submitted(job(number)))
     done.set()
     for reader in readers:
-        reader.join(10)
+        reader.join()
 
     assert trouble == []
     assert len(store.load().jobs) == 59

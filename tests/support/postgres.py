@@ -9,7 +9,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,10 +20,12 @@ from typing import Any
 
 import psycopg
 
+from tests.support.ports import quiet_port
+
 ROLE = "rota"
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 15
-#: Two test processes may be handed the same free port; the loser takes another one.
+#: Two test processes may choose the same port; the loser takes another one.
 START_TRIES = 3
 PR_SET_PDEATHSIG = 1
 
@@ -132,7 +133,7 @@ def _start(
 ) -> tuple[subprocess.Popen[bytes], int]:
     log = folder / "server.log"
     for _ in range(START_TRIES):
-        port = _free_port()
+        port = quiet_port()
         command = [str(programs / "postgres"), "-D", str(folder / "files"), "-p", str(port)]
         for name, value in (SETTINGS | {"unix_socket_directories": str(folder)}).items():
             command += ["-c", f"{name}={value}"]
@@ -140,16 +141,10 @@ def _start(
             process = subprocess.Popen(
                 command, **identity, stdout=output, stderr=output, preexec_fn=_die_with_parent
             )
-        if _answers(process, port):
+        if _answers(process, folder, port):
             return process, port
         _stop(process)
     raise ServerFailed(log.read_text(errors="replace"))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _die_with_parent() -> None:
@@ -157,11 +152,12 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
-def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
+def _answers(process: subprocess.Popen[bytes], folder: Path, port: int) -> bool:
+    """Asked over the socket in its own folder: at the port another server might answer."""
     deadline_s = time.monotonic() + START_TIMEOUT_S
     while process.poll() is None and time.monotonic() < deadline_s:
         try:
-            _connect(port).close()
+            _connect(port, str(folder)).close()
         except psycopg.OperationalError:
             time.sleep(0.05)
         else:
@@ -169,10 +165,8 @@ def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
     return False
 
 
-def _connect(port: int) -> psycopg.Connection[Any]:
-    return psycopg.connect(
-        host="127.0.0.1", port=port, user=ROLE, dbname="postgres", autocommit=True
-    )
+def _connect(port: int, host: str = "127.0.0.1") -> psycopg.Connection[Any]:
+    return psycopg.connect(host=host, port=port, user=ROLE, dbname="postgres", autocommit=True)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

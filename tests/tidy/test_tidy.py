@@ -155,6 +155,24 @@ def test_every_module_opens_with_what_it_is_for():
     assert not silent, "modules without a docstring:\n" + "\n".join(silent)
 
 
+def mapped_names(package: Path) -> set[str]:
+    """The modules that a package's docstring lists: indented, in front of what they are."""
+    lines = (ast.get_docstring(parsed(package / "__init__.py")) or "").splitlines()
+    listed = (line.strip().partition("  ")[0] for line in lines if line.startswith("    "))
+    return {name.strip(" /") for names in listed for name in names.split(",")} - {""}
+
+
+@pytest.mark.parametrize("name", ["agent", "api", "controller", "core", "scheduling"])
+def test_the_map_of_a_large_package_names_every_module_and_no_other(name):
+    package = PACKAGE / name
+    modules = {path.stem for path in package.glob("[!_]*.py")}
+    parts = {path.parent.name for path in package.glob("*/__init__.py")}
+
+    differing = mapped_names(package) ^ (modules | parts)
+
+    assert not differing, f"the docstring of {name}/__init__.py is the map: {sorted(differing)}"
+
+
 def test_no_function_only_passes():
     empty = [
         f"{place(path, node.lineno)}: {node.name}"

@@ -2,8 +2,6 @@
 
 import asyncio
 import random
-import sys
-from collections.abc import Callable
 from math import log2
 
 import msgspec
@@ -38,6 +36,7 @@ from rota.store.memory import MemoryStore
 from rota.store.writer import InlineWriter
 from rota.testing.scene import ALICE, BOB, Scene
 from rota.testing.stage import Stage, node, spec
+from tests.support.effort import calls_of
 from tests.unit.books import Books
 
 HOUR_S = 3600
@@ -456,22 +455,6 @@ def test_three_restarts_come_after_one_two_and_four_minutes():
 
 
 # D68
-
-
-def calls_of(deed: Callable[[], object]) -> int:
-    """How many Python functions it calls: a measure of its work that no load disturbs."""
-    count = 0
-
-    def note(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(note)
-    try:
-        deed()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 class Counted(tuple):

@@ -70,6 +70,17 @@ def test_opening_all_devices_again_lets_waiting_jobs_start():
     assert granted(scene, "pair") == [(0, 1)]
 
 
+def test_a_device_that_others_have_is_said_to_be_used_elsewhere():
+    scene = Scene(cpus=8, gpus=3)
+    scene.submit("three", gpus=3, hold=True)
+    mark(scene, devices=(0, 1))
+    scene.ask(cmd.SetElsewhere(actor=OPERATOR, nodes={"box": ("fake-1",)}))
+
+    scene.release("three")
+
+    assert "has 1 of the 3 gpus (1 closed, 1 used elsewhere)" in scene.why("three")
+
+
 def test_more_than_the_open_devices_is_refused_at_submit():
     scene = Scene(cpus=8, gpus=2)
     mark(scene, devices=(0,))

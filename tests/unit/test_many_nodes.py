@@ -1,6 +1,5 @@
 """What agents do costs what it is about, however many other nodes there are."""
 
-import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -10,6 +9,7 @@ from rota.controller import commands as cmd
 from rota.controller.engine import Asked, FromLink, Tick
 from rota.rpc.messages import Desired
 from rota.testing.scene import OPERATOR, Scene
+from tests.support.effort import counted
 
 pytestmark = pytest.mark.slow
 
@@ -20,22 +20,16 @@ LEASE_S = 300.0
 def calls_in_ticks(scene: Scene, deed: Callable[[], object]) -> int:
     """How many Python functions the controller calls meanwhile: no load disturbs this measure."""
     count = 0
-
-    def note(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
     plain = scene.controller.tick
 
-    def counted(now_s: float, inbox: Iterable[FromLink | Asked]) -> Tick:
-        sys.setprofile(note)
-        try:
-            return plain(now_s, inbox)
-        finally:
-            sys.setprofile(None)
+    def noted(now_s: float, inbox: Iterable[FromLink | Asked]) -> Tick:
+        nonlocal count
+        tick, calls = counted(partial(plain, now_s, inbox))
+        count += calls
+        return tick
 
     scene.tick()
-    scene.controller.tick = counted
+    scene.controller.tick = noted
     deed()
     scene.controller.tick = plain
     return count

@@ -54,6 +54,54 @@ def test_a_job_waits_while_every_node_is_away_and_starts_when_one_comes_back():
     assert scene.is_running("job")
 
 
+def test_a_node_that_comes_back_smaller_keeps_its_jobs_and_takes_no_more_until_there_is_room():
+    scene = Scene(nodes=0)
+    scene.add_node(NodeSpec("box", 8000, 8192))
+    for name in ("a", "b", "c"):
+        scene.submit(name, cpus=2, mem=2048)
+    scene.disconnect("box")
+
+    scene.add_node(NodeSpec("box", 3000, 4096))
+    scene.submit("new")
+    over = (scene.states("a", "b", "c", "new"), scene.cluster.nodes["box"].headroom())
+    scene.finish("a")
+    full = scene.state("new")
+    scene.finish("b")
+
+    assert over == (["running", "running", "running", "queued"], Amount(-3000, -2048, 0))
+    assert full == "queued"
+    assert scene.is_running("new")
+
+
+def test_a_node_that_lost_its_devices_keeps_the_job_that_has_them():
+    scene = Scene(cpus=4, gpus=2)
+    scene.submit("whole", gpus=1)
+    scene.submit("part", gpus=1, gpu_mem=4096, shared=True)
+    scene.disconnect("box")
+
+    scene.add_node(NodeSpec("box", 4000, 16384, cpus=(0, 1, 2, 3)))
+    scene.submit("new", gpus=1, scheduling_timeout_s=60)
+    scene.restart()
+
+    assert scene.states("whole", "part", "new") == ["running", "running", "queued"]
+
+
+def test_less_overcommitment_leaves_what_runs_alone_and_starts_no_more():
+    scene = Scene(cpus=4)
+    scene.set_policy(place_overcommit_cpu=2.0)
+    jobs = [scene.submit(f"j{number}", cpus=2) for number in range(4)]
+
+    scene.set_policy(place_overcommit_cpu=1.0)
+    scene.submit("new")
+    for job in jobs[:2]:
+        scene.finish(job)
+    before = scene.state("new")
+    scene.finish(jobs[2])
+
+    assert before == "queued"
+    assert scene.is_running("new")
+
+
 def test_a_drained_node_takes_nothing_new_and_finishes_what_it_has():
     scene = Scene(cpus=4)
     scene.submit("old")

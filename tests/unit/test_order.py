@@ -1,6 +1,6 @@
 """Which of the waiting jobs starts first: order, skipping, priorities, queues."""
 
-import sys
+from functools import partial
 
 import pytest
 
@@ -9,6 +9,7 @@ from rota.controller.engine import Asked
 from rota.core.events import AttemptPlaced
 from rota.core.tenant import Queue
 from rota.testing.scene import BOB, OPERATOR, Scene
+from tests.support.effort import calls_of
 
 
 def started(scene: Scene) -> list[int]:
@@ -155,20 +156,8 @@ def test_more_starts_than_one_tick_may_decide_go_on_in_the_next_one():
     assert started(scene) == [array + 1 + n for n in range(500)]
 
 
-def calls_of(scene: Scene, *inbox: Asked) -> int:
-    """How many Python functions a tick calls: a measure of its work that no load disturbs."""
-    count = 0
-
-    def note(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(note)
-    try:
-        scene.controller.tick(scene.now_s, inbox)
-    finally:
-        sys.setprofile(None)
-    return count
+def work_of_tick(scene: Scene, *inbox: Asked) -> int:
+    return calls_of(partial(scene.controller.tick, scene.now_s, inbox))
 
 
 @pytest.mark.parametrize("shape", [{"cpus": 1}, {"cpus": 1, "array": "0-9"}])
@@ -181,7 +170,7 @@ def test_the_work_of_a_submit_does_not_grow_with_the_jobs_that_wait_already(shap
         many = tuple(scene.submission(**shape) for _ in range(waiting))
         scene.ask(cmd.Submit(actor=OPERATOR, submissions=many))
         one = Asked(1, cmd.Submit(actor=OPERATOR, submissions=(scene.submission(cpus=1),)))
-        work[waiting] = calls_of(scene, one)
+        work[waiting] = work_of_tick(scene, one)
 
     assert work[2000] <= work[10] + 5
 
@@ -195,7 +184,7 @@ def test_the_work_of_a_pass_does_not_grow_with_equal_jobs_that_wait_behind_the_f
         many = tuple(scene.submission(cpus=1) for _ in range(waiting))
         scene.ask(cmd.Submit(actor=OPERATOR, submissions=many))
         scene.cluster.lanes.reopen()
-        work[waiting] = calls_of(scene)
+        work[waiting] = work_of_tick(scene)
 
     assert work[2000] <= work[10] + 5
 
@@ -206,7 +195,7 @@ def test_a_tick_without_news_looks_at_no_waiting_job():
     many = tuple(scene.submission(mem=n) for n in range(100))
     scene.ask(cmd.Submit(actor=OPERATOR, submissions=many))
 
-    first, second = calls_of(scene), calls_of(scene)
+    first, second = work_of_tick(scene), work_of_tick(scene)
 
     assert not scene.cluster.lanes.fresh
     assert first == second < 60

@@ -36,7 +36,6 @@ GIB = 1 << 30
 )
 def test_a_size_is_read_in_binary_units(text, size):
     assert units.parse_size_bytes(text) == size
-    assert units.parse_memory(text) == size
 
 
 BAD_SIZES = [

@@ -340,6 +340,16 @@ class TestAdvice:
         assert told.lines[-1] == "even then it would wait: not enough free gpus"
         assert told.help == [f"release it: rota release {job}"]
 
+    def test_a_job_before_its_next_try_is_not_said_to_wait_on(self):
+        scene = Scene()
+        scene.submit("flaky", retries=2, backoff_s=10.0)
+        scene.finish("flaky", 1)
+
+        told = advised(scene, "flaky")
+
+        assert told.reason == "next try in 10s"
+        assert not [line for line in told.lines if "even then" in line]
+
     def test_a_drained_node_is_advised_to_be_resumed(self):
         scene = Scene()
         scene.ask(cmd.DrainNode(actor=OPERATOR, node="box", drained=True, note="fans"))
