@@ -208,7 +208,7 @@ class Promises:
             return True
         self._planned_s = this.now_s
         if kept is not None:
-            self._withdraw(entry.job)
+            self.withdraw(entry.job)
         good = kept is not None and kept.start_s > this.now_s
         if kept is not None and not good:
             self._drop_later()
@@ -234,16 +234,20 @@ class Promises:
         self.hopeless[head.lane.number] = None
         return False
 
+    def unsettled(self) -> list[Promise]:
+        """The promises that stand, of those whom this pass has neither started nor looked at."""
+        return [promise for job, promise in self.kept.items() if job not in self._settled]
+
     def _drop_later(self) -> None:
         """Somebody outstays his time, and one who is due cannot start.
 
         Whoever comes after him must not stay ahead of him for that: they are planned anew.
         """
         for job in [job for job in self.kept if job not in self._settled]:
-            self._withdraw(job)
+            self.withdraw(job)
         self._loose = True
 
-    def _withdraw(self, job: int) -> Promise:
+    def withdraw(self, job: int) -> Promise:
         """Nobody has to make room for a job any more."""
         self._scheduler.timeline.unclaim_job(job)
         self.withdrawn = True
@@ -321,7 +325,7 @@ class Promises:
     def fulfilled(self, job: int) -> None:
         """The job started."""
         if job in self.kept:
-            kept = self._withdraw(job)
+            kept = self.withdraw(job)
             self._loose = self._loose or kept.start_s > self._scheduler.timeline.now_s
         self._first_s.pop(job, None)
 
