@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tests.journeys.box import until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.journeys.box import Box
 
 #: Notes how many of its kind run beside it: each has a file of its own while it runs.
@@ -108,3 +110,21 @@ def _running(box: Box) -> int:
 def _elements(box: Box, array: int) -> list[dict[str, Any]]:
     _, page = box.api("GET", f"/jobs?array={array}&arrays=expand")
     return list(page["items"])
+
+
+def test_short_jobs_that_stood_behind_a_long_one_run_once_and_do_not_wait_for_it(
+    new_box: Callable[..., Box],
+) -> None:
+    box = new_box(cpus=2)
+    box.up()
+    long = "while [ ! -e go ]; do sleep 0.02; done"
+    once = f"echo $ROTA_ARRAY_INDEX >> ran; [ $ROTA_ARRAY_INDEX -ne 30 ] || {long}"
+
+    array = box.submit("--array", "0-59", "--shell", once)
+    until(
+        lambda: box.api("GET", f"/jobs/{array}")[1]["states"].get("completed") == 59, "the others"
+    )
+    (box.work / "go").touch()
+    assert box.rota("wait", str(array)).returncode == 0
+
+    assert sorted(map(int, box.read("ran").split())) == list(range(60))

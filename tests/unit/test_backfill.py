@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from rota.controller import commands as cmd
 from rota.core import events as ev
 from rota.core.job import Outcome
 from rota.core.policy import (
@@ -13,6 +14,7 @@ from rota.core.policy import (
     PreemptRules,
 )
 from rota.core.states import Cause, JobState
+from rota.testing.scene import ADMIN, Scene
 from rota.testing.stage import Stage, node, spec
 
 HOUR_S = 3600
@@ -290,3 +292,21 @@ def test_a_policy_that_changes_makes_all_promises_anew():
     plan = stage.run()
 
     assert [promise.job for promise in plan.promises] == [2]
+
+
+def test_those_with_a_promise_start_though_others_came_to_stand_before_them():
+    """The two who come back have older numbers, and use up what there is to promise."""
+    scene = Scene(cpus=2)
+    rules = {"backfill.kind": "conservative", "backfill.depth": 2}
+    scene.ask(cmd.SetPolicy(actor=ADMIN, rules=rules))
+    for name in ("old", "older"):
+        scene.submit(name, hold=True)
+    scene.submit("wide", cpus=2)
+    array = scene.submit("both", array="0-1")
+    for name in ("old", "older"):
+        scene.release(name)
+    scene.pass_time(1)
+
+    scene.finish("wide")
+
+    assert [scene.state(array + number) for number in (1, 2)] == ["running", "running"]

@@ -16,7 +16,7 @@ from rota.controller import site
 from rota.controller.change import change_selected, update
 from rota.controller.forecast import Forecast
 from rota.controller.identity import check_hello
-from rota.controller.launch import wanted
+from rota.controller.launch import is_withheld, wanted
 from rota.controller.liveness import Liveness, beat_s_of
 from rota.controller.observe import observe
 from rota.controller.plan_events import Passes
@@ -116,10 +116,13 @@ class Controller:
         self._new_uid = new_uid
         self._new_session = new_session
         self._read_blob = read_blob
-        self._passes = Passes(cluster, load, clock, guard, anew=next_seq > 1)
-        #: Placed attempts that wait for others to leave, and their nodes: not launched yet.
+        self._passes = Passes(cluster, load, clock, guard, anew=next_seq > 1, lines_up=True)
+        #: Placed attempts that wait for others to leave, and their nodes: no agent knows of them.
         self._withheld = {
-            uid: node.name for node in cluster.nodes.values() for uid in node.withheld
+            uid: node.name
+            for node in cluster.nodes.values()
+            for uid in node.withheld
+            if is_withheld(cluster, uid)
         }
         #: The worlds of gangs, made once for all their tasks that are told of in one tick.
         self._worlds: dict[int, World] = {}
@@ -308,7 +311,7 @@ class Controller:
         gone: dict[str, list[str]] = {}
         for record in scribe.recorded:
             event = record.event
-            if isinstance(event, ev.AttemptPlaced) and event.after:
+            if isinstance(event, ev.AttemptPlaced) and event.after and not event.ahead:
                 self._withheld[event.uid] = event.allocation.node
             elif isinstance(event, ev.AttemptPlaced):
                 fresh.setdefault(event.allocation.node, {})[event.uid] = None

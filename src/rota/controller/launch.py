@@ -91,7 +91,8 @@ def wanted(
     override(environment, job.spec.variables | group_variables(job))
     inside = tuple(ours) if job.spec.image else ()
     launch = _launch(job, task, environment, read_blob, saved, inside, told)
-    return Wanted(uid=attempt.uid, launch=launch, suspended=suspended, saves=job.saves)
+    after = attempt.after if attempt.ahead else ()
+    return Wanted(uid=attempt.uid, launch=launch, suspended=suspended, saves=job.saves, after=after)
 
 
 def folder_name(job: Job) -> str:
@@ -124,14 +125,19 @@ def _where_saved(saved: Saved | None) -> dict[str, str]:
     return {CHECKPOINT_DIR: saved.folder, **store}
 
 
+def awaits_room(cluster: Cluster, attempt: Attempt) -> bool:
+    """Whether a live attempt waits for others to leave its room."""
+    node = cluster.nodes.get(attempt.allocation.node)
+    return node is not None and attempt.uid in node.withheld
+
+
 def is_withheld(cluster: Cluster, uid: str) -> bool:
-    """Whether a live attempt waits for others to leave its room: no agent must hear of it yet."""
+    """Whether a live attempt waits for room, and no agent must hear of it yet."""
     where = cluster.live.get(uid)
     if where is None:
         return False
     attempt = cluster.jobs[where[0]].tasks[where[1]].attempts[-1]
-    node = cluster.nodes.get(attempt.allocation.node)
-    return node is not None and uid in node.withheld
+    return not attempt.ahead and awaits_room(cluster, attempt)
 
 
 #: Stops that a job may use to save its state.

@@ -9,7 +9,7 @@ Changes
     apply, apply_jobs, apply_attempts, apply_saving, apply_site, apply_steps    what it changes
     states, phases, faults, errors   legal moves, finer words, whose doing, refusals
 Derived, and kept in step
-    lanes, indices, dependencies, waiting, running, holdings, loans, usage, quarantine
+    lanes, brisk, indices, dependencies, waiting, running, holdings, loans, usage, quarantine
     invariants, compare              what must hold at any instant, and whether two are the same
 Words
     units, policy_text, placing_text    what people write, read and printed

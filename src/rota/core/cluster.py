@@ -10,6 +10,7 @@ from bisect import bisect_left
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.core.brisk import Brisk
 from rota.core.holdings import Holdings
 from rota.core.lanes import Lanes
 from rota.core.policy import DEFAULT, Policy
@@ -20,7 +21,7 @@ from rota.core.waiting import Waiting
 
 if TYPE_CHECKING:
     from rota.core.job import Array, Job, JobSpec
-    from rota.core.lanes import Counter
+    from rota.core.lanes import Counter, Lane
     from rota.core.loans import Loan
     from rota.core.node import Node
     from rota.core.usage import Usage
@@ -155,6 +156,8 @@ class Cluster:
         self.touched: dict[str, dict[str, None] | None] = {}
         #: Grows when the rules change: policy, queues, reservations, shares, quotas.
         self.rules_version = 0
+        #: What the latest ends say about those who wait; a new controller learns it again.
+        self.brisk = Brisk()
         self.live: dict[str, tuple[int, int]] = {}
         #: Live attempts that others wait for to leave a room, and those others.
         self.waited_for: dict[str, dict[str, None]] = {}
@@ -265,11 +268,21 @@ class Cluster:
                 self.elastic.pop(job.id, None)
         self.waiting.put(job.id, job.spec, int(after in WAITING))
         if after in (JobState.QUEUED, JobState.PREEMPTED) and job.eligible_s:
-            array = self.arrays.get(job.array_id)
-            capped = job.array_id if array is not None and array.cap else 0
-            self.lanes.add(self.lanes.key_of(job.spec, capped), (-job.spec.priority, job.id))
+            key = self.lanes.key_of(job.spec, self.capped_array(job))
+            self.lanes.add(key, (-job.spec.priority, job.id))
         else:
             self.lanes.remove(job.id)
+
+    def capped_array(self, job: Job) -> int:
+        """The array that it is an element of, when that has a cap of its own; else 0."""
+        array = self.arrays.get(job.array_id)
+        return array.id if array is not None and array.cap else 0
+
+    def alike(self, job: Job) -> Lane | None:
+        """Where jobs like this one wait; None: no such job does."""
+        if not self.lanes.lanes:
+            return None
+        return self.lanes.of_kind(job.spec, self.capped_array(job))
 
     def index_array(self, array: Array) -> None:
         """An array with untouched elements is one member of a lane."""

@@ -138,6 +138,8 @@ class AttemptPlaced(Event, frozen=True, tag="attempt-placed"):
     incarnation: str
     #: Live attempts that leave the room for it; their end is asked for in the same commit.
     after: tuple[str, ...] = ()
+    #: Nobody asks those to end: they will soon, and its agent hears of it before they have.
+    ahead: bool = False
     window_s: float = 0.0
     #: CPUs of attempts that were stopped for it.
     borrows: tuple[Loan, ...] = ()

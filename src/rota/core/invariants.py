@@ -192,8 +192,7 @@ def _lane_of(cluster: Cluster, job: Job) -> Iterator[str]:
     if ready != (lane is not None):
         yield f"job {job.id} ({job.state}) is {'not ' if ready else ''}in a lane"
     if lane is not None:
-        array = cluster.arrays.get(job.array_id)
-        key = cluster.lanes.key_of(job.spec, job.array_id if array is not None and array.cap else 0)
+        key = cluster.lanes.key_of(job.spec, cluster.capped_array(job))
         if lane.key != key or lane.members.get(job.id) != (-job.spec.priority, job.id):
             yield f"job {job.id} is in the wrong lane or place"
 

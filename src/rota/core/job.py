@@ -164,6 +164,8 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     stop_s: float = 0.0
     #: The attempts whose room it gets: it is not launched before all of them are gone.
     after: tuple[str, ...] = ()
+    #: Its agent knows of it already, and launches it as soon as they are gone.
+    ahead: bool = False
     #: Backfilled: it should be gone by then; 0: no window.
     window_s: float = 0.0
     #: CPUs that others lend to it; they stand still as long as it lives.

@@ -228,6 +228,11 @@ class Lanes:
     def key_of(self, spec: JobSpec, capped_array: int) -> LaneKey:
         return key_with(self._number(shape_of(spec, self.partial)), spec, capped_array)
 
+    def of_kind(self, spec: JobSpec, capped_array: int) -> Lane | None:
+        """Where jobs like this one wait; None: no such job does."""
+        number = self._numbers.get(shape_of(spec, self.partial))
+        return self.lanes.get(key_with(number, spec, capped_array)) if number else None
+
     def _number(self, shape: Shape) -> int:
         number = self._numbers.get(shape)
         if number is None:

@@ -13,7 +13,8 @@ Room now
     room, rooms, near, devices, pins    the chosen node itself
     filters, scores, packing, gradient, fragments    which node, and how good it is
 Room later
-    backfill, timeline, future, reserved    promises and claims
+    backfill, redeem, timeline, future, reserved    promises and claims
+    successors                       who is placed before the one before him has ended
     stays, course, leavers           who is where until when
     predict, predict_runs            how long a job will run
 Room of others

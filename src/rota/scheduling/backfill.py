@@ -86,11 +86,11 @@ class Promises:
 
     def has_lost(self) -> bool:
         """Whether somebody who was promised something waits no longer."""
+        return not all(map(self._waits, self.kept))
+
+    def _waits(self, job: int) -> bool:
         cluster = self._scheduler.cluster
-        for job in self.kept:
-            if job not in cluster.lanes.where and cluster.array_of(job) is None:
-                return True
-        return False
+        return job in cluster.lanes.where or cluster.array_of(job) is not None
 
     def is_due(self, job: int) -> bool:
         """Whether the job was promised to start by now."""
@@ -178,12 +178,8 @@ class Promises:
         self._loose = timeline.loosened or len(self.kept) < len(before)
         timeline.loosened = False
         if self._first_s:
-            waiting = cluster.lanes.where
-            self._first_s = {
-                job: at_s
-                for job, at_s in self._first_s.items()
-                if job in waiting or cluster.array_of(job) is not None
-            }
+            told = self._first_s.items()
+            self._first_s = {job: at_s for job, at_s in told if self._waits(job)}
 
     def _are_recent(self, this: Pass) -> bool:
         """On a large site promises are not worked out anew with every job that ends.
@@ -198,8 +194,7 @@ class Promises:
         """Whether it can still be kept: the job waits, and its nodes are there."""
         this = self._pass
         assert this is not None
-        cluster = this.cluster
-        if promise.job not in cluster.lanes.where and cluster.array_of(promise.job) is None:
+        if not self._waits(promise.job):
             return False
         # One that is due stands until its job was looked at, or others would take the room first.
         return promise.end_s > this.now_s and all(
@@ -220,7 +215,7 @@ class Promises:
             return True
         self._planned_s = this.now_s
         if kept is not None:
-            self._withdraw(entry.job)
+            self.withdraw(entry.job)
         good = kept is not None and kept.start_s > this.now_s
         if kept is not None and not good:
             self._drop_later()
@@ -246,16 +241,20 @@ class Promises:
         self.hopeless[head.lane.number] = None
         return False
 
+    def unsettled(self) -> list[Promise]:
+        """The promises that stand, of those whom this pass has neither started nor looked at."""
+        return [promise for job, promise in self.kept.items() if job not in self._settled]
+
     def _drop_later(self) -> None:
         """Somebody outstays his time, and one who is due cannot start.
 
         Whoever comes after him must not stay ahead of him for that: they are planned anew.
         """
         for job in [job for job in self.kept if job not in self._settled]:
-            self._withdraw(job)
+            self.withdraw(job)
         self._loose = True
 
-    def _withdraw(self, job: int) -> Promise:
+    def withdraw(self, job: int) -> Promise:
         """Nobody has to make room for a job any more."""
         self._scheduler.timeline.unclaim_job(job)
         self.withdrawn = True
@@ -333,7 +332,7 @@ class Promises:
     def fulfilled(self, job: int) -> None:
         """The job started."""
         if job in self.kept:
-            kept = self._withdraw(job)
+            kept = self.withdraw(job)
             self._loose = self._loose or kept.start_s > self._scheduler.timeline.now_s
         self._first_s.pop(job, None)
 

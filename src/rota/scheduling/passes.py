@@ -22,7 +22,9 @@ from rota.scheduling.near import Near
 from rota.scheduling.order import UNSHARED
 from rota.scheduling.overtaking import look_again, look_behind
 from rota.scheduling.quota import Quotas
+from rota.scheduling.redeem import redeem
 from rota.scheduling.refusals import Refusals
+from rota.scheduling.successors import line_up
 from rota.scheduling.takeovers import Takeovers
 from rota.scheduling.timeline import Asking, Leaving, planned_uid
 
@@ -97,8 +99,11 @@ class Pass:
                 if self._shortest and self.promises.made and not self.promises.wants_more:
                     self._shortest = False
                     lines.ask_shortest_first()
+        redeem(self, limit)
         if self.policy.gang.grow and self.cluster.elastic and len(starts) < limit:
             grow(self)
+        if self.scheduler.lines_up:
+            line_up(self, limit)
         self._end(limit)
         look_behind(self, promised)
         # These know the pass: let go of them, or only the garbage collector could free it all.
@@ -171,9 +176,9 @@ class Pass:
             return False
         # Behind one that does not fit only somebody can who has room promised to himself.
         waits = head.full and entry.job not in self.promises.kept
-        placed = None if waits else self._find_room(entry)
+        placed = None if waits else self.find_room(entry)
         if placed is not None:
-            self._start(head, entry, placed)
+            self.start(head, entry, placed)
             return True
         if self.takeovers.try_for(head, entry):
             return True
@@ -181,7 +186,7 @@ class Pass:
 
     def is_capped(self, lane: Lane) -> bool:
         """Whether the jobs of a lane may not start, whatever room there is: it waits for that."""
-        waits_for = self._forbidden(lane.key)
+        waits_for = self.forbidden(lane.key)
         if waits_for is None:
             return False
         self.cluster.lanes.block(lane, waits_for)
@@ -189,7 +194,7 @@ class Pass:
         self._capped[lane.number] = None
         return True
 
-    def _forbidden(self, key: LaneKey) -> tuple[Counter, ...] | None:
+    def forbidden(self, key: LaneKey) -> tuple[Counter, ...] | None:
         """What must be given back before such a job may start."""
         queue = self.cluster.queues.get(key.queue)
         if queue is not None and not queue.starts_jobs:
@@ -215,7 +220,7 @@ class Pass:
         limit_s = entry.key.time_limit_s
         return self.now_s + limit_s if limit_s else float("inf")
 
-    def _find_room(self, entry: Entry) -> list[Placed] | None:
+    def find_room(self, entry: Entry) -> list[Placed] | None:
         until_s = self.until_s(entry)
         if self.refusals.knows(entry, until_s):
             return None
@@ -232,7 +237,7 @@ class Pass:
         """What is free on a node as long as the job may stay there."""
         return self.promises.window(name, self.asking(entry), entry)
 
-    def _start(self, head: Head, entry: Entry, placed: list[Placed]) -> None:
+    def start(self, head: Head, entry: Entry, placed: list[Placed]) -> None:
         window_s = self.promises.window_end_s(entry, placed)
         self.record(head, entry, placed, window_s=window_s)
         self.promises.fulfilled(entry.job)
@@ -244,6 +249,7 @@ class Pass:
         placed: list[Placed],
         *,
         after: tuple[str, ...] = (),
+        ahead: bool = False,
         window_s: float = 0.0,
         borrows: tuple[tuple[Loan, ...], ...] = (),
     ) -> None:
@@ -277,6 +283,7 @@ class Pass:
                 head.array,
                 () if whole else tuple(task for task, _ in placed),
                 after,
+                ahead,
                 window_s,
                 borrows,
             )

@@ -74,6 +74,8 @@ class Scheduler:
         self._guard = guard
         #: Promises are made even where they bind nobody; else when somebody asks for one.
         self.eager = True
+        #: Short jobs are placed behind short ones before these have ended.
+        self.lines_up = False
         self._policy = cluster.policy
         self._site = PoolSite(self)
         self.promises = Promises(self)

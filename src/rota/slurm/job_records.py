@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rota.api.auth import may_look_into
 from rota.api.views import indices_text
-from rota.controller.launch import fill_in, is_withheld, output_path
+from rota.controller.launch import awaits_room, fill_in, output_path
 from rota.core.dependencies import parent_id
 from rota.core.indices import parse_indices
 from rota.core.job import Array, Job
@@ -259,7 +259,7 @@ def _waits_for_others(cluster: Cluster, job: Job) -> bool:
     """It has been promised the room of others who have not left it: it runs nowhere yet."""
     if job.state is not JobState.SCHEDULED:
         return False
-    return any(attempt.after and is_withheld(cluster, attempt.uid) for attempt in job.round)
+    return any(attempt.after and awaits_room(cluster, attempt) for attempt in job.round)
 
 
 def _add_outcome(record: JobRecord, job: Job) -> None:
