@@ -1,5 +1,6 @@
 """Launches that stand in line on a node: started as those before them end, or given back."""
 
+from rota.agent.agent import END_TOLD_S
 from rota.agent.instructions import Instruction, KeeperAll, Spawn
 from rota.agent.line import PATIENCE_S
 from rota.core.states import Cause
@@ -25,6 +26,20 @@ def test_a_launch_starts_when_all_before_it_have_ended_and_not_sooner():
     second = node.hears(ended("b"))
 
     assert (spawned(told), spawned(first), spawned(second)) == ([], ["b"], ["c"])
+
+
+def test_ends_are_told_together_while_others_stand_in_line_and_at_once_when_nobody_does():
+    node = Node()
+    node.run("a")
+    node.run("b")
+    node.change(behind("c", "a"), behind("d", "b"))
+
+    first = node.agent.on_keeper_events([ended("a")], node.now_s)
+    due_s = node.agent.next_timer_s()
+    last = node.agent.on_keeper_events([ended("b")], node.now_s)
+
+    assert (seen(first), due_s) == ([], node.now_s + END_TOLD_S)
+    assert [one.uid for one in seen(last)] == ["a", "b"]
 
 
 def test_one_that_comes_after_the_end_of_those_before_it_starts_at_once():

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 #: A start is reported this much later, unless there is something else to say before: a job that is
 #: over by then costs the controller one message and one commit less.
 START_TOLD_S = 0.01
+#: So is an end while others stand in line behind it.
+END_TOLD_S = 0.004
 #: A KILL is repeated this often until the keeper reports the end.
 KILL_AGAIN_S = 10.0
+INFINITE = float("inf")
 #: An attempt that was told to save its state gets TERM so long before its grace is over, or after
 #: three quarters of a short one.
 TERM_BEFORE_S = 5.0
@@ -300,7 +303,11 @@ class Agent:
                 self._tell_at_s = self._tell_at_s or now_s + START_TOLD_S
         out += self._line.due()
         self._drop_unwanted(changed.values(), out)
-        if changed:
+        if changed and self._line:
+            # The next ones have started: nobody waits for the news, and more will come.
+            self._untold |= changed
+            self._tell_at_s = min(self._tell_at_s or INFINITE, now_s + END_TOLD_S)
+        elif changed:
             self._report(changed.values(), out)
         return out
 

@@ -31,6 +31,9 @@ class Line:
         #: Those in line in the order of their coming, and when each is given back.
         self._until_s: dict[str, float] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._until_s)
+
     def enter(self, charge: Charge, after: tuple[str, ...], now_s: float) -> None:
         """A launch comes, and may have to wait."""
         charge.stage, charge.after = Stage.IN_LINE, after
