@@ -221,7 +221,9 @@ async def test_a_uid_that_is_no_file_name_fails_to_start(here: Scene):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--gpus-file", "/no/file"], "rota agent: /no/file: No such file or directory\n"),
+        (["--gpus-file", "/no/file"],
+         "rota agent: agent.fake_gpus: /no/file: No such file or directory; "
+         "expected a number of GPUs or a file\n"),
         (["--cgroup-root", "/no/cgroup"],
          "rota agent: cgroup root /no/cgroup: No such file or directory\n"),
     ],
