@@ -186,13 +186,13 @@ def rows(context: Context, rates: Rates) -> list[Row]:
 def _rows(
     what: str, rates: dict[str, list[float]], relays: Sequence[str], least: float
 ) -> list[Row]:
-    """Each relay beside each setting of Slurm; the bar is for Slurm as ``slurm-up`` starts it."""
+    """Each relay beside each setting of Slurm; the bars are held against both."""
     medians = {side: statistics.median(found) for side, found in rates.items()}
     samples = {side: [round(rate, 1) for rate in found] for side, found in rates.items()}
     found = []
     for relay in relays:
         for profile in PROFILES:
-            held = relay == RELAYS[0] and profile == PROFILES[0]
+            held = relay == RELAYS[0]
             found.append(
                 against(
                     SECTION, f"{what}{relay} relay", "/s", medians[f"{relay} relay"],
