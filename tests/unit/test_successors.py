@@ -5,12 +5,12 @@ import pytest
 from rota.controller import commands as cmd
 from rota.core.brisk import BRISK_S, ENOUGH
 from rota.core.compare import differences, fold
-from rota.core.placing import Placement
+from rota.core.placing import Placement, Taint
 from rota.core.states import Cause
 from rota.core.tenant import Queue
 from rota.rpc.messages import Seen, Sighting
 from rota.scheduling.successors import LINE
-from rota.testing.scene import BOB, OPERATOR, Scene
+from rota.testing.scene import ADMIN, BOB, OPERATOR, Scene
 
 
 def rush(count: int = 40, *, cpus: int = 2, lease_s: float = 0.0, **wishes: object) -> Scene:
@@ -136,7 +136,8 @@ def test_a_launch_that_is_given_back_waits_again_and_uses_up_no_retry() -> None:
     scene.report(given, node="box")
 
     assert scene.state(late[0]) == "queued"
-    assert first.retries_used == 0
+    assert (first.retries_used, first.eligible_s) == (0, first.submitted_s)
+    assert first.restarts(2) == 0
     assert late[0] not in in_line(scene)
 
 
@@ -163,3 +164,59 @@ def test_a_new_controller_knows_who_stands_in_line() -> None:
     for number in range(ENOUGH, 40):
         scene.finish(f"j{number}")
     assert not scene.cluster.jobs
+
+
+def test_a_new_controller_keeps_rows_in_which_an_older_job_stands_behind_younger_ones() -> None:
+    scene = Scene(cpus=2)
+    scene.submit("held", hold=True)
+    for number in range(60):
+        scene.submit(f"j{number}")
+    for number in range(6):
+        scene.finish(f"j{number}")
+    scene.release("held")
+    left = iter(range(6, 60))
+    while scene.state("held") == "queued":
+        scene.finish(f"j{next(left)}")
+
+    scene.restart()
+
+    for number in left:
+        scene.finish(f"j{number}")
+        assert len(scene.alive) <= 2
+
+
+def test_a_node_that_is_tainted_gets_nobody_new_in_line() -> None:
+    scene = rush(80)
+    there = {*scene.cluster.live}
+
+    scene.ask(cmd.MarkNode(actor=ADMIN, node="box", taints=(Taint("broken"),)))
+    for uid in there:
+        scene.end(uid, 0, 0)
+
+    assert {*scene.cluster.live} <= there
+
+
+def test_room_that_others_leave_is_used_and_not_only_stood_in_line_for() -> None:
+    scene = Scene(cpus=4)
+    scene.submit("other", cpus=3)
+    for number in range(60):
+        scene.submit(f"j{number}")
+    for number in range(6):
+        scene.finish(f"j{number}")
+
+    scene.finish("other")
+    for number in range(6, 30):
+        scene.finish(f"j{number}")
+
+    assert len(scene.alive) == 4
+
+
+def test_nobody_stands_in_line_where_jobs_may_be_evicted() -> None:
+    scene = Scene(cpus=2)
+    scene.ask(cmd.SetPolicy(actor=ADMIN, preset="preemptive"))
+    for number in range(20):
+        scene.submit(f"j{number}")
+    for number in range(8):
+        scene.finish(f"j{number}")
+
+    assert in_line(scene) == []

@@ -295,9 +295,8 @@ def _goes_back(scribe: Scribe, job: Job) -> bool:
         return True
     if then in ("cancel", "evict"):
         return False
-    if not then and all(map(_was_given_back, job.round)):
-        scribe.emit(ev.JobRequeued(job=job.id, kept=True))
-        consider(scribe, job.id)
+    if not then and all(attempt.given_back for attempt in job.round):
+        scribe.emit(ev.JobRequeued(job=job.id, kept=True, given_back=True))
         return True
     stayed = [attempt for attempt in job.round if attempt.cause is not Cause.SHRUNK]
     if stayed and (then not in ("preempt", "return") or all(map(succeeded, stayed))):
@@ -310,11 +309,6 @@ def _goes_back(scribe: Scribe, job: Job) -> bool:
         scribe.emit(ev.JobRequeued(job=job.id, kept=True))
         consider(scribe, job.id)
     return True
-
-
-def _was_given_back(attempt: Attempt) -> bool:
-    """Whether those before it did not end in time, so that its agent never started it."""
-    return attempt.ahead and attempt.cause is Cause.REQUEUED and not attempt.started_s
 
 
 def _first_cause(job: Job) -> Attempt:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from rota.core.lanes import LaneKey
 
 #: Who is over within this time was brisk.
-BRISK_S = 0.1
+BRISK_S = 0.05
 #: So many in a row make a kind brisk; one that lets somebody wait in vain needs more than once.
 ENOUGH, PENALTY = 4, 32
 #: Kinds come and go: when there are so many, what is known is forgotten and learned again.

@@ -208,6 +208,8 @@ class JobRequeued(Event, frozen=True, tag="job-requeued"):
     held: bool = False
     #: Nobody asked: the retries that it used stay used.
     kept: bool = False
+    #: It was never started, and waits as if it had not been placed.
+    given_back: bool = False
 
 
 class JobPreempted(Event, frozen=True, tag="job-preempted"):

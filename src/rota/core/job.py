@@ -183,6 +183,11 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     def live(self) -> bool:
         return self.phase is not Phase.ENDED
 
+    @property
+    def given_back(self) -> bool:
+        """Those before it did not end in time, so that its agent never started it."""
+        return self.ahead and self.cause is Cause.REQUEUED and not self.started_s
+
 
 class Task(msgspec.Struct, omit_defaults=True):
     """One member of a job, by index, with its attempts in order."""
@@ -285,6 +290,11 @@ class Job(msgspec.Struct, omit_defaults=True):
         latest = [task.attempts[-1] for task in tasks if task.attempts]
         number = max((attempt.number for attempt in latest), default=0)
         return [attempt for attempt in latest if attempt.number == number]
+
+    def restarts(self, number: int) -> int:
+        """How often it had been started before this round; what was given back was no start."""
+        first = self.tasks[0].attempts if self.tasks else ()
+        return number - 1 - sum(a.given_back for a in first if a.number < number)
 
     @property
     def live_attempts(self) -> list[Attempt]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.controller.change import may_change_job
 from rota.controller.commands import Cancel
+from rota.controller.launch import awaits_room
 from rota.core.states import FINAL, JobState
 from rota.slurm import values
 from rota.slurm.command import VERSION_LINE, Answer, Failed
@@ -218,6 +219,8 @@ class _Work:
         word = parse_state(text) or ""
         if word == "SUSPENDED" or suspended:
             return suspended and word == "SUSPENDED"
+        if job is not None and any(awaits_room(self._cluster, a) for a in job.live_attempts):
+            return word == "PENDING"
         return self._cluster.state_of(target.id) in _STATES.get(word, ())
 
     async def _end(self, text: str, targets: list[Target]) -> None:

@@ -44,7 +44,7 @@ class PretendedAgents(ABC):
         self.alive: dict[str, str] = {}
         self.stopping: set[str] = set()
         #: What waits on its node for others to end.
-        self.in_line: dict[str, tuple[str, ...]] = {}
+        self.in_line: dict[str, tuple[str, tuple[str, ...]]] = {}
         #: Attempts whose processes are stopped where they are.
         self.suspended: set[str] = set()
         #: What members of elastic gangs were told of their world; how often jobs were to save.
@@ -124,8 +124,9 @@ class PretendedAgents(ABC):
     def _move_up(self, node: str) -> list[Seen]:
         """Whoever waits for nobody any more starts."""
         begun = []
-        for uid, after in list(self.in_line.items()):
-            if not any(other in self.alive or other in self.in_line for other in after):
+        for uid, (where, after) in list(self.in_line.items()):
+            waits = any(other in self.alive or other in self.in_line for other in after)
+            if where == node and self.starts and not waits:
                 del self.in_line[uid]
                 self.alive[uid] = node
                 begun.append(Seen(uid, Sighting.RUNNING, pid=1, started_s=self.now_s))
@@ -178,7 +179,7 @@ class PretendedAgents(ABC):
             self.stopping.discard(uid)
             self._untold.pop(uid, None)
         seen = [self._follow(node, order, message.full) for order in message.attempts]
-        told = [sighting for sighting in seen if sighting is not None]
+        told = [sighting for sighting in seen if sighting is not None] + self._move_up(node)
         if told or message.full:
             self.report(*told, node=node)
 
@@ -201,8 +202,8 @@ class PretendedAgents(ABC):
             return Seen(order.uid, Sighting.ENDED, ended_s=self.now_s)
         if order.started:
             return Seen(order.uid, Sighting.MISSING)
-        if any(other in self.alive or other in self.in_line for other in order.after):
-            self.in_line[order.uid] = order.after
+        if order.after:
+            self.in_line[order.uid] = (node, order.after)
             return None
         if not self.starts:
             return None
