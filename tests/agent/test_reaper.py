@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rota.agent import keeper
+from tests.support.machine import missing
 
 #: In a process of its own, because a reaper takes every child that has ended. The first process
 #: goes at once and leaves one behind in a session of its own; then its number is given away.
@@ -61,5 +62,5 @@ def test_one_who_has_the_number_of_an_ended_process_is_not_signalled():
     )
 
     if not done.stdout:
-        pytest.skip("numbers of processes cannot be chosen here")
+        missing("numbers of processes cannot be chosen here")
     assert done.stdout == "spared\n"

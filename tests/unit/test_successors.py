@@ -1,16 +1,20 @@
 """Short jobs are placed behind short ones on their node before these have ended."""
 
+import msgspec
 import pytest
 
 from rota.controller import commands as cmd
 from rota.core.brisk import BRISK_S, ENOUGH
 from rota.core.compare import differences, fold
+from rota.core.job import Role
+from rota.core.node import NodeSpec
 from rota.core.placing import Placement, Taint
+from rota.core.resources import Request
 from rota.core.states import Cause
 from rota.core.tenant import Queue
 from rota.rpc.messages import Seen, Sighting
 from rota.scheduling.successors import LINE
-from rota.testing.scene import ADMIN, BOB, OPERATOR, Scene
+from rota.testing.scene import ADMIN, ALICE, BOB, OPERATOR, Scene
 
 
 def rush(count: int = 40, *, cpus: int = 2, lease_s: float = 0.0, **wishes: object) -> Scene:
@@ -221,3 +225,42 @@ def test_nobody_stands_in_line_where_jobs_may_be_evicted() -> None:
         scene.finish(f"j{number}")
 
     assert in_line(scene) == []
+
+
+def test_nobody_stands_in_line_while_a_gang_may_grow_into_the_room() -> None:
+    scene = Scene(cpus=6)
+    scene.set_policy(gang_grow=True)
+    scene.submit("wide", cpus=5)
+    gang = scene.submission("gang")
+    role = Role(count=3, min_count=1, request=Request(cpu_milli=1000))
+    spec = msgspec.structs.replace(gang.spec, roles=(role,))
+    gang = msgspec.structs.replace(gang, spec=spec)
+    scene.ask(cmd.Submit(actor=ALICE, submissions=(gang,), key=""))
+    for number in range(20):
+        scene.submit(f"j{number}", cpus=2)
+    scene.add_node(NodeSpec("second", 2000, 16384, 10240, cpus=(0, 1)))
+    for number in range(ENOUGH):
+        scene.finish(f"j{number}")
+
+    scene.finish("wide")
+
+    box = scene.cluster.nodes["box"]
+    assert in_line(scene) == []
+    assert sum(box.live[uid].cpu_milli for uid in scene.alive if uid in box.live) <= 6000
+
+
+def test_rows_end_with_those_whom_a_node_has_outgrown() -> None:
+    scene = Scene(cpus=2)
+    scene.set_policy(place_overcommit_cpu=2)
+    for number in range(80):
+        scene.submit(f"j{number}")
+    for number in range(8):
+        scene.finish(f"j{number}")
+    there = {*scene.cluster.live}
+
+    scene.set_policy(place_overcommit_cpu=1)
+    while there & scene.alive.keys():
+        scene.end(next(iter(scene.alive)), 0, 0)
+
+    assert scene.alive
+    assert scene.cluster.nodes["box"].headroom().cpu_milli >= 0
