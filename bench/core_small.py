@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from bench import crowd, gauge, past
 from bench.report import Row, value_at_most
 from rota.controller.garbage import quiet_collector
-from rota.core import events as ev
-from rota.core.apply import apply
-from rota.core.job import JobSpec, Role
-from rota.scheduling.gang import Asker, place
+from rota.core.changes import events as ev
+from rota.core.changes.apply import apply
+from rota.core.facts.job import JobSpec, Role
 from rota.scheduling.passes import Pass
+from rota.scheduling.place.gang import Asker, place
 from rota.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from bench.context import Context
     from rota.core.cluster import Cluster
-    from rota.core.lanes import Lane, Lanes
+    from rota.core.derived.lanes import Lane, Lanes
 
 SECTION = "core"
 NODES = 96

@@ -5,15 +5,15 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from rota.core import events as ev
-from rota.core.apply import apply
+from rota.core.changes import events as ev
+from rota.core.changes.apply import apply
 from rota.core.cluster import Cluster
-from rota.core.job import JobSpec, Role
-from rota.core.node import Device, NodeSpec
-from rota.core.resources import Request
+from rota.core.facts.job import JobSpec, Role
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.resources import Request
 
 if TYPE_CHECKING:
-    from rota.core.policy import Policy
+    from rota.core.facts.policy import Policy
 
 GIB = 1024
 

@@ -16,8 +16,8 @@ from bench.peers import shared_folder
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.node import NodeSpec
-    from rota.core.resources import Request
+    from rota.core.facts.node import NodeSpec
+    from rota.core.facts.resources import Request
 
 ABSENT = "; the bare kernel is not in the shared folder: not compared"
 SHIFT = 16

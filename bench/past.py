@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core import events as ev
-from rota.core.apply import apply
-from rota.core.job import Outcome
-from rota.core.states import Cause, JobState
+from rota.core.changes import events as ev
+from rota.core.changes.apply import apply
+from rota.core.facts.job import Outcome
+from rota.core.facts.states import Cause, JobState
 
 CANCELLED = Outcome(JobState.CANCELLED, Cause.CANCELLED)
 

@@ -1,15 +1,15 @@
 """Ask the four rules something, the way that a pass does: python examples/plugins/try_rules.py"""
 
 from rota.controller.plugins import clock, load_plugins, time_limit
-from rota.core.job import Role, ServiceClass
-from rota.core.lanes import Shape
-from rota.core.node import NodeSpec
-from rota.core.placing import ANYWHERE
-from rota.core.policy import OrderRules, Policy
-from rota.core.resources import Amount, Request
+from rota.core.derived.lanes import Shape
+from rota.core.facts.job import Role, ServiceClass
+from rota.core.facts.node import NodeSpec
+from rota.core.facts.placing import ANYWHERE
+from rota.core.facts.policy import OrderRules, Policy
+from rota.core.facts.resources import Amount, Request
 from rota.scheduling.api import NodeView, Victim
+from rota.scheduling.evict.victims import LostWork
 from rota.scheduling.registry import resolve
-from rota.scheduling.victims import LostWork
 
 policy = Policy(
     order=OrderRules(primary="site_rules:quickest_first"),

@@ -16,12 +16,12 @@ import msgspec
 from rota import notify_settings, paths, storage_settings
 from rota.agent_settings import Agent
 from rota.config_checks import at_least, check_url, nearest, one_of, read_text
-from rota.core import policy_text
-from rota.core.errors import Rejected
-from rota.core.placing_text import parse_taint
-from rota.core.policy import DEFAULT
-from rota.core.presets import preset
-from rota.core.units import parse_cpu_milli, parse_memory_mib
+from rota.core.facts.errors import Rejected
+from rota.core.facts.policy import DEFAULT
+from rota.core.words import policy_text
+from rota.core.words.placing_text import parse_taint
+from rota.core.words.presets import preset
+from rota.core.words.units import parse_cpu_milli, parse_memory_mib
 from rota.notify_settings import Notify
 from rota.storage_settings import Bundles, Checkpoints
 

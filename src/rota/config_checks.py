@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -17,7 +17,7 @@ from rota.moments import zone_named
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from rota.core.tenant import Queue
+    from rota.core.facts.tenant import Queue
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 #: Turns are looked for so many days ahead: every day of the week, and one that a clock jumps over.

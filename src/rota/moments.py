@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rota.core.units import parse_duration_ms
+from rota.core.words.units import parse_duration_ms
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAYS = {name: n for n, day in enumerate(_DAYS) for name in (day, day[:3])}

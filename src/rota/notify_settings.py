@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rota.core.errors import Rejected
-from rota.core.notices import (
+from rota.core.facts.errors import Rejected
+from rota.core.facts.notices import (
     EVENTS,
     Target,
     check_mail,

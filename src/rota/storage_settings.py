@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rota.core.units import parse_memory_mib
+from rota.core.words.units import parse_memory_mib
 
 MIB = 1 << 20
 

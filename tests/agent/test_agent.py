@@ -17,7 +17,7 @@ from rota.agent.instructions import (
     Spawn,
     Started,
 )
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 from rota.rpc.messages import Desired, Launch, Observed, Seen, Sighting, Wanted, Welcome
 
 SESSION = 7

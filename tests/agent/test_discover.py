@@ -16,7 +16,7 @@ from rota.agent.discover import (
     reserve_mib,
 )
 from rota.agent.gpus import FAKE_VARIABLE, BadGpuFile, discover_devices, foreign_use
-from rota.core.node import Device, ForeignUse
+from rota.core.facts.node import Device, ForeignUse
 
 GIB = 1 << 30
 

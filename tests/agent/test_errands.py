@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rota.agent.spare_folders import SPARE
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 from rota.rpc.messages import (
     CheckpointAnswer,
     DropCheckpoint,

@@ -7,7 +7,7 @@ from signal import SIGKILL, SIGTERM, SIGUSR1
 
 from rota.agent.agent import KILL_AGAIN_S, TERM_BEFORE_S, Agent
 from rota.agent.instructions import Ended, Instruction, Keep, KeeperAll, Known, Signal, Started
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 from rota.rpc.messages import Desired, Launch, Wanted, Welcome
 from tests.agent.controllers import Scene, scene, shell
 from tests.agent.support import Keeper, is_running, pid_in, wait_until

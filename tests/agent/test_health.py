@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from rota.agent.health import UNHEALTHY, HealthWatch
 from rota.agent.instructions import Keep, Known, Signal
-from rota.core.health import Health
-from rota.core.states import Cause
+from rota.core.facts.health import Health
+from rota.core.facts.states import Cause
 from tests.agent.controllers import Scene, order, scene
 from tests.agent.test_agent import Node, commands, ended, seen
 

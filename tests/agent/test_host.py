@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rota.core.node import ForeignUse
-from rota.core.states import Cause
+from rota.core.facts.node import ForeignUse
+from rota.core.facts.states import Cause
 from rota.rpc.messages import PROTOCOL
 from tests.agent.controllers import Scene, order, scene, shell
 from tests.agent.support import is_running, of_this_run, wait_until

@@ -8,7 +8,7 @@ from rota.agent.charge import sighting_of
 from rota.agent.instructions import Ended
 from rota.agent.keeper_lease import CUT_OFF
 from rota.agent.lease import Lease
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 from rota.rpc.messages import Beat, BeatSeen, Welcome
 from tests.agent.support import Keeper, of_this_run, wait_until
 

@@ -3,7 +3,7 @@
 from rota.agent.agent import END_TOLD_S
 from rota.agent.instructions import Instruction, KeeperAll, Spawn
 from rota.agent.line import PATIENCE_S
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 from rota.rpc.messages import Sighting, Wanted
 from tests.agent.test_agent import Node, ended, launch, new, running, seen, started
 

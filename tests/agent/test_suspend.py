@@ -5,7 +5,7 @@ from pathlib import Path
 from signal import SIGCONT, SIGSTOP, SIGTERM
 
 from rota.agent.instructions import Known, Signal
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 from rota.rpc.messages import Wanted
 from tests.agent.controllers import Scene, shell
 from tests.agent.support import Keeper, of_this_run, pid_in, wait_until

@@ -11,8 +11,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, unix_connect
 
 from rota.agent.log_scan import Scan
-from rota.core.node import Device, NodeSpec
-from rota.core.states import Cause
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.states import Cause
 from rota.rpc.messages import (
     PROTOCOL,
     Desired,

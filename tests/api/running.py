@@ -18,7 +18,7 @@ from rota.api.app import Settings, make_app
 from rota.api.context import Context
 from rota.api.server import Server
 from rota.controller.loop import Host
-from rota.core.job import Job
+from rota.core.facts.job import Job
 from rota.store.api import Batch
 from rota.store.memory import MemoryDisk, MemoryStore
 from rota.store.writer import Writer

@@ -9,7 +9,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_network
 
-from rota.core.node import NodeSpec
+from rota.core.facts.node import NodeSpec
 from rota.rpc.frames import frame_of
 from rota.rpc.messages import (
     PROTOCOL,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from rota.api.collectors import Collector, Figures, Sample, collected, load_collectors
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 from tests.api.running import Caller, Running
 
 FIGURES = Figures(0.0, {"running": 2}, {"up": 1}, {"queue": {}}, {"cpus": 4.0}, {"cpus": 2.0})

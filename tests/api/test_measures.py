@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from rota.api.measures import measure
-from rota.core.faults import fault_of
-from rota.core.job import Outcome
-from rota.core.states import Cause, JobState
+from rota.core.facts.faults import fault_of
+from rota.core.facts.job import Outcome
+from rota.core.facts.states import Cause, JobState
 from rota.rpc.messages import Seen, Sighting
 from rota.testing.scene import Scene
 from tests.api.pretended import PretendedAgent

@@ -1,6 +1,6 @@
 """POST /policy:replay: the past under other rules, in a process of its own."""
 
-from rota.core.policy import DEFAULT
+from rota.core.facts.policy import DEFAULT
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller, Running
 

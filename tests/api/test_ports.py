@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.core.health import Health
+from rota.core.facts.health import Health
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller
 

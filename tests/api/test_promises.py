@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from rota.controller.commands import AddReservation
 from rota.controller.reserve import KEPT_S, shortage
-from rota.core.node import Device, Node, NodeSpec
-from rota.core.tenant import Access, Actor, Reservation
+from rota.core.facts.node import Device, Node, NodeSpec
+from rota.core.facts.tenant import Access, Actor, Reservation
 from rota.testing.scene import Scene
 
 MODELS = ("A100", "T4")

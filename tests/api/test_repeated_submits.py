@@ -6,8 +6,8 @@ from rota.api.repeated_submits import RepeatedSubmits
 from rota.api.request_fields import Resources
 from rota.api.requests import JobRequest, Parameters
 from rota.api.submission import Desk, to_submission
-from rota.core.errors import Rejected
-from rota.core.tenant import Access, Actor
+from rota.core.facts.errors import Rejected
+from rota.core.facts.tenant import Access, Actor
 
 ANN, BEN = Actor("ann", Access.USER, "local"), Actor("ben", Access.USER, "local")
 PLAIN = {"env": {"PATH": "/bin", "HOME": "/home/ann"}, "workdir": "/home/ann"}

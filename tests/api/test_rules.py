@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from rota.core.policy_text import ORDERINGS
-from rota.core.presets import PRESETS
-from rota.scheduling import order
+from rota.core.words.policy_text import ORDERINGS
+from rota.core.words.presets import PRESETS
+from rota.scheduling.order import orderings as order
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller, Running
 

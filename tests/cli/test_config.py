@@ -5,7 +5,7 @@ import re
 import pytest
 
 from rota import config, paths
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 
 
 def parse(text="", **environment):

@@ -6,7 +6,7 @@ import pytest
 
 from rota import config
 from rota.cli.logbook import open_logbook
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from rota import config
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 
 GPU = {"node": "box", "index": 0, "uuid": "u0", "model": "A100", "memory_mb": 40960, "jobs": []}
 ROW = {

@@ -3,10 +3,10 @@
 import pytest
 
 from rota.config import parse
-from rota.core.errors import Rejected
-from rota.core.policy import DEFAULT
-from rota.core.policy_text import all_keys, changed, differences, flatten, nest, unnest
-from rota.core.presets import ALIASES, PRESETS, name_of, preset, with_preset
+from rota.core.facts.errors import Rejected
+from rota.core.facts.policy import DEFAULT
+from rota.core.words.policy_text import all_keys, changed, differences, flatten, nest, unnest
+from rota.core.words.presets import ALIASES, PRESETS, name_of, preset, with_preset
 
 FILE = """
 [scheduling]

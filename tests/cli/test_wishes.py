@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.placing import Affinity, Operator, Selector, Taint, TaintEffect, Toleration
-from rota.core.placing_text import (
+from rota.core.facts.placing import Affinity, Operator, Selector, Taint, TaintEffect, Toleration
+from rota.core.words.placing_text import (
     format_affinity,
     format_selector,
     format_taint,

@@ -16,7 +16,7 @@ from rota.agent.discover import Overrides
 from rota.agent.instructions import Forget, KeeperAll, Signal, Spawn, Tell
 from rota.agent.launch import Launcher
 from rota.client.context import JobContext
-from rota.core.node import NodeSpec
+from rota.core.facts.node import NodeSpec
 from rota.rpc.messages import Launch, Wanted
 from tests.agent.test_agent import Node, commands, launch, running, started
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.errors import Conflict, Forbidden
-from rota.core.phases import PHASES, phase_of
-from rota.core.states import Cause
+from rota.core.facts.errors import Conflict, Forbidden
+from rota.core.facts.phases import PHASES, phase_of
+from rota.core.facts.states import Cause
 from rota.testing.scene import ALICE, BOB, OPERATOR, Scene
 
 

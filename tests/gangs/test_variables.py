@@ -9,11 +9,11 @@ import pytest
 
 from rota.controller import commands as cmd
 from rota.controller.launch import encode_environment
-from rota.core.job import Role
-from rota.core.node import Device, NodeSpec
-from rota.core.placing import Placement
-from rota.core.resources import Request
-from rota.core.states import Cause
+from rota.core.facts.job import Role
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.placing import Placement
+from rota.core.facts.resources import Request
+from rota.core.facts.states import Cause
 from rota.testing.scene import ADMIN, OPERATOR, Scene
 
 

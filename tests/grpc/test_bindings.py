@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rota.api.grpc.reading import WIRE_STATES
-from rota.core.states import JobState
+from rota.core.facts.states import JobState
 from rota.rpc import cluster_pb2 as pb
 from tests.support.machine import REPOSITORY, missing
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.core.units import format_when
+from rota.core.words.units import format_when
 from tests.journeys.box import Box, until
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rota.controller.engine import FromLink
 from rota.controller.recover import recover
 from rota.controller.report_checks import doubt
-from rota.core.node import Device, ForeignUse, NodeSpec
-from rota.core.states import Cause
+from rota.core.facts.node import Device, ForeignUse, NodeSpec
+from rota.core.facts.states import Cause
 from rota.rpc.messages import PROTOCOL, Beat, DeviceUse, Hello, Observed, Seen, Sighting
 from rota.testing.scene import Scene
 

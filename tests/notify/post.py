@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rota.core.notices import parse_target
+from rota.core.facts.notices import parse_target
 from rota.notify.collect import Collector
 from rota.notify.courier import BOOKMARK, Bookmark, Courier
 from rota.notify.receiver import Receiver

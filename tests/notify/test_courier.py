@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rota.core.notices import ENDS, EVENTS
+from rota.core.facts.notices import ENDS, EVENTS
 from rota.notify import receiver as receiver_module
 from rota.notify_settings import Notify, PluginRule, read_entries
 from rota.rpc.messages import Seen, Sighting

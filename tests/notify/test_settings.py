@@ -3,8 +3,8 @@
 import pytest
 
 from rota.config import parse
-from rota.core.errors import Rejected
-from rota.core.notices import ENDS, EVENTS, Target, format_target, parse_target
+from rota.core.facts.errors import Rejected
+from rota.core.facts.notices import ENDS, EVENTS, Target, format_target, parse_target
 from rota.notify_settings import Notify
 
 TOML = """

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from hypothesis import strategies as st
 
-from rota.core.job import JobSpec, Role, ServiceClass
-from rota.core.node import Device, NodeSpec
-from rota.core.placing import Affinity, Operator, Placement, Selector, Taint, Toleration
-from rota.core.policy import (
+from rota.core.facts.job import JobSpec, Role, ServiceClass
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.placing import Affinity, Operator, Placement, Selector, Taint, Toleration
+from rota.core.facts.policy import (
     Backfill,
     BackfillRules,
     OrderRules,
@@ -19,7 +19,7 @@ from rota.core.policy import (
     PreemptMode,
     PreemptRules,
 )
-from rota.core.resources import Request
+from rota.core.facts.resources import Request
 from rota.testing.stage import Stage
 
 if TYPE_CHECKING:

@@ -17,16 +17,16 @@ from hypothesis.stateful import (
 
 from rota.controller import commands as cmd
 from rota.controller.recover import recover
-from rota.core.apply import apply
+from rota.core.changes.apply import apply
+from rota.core.changes.compare import differences, missing_timers
 from rota.core.cluster import Cluster
-from rota.core.compare import differences, missing_timers
-from rota.core.errors import Rejected
-from rota.core.job import Array, Job, Role
-from rota.core.node import Device, ForeignUse, NodeSpec
-from rota.core.parents import Dependency, DependencyKind
-from rota.core.resources import Request
-from rota.core.states import FINAL, JobState, QueueState
-from rota.core.tenant import Group, Queue
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import Array, Job, Role
+from rota.core.facts.node import Device, ForeignUse, NodeSpec
+from rota.core.facts.parents import Dependency, DependencyKind
+from rota.core.facts.resources import Request
+from rota.core.facts.states import FINAL, JobState, QueueState
+from rota.core.facts.tenant import Group, Queue
 from rota.scheduling.scheduler import Scheduler
 from rota.testing.scene import ALICE, OPERATOR, Scene
 from tests.property.wishes import CARD_MIB, arrays, resources, wishes

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rota.core.policy import Backfill
-from rota.core.presets import PRESETS
-from rota.core.tenant import Reservation
+from rota.core.facts.policy import Backfill
+from rota.core.facts.tenant import Reservation
+from rota.core.words.presets import PRESETS
 from rota.testing.stage import Stage, node, spec
 from tests.property import sites
 

@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.lanes import shape_of
-from rota.core.node import Allocation
-from rota.core.policy import DEFAULT
-from rota.core.resources import Request
-from rota.scheduling import timeline as timelines
-from rota.scheduling.space import Space
-from rota.scheduling.timeline import Asking, Claim, Leaving, Timeline
+from rota.core.derived.lanes import shape_of
+from rota.core.facts.node import Allocation
+from rota.core.facts.policy import DEFAULT
+from rota.core.facts.resources import Request
+from rota.scheduling.later import timeline as timelines
+from rota.scheduling.later.timeline import Asking, Claim, Leaving, Timeline
+from rota.scheduling.place.node_index import Space
 from rota.testing.stage import Stage, node, spec
 
 NODES = ("a", "b", "c")

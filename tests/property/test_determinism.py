@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import crowd
-from rota.core.policy import Backfill, Policy
-from rota.core.presets import PRESETS
+from rota.core.facts.policy import Backfill, Policy
+from rota.core.words.presets import PRESETS
 from rota.scheduling.scheduler import Scheduler
 from rota.testing.stage import Stage
 from tests.property import sites
@@ -41,7 +41,7 @@ def story_digest(policy: Policy) -> str:
 @pytest.mark.parametrize("name", ["default", "conservative", "preemptive"])
 def test_a_story_is_decided_the_same_in_every_process_and_with_every_hash_seed(name):
     code = (
-        "from rota.core.presets import PRESETS; "
+        "from rota.core.words.presets import PRESETS; "
         "from tests.property.test_determinism import story_digest; "
         f"print(story_digest(PRESETS[{name!r}]))"
     )

@@ -5,8 +5,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.scheduling.fairshare import FairShare, nested
-from rota.scheduling.order import ORDERINGS, order_key
+from rota.scheduling.order.fairshare import FairShare, nested
+from rota.scheduling.order.orderings import ORDERINGS, order_key
 from tests.unit.books import DAY_S, HOUR_S, Books, amount
 
 USERS = ("ann", "ben", "cem")

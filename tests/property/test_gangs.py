@@ -8,17 +8,17 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.job import Role, ServiceClass
-from rota.core.lanes import Shape, shape_of
-from rota.core.policy import Backfill, BackfillRules, PlaceRules, Policy, PreemptRules
-from rota.scheduling.filters import static_problem
-from rota.scheduling.room import Room
-from rota.scheduling.rooms import count_in
+from rota.core.derived.lanes import Shape, shape_of
+from rota.core.facts.job import Role, ServiceClass
+from rota.core.facts.policy import Backfill, BackfillRules, PlaceRules, Policy, PreemptRules
+from rota.scheduling.place.filters import static_problem
+from rota.scheduling.place.node_room import Room
+from rota.scheduling.place.trial_rooms import count_in
 from rota.testing.stage import Stage, node, spec
 from tests.property import sites
 
 if TYPE_CHECKING:
-    from rota.core.job import JobSpec
+    from rota.core.facts.job import JobSpec
 
 
 def busy_stage(nodes, strategy, jobs, overcommit=1.0) -> Stage:

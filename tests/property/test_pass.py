@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from rota.controller import commands as cmd
 from rota.controller.recover import recover
-from rota.core import lanes
 from rota.core.cluster import Cluster
-from rota.core.errors import Rejected
-from rota.core.job import JobSpec
-from rota.core.lanes import shape_of
-from rota.core.node import Device, NodeSpec
-from rota.core.policy import Backfill, BackfillRules, Mixing, OrderRules, PlaceRules, Policy
-from rota.core.states import JobState, QueueState
-from rota.core.tenant import Queue
+from rota.core.derived import lanes
+from rota.core.derived.lanes import shape_of
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import JobSpec
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.policy import Backfill, BackfillRules, Mixing, OrderRules, PlaceRules, Policy
+from rota.core.facts.states import JobState, QueueState
+from rota.core.facts.tenant import Queue
 from rota.scheduling.api import Start
-from rota.scheduling.room import Room
+from rota.scheduling.place.node_room import Room
 from rota.scheduling.scheduler import Scheduler
 from rota.testing.scene import OPERATOR, Scene
 from tests.property.wishes import CARD_MIB, arrays, resources, wishes

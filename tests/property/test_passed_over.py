@@ -4,10 +4,11 @@ from random import Random
 
 import pytest
 
-from rota.core import events as ev
-from rota.core.presets import preset
-from rota.core.tenant import Queue
-from rota.scheduling import backfill, firsts
+from rota.core.changes import events as ev
+from rota.core.facts.tenant import Queue
+from rota.core.words.presets import preset
+from rota.scheduling.later import promises as backfill
+from rota.scheduling.order import first_blocked as firsts
 from rota.testing.stage import Stage, node, spec
 
 

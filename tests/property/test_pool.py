@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.presets import preset
+from rota.core.words.presets import preset
 from rota.scheduling.pool.api import INFINITE
 from rota.scheduling.pool.easy import CountedPool
 from rota.scheduling.pool.line import Line

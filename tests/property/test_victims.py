@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.job import Job, ServiceClass
-from rota.scheduling.preempt import Takeover
-from rota.scheduling.room import Room
-from rota.scheduling.victims import BEST_EFFORT_WEIGHT, COST_MIN, LostWork, total_of
+from rota.core.facts.job import Job, ServiceClass
+from rota.scheduling.evict.search import Takeover
+from rota.scheduling.evict.victims import BEST_EFFORT_WEIGHT, COST_MIN, LostWork, total_of
+from rota.scheduling.place.node_room import Room
 from tests.support.running import NOW_S, Site
 
 GAP = 10

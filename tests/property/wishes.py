@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from rota.core.job import RestartPolicy
+from rota.core.facts.job import RestartPolicy
 
 CARD_MIB = 1000
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rota.core.events import Recorded
+from rota.core.changes.events import Recorded
 from rota.testing.scene import Scene
 
 

@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from rota.core import events as ev
-from rota.core.invariants import check
-from rota.core.parents import Dependency, DependencyKind
-from rota.core.policy import PreemptMode
-from rota.core.presets import preset
-from rota.core.resources import Request
-from rota.core.states import JobState
-from rota.core.tenant import Queue
+from rota.core.changes import events as ev
+from rota.core.changes.invariants import check
+from rota.core.facts.parents import Dependency, DependencyKind
+from rota.core.facts.policy import PreemptMode
+from rota.core.facts.resources import Request
+from rota.core.facts.states import JobState
+from rota.core.facts.tenant import Queue
+from rota.core.words.presets import preset
 from rota.sim.cluster_run import Particulars, play
 from rota.sim.trace import TraceJob
 from rota.testing.stage import node, spec

@@ -5,11 +5,11 @@ import pytest
 
 from rota.controller import commands as cmd
 from rota.controller.past import Past, read_jobs, site_of
-from rota.core.errors import Rejected
-from rota.core.policy import DEFAULT
-from rota.core.presets import preset, with_preset
-from rota.core.states import JobState
-from rota.core.tenant import Queue
+from rota.core.facts.errors import Rejected
+from rota.core.facts.policy import DEFAULT
+from rota.core.facts.states import JobState
+from rota.core.facts.tenant import Queue
+from rota.core.words.presets import preset, with_preset
 from rota.sim.cluster_run import play
 from rota.sim.history import history_of, read_history
 from rota.sim.machine import machine_for

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rota.core.errors import Rejected
-from rota.core.node import Device, NodeSpec
-from rota.core.resources import Request
+from rota.core.facts.errors import Rejected
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.resources import Request
 from rota.sim.placing import place_list
 from rota.sim.readers.openb import read_nodes, read_pods
 from rota.sim.run import Run

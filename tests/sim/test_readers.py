@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.core.resources import Request
+from rota.core.facts.resources import Request
 from rota.sim.readers import read_cluster, read_nodes, read_pods, read_trace
 from rota.sim.trace import Trace
 

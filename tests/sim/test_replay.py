@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core import events as ev
-from rota.core.errors import Rejected
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Rejected
 from rota.sim.replay import count_decisions, verify
 from rota.testing.scene import ADMIN
 from tests.sim.clocked import Clocked

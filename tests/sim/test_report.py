@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 from rota.sim.figures import summarise
 from rota.sim.report import write_report
 from tests.sim.runs import job, played, steady
@@ -217,7 +217,7 @@ def test_without_plotly_one_line_says_what_to_install(tmp_path):
     code = (
         "import sys; sys.modules['plotly.offline'] = None\n"
         "from pathlib import Path\n"
-        "from rota.core.errors import Unavailable\n"
+        "from rota.core.facts.errors import Unavailable\n"
         "from rota.sim.report import write_report\n"
         "from rota.sim.run import Run\n"
         "try: write_report(Path(sys.argv[1]), 't', {}, [Run('easy', [], 4)], [{}])\n"

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rota.core.job import Job
-from rota.core.node import Device, NodeSpec
-from rota.core.states import Cause
-from rota.core.tenant import Access, Actor
+from rota.core.facts.job import Job
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.states import Cause
+from rota.core.facts.tenant import Access, Actor
 from rota.rpc.messages import Seen, Sighting
 from rota.slurm.command import Answer, Call, Line, Request
 from rota.slurm.serving import answer_to

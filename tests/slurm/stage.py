@@ -1,6 +1,6 @@
 """The recorded situation, played on a pretended cluster: each recorded job has its twin."""
 
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 from tests.slurm.cluster import Cluster
 
 MAIN = ("-p", "main", "-A", "main", "--mem-per-cpu=500")

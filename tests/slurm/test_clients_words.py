@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rota.core.tenant import Access, Actor
+from rota.core.facts.tenant import Access, Actor
 from rota.slurm.command import Call, Line, Request
 from rota.slurm.serving import answer_to
 from tests.api.running import Answer

@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from rota.core.events import (
+from rota.core.changes.events import (
     AnyEvent,
     ArraySubmitted,
     ElementExpanded,
@@ -11,11 +11,11 @@ from rota.core.events import (
     NodeSilent,
     Recorded,
 )
-from rota.core.indices import Run
-from rota.core.job import Array, Attempt, Job, JobSpec, Outcome, Role, Task
-from rota.core.node import Allocation, Node, NodeSpec
-from rota.core.resources import Request
-from rota.core.states import FINAL, Cause, JobState, Phase
+from rota.core.facts.indices import Run
+from rota.core.facts.job import Array, Attempt, Job, JobSpec, Outcome, Role, Task
+from rota.core.facts.node import Allocation, Node, NodeSpec
+from rota.core.facts.resources import Request
+from rota.core.facts.states import FINAL, Cause, JobState, Phase
 from rota.store.api import Batch
 
 DAY_S = 86400.0

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from rota.core.events import JobEligible, JobUpdated
-from rota.core.states import JobState
-from rota.core.tenant import Access, Group, Project, Queue, Reservation, Token
+from rota.core.changes.events import JobEligible, JobUpdated
+from rota.core.facts.states import JobState
+from rota.core.facts.tenant import Access, Group, Project, Queue, Reservation, Token
 from rota.store.api import Batch, JobFilter, Snapshot
 from rota.store.errors import Contradiction
 from tests.store.builders import GPU_ROLE, Log, array, job, node

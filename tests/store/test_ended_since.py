@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rota.core.states import JobState
+from rota.core.facts.states import JobState
 from rota.store.api import Batch, JobFilter
 from tests.store.builders import job
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from rota.core.states import JobState
+from rota.core.facts.states import JobState
 from rota.store.api import Batch, JobFilter
 from rota.store.listing import listing
 from tests.store.builders import job

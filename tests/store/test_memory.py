@@ -2,8 +2,8 @@
 
 import pytest
 
-from rota.core.errors import Unavailable
-from rota.core.states import JobState
+from rota.core.facts.errors import Unavailable
+from rota.core.facts.states import JobState
 from rota.store.api import Batch
 from rota.store.memory import Fault, MemoryDisk, MemoryStore, ProcessDied
 from tests.store.builders import Log, job

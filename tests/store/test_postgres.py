@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from rota.core.errors import RotaError, Unavailable
+from rota.core.facts.errors import RotaError, Unavailable
 from rota.store import postgres
 from rota.store.api import Batch
 from rota.store.errors import Contradiction, OutcomeUnknown

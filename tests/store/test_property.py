@@ -7,8 +7,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.core.states import JobState
-from rota.core.tenant import Queue
+from rota.core.facts.states import JobState
+from rota.core.facts.tenant import Queue
 from rota.store.api import Batch, JobFilter
 from rota.store.memory import MemoryDisk, MemoryStore
 from rota.store.open import open_store

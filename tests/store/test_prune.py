@@ -1,7 +1,7 @@
 """Old finished jobs go; ids, and everything that somebody may still ask for, stay."""
 
-from rota.core.job import Outcome
-from rota.core.states import Cause, JobState
+from rota.core.facts.job import Outcome
+from rota.core.facts.states import Cause, JobState
 from rota.store.api import Batch, JobFilter
 from tests.store.builders import DAY_S, START_S, Log, array, job
 

@@ -2,9 +2,9 @@
 
 import threading
 
-from rota.core.indices import IndexSet
-from rota.core.job import Outcome
-from rota.core.states import Cause, JobState
+from rota.core.facts.indices import IndexSet
+from rota.core.facts.job import Outcome
+from rota.core.facts.states import Cause, JobState
 from rota.store.api import Batch, JobFilter
 from tests.store.builders import DAY_S, START_S, Log, array, job, spec
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 from rota.store import migrations, rows, schema, statements
 from rota.store.api import Batch
 from rota.store.open import open_store

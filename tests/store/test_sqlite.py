@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.core.errors import Rejected, Unavailable
+from rota.core.facts.errors import Rejected, Unavailable
 from rota.store import sqlite as sqlite_module
 from rota.store.api import Batch
 from rota.store.open import open_store

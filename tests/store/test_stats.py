@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.core.states import JobState
+from rota.core.facts.states import JobState
 from rota.store.api import Batch
 from rota.store.stats import StateSums, longest, sums
 from tests.store.builders import DAY_S, START_S, job

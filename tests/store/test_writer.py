@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from rota.core.errors import Unavailable
+from rota.core.facts.errors import Unavailable
 from rota.store import writer as writer_module
 from rota.store.api import Batch
 from rota.store.memory import Fault, MemoryDisk, MemoryStore

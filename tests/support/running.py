@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from rota.core import events as ev
-from rota.core.apply import apply
+from rota.core.changes import events as ev
+from rota.core.changes.apply import apply
+from rota.core.changes.invariants import check
 from rota.core.cluster import Cluster
-from rota.core.invariants import check
-from rota.core.job import Job, JobSpec, Role
-from rota.core.lanes import Shape, shape_of
-from rota.core.node import Allocation, Device, NodeSpec
-from rota.core.policy import Policy, PreemptRules
-from rota.core.resources import Request
-from rota.core.states import Cause
+from rota.core.derived.lanes import Shape, shape_of
+from rota.core.facts.job import Job, JobSpec, Role
+from rota.core.facts.node import Allocation, Device, NodeSpec
+from rota.core.facts.policy import Policy, PreemptRules
+from rota.core.facts.resources import Request
+from rota.core.facts.states import Cause
 from rota.scheduling.api import Entry
-from rota.scheduling.preempt import Preemption
-from rota.scheduling.room import Room
+from rota.scheduling.evict.search import Preemption
+from rota.scheduling.place.node_room import Room
 
 START_S = 1000.0
 #: Long enough after the start of everything for nobody to be protected by his youth.

@@ -2,18 +2,18 @@
 
 import msgspec
 
-from rota.core import events as ev
-from rota.core.apply import apply
+from rota.core.changes import events as ev
+from rota.core.changes.apply import apply
+from rota.core.changes.invariants import check
 from rota.core.cluster import Cluster
-from rota.core.invariants import check
-from rota.core.job import JobSpec, Outcome, Role
-from rota.core.node import Allocation, Device, NodeSpec
-from rota.core.policy import Policy
-from rota.core.resources import Amount, Request
-from rota.core.states import Cause, JobState
-from rota.core.tenant import Project, Quota, User
+from rota.core.facts.job import JobSpec, Outcome, Role
+from rota.core.facts.node import Allocation, Device, NodeSpec
+from rota.core.facts.policy import Policy
+from rota.core.facts.resources import Amount, Request
+from rota.core.facts.states import Cause, JobState
+from rota.core.facts.tenant import Project, Quota, User
 from rota.scheduling.api import Entry, View
-from rota.scheduling.fairshare import FairShare, capacity
+from rota.scheduling.order.fairshare import FairShare, capacity
 
 HOUR_S = 3600.0
 DAY_S = 86400.0

@@ -6,9 +6,9 @@ from functools import partial
 
 from rota.controller import commands as cmd
 from rota.controller.launch import encode_environment
-from rota.core.node import ForeignUse
-from rota.core.states import QueueState
-from rota.core.tenant import Access, Actor, Group, Project, Queue, Token
+from rota.core.facts.node import ForeignUse
+from rota.core.facts.states import QueueState
+from rota.core.facts.tenant import Access, Actor, Group, Project, Queue, Token
 from rota.store import rows
 from rota.testing.scene import ALICE, BOB, OPERATOR, Scene
 

@@ -5,10 +5,10 @@ import tracemalloc
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.errors import Conflict
-from rota.core.events import AttemptPlaced, ElementExpanded
-from rota.core.job import Role
-from rota.core.resources import Request
+from rota.core.changes.events import AttemptPlaced, ElementExpanded
+from rota.core.facts.errors import Conflict
+from rota.core.facts.job import Role
+from rota.core.facts.resources import Request
 from rota.testing.scene import OPERATOR, Scene
 
 

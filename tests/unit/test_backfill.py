@@ -4,16 +4,16 @@ import msgspec
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core import events as ev
-from rota.core.job import Outcome
-from rota.core.policy import (
+from rota.core.changes import events as ev
+from rota.core.facts.job import Outcome
+from rota.core.facts.policy import (
     Backfill,
     BackfillRules,
     OrderRules,
     Policy,
     PreemptRules,
 )
-from rota.core.states import Cause, JobState
+from rota.core.facts.states import Cause, JobState
 from rota.testing.scene import ADMIN, Scene
 from rota.testing.stage import Stage, node, spec
 

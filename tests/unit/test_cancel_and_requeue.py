@@ -3,8 +3,8 @@
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.errors import Forbidden
-from rota.core.states import Cause
+from rota.core.facts.errors import Forbidden
+from rota.core.facts.states import Cause
 from rota.testing.scene import ALICE, BOB, OPERATOR, VIEWER, Scene
 
 

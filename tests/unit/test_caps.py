@@ -3,10 +3,10 @@
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core import events as ev
-from rota.core.errors import Conflict, Forbidden, NotFound, Rejected
-from rota.core.states import QueueState
-from rota.core.tenant import Group, Queue
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected
+from rota.core.facts.states import QueueState
+from rota.core.facts.tenant import Group, Queue
 from rota.testing.scene import ALICE, BOB, OPERATOR, VIEWER, Scene
 from rota.testing.stage import Stage, node, spec
 

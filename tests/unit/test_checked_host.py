@@ -6,8 +6,8 @@ import pytest
 
 from rota.controller.commands import Submission, Submit
 from rota.controller.loop import Host
-from rota.core.errors import Unavailable
-from rota.core.job import JobSpec
+from rota.core.facts.errors import Unavailable
+from rota.core.facts.job import JobSpec
 from rota.store.memory import MemoryStore
 from rota.store.writer import InlineWriter
 from rota.testing.scene import ALICE

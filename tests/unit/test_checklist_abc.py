@@ -8,12 +8,12 @@ import pytest
 from rota.api.nodes import node_view
 from rota.config import parse
 from rota.controller import commands as cmd
-from rota.core.events import AttemptPlaced
-from rota.core.node import Device, NodeSpec
-from rota.core.policy import DEFAULT, Backfill, Policy
-from rota.core.policy_text import changed
-from rota.core.presets import with_preset
-from rota.core.tenant import Queue
+from rota.core.changes.events import AttemptPlaced
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.policy import DEFAULT, Backfill, Policy
+from rota.core.facts.tenant import Queue
+from rota.core.words.policy_text import changed
+from rota.core.words.presets import with_preset
 from rota.rpc.messages import Seen, Sighting
 from rota.testing.scene import ALICE, BOB, OPERATOR, Scene
 from rota.testing.stage import Stage, node, spec

@@ -14,10 +14,11 @@ from rota.api.submission import Desk, to_submission
 from rota.controller.commands import Submission, Submit
 from rota.controller.launch import wanted
 from rota.controller.loop import Host
-from rota.core.job import JobSpec, RestartPolicy
-from rota.core.lanes import Lane, key_with
-from rota.core.node import Device, NodeSpec
-from rota.core.policy import (
+from rota.core.derived.lanes import Lane, key_with
+from rota.core.derived.usage import usage_key
+from rota.core.facts.job import JobSpec, RestartPolicy
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.policy import (
     DEFAULT,
     Backfill,
     BackfillRules,
@@ -25,13 +26,12 @@ from rota.core.policy import (
     PlaceRules,
     Policy,
 )
-from rota.core.policy_text import changed
-from rota.core.presets import preset
-from rota.core.states import Cause, Phase
-from rota.core.tenant import Reservation
-from rota.core.usage import usage_key
-from rota.scheduling.explain import explain
-from rota.scheduling.order import aged, boosted
+from rota.core.facts.states import Cause, Phase
+from rota.core.facts.tenant import Reservation
+from rota.core.words.policy_text import changed
+from rota.core.words.presets import preset
+from rota.scheduling.answers.explain import explain
+from rota.scheduling.order.orderings import aged, boosted
 from rota.store.memory import MemoryStore
 from rota.store.writer import InlineWriter
 from rota.testing.scene import ALICE, BOB, Scene

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from rota.core import events as ev
-from rota.core.policy import PlaceRules, Policy
-from rota.scheduling.fragments import Typical
-from rota.scheduling.ranks import Ranks
-from rota.scheduling.room import is_variant
+from rota.core.changes import events as ev
+from rota.core.facts.policy import PlaceRules, Policy
+from rota.scheduling.place.fragments import Typical
+from rota.scheduling.place.node_room import is_variant
+from rota.scheduling.place.ranks import Ranks
 from rota.testing.stage import Stage, node, role, spec
 
 COARSE = ["best-fit", "fgd", "dotprod", "gpu-packing"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 from rota.testing.scene import Scene
 
 

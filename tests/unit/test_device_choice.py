@@ -3,8 +3,8 @@
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.errors import Forbidden, Rejected
-from rota.core.node import ForeignUse
+from rota.core.facts.errors import Forbidden, Rejected
+from rota.core.facts.node import ForeignUse
 from rota.testing.scene import ALICE, OPERATOR, Scene
 
 XORG = ForeignUse(0, 4242, "bob", 9000)
@@ -146,7 +146,7 @@ def test_a_process_that_counts_again_keeps_the_next_job_away():
 
 
 def scene_lines(scene, job):
-    from rota.scheduling.explain import explain
+    from rota.scheduling.answers.explain import explain
 
     return "\n".join(explain(scene.controller.scheduler, scene.names[job], scene.now_s).lines)
 

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from rota.core.errors import Rejected
-from rota.core.job import Role
-from rota.core.resources import Request
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import Role
+from rota.core.facts.resources import Request
 from rota.testing.scene import Scene
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.node import Device
-from rota.core.resources import Request
-from rota.scheduling.devices import choose_devices, open_devices
-from rota.scheduling.room import DeviceRoom
+from rota.core.facts.node import Device
+from rota.core.facts.resources import Request
+from rota.scheduling.place.devices import choose_devices, open_devices
+from rota.scheduling.place.node_room import DeviceRoom
 
 
 def rooms(*devices: Device) -> list[DeviceRoom]:

@@ -10,12 +10,12 @@ from rota.controller import lifecycle
 from rota.controller.launch import is_withheld, wanted
 from rota.controller.recover import recover
 from rota.controller.scribe import Scribe
-from rota.core import events as ev
-from rota.core.compare import differences, fold
-from rota.core.invariants import check
-from rota.core.job import Role
-from rota.core.node import Allocation
-from rota.core.policy import (
+from rota.core.changes import events as ev
+from rota.core.changes.compare import differences, fold
+from rota.core.changes.invariants import check
+from rota.core.facts.job import Role
+from rota.core.facts.node import Allocation
+from rota.core.facts.policy import (
     BackfillRules,
     GangRules,
     Overrun,
@@ -23,8 +23,8 @@ from rota.core.policy import (
     PreemptMode,
     PreemptRules,
 )
-from rota.core.resources import Request
-from rota.core.states import Cause
+from rota.core.facts.resources import Request
+from rota.core.facts.states import Cause
 from rota.rpc.messages import Seen, Sighting, Wanted
 from rota.scheduling.api import Eviction
 from rota.store.api import Batch

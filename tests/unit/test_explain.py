@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.node import Device, ForeignUse, NodeSpec
-from rota.core.placing import Affinity, Operator, Placement, Selector, Taint, Toleration
-from rota.core.policy import OrderRules, Policy, PreemptRules, ShareRules
-from rota.core.states import Cause, JobState, QueueState
-from rota.core.tenant import Limits, Queue, Quota, Reservation, User
-from rota.scheduling import reasons as why
-from rota.scheduling.explain import Explanation, describe_end, explain, reason_of
-from rota.scheduling.reasons import Decision, Reason, Tree
+from rota.core.facts.node import Device, ForeignUse, NodeSpec
+from rota.core.facts.placing import Affinity, Operator, Placement, Selector, Taint, Toleration
+from rota.core.facts.policy import OrderRules, Policy, PreemptRules, ShareRules
+from rota.core.facts.states import Cause, JobState, QueueState
+from rota.core.facts.tenant import Limits, Queue, Quota, Reservation, User
+from rota.scheduling.answers import reasons as why
+from rota.scheduling.answers.explain import Explanation, describe_end, explain, reason_of
+from rota.scheduling.answers.reasons import Decision, Reason, Tree
 from rota.testing.scene import BOB, OPERATOR, Scene
 
 

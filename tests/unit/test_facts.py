@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from rota.core.job import Array, Job
-from rota.core.node import Node
-from rota.core.states import FINAL, JobState
+from rota.core.facts.job import Array, Job
+from rota.core.facts.node import Node
+from rota.core.facts.states import FINAL, JobState
 from rota.store import rows
 from rota.store.api import JobFilter
 from tests.unit.story import stage, steps

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rota.core import events as ev
-from rota.core.usage import Spent, Usage, decay
-from rota.scheduling.fairshare import FairShare, nested, shares_of
+from rota.core.changes import events as ev
+from rota.core.derived.usage import Spent, Usage, decay
+from rota.scheduling.order.fairshare import FairShare, nested, shares_of
 from tests.unit.books import DAY_S, HOUR_S, Books, amount
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rota.core.job import Role, ServiceClass
-from rota.core.lanes import Shape
-from rota.core.node import Device, NodeSpec
-from rota.core.placing import (
+from rota.core.derived.lanes import Shape
+from rota.core.facts.job import Role, ServiceClass
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.placing import (
     Affinity,
     Operator,
     Placement,
@@ -14,9 +14,9 @@ from rota.core.placing import (
     TaintEffect,
     Toleration,
 )
-from rota.core.policy import Mixing, PlaceRules, Policy
-from rota.core.resources import Request
-from rota.scheduling.filters import (
+from rota.core.facts.policy import Mixing, PlaceRules, Policy
+from rota.core.facts.resources import Request
+from rota.scheduling.place.filters import (
     FILTERS,
     Case,
     Neighbours,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rota.core.errors import Rejected
-from rota.core.node import Device, ForeignUse, NodeSpec
-from rota.core.resources import Request
-from rota.scheduling.room import Room, is_variant
+from rota.core.facts.errors import Rejected
+from rota.core.facts.node import Device, ForeignUse, NodeSpec
+from rota.core.facts.resources import Request
+from rota.scheduling.place.node_room import Room, is_variant
 from rota.testing.scene import Scene
 
 

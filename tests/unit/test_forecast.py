@@ -3,8 +3,8 @@
 import pytest
 
 from rota.controller.forecast import REMEMBERED, TELLING, Forecast, rounded_s
-from rota.core.errors import Rejected
-from rota.core.events import JobSubmitted
+from rota.core.changes.events import JobSubmitted
+from rota.core.facts.errors import Rejected
 from rota.store.api import JobFilter
 from rota.testing.scene import Scene
 

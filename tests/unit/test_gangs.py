@@ -2,11 +2,11 @@
 
 import pytest
 
-from rota.core.errors import Rejected
-from rota.core.job import Role
-from rota.core.placing import Placement
-from rota.core.resources import Request
-from rota.core.states import Cause
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import Role
+from rota.core.facts.placing import Placement
+from rota.core.facts.resources import Request
+from rota.core.facts.states import Cause
 from rota.rpc.messages import Seen, Sighting
 from rota.testing.scene import Scene
 

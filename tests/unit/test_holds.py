@@ -2,9 +2,9 @@
 
 import pytest
 
-from rota.core.errors import Conflict
-from rota.core.job import Role
-from rota.core.resources import Request
+from rota.core.facts.errors import Conflict
+from rota.core.facts.job import Role
+from rota.core.facts.resources import Request
 from rota.testing.scene import Scene
 
 

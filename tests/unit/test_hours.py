@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.compare import differences, fold
-from rota.core.errors import Rejected
-from rota.core.tenant import Queue
+from rota.core.changes.compare import differences, fold
+from rota.core.facts.errors import Rejected
+from rota.core.facts.tenant import Queue
 from rota.hours import parse_hours, turn
 from rota.testing.scene import OPERATOR, Scene
 

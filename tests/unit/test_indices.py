@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.errors import Rejected
-from rota.core.indices import IndexSet, Run, index_at, parse_indices, position_of
+from rota.core.facts.errors import Rejected
+from rota.core.facts.indices import IndexSet, Run, index_at, parse_indices, position_of
 
 
 @pytest.mark.parametrize(

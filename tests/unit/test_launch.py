@@ -4,8 +4,8 @@ import pytest
 
 from rota.controller import commands as cmd
 from rota.controller.launch import encode_environment, saved_work
-from rota.core.checkpoint import Checkpoint
-from rota.core.node import Device, NodeSpec
+from rota.core.facts.checkpoint import Checkpoint
+from rota.core.facts.node import Device, NodeSpec
 from rota.rpc.messages import Saved
 from rota.testing.scene import ALICE, Scene
 

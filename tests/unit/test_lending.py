@@ -3,12 +3,12 @@
 from typing import Any
 
 from rota.controller import commands as cmd
-from rota.core import events as ev
-from rota.core.compare import differences, fold
-from rota.core.job import Role, ServiceClass
-from rota.core.placing import Placement
-from rota.core.policy import Policy, PreemptMode, PreemptRules
-from rota.core.resources import Amount, Request
+from rota.core.changes import events as ev
+from rota.core.changes.compare import differences, fold
+from rota.core.facts.job import Role, ServiceClass
+from rota.core.facts.placing import Placement
+from rota.core.facts.policy import Policy, PreemptMode, PreemptRules
+from rota.core.facts.resources import Amount, Request
 from rota.testing.scene import ADMIN, ALICE, BOB, Scene
 from rota.testing.stage import Stage, node, spec
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rota.core.job import RestartPolicy
-from rota.core.states import Cause
+from rota.core.facts.job import RestartPolicy
+from rota.core.facts.states import Cause
 from rota.rpc.messages import Seen, Sighting
 from rota.testing.scene import Scene
 

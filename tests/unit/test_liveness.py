@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rota.core import events as ev
-from rota.core.node import NodeSpec
-from rota.core.states import NodeState
+from rota.core.changes import events as ev
+from rota.core.facts.node import NodeSpec
+from rota.core.facts.states import NodeState
 from rota.rpc.messages import PROTOCOL, Beat, BeatSeen, Hello, Welcome
 from rota.testing.scene import Scene
 

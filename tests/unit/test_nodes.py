@@ -3,10 +3,10 @@
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.errors import Conflict, Forbidden, NotFound
-from rota.core.node import NodeSpec
-from rota.core.resources import Amount
-from rota.core.states import Cause, NodeState
+from rota.core.facts.errors import Conflict, Forbidden, NotFound
+from rota.core.facts.node import NodeSpec
+from rota.core.facts.resources import Amount
+from rota.core.facts.states import Cause, NodeState
 from rota.rpc.messages import Seen, Sighting
 from rota.testing.scene import ALICE, OPERATOR, Scene
 

@@ -6,8 +6,8 @@ import pytest
 
 from rota.controller import commands as cmd
 from rota.controller.engine import Asked
-from rota.core.events import AttemptPlaced
-from rota.core.tenant import Queue
+from rota.core.changes.events import AttemptPlaced
+from rota.core.facts.tenant import Queue
 from rota.testing.scene import BOB, OPERATOR, Scene
 from tests.support.effort import calls_of
 

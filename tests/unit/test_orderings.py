@@ -5,13 +5,13 @@ from math import inf, log2, log10
 
 import pytest
 
-from rota.core.lanes import LaneKey, Shape
-from rota.core.placing import ANYWHERE
-from rota.core.policy import DEFAULT, Policy
-from rota.core.resources import Amount
-from rota.core.units import BANDS
+from rota.core.derived.lanes import LaneKey, Shape
+from rota.core.facts.placing import ANYWHERE
+from rota.core.facts.policy import DEFAULT, Policy
+from rota.core.facts.resources import Amount
+from rota.core.words.units import BANDS
 from rota.scheduling.api import Entry, View
-from rota.scheduling.order import (
+from rota.scheduling.order.orderings import (
     ORDERINGS,
     aged,
     boosted,

@@ -2,8 +2,8 @@
 
 import random
 
-from rota.scheduling.explain import explain
-from rota.scheduling.past import explain_at
+from rota.scheduling.answers.explain import explain
+from rota.scheduling.answers.past import explain_at
 from rota.testing.scene import ALICE, BOB, Scene
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.job import Role, ServiceClass
-from rota.core.node import Device, NodeSpec
-from rota.core.placing import (
+from rota.core.facts.job import Role, ServiceClass
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.placing import (
     Affinity,
     Operator,
     Placement,
@@ -14,8 +14,8 @@ from rota.core.placing import (
     TaintEffect,
     Toleration,
 )
-from rota.core.policy import Mixing, PlaceRules, Policy
-from rota.core.resources import Request
+from rota.core.facts.policy import Mixing, PlaceRules, Policy
+from rota.core.facts.resources import Request
 from rota.testing.scene import OPERATOR, Scene
 
 

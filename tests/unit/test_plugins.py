@@ -14,17 +14,17 @@ import pytest
 
 from rota.config import load
 from rota.controller.plugins import clock, installed, load_known, load_plugins, time_limit
-from rota.core.errors import Rejected
-from rota.core.job import Role, ServiceClass
-from rota.core.lanes import LaneKey, Shape
-from rota.core.node import NodeSpec
-from rota.core.placing import ANYWHERE
-from rota.core.policy import DEFAULT, OrderRules, PlaceRules, Policy
-from rota.core.policy_text import changed
-from rota.core.resources import NOTHING, Amount, Request
+from rota.core.derived.lanes import LaneKey, Shape
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import Role, ServiceClass
+from rota.core.facts.node import NodeSpec
+from rota.core.facts.placing import ANYWHERE
+from rota.core.facts.policy import DEFAULT, OrderRules, PlaceRules, Policy
+from rota.core.facts.resources import NOTHING, Amount, Request
+from rota.core.words.policy_text import changed
 from rota.scheduling.api import Dropped, Entry, NodeView, Victim, View
 from rota.scheduling.guarded import no_guard
-from rota.scheduling.order import ORDERINGS
+from rota.scheduling.order.orderings import ORDERINGS
 from rota.scheduling.registry import Catalog, Rules, resolve
 from tests.support.machine import REPOSITORY
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.compare import differences, fold
-from rota.core.presets import PRESETS
-from rota.core.tenant import Access, Actor, Limits, Queue, Quota, Reservation, User
+from rota.core.changes.compare import differences, fold
+from rota.core.facts.tenant import Access, Actor, Limits, Queue, Quota, Reservation, User
+from rota.core.words.presets import PRESETS
 from rota.testing.scene import ALICE, BOB, OPERATOR, Scene
 
 ADMIN = Actor("ada", Access.ADMIN)

@@ -1,12 +1,12 @@
 """Interfaces that other schedulers know: who is next, who gives way, what a project may hold."""
 
 from rota.controller import commands as cmd
-from rota.core.job import Job
-from rota.core.states import JobState
-from rota.core.tenant import Limits, Project, Queue, Quota
+from rota.core.facts.job import Job
+from rota.core.facts.states import JobState
+from rota.core.facts.tenant import Limits, Project, Queue, Quota
 from rota.quotas.api import QuotaInfo, QuotaProvider, Resources, SyncsQuotas
 from rota.quotas.local import LocalQuotas
-from rota.scheduling.policies import CorePolicy, SchedulingPolicy
+from rota.scheduling.answers.policies import CorePolicy, SchedulingPolicy
 from rota.testing.scene import ADMIN, OPERATOR, Scene
 
 

@@ -1,6 +1,6 @@
 """Equal processors behind one line: who starts when."""
 
-from rota.core.presets import preset
+from rota.core.words.presets import preset
 from rota.scheduling.pool.easy import CountedPool
 from rota.scheduling.pool.planned import PlannedPool
 from rota.scheduling.pool.profile import Counted, Pinned, lowest, numbers_of

@@ -5,8 +5,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.scheduling.predict import Prediction, Predictor
-from rota.scheduling.predict_runs import KINDS, RECENT, History, Runs, kinds_of
+from rota.scheduling.later.predict import Prediction, Predictor
+from rota.scheduling.later.predict_runs import KINDS, RECENT, History, Runs, kinds_of
 
 
 def played(predictor: Predictor, runs: list[float], limit_s: float = 0.0) -> list[Prediction]:

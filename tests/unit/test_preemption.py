@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from rota.core import events as ev
-from rota.core.job import Job, Role, ServiceClass
-from rota.core.node import Allocation
-from rota.core.placing import Placement
-from rota.core.policy import PreemptMode
-from rota.core.resources import Amount, Request
-from rota.core.states import Cause
-from rota.core.tenant import Queue
+from rota.core.changes import events as ev
+from rota.core.facts.job import Job, Role, ServiceClass
+from rota.core.facts.node import Allocation
+from rota.core.facts.placing import Placement
+from rota.core.facts.policy import PreemptMode
+from rota.core.facts.resources import Amount, Request
+from rota.core.facts.states import Cause
+from rota.core.facts.tenant import Queue
 from rota.scheduling.api import Eviction, Victim
-from rota.scheduling.preempt import Takeover
-from rota.scheduling.room import Room
-from rota.scheduling.victims import LostWork
+from rota.scheduling.evict.search import Takeover
+from rota.scheduling.evict.victims import LostWork
+from rota.scheduling.place.node_room import Room
 from tests.support.running import NOW_S, Site
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core import events as ev
-from rota.core.placing import Placement
-from rota.core.tenant import Access, Actor
+from rota.core.changes import events as ev
+from rota.core.facts.placing import Placement
+from rota.core.facts.tenant import Access, Actor
 from rota.testing.scene import ADMIN, ALICE, BOB, Scene
 
 CARL = Actor("carl", Access.USER)

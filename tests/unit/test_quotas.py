@@ -2,14 +2,14 @@
 
 import pytest
 
-from rota.core import events as ev
-from rota.core.errors import Conflict, Rejected
-from rota.core.indices import parse_indices
-from rota.core.invariants import violations
-from rota.core.lanes import LaneKey
-from rota.core.tenant import Group, Limits, Queue
-from rota.scheduling.quota import Quotas, Short, refuse_over_quota
-from rota.scheduling.quota_rules import Dimension
+from rota.core.changes import events as ev
+from rota.core.changes.invariants import violations
+from rota.core.derived.lanes import LaneKey
+from rota.core.facts.errors import Conflict, Rejected
+from rota.core.facts.indices import parse_indices
+from rota.core.facts.tenant import Group, Limits, Queue
+from rota.scheduling.limits.quota import Quotas, Short, refuse_over_quota
+from rota.scheduling.limits.quota_rules import Dimension
 from tests.unit.books import DAY_S, Books, amount, make_spec
 
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from rota.controller.recover import recover
-from rota.core.compare import differences, fold, missing_timers
-from rota.core.states import FINAL
+from rota.core.changes.compare import differences, fold, missing_timers
+from rota.core.facts.states import FINAL
 from rota.store.api import JobFilter
 from rota.testing.scene import Scene
 from tests.support.machine import REPOSITORY

@@ -1,10 +1,11 @@
 """Who is not asked again because the answer is known, and who is asked all the same."""
 
-from rota.core import events as ev
-from rota.core.job import Outcome
-from rota.core.states import Cause, JobState
-from rota.core.tenant import Queue
-from rota.scheduling import backfill, firsts
+from rota.core.changes import events as ev
+from rota.core.facts.job import Outcome
+from rota.core.facts.states import Cause, JobState
+from rota.core.facts.tenant import Queue
+from rota.scheduling.later import promises as backfill
+from rota.scheduling.order import first_blocked as firsts
 from rota.testing.stage import Stage, node, spec
 
 CANCELLED = Outcome(JobState.CANCELLED, Cause.CANCELLED)

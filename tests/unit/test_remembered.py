@@ -1,13 +1,13 @@
 """What a Scheduler remembers between passes is dropped as soon as it is not right any more."""
 
-from rota.core import events as ev
-from rota.core.job import Outcome
-from rota.core.node import ForeignUse
-from rota.core.policy import OrderRules, Policy
-from rota.core.presets import PRESETS
-from rota.core.states import Cause, JobState
-from rota.scheduling.keys import holds
-from rota.scheduling.room import Room
+from rota.core.changes import events as ev
+from rota.core.facts.job import Outcome
+from rota.core.facts.node import ForeignUse
+from rota.core.facts.policy import OrderRules, Policy
+from rota.core.facts.states import Cause, JobState
+from rota.core.words.presets import PRESETS
+from rota.scheduling.order.key_memo import holds
+from rota.scheduling.place.node_room import Room
 from rota.testing.stage import Stage, node, spec
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rota.core import events as ev
-from rota.core.policy import Backfill, BackfillRules, OrderRules, Policy
-from rota.core.tenant import Reservation
+from rota.core.changes import events as ev
+from rota.core.facts.policy import Backfill, BackfillRules, OrderRules, Policy
+from rota.core.facts.tenant import Reservation
 from rota.testing.stage import Stage, node, spec
 
 HOUR_S = 3600

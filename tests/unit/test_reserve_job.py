@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.errors import Conflict, Forbidden, NotFound, Rejected
-from rota.core.tenant import Access, Actor
+from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected
+from rota.core.facts.tenant import Access, Actor
 from rota.testing.scene import ALICE, Scene
 
 ROOT = Actor("root", Access.ADMIN)

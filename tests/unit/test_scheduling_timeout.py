@@ -2,9 +2,9 @@
 
 import pytest
 
-from rota.core.errors import Rejected
-from rota.core.events import AttemptPlaced
-from rota.core.node import Device, NodeSpec
+from rota.core.changes.events import AttemptPlaced
+from rota.core.facts.errors import Rejected
+from rota.core.facts.node import Device, NodeSpec
 from rota.testing.scene import Scene
 
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.errors import Rejected
-from rota.core.job import Role, ServiceClass
-from rota.core.lanes import Shape
-from rota.core.node import Allocation, Device, NodeSpec
-from rota.core.placing import (
+from rota.core.derived.lanes import Shape
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import Role, ServiceClass
+from rota.core.facts.node import Allocation, Device, NodeSpec
+from rota.core.facts.placing import (
     Affinity,
     Operator,
     Placement,
@@ -19,10 +19,10 @@ from rota.core.placing import (
     TaintEffect,
     Toleration,
 )
-from rota.core.policy import DEFAULT, Mixing, PlaceRules, Policy
-from rota.core.resources import Request
-from rota.scheduling.filters import Neighbours
-from rota.scheduling.fragments import (
+from rota.core.facts.policy import DEFAULT, Mixing, PlaceRules, Policy
+from rota.core.facts.resources import Request
+from rota.scheduling.place.filters import Neighbours
+from rota.scheduling.place.fragments import (
     Fragmentation,
     Movable,
     Move,
@@ -33,8 +33,8 @@ from rota.scheduling.fragments import (
     spare_of,
     typical_shapes,
 )
-from rota.scheduling.gradient import Gradient
-from rota.scheduling.scores import (
+from rota.scheduling.place.gradient import Gradient
+from rota.scheduling.place.scores import (
     STRATEGIES,
     Free,
     Total,

@@ -3,9 +3,9 @@
 import pytest
 
 from rota.controller.engine import FromLink
-from rota.core.events import NodeSilent
-from rota.core.node import ForeignUse, NodeSpec
-from rota.core.states import NodeState
+from rota.core.changes.events import NodeSilent
+from rota.core.facts.node import ForeignUse, NodeSpec
+from rota.core.facts.states import NodeState
 from rota.rpc.messages import (
     PROTOCOL,
     Desired,

@@ -1,11 +1,11 @@
 """The free room by node: what a want sees as nodes fill, empty, come and go."""
 
-from rota.core import events as ev
+from rota.core.changes import events as ev
 from rota.core.cluster import Cluster
-from rota.core.lanes import shape_of
-from rota.core.node import Allocation
-from rota.core.policy import DEFAULT
-from rota.scheduling.space import Space
+from rota.core.derived.lanes import shape_of
+from rota.core.facts.node import Allocation
+from rota.core.facts.policy import DEFAULT
+from rota.scheduling.place.node_index import Space
 from rota.testing.stage import Stage, node, spec
 
 

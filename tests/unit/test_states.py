@@ -3,10 +3,8 @@
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.apply import apply
-from rota.core.cluster import Cluster
-from rota.core.errors import IllegalMove
-from rota.core.events import (
+from rota.core.changes.apply import apply
+from rota.core.changes.events import (
     AttemptEnded,
     AttemptPlaced,
     AttemptStarted,
@@ -19,9 +17,11 @@ from rota.core.events import (
     JobSubmitted,
     NodeRegistered,
 )
-from rota.core.job import JobSpec, Outcome
-from rota.core.node import Allocation, NodeSpec
-from rota.core.states import ACTIVE, FINAL, MOVES, WAITING, Cause, JobState, check_move
+from rota.core.cluster import Cluster
+from rota.core.facts.errors import IllegalMove
+from rota.core.facts.job import JobSpec, Outcome
+from rota.core.facts.node import Allocation, NodeSpec
+from rota.core.facts.states import ACTIVE, FINAL, MOVES, WAITING, Cause, JobState, check_move
 from rota.testing.scene import OPERATOR, Scene
 
 STATES = list(JobState)

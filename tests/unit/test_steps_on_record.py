@@ -3,8 +3,8 @@
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core import events as ev
-from rota.core.errors import Conflict, Forbidden
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict, Forbidden
 from rota.testing.scene import ALICE, BOB, Scene
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.compare import dump
-from rota.core.errors import Forbidden, Rejected
-from rota.core.events import BlobStored, JobSubmitted
-from rota.core.tenant import Access, Actor, Token
+from rota.core.changes.compare import dump
+from rota.core.changes.events import BlobStored, JobSubmitted
+from rota.core.facts.errors import Forbidden, Rejected
+from rota.core.facts.tenant import Access, Actor, Token
 from rota.testing.scene import ALICE, BOB, OPERATOR, VIEWER, Scene
 
 ADMIN = Actor("ada", Access.ADMIN)

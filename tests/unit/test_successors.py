@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.brisk import BRISK_S, ENOUGH
-from rota.core.compare import differences, fold
-from rota.core.job import Role
-from rota.core.node import NodeSpec
-from rota.core.placing import Placement, Taint
-from rota.core.resources import Request
-from rota.core.states import Cause
-from rota.core.tenant import Queue
+from rota.core.changes.compare import differences, fold
+from rota.core.derived.brisk import BRISK_S, ENOUGH
+from rota.core.facts.job import Role
+from rota.core.facts.node import NodeSpec
+from rota.core.facts.placing import Placement, Taint
+from rota.core.facts.resources import Request
+from rota.core.facts.states import Cause
+from rota.core.facts.tenant import Queue
 from rota.rpc.messages import Seen, Sighting
 from rota.scheduling.successors import LINE
 from rota.testing.scene import ADMIN, ALICE, BOB, OPERATOR, Scene

@@ -1,12 +1,12 @@
 """What stays free on a node over time."""
 
-from rota.core.lanes import shape_of
-from rota.core.node import Allocation
-from rota.core.policy import DEFAULT
-from rota.core.presets import PRESETS
-from rota.core.tenant import Reservation
-from rota.scheduling.space import Space
-from rota.scheduling.timeline import OVERDUE_S, Asking, Claim, Leaving, Timeline
+from rota.core.derived.lanes import shape_of
+from rota.core.facts.node import Allocation
+from rota.core.facts.policy import DEFAULT
+from rota.core.facts.tenant import Reservation
+from rota.core.words.presets import PRESETS
+from rota.scheduling.later.timeline import OVERDUE_S, Asking, Claim, Leaving, Timeline
+from rota.scheduling.place.node_index import Space
 from rota.testing.stage import Stage, node, spec
 
 

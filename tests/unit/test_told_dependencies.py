@@ -3,9 +3,9 @@
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.compare import differences, fold
-from rota.core.job import JobSpec
-from rota.core.parents import Dependency, DependencyKind
+from rota.core.changes.compare import differences, fold
+from rota.core.facts.job import JobSpec
+from rota.core.facts.parents import Dependency, DependencyKind
 from rota.testing.scene import ALICE, Scene
 
 

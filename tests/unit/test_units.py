@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core import units
-from rota.core.resources import Request
+from rota.core.facts.resources import Request
+from rota.core.words import units
 
 GIB = 1 << 30
 

@@ -3,9 +3,9 @@
 import asyncio
 
 from rota.controller.watch import Watch
-from rota.core.events import JobSettled, Recorded
-from rota.core.job import Outcome
-from rota.core.states import Cause, JobState
+from rota.core.changes.events import JobSettled, Recorded
+from rota.core.facts.job import Outcome
+from rota.core.facts.states import Cause, JobState
 
 
 def settled(job: int) -> Recorded:

@@ -6,16 +6,25 @@ import msgspec
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.compare import differences, dump
-from rota.core.job import JobSpec
-from rota.core.placing import Operator, Placement, Selector, Taint
-from rota.core.policy import Policy, PreemptRules
-from rota.core.states import QueueState
-from rota.core.tenant import Limits, Queue, Quota, Reservation, User
-from rota.scheduling.advice import TRIALS, Adviser, Asker, explain_and_advise
-from rota.scheduling.explain import Explanation, explain
-from rota.scheduling.outlook import Outlook, outlook
-from rota.scheduling.whatif import Added, Dropped, Gone, Replaced, Respec, Resumed, WhatIf, active
+from rota.core.changes.compare import differences, dump
+from rota.core.facts.job import JobSpec
+from rota.core.facts.placing import Operator, Placement, Selector, Taint
+from rota.core.facts.policy import Policy, PreemptRules
+from rota.core.facts.states import QueueState
+from rota.core.facts.tenant import Limits, Queue, Quota, Reservation, User
+from rota.scheduling.answers.advice import TRIALS, Adviser, Asker, explain_and_advise
+from rota.scheduling.answers.explain import Explanation, explain
+from rota.scheduling.answers.outlook import Outlook, outlook
+from rota.scheduling.answers.whatif import (
+    Added,
+    Dropped,
+    Gone,
+    Replaced,
+    Respec,
+    Resumed,
+    WhatIf,
+    active,
+)
 from rota.testing.scene import ALICE, BOB, OPERATOR, Scene
 
 AN_OPERATOR = Asker(operator=True, priority_max=100)

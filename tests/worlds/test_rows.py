@@ -9,17 +9,17 @@ import pytest
 
 from rota.agent import line
 from rota.controller import commands as cmd
-from rota.core.indices import Run
-from rota.core.job import JobSpec, Role
-from rota.core.node import NodeSpec
-from rota.core.resources import Request
+from rota.core.facts.indices import Run
+from rota.core.facts.job import JobSpec, Role
+from rota.core.facts.node import NodeSpec
+from rota.core.facts.resources import Request
 from rota.sim.replay import verify
 from rota.worlds.judge import Broken
 from rota.worlds.script import ACTORS, Script
 from rota.worlds.world import World
 
 if TYPE_CHECKING:
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 #: Enough for every fault to meet a row.
 WORLDS = 80

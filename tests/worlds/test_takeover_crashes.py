@@ -7,9 +7,9 @@ from functools import cache, partial
 import pytest
 
 from rota.controller import commands as cmd
-from rota.core.job import JobSpec, Role, ServiceClass
-from rota.core.node import NodeSpec
-from rota.core.resources import Request
+from rota.core.facts.job import JobSpec, Role, ServiceClass
+from rota.core.facts.node import NodeSpec
+from rota.core.facts.resources import Request
 from rota.store.memory import Fault
 from rota.worlds.script import Script
 from rota.worlds.site import ROOT

@@ -12,7 +12,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from rota.agent.agent_config import AgentConfig
-    from rota.core.node import NodeSpec
+    from rota.core.facts.node import NodeSpec
 
 #: Nobody has this address (RFC 5737): the way to it is the way to everywhere.
 _ELSEWHERE = "203.0.113.1"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota.agent.health import UNHEALTHY
 from rota.agent.keeper_lease import CUT_OFF
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 from rota.rpc.messages import Seen, Sighting
 
 if TYPE_CHECKING:

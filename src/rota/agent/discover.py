@@ -15,8 +15,8 @@ import msgspec
 
 from rota.agent import containers
 from rota.agent.gpus import discover_devices
-from rota.core.node import NodeSpec
-from rota.core.placing import Taint
+from rota.core.facts.node import NodeSpec
+from rota.core.facts.placing import Taint
 
 MIB = 1 << 20
 RESERVE_MIB_MIN, RESERVE_MIB_MAX = 512, 4096

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.core.node import Device, ForeignUse
+from rota.core.facts.node import Device, ForeignUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

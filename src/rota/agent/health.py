@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from rota.agent.instructions import Known
-    from rota.core.health import Health
+    from rota.core.facts.health import Health
 
 #: How often it is looked who is to be asked.
 LOOK_S = 0.25

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from rota.agent.instructions import Instruction
-    from rota.core.node import ForeignUse
+    from rota.core.facts.node import ForeignUse
 
 REDIAL_S_MIN, REDIAL_S_MAX = 0.05, 2.0
 #: Nothing is said about a controller that does not answer so soon after the start.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rota.core.health import Health
+from rota.core.facts.health import Health
 from rota.rpc.messages import Launch, Observed, Saved
 
 

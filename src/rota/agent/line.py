@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rota.agent.charge import Stage
 from rota.agent.instructions import Spawn
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 from rota.rpc.messages import Seen, Sighting
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.agent.health import HealthWatch
-from rota.core.endpoints import port_variable
+from rota.core.facts.endpoints import port_variable
 from rota.fingerprints import split_token
 from rota.rpc.messages import Sighting
 

@@ -9,7 +9,7 @@ import sys
 import msgspec
 
 from rota.api.process import Plan, run
-from rota.core.errors import RotaError
+from rota.core.facts.errors import RotaError
 
 LOG_BYTES = 10 * 1024 * 1024
 LOGS_KEPT = 3

@@ -20,12 +20,12 @@ from rota.api.quotas import (
 from rota.api.requests import Body
 from rota.api.site_requests import ProjectPatch, ProjectRequest, UserPatch
 from rota.controller.commands import RemoveProject, RemoveUser, SetProject, SetUser
-from rota.core.errors import named
-from rota.core.tenant import NO_QUOTA, Project, User
+from rota.core.facts.errors import named
+from rota.core.facts.tenant import NO_QUOTA, Project, User
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.resources import Amount
+    from rota.core.facts.resources import Amount
 
 _project = Body(ProjectRequest)
 _project_patch = Body(ProjectPatch)

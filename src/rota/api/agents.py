@@ -17,7 +17,7 @@ import msgspec
 
 from rota.api.auth import require
 from rota.controller.identity import versions_differ
-from rota.core.errors import RotaError
+from rota.core.facts.errors import RotaError
 from rota.rpc.messages import PROTOCOL, Refused, decode_from_agent, encode
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rota.api.context import Context
     from rota.api.front import Receive, Scope, Send
     from rota.controller.links import Link, Links
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 log = logging.getLogger("rota.api")
 

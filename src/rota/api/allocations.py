@@ -22,11 +22,11 @@ from rota.api.lookup import find
 from rota.api.request_fields import Resources, Seconds, Short, Words, says
 from rota.api.requests import Body, JobRequest, Strict
 from rota.controller.commands import Submit, Submitted
-from rota.core.job import Array, Job
-from rota.core.states import JobState
+from rota.core.facts.job import Array, Job
+from rota.core.facts.states import JobState
 
 if TYPE_CHECKING:
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 WAIT_MAX_S = 60.0
 #: Looked at again after this time at the latest.

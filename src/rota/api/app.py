@@ -52,7 +52,7 @@ from rota.api.context import ACTOR, Asking, Context, Settings
 from rota.api.errors import Problem, WrongMethod
 from rota.api.front import API, BODY_MAX, Front
 from rota.api.pages import Pages
-from rota.core.errors import NotFound, Rejected
+from rota.core.facts.errors import NotFound, Rejected
 from rota.slurm import rest_door
 from rota.slurm import routes as slurm_routes
 from rota.slurm import serving as slurm

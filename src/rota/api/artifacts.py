@@ -16,13 +16,13 @@ from rota.api.front import API
 from rota.api.lookup import find_own
 from rota.api.results import FOLDER_VARIABLE
 from rota.controller.launch import output_path
-from rota.core.errors import Rejected
-from rota.core.job import Array
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import Array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.core.job import Attempt, Job, Task
+    from rota.core.facts.job import Attempt, Job, Task
 
 
 class ArtifactView(msgspec.Struct, kw_only=True):

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from rota.api import visits
 from rota.api.visits import BAD_MESSAGE, INPUT_BYTES_MAX, NORMAL
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rota.api.context import Context
     from rota.api.front import Receive, Scope, Send
     from rota.controller.visit_lines import TerminalLine
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 END = "/attach"
 

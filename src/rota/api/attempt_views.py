@@ -9,8 +9,8 @@ import msgspec
 from rota.api.times import when
 
 if TYPE_CHECKING:
-    from rota.core.job import Attempt, Job, Outcome
-    from rota.core.node import Allocation
+    from rota.core.facts.job import Attempt, Job, Outcome
+    from rota.core.facts.node import Allocation
 
 
 class AllocationView(msgspec.Struct):

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rota.controller.job_tokens import PREFIX
-from rota.core.errors import Forbidden, Rejected
-from rota.core.tenant import Access, Actor
+from rota.core.facts.errors import Forbidden, Rejected
+from rota.core.facts.tenant import Access, Actor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,7 +11,7 @@ from litestar.params import PathParameter
 from rota.api.context import Asking, Context, context_of
 from rota.api.errors import TooLarge
 from rota.controller.bundles import BundleShelf, check_digest
-from rota.core.errors import NotFound
+from rota.core.facts.errors import NotFound
 
 Digest = Annotated[str, PathParameter(description="Its sha256, in 64 hexadecimal digits")]
 

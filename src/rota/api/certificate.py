@@ -11,7 +11,7 @@ import ssl
 import subprocess
 from typing import TYPE_CHECKING
 
-from rota.core.errors import RotaError
+from rota.core.facts.errors import RotaError
 from rota.fingerprints import fingerprint_of
 
 if TYPE_CHECKING:

@@ -40,13 +40,13 @@ from rota.controller.commands import (
     Suspend,
     Update,
 )
-from rota.core.errors import Conflict, Forbidden, Rejected
-from rota.core.job import Array, Job, JobSpec, Role
-from rota.core.states import FINAL
-from rota.core.tenant import Actor, Group
+from rota.core.facts.errors import Conflict, Forbidden, Rejected
+from rota.core.facts.job import Array, Job, JobSpec, Role
+from rota.core.facts.states import FINAL
+from rota.core.facts.tenant import Actor, Group
 
 if TYPE_CHECKING:
-    from rota.core.resources import Request
+    from rota.core.facts.resources import Request
 
 _resources = Body(Resources)
 VERBS: dict[str, type[Select]] = {

@@ -11,8 +11,8 @@ from rota.api.changes import VERBS
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.lookup import resolve
 from rota.api.requests import SelectRequest, decode_select
-from rota.core.errors import Rejected
-from rota.core.tenant import Access, Actor
+from rota.core.facts.errors import Rejected
+from rota.core.facts.tenant import Access, Actor
 
 if TYPE_CHECKING:
     from rota.controller.commands import Changed

@@ -9,7 +9,7 @@ import msgspec
 from rota.api.times import when
 
 if TYPE_CHECKING:
-    from rota.core.checkpoint import Checkpoint
+    from rota.core.facts.checkpoint import Checkpoint
 
 
 class RecordView(msgspec.Struct):

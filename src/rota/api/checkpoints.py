@@ -19,14 +19,14 @@ from rota.api.submission import moment
 from rota.api.times import when
 from rota.controller.commands import AskSave, ReportCheckpoint
 from rota.controller.launch import folder_name
-from rota.core.checkpoint import Checkpoint
-from rota.core.errors import Conflict, Forbidden, NotFound, Rejected
-from rota.core.job import Job
-from rota.core.kin import is_kin
-from rota.core.states import ACTIVE
+from rota.core.facts.checkpoint import Checkpoint
+from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected
+from rota.core.facts.job import Job
+from rota.core.facts.states import ACTIVE
+from rota.core.words.kin import is_kin
 
 if TYPE_CHECKING:
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 _body = Body(CheckpointRequest, optional=True)
 #: So many folders are measured for one answer.

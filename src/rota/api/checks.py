@@ -5,9 +5,9 @@ from __future__ import annotations
 import resource
 from typing import TYPE_CHECKING
 
-from rota.core.endpoints import port_variable
-from rota.core.errors import Rejected
-from rota.core.states import Cause
+from rota.core.facts.endpoints import port_variable
+from rota.core.facts.errors import Rejected
+from rota.core.facts.states import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,7 +18,7 @@ from rota.api.placing import CONTAINERS
 from rota.api.repeated_submits import RepeatedSubmits
 from rota.api.submission import Desk
 from rota.controller.bundles import require_bundle
-from rota.core.tenant import Actor
+from rota.core.facts.tenant import Actor
 from rota.notify_settings import Notify
 from rota.storage_settings import Checkpoints
 

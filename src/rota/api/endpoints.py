@@ -20,12 +20,12 @@ from rota.api.requests import Body
 from rota.api.times import when
 from rota.controller.commands import SetEndpoint
 from rota.controller.endpoints import living
-from rota.core.errors import NotFound, Rejected
+from rota.core.facts.errors import NotFound, Rejected
 
 if TYPE_CHECKING:
-    from rota.core.endpoints import Endpoint
-    from rota.core.job import Job
-    from rota.core.tenant import Actor
+    from rota.core.facts.endpoints import Endpoint
+    from rota.core.facts.job import Job
+    from rota.core.facts.tenant import Actor
 
 
 class EndpointRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

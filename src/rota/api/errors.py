@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rota.api.auth import Unauthenticated
-from rota.core.errors import (
+from rota.core.facts.errors import (
     Busy,
     Conflict,
     Forbidden,

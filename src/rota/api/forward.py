@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.api.context import Context
     from rota.api.front import Receive, Scope, Send
     from rota.controller.visit_lines import TunnelLine
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 END = "/forward"
 PORT_MAX = 65_535

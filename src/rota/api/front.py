@@ -15,13 +15,13 @@ from rota.api.errors import TooLarge
 from rota.api.short_way import Reply
 from rota.api.submit import Answer, submit_batch, submit_one
 from rota.api.visits import is_meant
-from rota.core.errors import RotaError
+from rota.core.facts.errors import RotaError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
     from rota.api.context import Context
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
     Scope = MutableMapping[str, Any]
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

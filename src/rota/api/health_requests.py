@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from rota.api.request_fields import Short, says
-from rota.core.errors import Rejected
-from rota.core.health import Health
+from rota.core.facts.errors import Rejected
+from rota.core.facts.health import Health
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -19,13 +19,13 @@ from rota.api.reasons import Reasons
 from rota.api.requests import BatchRequest, JobRequest
 from rota.api.submit import BatchView, SubmittedView, submit_batch, submit_one
 from rota.api.views import JobView, Page, array_view, job_view
-from rota.core.errors import Rejected
-from rota.core.job import Array, Job
-from rota.core.states import FINAL, JobState
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import Array, Job
+from rota.core.facts.states import FINAL, JobState
 from rota.store.api import JobFilter
 
 if TYPE_CHECKING:
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 WAIT_MAX_S = 300.0
 #: Arrays have no end of their own to wait for: looked at again after this time at the latest.

@@ -16,9 +16,9 @@ from rota.api.auth import may_look_into
 from rota.api.lookup import cut_element
 from rota.api.reasons import Reasons
 from rota.api.views import JobView, Page, collapsed_view, job_view
-from rota.core.indices import IndexSet
-from rota.core.job import Array, Job
-from rota.core.states import FINAL, JobState
+from rota.core.facts.indices import IndexSet
+from rota.core.facts.job import Array, Job
+from rota.core.facts.states import FINAL, JobState
 from rota.store.api import JobFilter
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
-    from rota.core.job import JobSpec
-    from rota.core.tenant import Actor
+    from rota.core.facts.job import JobSpec
+    from rota.core.facts.tenant import Actor
     from rota.store.api import Store
 
 #: Rows read at a time when a filter has to look into each of them.

@@ -17,16 +17,16 @@ from rota.api.auth import still_valid
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.lookup import ID_MAX
 from rota.api.times import when
-from rota.core import events as ev
-from rota.core.errors import Rejected
-from rota.core.tenant import Access, Actor
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Rejected
+from rota.core.facts.tenant import Access, Actor
 from rota.store.api import job_ids_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from rota.controller.watch import Subscription
-    from rota.core.events import Recorded
+    from rota.core.changes.events import Recorded
     from rota.store.api import Store
 
 #: A comment is sent after this long without news, so that nobody takes the line for dead.

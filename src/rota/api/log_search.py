@@ -6,12 +6,12 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core.errors import NotFound, Rejected
+from rota.core.facts.errors import NotFound, Rejected
 from rota.rpc.visits import SearchLog
 
 if TYPE_CHECKING:
     from rota.api.logs import Reader
-    from rota.core.job import Attempt
+    from rota.core.facts.job import Attempt
     from rota.rpc.visits import FoundLine
 
 #: A search goes on over parts of a log for so long; then it says where it stopped.

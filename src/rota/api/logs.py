@@ -15,14 +15,14 @@ from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.log_search import CONTEXT_MAX, HITS_MAX, Search
 from rota.api.lookup import ID_MAX, find, find_own
 from rota.controller.launch import output_path
-from rota.core.errors import NotFound, Rejected, Unavailable
-from rota.core.job import Array, Attempt, Job
+from rota.core.facts.errors import NotFound, Rejected, Unavailable
+from rota.core.facts.job import Array, Attempt, Job
 from rota.rpc.visits import LogPart
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
     from rota.rpc.visits import LogFound
 
 PART_BYTES = 256 * 1024

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.api.auth import may_look_into
-from rota.core.errors import Forbidden, NotFound
-from rota.core.indices import IndexSet, position_of
-from rota.core.kin import is_kin
+from rota.core.facts.errors import Forbidden, NotFound
+from rota.core.facts.indices import IndexSet, position_of
+from rota.core.words.kin import is_kin
 
 if TYPE_CHECKING:
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
-    from rota.core.job import Array, Job
-    from rota.core.tenant import Actor
+    from rota.core.facts.job import Array, Job
+    from rota.core.facts.tenant import Actor
 
 #: Ids are smaller than this; a longer number is no id.
 ID_MAX = 2**53

@@ -11,14 +11,14 @@ from litestar import get
 from rota.api import params
 from rota.api.context import Asking, context_of
 from rota.api.lookup import find
-from rota.core.errors import Rejected
-from rota.core.faults import fault_of
-from rota.core.job import Array
+from rota.core.facts.errors import Rejected
+from rota.core.facts.faults import fault_of
+from rota.core.facts.job import Array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rota.core.job import Attempt, Job
+    from rota.core.facts.job import Attempt, Job
 
 
 class MetricsView(msgspec.Struct, kw_only=True):

@@ -15,13 +15,13 @@ from rota.api.site_requests import DrainRequest, MarkRequest
 from rota.api.submission import moment
 from rota.api.times import when
 from rota.controller.commands import DrainNode, MarkNode, RemoveNode
-from rota.core.errors import Rejected, named
-from rota.core.placing_text import format_taint, parse_taint
+from rota.core.facts.errors import Rejected, named
+from rota.core.words.placing_text import format_taint, parse_taint
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.node import Device, Node
-    from rota.core.placing import Taint
+    from rota.core.facts.node import Device, Node
+    from rota.core.facts.placing import Taint
 
 _drain = Body(DrainRequest, optional=True)
 _mark = Body(MarkRequest)

@@ -7,7 +7,7 @@ from litestar import get
 
 from rota.api.context import Asking, context_of
 from rota.api.times import when
-from rota.core.notices import EVENTS
+from rota.core.facts.notices import EVENTS
 from rota.notify.receiver import Receiver
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from litestar.params import PathParameter, QueryParameter
 
 from rota.api.lookup import ID_MAX, parse_id
-from rota.core.errors import Rejected
-from rota.core.states import FINAL, JobState
-from rota.core.units import BANDS
-from rota.scheduling.order import HIGH_MIN, LOW_MAX
+from rota.core.facts.errors import Rejected
+from rota.core.facts.states import FINAL, JobState
+from rota.core.words.units import BANDS
+from rota.scheduling.order.orderings import HIGH_MIN, LOW_MAX
 
 JobPath = Annotated[
     str, PathParameter(description="A job's id, `5_3` for element 3 of array 5, or a uid")

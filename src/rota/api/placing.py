@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from rota.api import checks
-from rota.core.errors import Rejected
-from rota.core.placing import ANYWHERE, Placement
-from rota.core.placing_text import (
+from rota.core.facts.errors import Rejected
+from rota.core.facts.placing import ANYWHERE, Placement
+from rota.core.words.placing_text import (
     format_affinity,
     format_selector,
     format_toleration,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.api.requests import JobPatch, JobRequest
-    from rota.core.job import JobSpec
+    from rota.core.facts.job import JobSpec
 
 T = TypeVar("T")
 

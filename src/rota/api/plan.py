@@ -14,9 +14,9 @@ from rota.api.submission import to_submission
 from rota.api.times import when
 from rota.api.why import asker_of
 from rota.controller.submit import refuse_submission
-from rota.scheduling.outlook import Outlook, outlook
-from rota.scheduling.reasons import Tree
-from rota.scheduling.scores import placement_score
+from rota.scheduling.answers.outlook import Outlook, outlook
+from rota.scheduling.answers.reasons import Tree
+from rota.scheduling.place.scores import placement_score
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster

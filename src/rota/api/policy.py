@@ -11,9 +11,9 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.requests import Body
 from rota.api.site_requests import PolicyRequest
 from rota.controller.commands import SetPolicy
-from rota.core.policy import DEFAULT, Policy
-from rota.core.policy_text import changed, differences, flatten, nest, unnest
-from rota.core.presets import ALIASES, PRESETS, name_of, with_preset
+from rota.core.facts.policy import DEFAULT, Policy
+from rota.core.words.policy_text import changed, differences, flatten, nest, unnest
+from rota.core.words.presets import ALIASES, PRESETS, name_of, with_preset
 
 _body = Body(PolicyRequest)
 

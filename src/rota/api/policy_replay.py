@@ -19,12 +19,12 @@ from rota.api.requests import Body
 from rota.api.site_requests import ReplayRequest
 from rota.api.times import when
 from rota.controller.past import Comparison, Figures, Gain, read_jobs, site_of
-from rota.core.errors import Busy, Conflict, Unavailable
-from rota.core.presets import name_of
+from rota.core.facts.errors import Busy, Conflict, Unavailable
+from rota.core.words.presets import name_of
 
 if TYPE_CHECKING:
     from rota.controller.past import Site
-    from rota.core.policy import Policy
+    from rota.core.facts.policy import Policy
     from rota.store.api import Store
 
 #: A replay that takes longer is given up.

@@ -13,11 +13,11 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.nodes import AmountView, NodeView, node_view
 from rota.api.requests import Body, Strict
 from rota.controller.commands import DrainNode
-from rota.core.errors import NotFound, named
+from rota.core.facts.errors import NotFound, named
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.node import Node
+    from rota.core.facts.node import Node
 
 #: An operator puts a node into a pool with this label.
 LABEL = "pool"

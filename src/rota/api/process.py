@@ -38,8 +38,8 @@ from rota.controller.loop import Host
 from rota.controller.outbox import open_outbox
 from rota.controller.retention import forget_old_jobs
 from rota.controller.saved_work import SavedWork, drop_old_checkpoints
-from rota.core.errors import RotaError, Unavailable
-from rota.core.tenant import Access, Actor
+from rota.core.facts.errors import RotaError, Unavailable
+from rota.core.facts.tenant import Access, Actor
 from rota.inventory.client import InventoryClient
 from rota.notify_settings import Notify
 from rota.paths import SOCKET_NAME

@@ -8,15 +8,15 @@ import msgspec
 from litestar import get
 
 from rota.api.context import Asking, context_of
-from rota.scheduling.policies import CorePolicy
-from rota.scheduling.queue_stats import QueueStats, queue_stats
+from rota.scheduling.answers.policies import CorePolicy
+from rota.scheduling.answers.queue_stats import QueueStats, queue_stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.cluster import Cluster
-    from rota.core.job import Job
-    from rota.scheduling.policies import SchedulingPolicy
+    from rota.core.facts.job import Job
+    from rota.scheduling.answers.policies import SchedulingPolicy
 
 
 class QueueStatsView(msgspec.Struct):

@@ -14,8 +14,8 @@ from rota.api.requests import Body, GroupRequest, QueuePatch, QueueRequest
 from rota.api.tally import QueueTally, Tally
 from rota.api.times import when
 from rota.controller.commands import RemoveQueue, SetGroup, SetQueue
-from rota.core.errors import named
-from rota.core.tenant import Group, Queue
+from rota.core.facts.errors import named
+from rota.core.facts.tenant import Group, Queue
 
 _queue = Body(QueueRequest)
 _queue_patch = Body(QueuePatch)

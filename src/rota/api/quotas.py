@@ -14,11 +14,11 @@ from rota.api.requests import Body
 from rota.api.site_requests import LimitsRequest, ProjectQuotaPatch, QuotaRequest
 from rota.api.times import when
 from rota.controller.commands import SetProject
-from rota.core.errors import NotFound, Rejected
-from rota.core.resources import NOTHING, Amount
-from rota.core.tenant import NO_QUOTA, UNLIMITED, Limits, Project, Quota
+from rota.core.facts.errors import NotFound, Rejected
+from rota.core.facts.resources import NOTHING, Amount
+from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, Limits, Project, Quota
 from rota.quotas.local import LocalQuotas
-from rota.scheduling.quota_rules import projects_below
+from rota.scheduling.limits.quota_rules import projects_below
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.job import Array, Job
-from rota.core.states import ACTIVE
-from rota.scheduling.explain import Inquiry
+from rota.core.facts.job import Array, Job
+from rota.core.facts.states import ACTIVE
+from rota.scheduling.answers.explain import Inquiry
 
 if TYPE_CHECKING:
-    from rota.core.lanes import Lane
+    from rota.core.derived.lanes import Lane
     from rota.scheduling.scheduler import Scheduler
 
 

@@ -15,7 +15,7 @@ from rota.api.submission import Desk, name_of, to_submission, work_of
 if TYPE_CHECKING:
     from rota.api.requests import JobRequest
     from rota.controller.commands import Submission
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 
 class _Listening(Desk):

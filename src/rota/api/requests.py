@@ -21,11 +21,11 @@ from rota.api.request_fields import (
     Words,
     says,
 )
-from rota.core.job import RestartPolicy, ServiceClass
-from rota.core.parents import DependencyKind
-from rota.core.policy import PreemptMode
-from rota.core.states import QueueState
-from rota.core.tenant import Access
+from rota.core.facts.job import RestartPolicy, ServiceClass
+from rota.core.facts.parents import DependencyKind
+from rota.core.facts.policy import PreemptMode
+from rota.core.facts.states import QueueState
+from rota.core.facts.tenant import Access
 
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

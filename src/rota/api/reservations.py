@@ -16,8 +16,8 @@ from rota.api.requests import Body
 from rota.api.site_requests import ReservationRequest
 from rota.api.times import when
 from rota.controller.commands import AddReservation, RemoveReservation, ReserveForJob
-from rota.core.errors import NotFound, Rejected
-from rota.core.tenant import Reservation
+from rota.core.facts.errors import NotFound, Rejected
+from rota.core.facts.tenant import Reservation
 from rota.moments import parse_moment, zone_named
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 _body = Body(ReservationRequest)
 IdPath = Annotated[int, PathParameter(description="Its id", ge=0, lt=2**53)]

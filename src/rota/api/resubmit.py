@@ -18,18 +18,18 @@ from rota.api.roles import shown_devices
 from rota.api.views import indices_text
 from rota.controller.commands import Submit, Submitted
 from rota.controller.launch import fill_in
-from rota.core.errors import Forbidden
-from rota.core.job import Array, Job
-from rota.core.notices import format_target
+from rota.core.facts.errors import Forbidden
+from rota.core.facts.job import Array, Job
+from rota.core.facts.notices import format_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.api.context import Context
     from rota.controller.loop import Host
-    from rota.core.job import JobSpec
-    from rota.core.resources import Request
-    from rota.core.tenant import Actor
+    from rota.core.facts.job import JobSpec
+    from rota.core.facts.resources import Request
+    from rota.core.facts.tenant import Actor
 
 _environment = msgspec.msgpack.Decoder(dict[str, str])
 

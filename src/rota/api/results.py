@@ -17,8 +17,8 @@ from rota.api import params
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.logs import PART_BYTES
 from rota.api.lookup import ID_MAX, find_own
-from rota.core.errors import NotFound, Rejected, Unavailable
-from rota.core.job import Array, Job
+from rota.core.facts.errors import NotFound, Rejected, Unavailable
+from rota.core.facts.job import Array, Job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

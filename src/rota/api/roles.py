@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rota.api import checks
-from rota.core.errors import Rejected
-from rota.core.job import Role
-from rota.core.resources import Request
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import Role
+from rota.core.facts.resources import Request
 
 if TYPE_CHECKING:
     from rota.api.gang_requests import RoleRequest

@@ -13,15 +13,15 @@ from rota.api.context import Asking, context_of
 from rota.api.times import when
 from rota.api.usage import usage_rows
 from rota.controller.launch import fill_in
-from rota.core.states import FINAL, JobState
-from rota.core.usage import DAYS_KEPT
+from rota.core.derived.usage import DAYS_KEPT
+from rota.core.facts.states import FINAL, JobState
 from rota.store.stats import StateSums, run_s_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.core.cluster import Cluster
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
     from rota.store.api import Store
 
 

@@ -15,9 +15,9 @@ from rota.api.requests import Body, TriggerRequest
 from rota.api.tally import Tally
 from rota.api.times import when
 from rota.controller.commands import Trigger
-from rota.core import events as ev
-from rota.core.presets import name_of
-from rota.core.states import QueueState
+from rota.core.changes import events as ev
+from rota.core.facts.states import QueueState
+from rota.core.words.presets import name_of
 
 if TYPE_CHECKING:
     from rota.api.context import Context

@@ -14,20 +14,20 @@ from rota.api.roles import roles_of
 from rota.controller.bundles import require_bundle
 from rota.controller.commands import Submission
 from rota.controller.launch import encode_environment
-from rota.core.errors import Rejected
-from rota.core.indices import Run, parse_indices
-from rota.core.job import JobSpec, RestartPolicy
-from rota.core.notices import TARGETS_MAX
-from rota.core.parents import Dependency, DependencyKind
-from rota.core.units import BANDS, parse_when
+from rota.core.facts.errors import Rejected
+from rota.core.facts.indices import Run, parse_indices
+from rota.core.facts.job import JobSpec, RestartPolicy
+from rota.core.facts.notices import TARGETS_MAX
+from rota.core.facts.parents import Dependency, DependencyKind
+from rota.core.words.units import BANDS, parse_when
 from rota.notify_settings import Notify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.api.requests import DependencyRequest, JobRequest, Parameters
-    from rota.core.notices import Target
-    from rota.core.tenant import Actor
+    from rota.core.facts.notices import Target
+    from rota.core.facts.tenant import Actor
 
 #: A longer line cannot be an argument of a process (the kernel allows 128 KiB): it is a script.
 LINE_MAX = 100_000

@@ -8,12 +8,12 @@ import msgspec
 
 from rota.api.requests import JobRequest, decode_batch, decode_job
 from rota.controller.commands import Submission, Submit, Submitted
-from rota.core.errors import Rejected
-from rota.core.states import JobState
+from rota.core.facts.errors import Rejected
+from rota.core.facts.states import JobState
 
 if TYPE_CHECKING:
     from rota.api.context import Context
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 KEY_MAX = 200
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.states import ACTIVE, WAITING, JobState
-from rota.scheduling.order import HIGH_MIN, LOW_MAX
+from rota.core.facts.states import ACTIVE, WAITING, JobState
+from rota.scheduling.order.orderings import HIGH_MIN, LOW_MAX
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.job import JobSpec
+    from rota.core.facts.job import JobSpec
 
 
 def band_of(priority: int) -> str:

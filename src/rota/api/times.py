@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.core.units import format_when
+from rota.core.words.units import format_when
 
 
 def when(moment_s: float) -> str | None:

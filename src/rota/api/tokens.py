@@ -14,7 +14,7 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.requests import Body, TokenRequest
 from rota.api.times import when
 from rota.controller.commands import MakeToken, RevokeToken
-from rota.core.tenant import Access, Token
+from rota.core.facts.tenant import Access, Token
 
 _token = Body(TokenRequest)
 

@@ -14,9 +14,9 @@ from rota.api.requests import Body
 from rota.api.site_requests import ResetRequest
 from rota.api.times import when
 from rota.controller.commands import ForgetUsage
-from rota.core.errors import Rejected
-from rota.core.usage import DAYS_KEPT, Spent, Usage, rate_of, usage_key
-from rota.scheduling.fairshare import ShareRow, shares_of
+from rota.core.derived.usage import DAYS_KEPT, Spent, Usage, rate_of, usage_key
+from rota.core.facts.errors import Rejected
+from rota.scheduling.order.fairshare import ShareRow, shares_of
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster

@@ -22,13 +22,13 @@ from rota.api.placing import PlacementView, placement_view
 from rota.api.roles import shown_devices
 from rota.api.times import when
 from rota.controller.launch import fill_in, output_path
-from rota.core.notices import format_target
-from rota.core.phases import phase_of
+from rota.core.facts.notices import format_target
+from rota.core.facts.phases import phase_of
 
 if TYPE_CHECKING:
-    from rota.core.job import Array, Job, JobSpec, Outcome
-    from rota.core.resources import Request
-    from rota.core.tenant import Actor
+    from rota.core.facts.job import Array, Job, JobSpec, Outcome
+    from rota.core.facts.resources import Request
+    from rota.core.facts.tenant import Actor
 
 #: The text of a set of indices is cut here; a set this ragged is of no use to a reader anyway.
 INDICES_TEXT_MAX = 200

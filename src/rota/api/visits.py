@@ -16,8 +16,8 @@ from rota.api.lookup import find
 from rota.controller.change import may_change
 from rota.controller.commands import EnterJob
 from rota.controller.enter_job import running_attempt
-from rota.core.errors import Conflict, Forbidden, Rejected, RotaError, Unavailable
-from rota.core.job import Array
+from rota.core.facts.errors import Conflict, Forbidden, Rejected, RotaError, Unavailable
+from rota.core.facts.job import Array
 from rota.rpc.visits import TunnelOutput
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from rota.api.context import Context
     from rota.api.front import Receive, Scope, Send
     from rota.controller.visit_lines import TerminalLine, TunnelLine
-    from rota.core.job import Attempt, Job
-    from rota.core.tenant import Actor
+    from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.tenant import Actor
 
 BEGIN = "/api/v1/jobs/"
 NORMAL, BAD_MESSAGE, POLICY_VIOLATION, TRY_LATER = 1000, 1003, 1008, 1013

@@ -13,18 +13,18 @@ from rota.api.context import Asking, actor_of, context_of
 from rota.api.lookup import find
 from rota.api.submission import moment
 from rota.controller.submit import USER_PRIORITY_MAX
-from rota.core.errors import Conflict, IllegalMove, Rejected
-from rota.core.job import Job
-from rota.core.states import FINAL, JobState
-from rota.core.tenant import Access, Actor
-from rota.scheduling.advice import Asker, explain_and_advise
-from rota.scheduling.explain import describe_end
-from rota.scheduling.past import explain_at
-from rota.scheduling.reasons import Tree
+from rota.core.facts.errors import Conflict, IllegalMove, Rejected
+from rota.core.facts.job import Job
+from rota.core.facts.states import FINAL, JobState
+from rota.core.facts.tenant import Access, Actor
+from rota.scheduling.answers.advice import Asker, explain_and_advise
+from rota.scheduling.answers.explain import describe_end
+from rota.scheduling.answers.past import explain_at
+from rota.scheduling.answers.reasons import Tree
 
 if TYPE_CHECKING:
     from rota.controller.loop import Host
-    from rota.scheduling.explain import Explanation
+    from rota.scheduling.answers.explain import Explanation
     from rota.store.api import Store
 
 #: A longer log is not folded for one question.

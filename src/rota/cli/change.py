@@ -104,7 +104,7 @@ def release(at: float | None, **options: Any) -> int:
 
 def _release_at(at_s: float, options: dict[str, Any]) -> int:
     """A begin time first, then the release: a job never starts in between."""
-    from rota.core.units import format_when
+    from rota.core.words.units import format_when
 
     if not options["jobs"]:
         raise click.UsageError("--at needs job ids")

@@ -13,7 +13,7 @@ from rota.cli.job_fields import local_time
 from rota.cli.options import json_option, quiet_option
 from rota.cli.render import Column, clean, size_text, table
 from rota.cli.show import items
-from rota.core.units import parse_size_bytes
+from rota.core.words.units import parse_size_bytes
 
 
 class _Reporting(click.Group):

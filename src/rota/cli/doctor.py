@@ -92,7 +92,7 @@ def check_clock(now_s: float) -> Finding:
 
 def check_config(environment: Mapping[str, str]) -> Finding:
     from rota import config
-    from rota.core.errors import Rejected
+    from rota.core.facts.errors import Rejected
 
     try:
         config.load(environment)

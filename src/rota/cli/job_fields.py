@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.cli.render import Column
 from rota.client.errors import ClientError
-from rota.core.units import format_duration, format_mib
+from rota.core.words.units import format_duration, format_mib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

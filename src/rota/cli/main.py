@@ -12,7 +12,7 @@ import click
 
 from rota.cli import exits
 from rota.client.errors import ClientError, Refused, Unreachable
-from rota.core.errors import Rejected, RotaError, Unavailable
+from rota.core.facts.errors import Rejected, RotaError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

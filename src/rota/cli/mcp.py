@@ -15,7 +15,7 @@ import click
 from rota import __version__
 from rota.cli import session
 from rota.client.errors import ClientError
-from rota.core.errors import RotaError
+from rota.core.facts.errors import RotaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

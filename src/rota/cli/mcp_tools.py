@@ -17,8 +17,8 @@ from rota.cli.types import JobRef
 from rota.cli.work import Work
 from rota.client.errors import ClientError
 from rota.client.http import new_key
-from rota.core.states import JobState
-from rota.core.units import parse_cpu_milli, parse_duration_s, parse_memory_mib
+from rota.core.facts.states import JobState
+from rota.core.words.units import parse_cpu_milli, parse_duration_s, parse_memory_mib
 
 if TYPE_CHECKING:
     from collections.abc import Callable

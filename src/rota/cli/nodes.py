@@ -13,9 +13,9 @@ from rota.cli.options import json_option, quiet_option
 from rota.cli.queue import terminal_width
 from rota.cli.show import items
 from rota.client.http import segment
-from rota.core.errors import Rejected
-from rota.core.indices import parse_indices
-from rota.core.units import format_when
+from rota.core.facts.errors import Rejected
+from rota.core.facts.indices import parse_indices
+from rota.core.words.units import format_when
 
 #: No machine has more.
 DEVICES_MAX = 1024

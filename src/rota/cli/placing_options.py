@@ -21,7 +21,7 @@ def _reader(name: str, **settings: bool) -> Callable[[str], object]:
     """A function of ``core.placing_text``, imported only when somebody wishes for something."""
 
     def read(text: str) -> object:
-        from rota.core import placing_text
+        from rota.core.words import placing_text
 
         return getattr(placing_text, name)(text, **settings)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.cli import render
-from rota.core.units import format_duration
+from rota.core.words.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ from rota.cli.accounts import limits_text, quota_text
 from rota.cli.options import json_option
 from rota.cli.show import items
 from rota.client.http import segment
-from rota.core import units
+from rota.core.words import units
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from rota import paths
 from rota.cli import exits
 from rota.cli.options import json_option
 from rota.cli.render import clean
-from rota.core.units import format_duration, format_when
+from rota.core.words.units import format_duration, format_when
 
 if TYPE_CHECKING:
     from rota.sim.replay import Difference, Verdict

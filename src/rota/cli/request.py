@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.cli.sweep import Sweep, make_sweep
 from rota.client.errors import ClientError
-from rota.core.units import format_when
+from rota.core.words.units import format_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

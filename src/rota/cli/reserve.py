@@ -12,7 +12,7 @@ from rota.cli import render, session, timeline, types
 from rota.cli.options import json_option, quiet_option
 from rota.cli.queue import terminal_width
 from rota.cli.show import items
-from rota.core.units import format_when
+from rota.core.words.units import format_when
 from rota.moments import parse_moment, zone_named
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class _Devices(click.ParamType[tuple[int, ...]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
-        from rota.core.errors import Rejected
-        from rota.core.indices import parse_indices
+        from rota.core.facts.errors import Rejected
+        from rota.core.facts.indices import parse_indices
 
         try:
             runs, cap = parse_indices(str(value))

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from rota.cli.request import cpu_number
-from rota.core.units import parse_cpu_milli, parse_memory_mib
+from rota.core.words.units import parse_cpu_milli, parse_memory_mib
 
 #: What may stand behind the count.
 _KEYS = ("min", "cpus", "mem", "gpus", "gpu-type", "gpu-mem", "disk")

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rota.client.errors import ClientError
-from rota.core.units import BANDS
+from rota.core.words.units import BANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,8 +17,8 @@ from rota.cli.state_folder import StateFolder, read_json
 from rota.cli.stop_jobs import let_jobs_start
 from rota.cli.supervise import Supervisor, Ward
 from rota.client.errors import ClientError
-from rota.core.errors import Rejected, RotaError
-from rota.core.placing_text import parse_taint
+from rota.core.facts.errors import Rejected, RotaError
+from rota.core.words.placing_text import parse_taint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

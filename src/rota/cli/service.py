@@ -13,7 +13,7 @@ from rota.cli import exits, render, session, types
 from rota.cli.job_fields import STATES
 from rota.cli.options import json_option
 from rota.cli.service_options import AgentOptions, DownOptions, UpOptions
-from rota.core.units import format_duration
+from rota.core.words.units import format_duration
 from rota.paths import state_dir as state_folder
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import click
 from rota.cli import job_fields, render, session, types
 from rota.cli.options import json_option
 from rota.cli.queue import terminal_width
-from rota.core.units import format_duration, format_mib
+from rota.core.words.units import format_duration, format_mib
 
 _ATTEMPTS = (
     render.Column("TRY", right=True),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.sim_options import sim_options
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable

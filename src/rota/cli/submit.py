@@ -107,7 +107,7 @@ def _script_given(work: Work, *, quiet: bool) -> dict[str, Any]:
 
 def dry_run(body: dict[str, Any]) -> None:
     """Exactly what would be sent."""
-    from rota.core.indices import parse_indices
+    from rota.core.facts.indices import parse_indices
 
     if body.get("array"):
         parse_indices(body["array"])

@@ -22,7 +22,7 @@ _AROUND = "Its surroundings"
 
 def _read_target(text: str) -> object:
     """Imported only when somebody wants to be told."""
-    from rota.core.notices import parse_target
+    from rota.core.facts.notices import parse_target
 
     return parse_target(text)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.cli import render
 from rota.cli.job_fields import seconds
-from rota.core.units import format_duration
+from rota.core.words.units import format_duration
 from rota.moments import show, zone_named
 
 if TYPE_CHECKING:

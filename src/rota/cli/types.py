@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, SupportsIndex, SupportsInt
 
 import click
 
-from rota.core import units
+from rota.core.words import units
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import click
 from rota.cli import render, session, types
 from rota.cli.options import json_option
 from rota.cli.queue import terminal_width
-from rota.core.units import format_duration
+from rota.core.words.units import format_duration
 
 _USE = (
     render.Column("USER", shrinks=True, least=5),

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from rota.client.outcomes import RESULT_DIR
-from rota.core.units import parse_duration_s, parse_memory_mib
+from rota.core.words.units import parse_duration_s, parse_memory_mib
 from rota.inherited import is_inherited, is_text, umask
 
 if TYPE_CHECKING:

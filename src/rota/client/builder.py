@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from rota.core.units import parse_cpu_milli, parse_duration_s, parse_memory_mib
+from rota.core.words.units import parse_cpu_milli, parse_duration_s, parse_memory_mib
 
 #: What a job has to name at least one of.
 RESOURCES = ("cpus", "memory_mb", "gpus")

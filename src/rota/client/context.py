@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from rota.client import outcomes
 from rota.client.http import Client
-from rota.core.endpoints import port_variable
-from rota.core.kin import PARENT_LABEL
+from rota.core.facts.endpoints import port_variable
+from rota.core.words.kin import PARENT_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

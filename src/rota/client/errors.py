@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rota.core.errors import RotaError
+from rota.core.facts.errors import RotaError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

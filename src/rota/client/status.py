@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
-from rota.core.states import FINAL, JobState
+from rota.core.facts.states import FINAL, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.errors import Forbidden
+from rota.core.facts.errors import Forbidden
 
 if TYPE_CHECKING:
-    from rota.core.tenant import Access, Actor
+    from rota.core.facts.tenant import Access, Actor
 
 
 def require(actor: Actor, *accesses: Access) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core import events as ev
-from rota.core.errors import Conflict, NotFound, Rejected, named
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict, NotFound, Rejected, named
 
 if TYPE_CHECKING:
     from rota.controller import commands as cmd
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.job import Array, Job
-    from rota.core.tenant import Project, Quota
+    from rota.core.facts.job import Array, Job
+    from rota.core.facts.tenant import Project, Quota
 
 #: How callers know a limit: its name, and how much of ours one of theirs is.
 _SHOWN = {

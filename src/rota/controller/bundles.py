@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 from rota.rpc.messages import BundlePart
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
-    from rota.core.job import Array, Job
+    from rota.core.facts.job import Array, Job
     from rota.rpc.messages import ReadBundle
 
 PART_BYTES = 1 << 20

@@ -28,15 +28,15 @@ from rota.controller.submit import (
     refuse_project,
     refuse_queue,
 )
-from rota.core import events as ev
-from rota.core.dependencies import refuse_cycle, refuse_unknown
-from rota.core.errors import Conflict, Forbidden, NotFound, Rejected
-from rota.core.job import Array, Job, JobSpec, Outcome
-from rota.core.kin import is_kin
-from rota.core.loans import borrower_of
-from rota.core.states import ACTIVE, WAITING, Cause, JobState
-from rota.core.tenant import Access, Actor
-from rota.scheduling.quota import refuse_over_quota
+from rota.core.changes import events as ev
+from rota.core.changes.dependencies import refuse_cycle, refuse_unknown
+from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected
+from rota.core.facts.job import Array, Job, JobSpec, Outcome
+from rota.core.facts.loans import borrower_of
+from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState
+from rota.core.facts.tenant import Access, Actor
+from rota.core.words.kin import is_kin
+from rota.scheduling.limits.quota import refuse_over_quota
 
 if TYPE_CHECKING:
     from rota.controller.scribe import Scribe

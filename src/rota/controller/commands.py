@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from rota.core.checkpoint import Checkpoint
-from rota.core.indices import Run
-from rota.core.job import JobSpec
-from rota.core.parents import Dependency
-from rota.core.placing import Taint
-from rota.core.tenant import Actor, Group, Project, Queue, Reservation, Token, User
+from rota.core.facts.checkpoint import Checkpoint
+from rota.core.facts.indices import Run
+from rota.core.facts.job import JobSpec
+from rota.core.facts.parents import Dependency
+from rota.core.facts.placing import Taint
+from rota.core.facts.tenant import Actor, Group, Project, Queue, Reservation, Token, User
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from rota.controller.commands import SetElsewhere
-from rota.core.errors import RotaError
-from rota.core.tenant import Access, Actor
+from rota.core.facts.errors import RotaError
+from rota.core.facts.tenant import Access, Actor
 from rota.inventory.client import InventoryError, InventoryRefused
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
-    from rota.core.node import Node
+    from rota.core.facts.node import Node
     from rota.inventory.client import Gpu, InventoryClient
 
 log = logging.getLogger("rota.controller")

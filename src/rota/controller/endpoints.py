@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.controller.change import own_job
-from rota.core import events as ev
-from rota.core.endpoints import Endpoint
-from rota.core.errors import Conflict, NotFound
+from rota.core.changes import events as ev
+from rota.core.facts.endpoints import Endpoint
+from rota.core.facts.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rota.controller.commands import SetEndpoint
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
 
 #: Of one job at a time; they are part of its record.
 ENDPOINTS_MAX = 1000

@@ -25,9 +25,9 @@ from rota.controller.sessions import Session, Sessions
 from rota.controller.submit import submit
 from rota.controller.timers import fire_due
 from rota.controller.world import World, world_of
-from rota.core import events as ev
-from rota.core.errors import Rejected, Unavailable
-from rota.core.states import NodeState
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Rejected, Unavailable
+from rota.core.facts.states import NodeState
 from rota.rpc.messages import (
     PROTOCOL,
     AgentMessage,
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rota.core.cluster import Cluster, Dirty
-    from rota.core.job import Attempt
-    from rota.core.policy import Policy
+    from rota.core.facts.job import Attempt
+    from rota.core.facts.policy import Policy
     from rota.scheduling.registry import Catalog
     from rota.scheduling.scheduler import Scheduler
 

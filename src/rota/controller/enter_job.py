@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.controller.change import own_job
-from rota.core import events as ev
-from rota.core.errors import Conflict, NotFound
-from rota.core.states import Phase
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict, NotFound
+from rota.core.facts.states import Phase
 
 if TYPE_CHECKING:
     from rota.controller.commands import EnterJob
     from rota.controller.scribe import Scribe
-    from rota.core.job import Attempt, Job
+    from rota.core.facts.job import Attempt, Job
 
 
 def enter(scribe: Scribe, command: EnterJob) -> Attempt:

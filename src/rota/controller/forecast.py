@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rota.core.policy import Estimates
-from rota.core.states import JobState
-from rota.scheduling.predict import Prediction, Predictor
+from rota.core.facts.policy import Estimates
+from rota.core.facts.states import JobState
+from rota.scheduling.later.predict import Prediction, Predictor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.core.job import Job, JobSpec
-    from rota.core.policy import Policy
+    from rota.core.facts.job import Job, JobSpec
+    from rota.core.facts.policy import Policy
 
 #: Ended jobs that a restart learns from.
 REMEMBERED = 10_000

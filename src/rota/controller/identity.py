@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.controller.liveness import MISSED_MIN, beat_s_of, trusted_s
-from rota.core.errors import Rejected
-from rota.core.units import format_duration
+from rota.core.facts.errors import Rejected
+from rota.core.words.units import format_duration
 from rota.rpc.messages import PROTOCOL
 
 if TYPE_CHECKING:
     from rota.controller.liveness import Liveness
     from rota.controller.sessions import Session
     from rota.core.cluster import Cluster
-    from rota.core.node import Node
+    from rota.core.facts.node import Node
     from rota.rpc.messages import Hello
 
 

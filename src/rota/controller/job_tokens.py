@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.tenant import Access, Actor
+from rota.core.facts.tenant import Access, Actor
 from rota.rpc.messages import Desired
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ from rota.controller.variables import (
     shared_variables,
 )
 from rota.controller.world import World, world_of
-from rota.core.policy import PreemptMode
-from rota.core.states import Cause, Phase
+from rota.core.facts.policy import PreemptMode
+from rota.core.facts.states import Cause, Phase
 from rota.rpc.messages import Launch, Saved, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rota.core.cluster import Cluster
-    from rota.core.job import Attempt, Job
+    from rota.core.facts.job import Attempt, Job
 
 _environment: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(dict[str, str])
 #: A mark in the name of an output file, with a width if one is given.

@@ -9,20 +9,20 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from rota.controller.launch import is_withheld
-from rota.core import events as ev
-from rota.core.dependencies import judge
-from rota.core.job import Array, Attempt, Job, Outcome, RestartPolicy
-from rota.core.loans import borrower_of
-from rota.core.policy import PreemptMode
-from rota.core.states import ACTIVE, FINAL, WAITING, Cause, JobState
-from rota.core.units import format_duration
+from rota.core.changes import events as ev
+from rota.core.changes.dependencies import judge
+from rota.core.facts.job import Array, Attempt, Job, Outcome, RestartPolicy
+from rota.core.facts.loans import borrower_of
+from rota.core.facts.policy import PreemptMode
+from rota.core.facts.states import ACTIVE, FINAL, WAITING, Cause, JobState
+from rota.core.words.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.job import Task
+    from rota.core.facts.job import Task
     from rota.scheduling.api import Eviction
 
 #: A retry never waits longer than this, however often it failed.

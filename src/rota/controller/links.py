@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.controller.report_checks import doubt
 from rota.controller.visit_lines import TerminalLine, TunnelLine
-from rota.core.errors import Unavailable
+from rota.core.facts.errors import Unavailable
 from rota.rpc.messages import AgentAnswer, CheckpointAnswer, Hello, ReadBundle, encode
 from rota.rpc.visits import (
     LogFound,

@@ -15,17 +15,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
-from rota.core import events as ev
-from rota.core.states import Cause
-from rota.core.units import format_duration
+from rota.core.changes import events as ev
+from rota.core.facts.states import Cause
+from rota.core.words.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.job import Attempt, Job
-    from rota.core.node import Node
+    from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.node import Node
 
 #: So many beats fit into a lease; a long lease has more, so that silence is noticed soon.
 BEATS_PER_LEASE = 6

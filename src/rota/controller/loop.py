@@ -22,9 +22,9 @@ from rota.controller.job_tokens import JobTokens
 from rota.controller.links import Links
 from rota.controller.recover import recover
 from rota.controller.watch import Watch
-from rota.core.errors import Busy, RotaError, Unavailable
-from rota.core.invariants import check
-from rota.core.policy import Estimates
+from rota.core.changes.invariants import check
+from rota.core.facts.errors import Busy, RotaError, Unavailable
+from rota.core.facts.policy import Estimates
 from rota.store.api import JobFilter
 
 if TYPE_CHECKING:

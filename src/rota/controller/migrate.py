@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
-from rota.core import events as ev
-from rota.core.states import ACTIVE, Cause, Phase
+from rota.core.changes import events as ev
+from rota.core.facts.states import ACTIVE, Cause, Phase
 
 if TYPE_CHECKING:
     from rota.controller.scribe import Scribe
-    from rota.core.job import Job
-    from rota.core.node import Node
+    from rota.core.facts.job import Job
+    from rota.core.facts.node import Node
 
 
 def empty(scribe: Scribe, node: Node) -> None:

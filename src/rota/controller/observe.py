@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
 from rota.controller.endpoints import note_ports
-from rota.core import events as ev
-from rota.core.quarantine import users_of, verdict
-from rota.core.states import Cause, Phase
+from rota.core.changes import events as ev
+from rota.core.facts.quarantine import users_of, verdict
+from rota.core.facts.states import Cause, Phase
 from rota.rpc.messages import Seen, Sighting
 
 if TYPE_CHECKING:
     from rota.controller.scribe import Scribe
-    from rota.core.job import Attempt, Job
+    from rota.core.facts.job import Attempt, Job
 
 #: So many failed starts in a row, of different jobs, take a node out of service.
 FAILED_STARTS_MAX = 3

@@ -16,7 +16,7 @@ from rota.hostlist import compress
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rota.core.job import Job, JobSpec
+    from rota.core.facts.job import Job, JobSpec
 
 #: The label of such jobs.
 SLURM = "slurm"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.job import Array, Job
-from rota.core.node import Node
-from rota.core.policy import Policy
-from rota.core.tenant import Group, Project, Queue, Reservation, User
+from rota.core.facts.job import Array, Job
+from rota.core.facts.node import Node
+from rota.core.facts.policy import Policy
+from rota.core.facts.tenant import Group, Project, Queue, Reservation, User
 from rota.store.api import JobFilter
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle
 from rota.controller.world import choose_port, ports_on
-from rota.core import events as ev
-from rota.core.states import Cause
+from rota.core.changes import events as ev
+from rota.core.facts.states import Cause
 from rota.scheduling.guarded import Guard, no_guard
 from rota.scheduling.scheduler import Scheduler
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.job import Job
-    from rota.core.policy import Policy
+    from rota.core.facts.job import Job
+    from rota.core.facts.policy import Policy
     from rota.scheduling.api import Start
     from rota.scheduling.registry import Catalog
 

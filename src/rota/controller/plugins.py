@@ -18,16 +18,16 @@ from importlib.metadata import entry_points
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 from rota.scheduling.guarded import Overrun
-from rota.scheduling.order import ORDERINGS
+from rota.scheduling.order.orderings import ORDERINGS
 from rota.scheduling.registry import Catalog, scorer_weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from rota.core.policy import Policy
+    from rota.core.facts.policy import Policy
     from rota.scheduling.guarded import Watch
 
 

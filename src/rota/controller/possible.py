@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.errors import Rejected
-from rota.core.job import ServiceClass
-from rota.core.lanes import shape_of
-from rota.scheduling.room import Room
-from rota.scheduling.rooms import count_in, place_in
+from rota.core.derived.lanes import shape_of
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import ServiceClass
+from rota.scheduling.place.node_room import Room
+from rota.scheduling.place.trial_rooms import count_in, place_in
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.job import JobSpec, Role
-    from rota.core.lanes import Shape
-    from rota.core.node import Node
-    from rota.core.resources import Request
+    from rota.core.derived.lanes import Shape
+    from rota.core.facts.job import JobSpec, Role
+    from rota.core.facts.node import Node
+    from rota.core.facts.resources import Request
 
 #: Up to so many nodes are tried together.
 FEW = 64

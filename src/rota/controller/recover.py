@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.apply_jobs import add_array, add_job
-from rota.core.apply_site import set_drain_timer, set_queue_timer, set_reservation_timers
+from rota.core.changes.apply_jobs import add_array, add_job
+from rota.core.changes.apply_site import set_drain_timer, set_queue_timer, set_reservation_timers
 from rota.core.cluster import Cluster
-from rota.core.holdings import let_in_all
-from rota.core.policy import DEFAULT
+from rota.core.derived.holdings import let_in_all
+from rota.core.facts.policy import DEFAULT
 
 if TYPE_CHECKING:
     from rota.store.api import Snapshot

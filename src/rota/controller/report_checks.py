@@ -14,7 +14,7 @@ from rota.rpc.messages import CheckpointAnswer, DeviceUse, Hello, Observed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rota.core.node import ForeignUse, NodeSpec
+    from rota.core.facts.node import ForeignUse, NodeSpec
     from rota.rpc.messages import AgentMessage, Seen
 
 #: More than any machine has of anything, and small enough for every database.

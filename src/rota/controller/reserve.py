@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core import events as ev
-from rota.core.errors import Conflict, Rejected
-from rota.core.units import format_when
-from rota.scheduling.room import is_variant
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict, Rejected
+from rota.core.words.units import format_when
+from rota.scheduling.place.node_room import is_variant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rota.controller import commands as cmd
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.node import Node
-    from rota.core.tenant import Reservation
+    from rota.core.facts.node import Node
+    from rota.core.facts.tenant import Reservation
 
 #: Reservations that are over are listed this long.
 KEPT_S = 7 * 86400

@@ -9,9 +9,9 @@ import msgspec
 from rota.controller import reserve
 from rota.controller.change import own_job
 from rota.controller.lifecycle import let_go
-from rota.core import events as ev
-from rota.core.errors import Conflict, NotFound, Rejected
-from rota.core.tenant import Reservation
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict, NotFound, Rejected
+from rota.core.facts.tenant import Reservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rota.controller import commands as cmd
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
 
 #: It stands until the job has ended or somebody removes it; this is but a bound.
 LONGEST_S = 366 * 86400.0

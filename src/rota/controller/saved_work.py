@@ -19,7 +19,7 @@ from rota.controller.launch import (
     folder_name,
     saved_work,
 )
-from rota.core.errors import Unavailable
+from rota.core.facts.errors import Unavailable
 from rota.rpc.messages import (
     CheckpointAnswer,
     CheckpointFolder,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rota.controller.loop import Host
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
     from rota.rpc.messages import ControllerMessage
 
 log = logging.getLogger("rota.controller")

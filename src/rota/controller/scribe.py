@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.apply import apply
-from rota.core.events import Recorded
+from rota.core.changes.apply import apply
+from rota.core.changes.events import Recorded
 
 if TYPE_CHECKING:
-    from rota.core import events as ev
+    from rota.core.changes import events as ev
     from rota.core.cluster import Cluster
 
 

@@ -20,21 +20,21 @@ from rota.controller import commands as cmd
 from rota.controller.access import require
 from rota.controller.change import own_job
 from rota.controller.plugins import load_plugins
-from rota.core import events as ev
-from rota.core.errors import Conflict, NotFound, Rejected, named
-from rota.core.placing_text import format_taint
-from rota.core.policy_text import changed
-from rota.core.presets import with_preset
-from rota.core.states import ACTIVE, JobState, NodeState
-from rota.core.tenant import Access, Group
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict, NotFound, Rejected, named
+from rota.core.facts.states import ACTIVE, JobState, NodeState
+from rota.core.facts.tenant import Access, Group
+from rota.core.words.placing_text import format_taint
+from rota.core.words.policy_text import changed
+from rota.core.words.presets import with_preset
 from rota.hours import parse_hours, parse_zone, standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.controller.scribe import Scribe
-    from rota.core.job import Array, Job
-    from rota.core.node import Node
+    from rota.core.facts.job import Array, Job
+    from rota.core.facts.node import Node
 
 
 def perform(scribe: Scribe, command: cmd.Command) -> object:

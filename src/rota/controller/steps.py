@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.controller.change import own_job
-from rota.core import events as ev
-from rota.core.errors import Conflict
-from rota.core.states import JobState
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict
+from rota.core.facts.states import JobState
 
 if TYPE_CHECKING:
     from rota.controller.commands import BeginStep, EndStep

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from rota.controller import lifecycle
 from rota.controller.commands import Submission, Submit, Submitted
 from rota.controller.possible import refuse_impossible
-from rota.core import events as ev
-from rota.core.dependencies import refuse_unknown
-from rota.core.errors import Conflict, Forbidden, Rejected
-from rota.core.kin import PARENT_LABEL
-from rota.core.states import QueueState
-from rota.core.tenant import Access, Actor, Group
-from rota.scheduling.quota import refuse_over_quota
+from rota.core.changes import events as ev
+from rota.core.changes.dependencies import refuse_unknown
+from rota.core.facts.errors import Conflict, Forbidden, Rejected
+from rota.core.facts.states import QueueState
+from rota.core.facts.tenant import Access, Actor, Group
+from rota.core.words.kin import PARENT_LABEL
+from rota.scheduling.limits.quota import refuse_over_quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rota.controller.forecast import Forecast
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.job import JobSpec
+    from rota.core.facts.job import JobSpec
 
 #: The highest priority that somebody without an operator's role may ask for: ``high``.
 USER_PRIORITY_MAX = 75

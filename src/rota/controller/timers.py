@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from rota.controller import lifecycle, migrate
 from rota.controller.launch import is_withheld
-from rota.core import events as ev
-from rota.core.checkpoint import save_due_s
-from rota.core.dependencies import judge
-from rota.core.job import Array, Job, Outcome
-from rota.core.policy import Overrun
-from rota.core.states import ACTIVE, WAITING, Cause, JobState, Phase
-from rota.core.units import format_duration
+from rota.core.changes import events as ev
+from rota.core.changes.dependencies import judge
+from rota.core.facts.checkpoint import save_due_s
+from rota.core.facts.job import Array, Job, Outcome
+from rota.core.facts.policy import Overrun
+from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState, Phase
+from rota.core.words.units import format_duration
 from rota.hours import standing
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Timer
-    from rota.core.job import Attempt
+    from rota.core.facts.job import Attempt
 
 
 def fire_due(scribe: Scribe) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from rota.controller.world import World
     from rota.core.cluster import Cluster
-    from rota.core.job import Attempt, Job
+    from rota.core.facts.job import Attempt, Job
 
 #: What programs that run on several machines look for; torch reads these with ``env://``.
 RENDEZVOUS = (

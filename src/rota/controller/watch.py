@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from rota.core import events as ev
+from rota.core.changes import events as ev
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
-    from rota.core.events import Recorded
+    from rota.core.changes.events import Recorded
 
 #: A subscriber that falls this far behind is dropped; it reads the log from where it was.
 BACKLOG_MAX = 10_000

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 from rota.hostlist import compress
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from rota.core.cluster import Cluster
-    from rota.core.job import Attempt, Job, Role
-    from rota.core.policy import Policy
+    from rota.core.facts.job import Attempt, Job, Role
+    from rota.core.facts.policy import Policy
 
 #: For nodes that did not say where they are: all their tasks meet on one machine then.
 LOOPBACK = "127.0.0.1"

@@ -10,21 +10,21 @@ from bisect import bisect_left
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core.brisk import Brisk
-from rota.core.holdings import Holdings
-from rota.core.lanes import Lanes
-from rota.core.policy import DEFAULT, Policy
-from rota.core.running import Running
-from rota.core.states import ACTIVE, FINAL, WAITING, JobState
-from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
-from rota.core.waiting import Waiting
+from rota.core.derived.brisk import Brisk
+from rota.core.derived.holdings import Holdings
+from rota.core.derived.lanes import Lanes
+from rota.core.derived.running import Running
+from rota.core.derived.waiting import Waiting
+from rota.core.facts.policy import DEFAULT, Policy
+from rota.core.facts.states import ACTIVE, FINAL, WAITING, JobState
+from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
 
 if TYPE_CHECKING:
-    from rota.core.job import Array, Job, JobSpec
-    from rota.core.lanes import Counter, Lane
-    from rota.core.loans import Loan
-    from rota.core.node import Node
-    from rota.core.usage import Usage
+    from rota.core.derived.lanes import Counter, Lane
+    from rota.core.derived.usage import Usage
+    from rota.core.facts.job import Array, Job, JobSpec
+    from rota.core.facts.loans import Loan
+    from rota.core.facts.node import Node
 
 _STATES = tuple(JobState)
 _CODE = {state: code for code, state in enumerate(_STATES, start=1)}

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from rota.core import events as ev
-from rota.core.notices import Target, url_host
+from rota.core.changes import events as ev
+from rota.core.facts.notices import Target, url_host
 from rota.notify.channels import HttpChannel, ThreadChannel
 from rota.notify.mail import Mail
 from rota.notify.notice import Told, make_notice, round_of, subject, telling
 from rota.notify.plugins import load_notifier
 
 if TYPE_CHECKING:
-    from rota.core.events import Recorded
-    from rota.core.job import Array, Job
+    from rota.core.changes.events import Recorded
+    from rota.core.facts.job import Array, Job
     from rota.notify.channels import Channel, Notifier
     from rota.notify.notice import Notice
     from rota.notify_settings import Notify, Rule

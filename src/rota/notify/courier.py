@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.core import events as ev
+from rota.core.changes import events as ev
 from rota.notify.channels import NotNow, Refused
 from rota.notify.notice import TELLING, subject
 from rota.notify.receiver import WAITING_MAX, Receiver
@@ -24,7 +24,7 @@ from rota.notify.receiver import WAITING_MAX, Receiver
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from rota.core.events import Recorded
+    from rota.core.changes.events import Recorded
     from rota.notify.collect import Collector, Delivery, Log
 
 log = logging.getLogger("rota.notify")

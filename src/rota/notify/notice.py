@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.core import events as ev
-from rota.core.job import Array, Job
-from rota.core.units import format_when
+from rota.core.changes import events as ev
+from rota.core.facts.job import Array, Job
+from rota.core.words.units import format_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.events import Recorded
-    from rota.core.job import Outcome
+    from rota.core.changes.events import Recorded
+    from rota.core.facts.job import Outcome
 
 #: What is told: the name of the event and what else there is to say about it.
 Told = tuple[str, dict[str, Any]]

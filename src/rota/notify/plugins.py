@@ -6,7 +6,7 @@ import importlib
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, cast
 
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from rota.notify.channels import Notifier

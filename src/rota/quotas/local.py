@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.tenant import UNLIMITED as NO_LIMITS
+from rota.core.facts.tenant import UNLIMITED as NO_LIMITS
 from rota.quotas.api import UNLIMITED, QuotaInfo, Resources
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.resources import Amount
-    from rota.core.tenant import Limits
+    from rota.core.facts.resources import Amount
+    from rota.core.facts.tenant import Limits
 
 
 class LocalQuotas:

@@ -13,9 +13,9 @@ from enum import StrEnum
 
 import msgspec
 
-from rota.core.health import Health
-from rota.core.node import ForeignUse, NodeSpec
-from rota.core.states import Cause
+from rota.core.facts.health import Health
+from rota.core.facts.node import ForeignUse, NodeSpec
+from rota.core.facts.states import Cause
 from rota.rpc.bases import FromAgent, ToAgent
 from rota.rpc.visits import (
     CloseTerminal,

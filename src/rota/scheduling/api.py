@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from rota.core.loans import Loan
-from rota.core.node import Allocation
-from rota.core.policy import PreemptMode
+from rota.core.facts.loans import Loan
+from rota.core.facts.node import Allocation
+from rota.core.facts.policy import PreemptMode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rota.core.lanes import LaneKey, Shape
-    from rota.core.node import NodeSpec
-    from rota.core.placing import Taint
-    from rota.core.policy import Policy
-    from rota.core.resources import Amount
+    from rota.core.derived.lanes import LaneKey, Shape
+    from rota.core.facts.node import NodeSpec
+    from rota.core.facts.placing import Taint
+    from rota.core.facts.policy import Policy
+    from rota.core.facts.resources import Amount
 
 
 class Start(msgspec.Struct, frozen=True, omit_defaults=True):

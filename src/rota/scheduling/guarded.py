@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rota.scheduling.api import Dropped
 
 if TYPE_CHECKING:
-    from rota.core.lanes import Shape
+    from rota.core.derived.lanes import Shape
     from rota.scheduling.api import (
         Entry,
         Filter,

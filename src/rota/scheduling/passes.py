@@ -8,32 +8,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.holdings import amount_of
-from rota.core.policy import Backfill
-from rota.core.resources import NOTHING
+from rota.core.derived.holdings import amount_of
+from rota.core.facts.policy import Backfill
+from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import Plan, Start, View
-from rota.scheduling.fairshare import FairShare
-from rota.scheduling.gang import Asker, Placed, place
-from rota.scheduling.growth import grow, within_quota
-from rota.scheduling.heads import Head
-from rota.scheduling.keys import holds, note_key
-from rota.scheduling.lines import NO_SHARES, Lines, key_of
-from rota.scheduling.near import Near
-from rota.scheduling.order import UNSHARED
-from rota.scheduling.overtaking import look_again, look_behind
-from rota.scheduling.quota import Quotas
-from rota.scheduling.redeem import redeem
-from rota.scheduling.refusals import Refusals
+from rota.scheduling.evict.preempting import Takeovers
+from rota.scheduling.known_misses import Refusals
+from rota.scheduling.later.start_promised import redeem
+from rota.scheduling.later.timeline import Asking, Leaving, planned_uid
+from rota.scheduling.limits.quota import Quotas
+from rota.scheduling.order.account_queues import NO_SHARES, Lines, key_of
+from rota.scheduling.order.fairshare import FairShare
+from rota.scheduling.order.heads import Head
+from rota.scheduling.order.key_memo import holds, note_key
+from rota.scheduling.order.orderings import UNSHARED
+from rota.scheduling.place.gang import Asker, Placed, place
+from rota.scheduling.place.growth import grow, within_quota
+from rota.scheduling.place.node_checks import Near
+from rota.scheduling.recheck import look_again, look_behind
 from rota.scheduling.successors import line_up
-from rota.scheduling.takeovers import Takeovers
-from rota.scheduling.timeline import Asking, Leaving, planned_uid
 
 if TYPE_CHECKING:
-    from rota.core.lanes import Counter, Lane, LaneKey
-    from rota.core.loans import Loan
+    from rota.core.derived.lanes import Counter, Lane, LaneKey
+    from rota.core.facts.loans import Loan
     from rota.scheduling.api import Entry
+    from rota.scheduling.place.node_room import Room
     from rota.scheduling.registry import Rules
-    from rota.scheduling.room import Room
     from rota.scheduling.scheduler import Scheduler
 
 #: Heaps of shapes that nobody waits for any more are dropped when there are this many.

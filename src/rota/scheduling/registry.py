@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core.errors import Rejected
-from rota.core.policy import DEFAULT
+from rota.core.facts.errors import Rejected
+from rota.core.facts.policy import DEFAULT
 from rota.scheduling.api import Dropped
 from rota.scheduling.guarded import (
     GuardedFilter,
@@ -22,14 +22,14 @@ from rota.scheduling.guarded import (
     GuardedVictims,
     Watch,
 )
-from rota.scheduling.order import ORDERINGS
-from rota.scheduling.scores import UNIT, strategy
+from rota.scheduling.order.orderings import ORDERINGS
+from rota.scheduling.place.scores import UNIT, strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rota.core.lanes import Shape
-    from rota.core.policy import Policy
+    from rota.core.derived.lanes import Shape
+    from rota.core.facts.policy import Policy
     from rota.scheduling.api import (
         Filter,
         NodeView,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         Victim,
         VictimRule,
     )
-    from rota.scheduling.scores import Strategy
+    from rota.scheduling.place.scores import Strategy
 
 #: Where the policy names a rule -> what such a rule is called in reports.
 POINTS = MappingProxyType(

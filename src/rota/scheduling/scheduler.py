@@ -9,33 +9,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.resources import NOTHING, Amount
+from rota.core.facts.resources import NOTHING, Amount
 from rota.scheduling.api import Plan
-from rota.scheduling.backfill import Promises
-from rota.scheduling.fairshare import capacity
-from rota.scheduling.firsts import Firsts
-from rota.scheduling.fragments import waiting_shapes
+from rota.scheduling.evict.victims import LostWork
 from rota.scheduling.guarded import Guard, no_guard
-from rota.scheduling.keys import holds, may_borrow, steps_of
-from rota.scheduling.leavers import Leavers
-from rota.scheduling.lines import forget_keys
-from rota.scheduling.order import ORDERINGS
+from rota.scheduling.later.departures import Leavers
+from rota.scheduling.later.promises import Promises
+from rota.scheduling.later.timeline import Timeline
+from rota.scheduling.order.account_queues import forget_keys
+from rota.scheduling.order.fairshare import capacity
+from rota.scheduling.order.first_blocked import Firsts
+from rota.scheduling.order.key_memo import holds, may_borrow, steps_of
+from rota.scheduling.order.orderings import ORDERINGS
 from rota.scheduling.passes import Pass
+from rota.scheduling.place.fragments import waiting_shapes
+from rota.scheduling.place.node_index import Space
 from rota.scheduling.pool.site import PoolSite
 from rota.scheduling.registry import NO_PLUGINS, resolve
-from rota.scheduling.space import Space
-from rota.scheduling.timeline import Timeline
-from rota.scheduling.victims import LostWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.core.cluster import Cluster
-    from rota.core.lanes import Lane
-    from rota.core.node import NodeSpec
-    from rota.core.policy import Policy
+    from rota.core.derived.lanes import Lane
+    from rota.core.facts.node import NodeSpec
+    from rota.core.facts.policy import Policy
     from rota.scheduling.api import Promise
-    from rota.scheduling.fragments import Typical
+    from rota.scheduling.place.fragments import Typical
     from rota.scheduling.registry import Catalog, Rules
 
 #: More touched nodes than this, and every lane is looked at again without asking which.

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core.holdings import amount_of
-from rota.scheduling.gang import Placed
+from rota.core.derived.holdings import amount_of
+from rota.scheduling.place.gang import Placed
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.job import Attempt, Job
-    from rota.core.lanes import Lane
-    from rota.core.node import Allocation, Node
+    from rota.core.derived.lanes import Lane
+    from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.node import Allocation, Node
     from rota.scheduling.passes import Pass
 
 #: So many stand in line behind the one who has the room.

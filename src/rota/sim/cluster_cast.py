@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rota.controller.possible import refuse_impossible
-from rota.core.errors import Rejected
-from rota.core.job import JobSpec, Role
-from rota.core.resources import Request
-from rota.core.states import JobState
-from rota.scheduling.heads import run_s_of
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import JobSpec, Role
+from rota.core.facts.resources import Request
+from rota.core.facts.states import JobState
+from rota.scheduling.order.heads import run_s_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.controller.scribe import Scribe
-from rota.core import events as ev
-from rota.core.apply import apply
+from rota.core.changes import events as ev
+from rota.core.changes.apply import apply
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 from rota.controller import lifecycle
 from rota.controller.plan_events import Passes
 from rota.controller.timers import fire_due
-from rota.core import events as ev
+from rota.core.changes import events as ev
 from rota.core.cluster import Cluster
-from rota.core.job import Outcome
-from rota.core.policy import PreemptMode
-from rota.core.states import WAITING, Cause, JobState
+from rota.core.facts.job import Outcome
+from rota.core.facts.policy import PreemptMode
+from rota.core.facts.states import WAITING, Cause, JobState
 from rota.sim.cluster_cast import Arrival, Cast, Part, Particulars
 from rota.sim.cluster_notes import Notes
 from rota.sim.run import Run
@@ -33,9 +33,9 @@ from rota.sim.run import Run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rota.core.job import Job
-    from rota.core.node import NodeSpec
-    from rota.core.policy import Policy
+    from rota.core.facts.job import Job
+    from rota.core.facts.node import NodeSpec
+    from rota.core.facts.policy import Policy
     from rota.scheduling.registry import Catalog
     from rota.sim.trace import TraceJob
 

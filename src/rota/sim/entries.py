@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.job import Role, ServiceClass
-from rota.core.lanes import LaneKey, Shape
-from rota.core.placing import ANYWHERE
-from rota.core.resources import Request
+from rota.core.derived.lanes import LaneKey, Shape
+from rota.core.facts.job import Role, ServiceClass
+from rota.core.facts.placing import ANYWHERE
+from rota.core.facts.resources import Request
 from rota.scheduling.api import Entry
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import msgspec
 
 from rota.controller.past import Past, read_jobs, site_of
 from rota.controller.recover import recover
-from rota.core import events as ev
-from rota.core.parents import Dependency, DependencyKind
-from rota.core.states import FINAL, Cause, JobState
-from rota.core.tenant import Group
+from rota.core.changes import events as ev
+from rota.core.facts.parents import Dependency, DependencyKind
+from rota.core.facts.states import FINAL, Cause, JobState
+from rota.core.facts.tenant import Group
 from rota.sim.cluster_cast import Particulars
 from rota.sim.past_runs import has_started, ran_once, run_length_s
 from rota.sim.trace import BadTrace, Trace, TraceJob
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.controller.past import Site
-    from rota.core.job import Array, Job, JobSpec
-    from rota.core.node import NodeSpec
+    from rota.core.facts.job import Array, Job, JobSpec
+    from rota.core.facts.node import NodeSpec
 
 #: Who waits for a larger array is let go when he was, instead of when it is over.
 ELEMENTS_MAX = 1000

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.errors import Rejected
-from rota.core.node import Device, NodeSpec
-from rota.core.resources import Request
+from rota.core.facts.errors import Rejected
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.resources import Request
 
 if TYPE_CHECKING:
     from rota.sim.trace import Trace, TraceJob

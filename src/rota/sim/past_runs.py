@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 
 if TYPE_CHECKING:
-    from rota.core.job import Attempt, Job
+    from rota.core.facts.job import Attempt, Job
 
 #: Rounds that ended so were no work of the job's own: it had to do all of it again.
 IN_VAIN = frozenset(

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core import events as ev
-from rota.core.apply import apply
+from rota.core.changes import events as ev
+from rota.core.changes.apply import apply
 from rota.core.cluster import Cluster
-from rota.core.errors import Rejected
-from rota.core.job import JobSpec, Outcome, Role
-from rota.core.policy import Backfill, BackfillRules, Mixing, OrderRules, PlaceRules, Policy
-from rota.core.states import Cause, JobState
-from rota.scheduling.fragments import typical_shapes, weighed_loss
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import JobSpec, Outcome, Role
+from rota.core.facts.policy import Backfill, BackfillRules, Mixing, OrderRules, PlaceRules, Policy
+from rota.core.facts.states import Cause, JobState
+from rota.scheduling.place.fragments import typical_shapes, weighed_loss
+from rota.scheduling.place.scores import strategy as known_strategy
 from rota.scheduling.scheduler import Scheduler
-from rota.scheduling.scores import strategy as known_strategy
 from rota.sim.machine import as_tasks
 from rota.sim.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from rota.core.node import Allocation, NodeSpec
-    from rota.core.resources import Request
-    from rota.scheduling.fragments import Typical
+    from rota.core.facts.node import Allocation, NodeSpec
+    from rota.core.facts.resources import Request
+    from rota.scheduling.place.fragments import Typical
     from rota.sim.trace import Trace, TraceJob
 
 #: The one moment at which everything happens: 0 means "never" in the core.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.errors import Rejected
-from rota.core.policy import DEFAULT, PlaceRules, Policy
-from rota.core.policy_text import nearest
-from rota.core.presets import ALIASES, PRESETS
+from rota.core.facts.errors import Rejected
+from rota.core.facts.policy import DEFAULT, PlaceRules, Policy
+from rota.core.words.policy_text import nearest
+from rota.core.words.presets import ALIASES, PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,11 +9,11 @@ import time
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from rota.core.policy import Backfill
+from rota.core.facts.policy import Backfill
+from rota.scheduling.later.predict import Predictor
 from rota.scheduling.pool.easy import CountedPool
 from rota.scheduling.pool.planned import PlannedPool
 from rota.scheduling.pool.profile import numbers_of
-from rota.scheduling.predict import Predictor
 from rota.sim.entries import Entries
 from rota.sim.run import Run
 from rota.sim.settings import Estimates, Events, Overrun
@@ -21,9 +21,9 @@ from rota.sim.settings import Estimates, Events, Overrun
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rota.core.policy import Policy
+    from rota.core.facts.policy import Policy
+    from rota.scheduling.later.predict import Prediction
     from rota.scheduling.pool.api import Pool
-    from rota.scheduling.predict import Prediction
     from rota.sim.settings import Settings
     from rota.sim.trace import TraceJob
 

@@ -20,17 +20,17 @@ import msgspec
 from rota.controller.plan_events import SCHEDULER, Passes
 from rota.controller.scribe import Scribe
 from rota.controller.timers import RINGS
-from rota.core import events as ev
-from rota.core.apply import apply
+from rota.core.changes import events as ev
+from rota.core.changes.apply import apply
+from rota.core.changes.events import AnyEvent
 from rota.core.cluster import Cluster
-from rota.core.errors import Rejected
-from rota.core.events import AnyEvent
+from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rota.core.events import Recorded
-    from rota.core.policy import Policy
+    from rota.core.changes.events import Recorded
+    from rota.core.facts.policy import Policy
     from rota.scheduling.registry import Catalog
 
 #: Timers that change no fact but let a pass look again.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 from rota.sim.cluster_run import BEGIN_S, play
 from rota.sim.history import History
 from rota.sim.machine import as_tasks, one_node

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from rota.core.node import NodeSpec
-from rota.core.resources import Request
+from rota.core.facts.node import NodeSpec
+from rota.core.facts.resources import Request
 
 
 class TraceJob(msgspec.Struct, frozen=True, gc=False):

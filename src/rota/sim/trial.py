@@ -15,7 +15,7 @@ import msgspec
 
 from rota.controller.past import Comparison, Figures, Gain, Question
 from rota.controller.plugins import load_plugins
-from rota.core.errors import RotaError
+from rota.core.facts.errors import RotaError
 from rota.sim.cluster_run import play
 from rota.sim.figures import summarise
 from rota.sim.history import history_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rota.controller.past import Past
-    from rota.core.policy import Policy
+    from rota.core.facts.policy import Policy
     from rota.sim.history import History
     from rota.sim.run import Run
 

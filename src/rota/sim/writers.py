@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.errors import RotaError
+from rota.core.facts.errors import RotaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.tenant import NO_QUOTA, Limits, Quota
+from rota.core.facts.tenant import NO_QUOTA, Limits, Quota
 from rota.slurm.tres import FIRST_MODEL_ID, TRES_IDS, count_models
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.controller.commands import Cancel
-from rota.core.states import FINAL, JobState
+from rota.core.facts.states import FINAL, JobState
 from rota.slurm.command import Failed
 from rota.slurm.detail import Detail
 from rota.slurm.groups import prepare_groups
@@ -18,7 +18,7 @@ from rota.slurm.submitting import Refused, Work, prepare, submit
 from rota.slurm.waiting import unless_stopping, until_running
 
 if TYPE_CHECKING:
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
     from rota.slurm.command import Call
     from rota.slurm.orders import Order
 

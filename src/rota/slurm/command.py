@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.core.tenant import Actor
+from rota.core.facts.tenant import Actor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

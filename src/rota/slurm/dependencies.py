@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core.errors import NotFound
-from rota.core.parents import Dependency, DependencyKind
-from rota.core.states import FINAL
+from rota.core.facts.errors import NotFound
+from rota.core.facts.parents import Dependency, DependencyKind
+from rota.core.facts.states import FINAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.cluster import Cluster
-    from rota.core.job import Array, Job
+    from rota.core.facts.job import Array, Job
 
 _KINDS = {
     "after": DependencyKind.AFTER,

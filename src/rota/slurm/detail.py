@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from rota.core.job import JobSpec
+    from rota.core.facts.job import JobSpec
 
 #: The label; its value is JSON.
 LABEL = "slurm"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.api.lookup import cut_element
-from rota.core.events import JobSettled
-from rota.core.indices import IndexSet, position_of
-from rota.core.job import Array, Job
-from rota.core.states import FINAL, JobState
+from rota.core.changes.events import JobSettled
+from rota.core.facts.indices import IndexSet, position_of
+from rota.core.facts.job import Array, Job
+from rota.core.facts.states import FINAL, JobState
 from rota.slurm.job_refs import JobRef
 from rota.slurm.view import BREATH
 from rota.store.api import JobFilter
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
-    from rota.core.job import JobSpec
+    from rota.core.facts.job import JobSpec
     from rota.slurm.job_records import Recorder
     from rota.slurm.records import JobRecord
     from rota.store.api import Store

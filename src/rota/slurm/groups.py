@@ -8,7 +8,7 @@ import msgspec
 
 from rota.api.request_fields import Resources
 from rota.api.roles import request_of
-from rota.core.job import Role
+from rota.core.facts.job import Role
 from rota.slurm.detail import LABEL, label_of
 from rota.slurm.shapes import share_of
 from rota.slurm.submitting import Refused, prepare

@@ -13,7 +13,7 @@ from rota.slurm.wishes import cpus_of, details
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.job import Job, Role
+    from rota.core.facts.job import Job, Role
     from rota.slurm.records import JobRecord, StepRecord
 
 

@@ -9,7 +9,7 @@ from rota.slurm.tres import model_word, tres_text
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.job import Attempt
+    from rota.core.facts.job import Attempt
     from rota.slurm.records import JobRecord
 
 

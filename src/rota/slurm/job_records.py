@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from rota.api.auth import may_look_into
 from rota.api.views import indices_text
 from rota.controller.launch import awaits_room, fill_in, output_path
-from rota.core.dependencies import parent_id
-from rota.core.indices import parse_indices
-from rota.core.job import Array, Job
-from rota.core.parents import DependencyKind
-from rota.core.states import FINAL, Cause, JobState
+from rota.core.changes.dependencies import parent_id
+from rota.core.facts.indices import parse_indices
+from rota.core.facts.job import Array, Job
+from rota.core.facts.parents import DependencyKind
+from rota.core.facts.states import FINAL, Cause, JobState
 from rota.slurm.amounts import NO_INDEX
 from rota.slurm.het_records import het_parts
 from rota.slurm.holding import add_held
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from rota.api.context import Context
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
-    from rota.core.job import Attempt, JobSpec
-    from rota.core.parents import Dependency
-    from rota.core.tenant import Actor
+    from rota.core.facts.job import Attempt, JobSpec
+    from rota.core.facts.parents import Dependency
+    from rota.core.facts.tenant import Actor
 
 _BY = re.compile(r"\bby (\S+)$")
 _KINDS = {

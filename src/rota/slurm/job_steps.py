@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.states import Cause
+from rota.core.facts.states import Cause
 from rota.slurm.records import StepRecord
 from rota.slurm.states import ENDED, NEVER_BEGAN
 from rota.slurm.tres import without_billing
@@ -12,7 +12,7 @@ from rota.slurm.tres import without_billing
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.core.job import Attempt
+    from rota.core.facts.job import Attempt
     from rota.slurm.detail import Detail
     from rota.slurm.records import JobRecord
     from rota.slurm.steps import Step

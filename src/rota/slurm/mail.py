@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from rota.api.submission import Desk

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.states import NodeState, QueueState
+from rota.core.facts.states import NodeState, QueueState
 from rota.slurm.records import NodeRecord, PartitionRecord
 from rota.slurm.tres import count_models, gres_text, gres_used_text, model_word, tres_text
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.node import Node
-    from rota.core.tenant import Queue
+    from rota.core.facts.node import Node
+    from rota.core.facts.tenant import Queue
     from rota.scheduling.api import Promise
 
 #: The queue that a job goes to when nobody names one.

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rota.controller.launch import output_path
-from rota.core import events as ev
-from rota.core.states import Cause, Phase
+from rota.core.changes import events as ev
+from rota.core.facts.states import Cause, Phase
 from rota.rpc.visits import WriteRemark
 from rota.slurm.amounts import zone_of
 from rota.slurm.detail import LABEL, detail_of
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from rota.api.context import Context
-    from rota.core.events import Recorded
-    from rota.core.job import Job
+    from rota.core.changes.events import Recorded
+    from rota.core.facts.job import Job
 
 _PREEMPTED = " DUE TO PREEMPTION"
 _DUE_TO = {

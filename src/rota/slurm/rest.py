@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 from rota.api.auth import Unauthenticated, require
 from rota.api.front import read_body
-from rota.core.errors import Forbidden, RotaError
+from rota.core.facts.errors import Forbidden, RotaError
 from rota.slurm import rest_accounting, rest_changes, rest_reading
 from rota.slurm.command import Failed
 from rota.slurm.documents import DB_PLUGIN, PLUGIN, meta
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rota.api.context import Context
     from rota.api.front import Identify, Receive, Scope, Send
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
     Way = Callable[[Asked], Awaitable[dict[str, Any]]]
 

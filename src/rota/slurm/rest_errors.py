@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from rota.api.context import Context
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 #: Slurm's number for a job that is not there.
 INVALID_JOB = 2017

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any
 
-from rota.core.states import ACTIVE, WAITING, JobState
+from rota.core.facts.states import ACTIVE, WAITING, JobState
 from rota.slurm.documents import job_document, node_document, partition_document
 from rota.slurm.gather import MIN_JOB_AGE_S, Wanted, lately_ended, unfinished
 from rota.slurm.job_records import Recorder

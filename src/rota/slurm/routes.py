@@ -8,7 +8,7 @@ from litestar import post
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.requests import Body
 from rota.api.site_requests import SbatchRequest
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 from rota.slurm.command import Call, Line, Request, run
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rota import hostlist
 from rota.api.auth import may_look_into
-from rota.core.kin import is_kin
+from rota.core.words.kin import is_kin
 from rota.slurm.account_documents import account_document
 from rota.slurm.accounts import is_known
 from rota.slurm.amounts import Moments, zone_of

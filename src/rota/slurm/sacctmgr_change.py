@@ -16,8 +16,8 @@ from rota.controller.commands import (
     SetQueue,
     SetUser,
 )
-from rota.core.errors import Forbidden, RotaError
-from rota.core.tenant import Limits, Project, Queue, Quota, User
+from rota.core.facts.errors import Forbidden, RotaError
+from rota.core.facts.tenant import Limits, Project, Queue, Quota, User
 from rota.slurm.accounts import ROOT, association_tree, known_users
 from rota.slurm.command import Answer, Failed
 from rota.slurm.sacctmgr_show import qos_list

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rota.core.job import ServiceClass
-from rota.core.units import BANDS
+from rota.core.facts.job import ServiceClass
+from rota.core.words.units import BANDS
 from rota.slurm.accounts import (
     ROOT,
     Association,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.cluster import Cluster
-    from rota.core.tenant import Limits
+    from rota.core.facts.tenant import Limits
     from rota.slurm.sacctmgr import Order
     from rota.slurm.view import View
 

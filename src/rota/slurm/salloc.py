@@ -22,7 +22,7 @@ from rota.slurm.waiting import unless_stopping
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
     from rota.slurm.command import Call
 
 #: What a stand-in has for itself only.

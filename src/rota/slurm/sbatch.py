@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rota.core.states import FINAL
+from rota.core.facts.states import FINAL
 from rota.slurm.batch_script import check_script, directives
 from rota.slurm.command import VERSION_LINE, Answer, Failed
 from rota.slurm.detail import Detail

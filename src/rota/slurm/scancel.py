@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.controller.change import may_change_job
 from rota.controller.commands import Cancel
 from rota.controller.launch import awaits_room
-from rota.core.states import FINAL, JobState
+from rota.core.facts.states import FINAL, JobState
 from rota.slurm import values
 from rota.slurm.command import VERSION_LINE, Answer, Failed
 from rota.slurm.getopt import Table
@@ -21,7 +21,7 @@ from rota.slurm.wishes import details
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.job import Array, Job
+    from rota.core.facts.job import Array, Job
     from rota.slurm.command import Call
     from rota.slurm.job_refs import JobRef
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.controller.change import may_change_job
 from rota.controller.commands import Changed, Hold, Release, Requeue, Resume, Select, Suspend
-from rota.core.states import ACTIVE, FINAL, JobState
+from rota.core.facts.states import ACTIVE, FINAL, JobState
 from rota.slurm.command import SCONTROL, VERSION_LINE, Answer, Failed, load
 from rota.slurm.detail import detail_of, script_of
 from rota.slurm.getopt import Table
@@ -20,7 +20,7 @@ from rota.slurm.steps import steps_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from rota.core.job import Array, Job
+    from rota.core.facts.job import Array, Job
     from rota.slurm.command import Call
 
     Keyword = Callable[["Call", list[str], list[tuple[str, str]]], Awaitable[Answer]]

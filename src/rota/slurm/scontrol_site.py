@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.controller.commands import AddReservation, DrainNode, RemoveReservation, SetQueue
-from rota.core.errors import Rejected
-from rota.core.states import QueueState
-from rota.core.tenant import Access, Reservation
+from rota.core.facts.errors import Rejected
+from rota.core.facts.states import QueueState
+from rota.core.facts.tenant import Access, Reservation
 from rota.hostlist import expand
 from rota.slurm import values
 from rota.slurm.command import Answer, Failed

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rota.api.auth import new_token, require
 from rota.controller.commands import MakeToken
-from rota.core.errors import Forbidden
-from rota.core.tenant import Access, Token
+from rota.core.facts.errors import Forbidden
+from rota.core.facts.tenant import Access, Token
 from rota.slurm.command import Answer, Failed
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import msgspec
 
 from rota.controller.change import may_change
 from rota.controller.commands import Update
-from rota.core.errors import Conflict, Forbidden, Rejected
-from rota.core.states import FINAL
-from rota.core.tenant import Access
+from rota.core.facts.errors import Conflict, Forbidden, Rejected
+from rota.core.facts.states import FINAL
+from rota.core.facts.tenant import Access
 from rota.slurm import values
 from rota.slurm.command import Answer, Failed
 from rota.slurm.dependencies import read_dependencies
@@ -21,7 +21,7 @@ from rota.slurm.scontrol_site import update_node, update_partition
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.job import Array, Job, JobSpec
+    from rota.core.facts.job import Array, Job, JobSpec
     from rota.slurm.command import Call
     from rota.slurm.detail import Detail
 

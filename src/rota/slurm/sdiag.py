@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.states import ACTIVE, WAITING, JobState
+from rota.core.facts.states import ACTIVE, WAITING, JobState
 from rota.slurm.amounts import Moments, zone_of
 from rota.slurm.command import Answer
 from rota.slurm.getopt import Table

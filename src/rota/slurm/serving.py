@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rota.api.auth import LOCAL, require
 from rota.api.errors import Malformed
-from rota.core.errors import RotaError
+from rota.core.facts.errors import RotaError
 from rota.slurm import wire
 from rota.slurm.command import Answer, Call, Line, Request, run
 from rota.slurm.signalling import watch
@@ -18,7 +18,7 @@ from rota.slurm.waiting import Stopping
 if TYPE_CHECKING:
     from rota.api.context import Context
     from rota.api.front import Receive, Scope, Send
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 log = logging.getLogger("rota.slurm")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.core.node import Node
+    from rota.core.facts.node import Node
     from rota.slurm.orders import Order
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.indices import MAX_ELEMENTS
+from rota.core.facts.indices import MAX_ELEMENTS
 from rota.slurm.gather import MIN_JOB_AGE_S
 
 if TYPE_CHECKING:

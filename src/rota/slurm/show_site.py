@@ -9,7 +9,7 @@ from rota.slurm.amounts import Moments, full_duration
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.tenant import Reservation
+    from rota.core.facts.tenant import Reservation
     from rota.slurm.records import NodeRecord, PartitionRecord
 
 NULL = "(null)"

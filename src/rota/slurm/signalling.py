@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from rota.core import events as ev
-from rota.core.states import Phase
+from rota.core.changes import events as ev
+from rota.core.facts.states import Phase
 from rota.rpc.visits import SendSignal
 from rota.slurm.detail import LABEL, detail_of
 from rota.slurm.remarks import Remarks
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rota.api.context import Context
-    from rota.core.events import Recorded
-    from rota.core.job import Job
+    from rota.core.changes.events import Recorded
+    from rota.core.facts.job import Job
 
 
 async def signal_job(

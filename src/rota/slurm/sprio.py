@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core.states import WAITING
-from rota.scheduling.explain import Inquiry
-from rota.scheduling.order import terms
+from rota.core.facts.states import WAITING
+from rota.scheduling.answers.explain import Inquiry
+from rota.scheduling.order.orderings import terms
 from rota.slurm.command import Answer, Failed
 from rota.slurm.getopt import Table
 from rota.slurm.job_refs import parse_ref, split_refs
@@ -17,7 +17,7 @@ from rota.slurm.view import View, each
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.job import Array, Job, JobSpec
+    from rota.core.facts.job import Array, Job, JobSpec
     from rota.slurm.command import Call
 
 OPTIONS = Table(

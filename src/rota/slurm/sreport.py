@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.scheduling.fairshare import capacity
+from rota.scheduling.order.fairshare import capacity
 from rota.slurm.amounts import Moments, zone_of
 from rota.slurm.command import Answer, Failed
 from rota.slurm.getopt import Table as Options
@@ -14,7 +14,7 @@ from rota.slurm.values import moment
 from rota.slurm.view import View
 
 if TYPE_CHECKING:
-    from rota.core.usage import Usage
+    from rota.core.derived.usage import Usage
     from rota.slurm.command import Call
 
 OPTIONS = Options(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.controller.change import may_change_job
-from rota.core.errors import Rejected
-from rota.core.indices import parse_indices
-from rota.core.states import FINAL, JobState
+from rota.core.facts.errors import Rejected
+from rota.core.facts.indices import parse_indices
+from rota.core.facts.states import FINAL, JobState
 from rota.slurm.allocating import allocate, give_back
 from rota.slurm.command import VERSION_LINE, Answer, Failed
 from rota.slurm.detail import detail_of
@@ -25,7 +25,7 @@ from rota.slurm.usage import HELP, USAGE
 from rota.slurm.waiting import Stopping
 
 if TYPE_CHECKING:
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
     from rota.slurm.command import Call
 
 #: Inside a job these come from the job: as options they would say it twice.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.scheduling.fairshare import shares_of
+from rota.scheduling.order.fairshare import shares_of
 from rota.slurm.accounts import ROOT, Association, association_tree
 from rota.slurm.command import Answer, Failed
 from rota.slurm.getopt import Table as Options
@@ -16,7 +16,7 @@ from rota.slurm.view import View
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.scheduling.fairshare import ShareRow
+    from rota.scheduling.order.fairshare import ShareRow
     from rota.slurm.command import Call
 
 OPTIONS = Options(

@@ -16,7 +16,7 @@ from rota.slurm.steps import steps_of
 from rota.slurm.waiting import unless_stopping
 
 if TYPE_CHECKING:
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
     from rota.slurm.command import Call
     from rota.slurm.step_plan import Plan
 

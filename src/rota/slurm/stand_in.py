@@ -15,7 +15,7 @@ from rota.slurm.steps import StandIn, steps_of, stream_of
 from rota.slurm.waiting import unless_stopping
 
 if TYPE_CHECKING:
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
     from rota.slurm.command import Call
 
 #: How often it looks whether the first task of its job has ended.

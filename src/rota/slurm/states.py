@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rota.core.states import Cause, JobState
+from rota.core.facts.states import Cause, JobState
 
 if TYPE_CHECKING:
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
 
 #: Long word -> compact form, in the order in which Slurm lists and sorts them.
 COMPACT = MappingProxyType(

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rota.controller.commands import BeginStep, EndStep
-from rota.core.errors import Conflict, NotFound, Unavailable
-from rota.core.events import StepEnded, StepStarted
+from rota.core.changes.events import StepEnded, StepStarted
+from rota.core.facts.errors import Conflict, NotFound, Unavailable
 from rota.slurm.command import Failed
 from rota.slurm.steps import Step
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.controller.loop import Host
-    from rota.core.events import Recorded
-    from rota.core.job import Job
+    from rota.core.changes.events import Recorded
+    from rota.core.facts.job import Job
     from rota.slurm.command import Call
     from rota.slurm.step_plan import Plan
     from rota.slurm.steps import Steps

@@ -12,8 +12,8 @@ from rota.slurm.patterns import fill
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rota.core.job import Job
-    from rota.core.node import Allocation
+    from rota.core.facts.job import Job
+    from rota.core.facts.node import Allocation
     from rota.slurm.orders import Order
 
 

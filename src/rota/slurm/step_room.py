@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.core.states import JobState
+from rota.core.facts.states import JobState
 from rota.slurm import wire
 from rota.slurm.command import Failed
 from rota.slurm.step_plan import cpus_held, plan_step
@@ -19,7 +19,7 @@ from rota.slurm.steps import steps_of, stream_of
 from rota.slurm.waiting import unless_stopping
 
 if TYPE_CHECKING:
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
     from rota.slurm.command import Call
     from rota.slurm.step_plan import Part, Plan
     from rota.slurm.steps import Claim

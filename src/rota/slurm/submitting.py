@@ -11,9 +11,9 @@ from rota.api.request_fields import Resources
 from rota.api.requests import JobRequest
 from rota.api.submission import to_submission
 from rota.controller.commands import Submission, Submit, Submitted
-from rota.core.errors import Forbidden, Rejected, Unavailable
-from rota.core.job import ServiceClass
-from rota.core.units import BANDS
+from rota.core.facts.errors import Forbidden, Rejected, Unavailable
+from rota.core.facts.job import ServiceClass
+from rota.core.words.units import BANDS
 from rota.hostlist import expand
 from rota.slurm import surroundings
 from rota.slurm.command import Failed

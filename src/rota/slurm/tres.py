@@ -9,7 +9,7 @@ from rota.slurm.amounts import size_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rota.core.node import Device
+    from rota.core.facts.node import Device
     from rota.slurm.records import Held
 
 #: The ids that accounting gives to the kinds; devices are numbered from 1001.

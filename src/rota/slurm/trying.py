@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rota.api.why import asker_of
 from rota.controller.submit import refuse_submission
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 from rota.hostlist import compress
-from rota.scheduling.outlook import outlook
+from rota.scheduling.answers.outlook import outlook
 from rota.slurm.amounts import Moments, zone_of
 from rota.slurm.command import Answer
 from rota.slurm.submitting import UNAVAILABLE, Refused, in_slurms_words, is_patient

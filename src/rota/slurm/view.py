@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rota.api.lookup import find
-from rota.core.errors import NotFound
+from rota.core.facts.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.api.context import Context
     from rota.core.cluster import Cluster
-    from rota.core.job import Array, Job
+    from rota.core.facts.job import Array, Job
 
 R = TypeVar("R")
 T = TypeVar("T")

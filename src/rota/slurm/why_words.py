@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.dependencies import judge
-from rota.scheduling import reasons as why
-from rota.scheduling.explain import Inquiry
+from rota.core.changes.dependencies import judge
+from rota.scheduling.answers import reasons as why
+from rota.scheduling.answers.explain import Inquiry
 
 if TYPE_CHECKING:
-    from rota.core.job import Array, Job
-    from rota.core.lanes import Lane
-    from rota.scheduling.reasons import Reason
+    from rota.core.derived.lanes import Lane
+    from rota.core.facts.job import Array, Job
+    from rota.scheduling.answers.reasons import Reason
     from rota.scheduling.scheduler import Scheduler
 
 #: What is limited -> Slurm's words for a limit of an account, of a user, of a queue.

@@ -13,8 +13,8 @@ from rota.slurm.detail import LABEL, Detail
 from rota.slurm.tres import model_word, tres_text
 
 if TYPE_CHECKING:
-    from rota.core.job import JobSpec, Role
-    from rota.core.placing import Placement, Selector
+    from rota.core.facts.job import JobSpec, Role
+    from rota.core.facts.placing import Placement, Selector
 
 #: Who is unknown to the machine that the controller runs on.
 NOBODY = 65534

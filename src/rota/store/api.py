@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from rota.core.events import ElementExpanded, Recorded
-from rota.core.job import Array, Job
-from rota.core.node import Node
-from rota.core.policy import Policy
-from rota.core.states import JobState
-from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
-from rota.core.usage import Usage
+from rota.core.changes.events import ElementExpanded, Recorded
+from rota.core.derived.usage import Usage
+from rota.core.facts.job import Array, Job
+from rota.core.facts.node import Node
+from rota.core.facts.policy import Policy
+from rota.core.facts.states import JobState
+from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

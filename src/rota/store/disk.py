@@ -7,8 +7,8 @@ from zlib import crc32
 
 import msgspec
 
-from rota.core.errors import Unavailable
-from rota.core.states import JobState
+from rota.core.facts.errors import Unavailable
+from rota.core.facts.states import JobState
 from rota.store import rows
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.core.errors import RotaError, Unavailable
+from rota.core.facts.errors import RotaError, Unavailable
 
 
 class OutcomeUnknown(Unavailable):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.core.states import JobState
+from rota.core.facts.states import JobState
 from rota.store.api import JobFilter
 
 ALL_STATES = tuple(JobState)

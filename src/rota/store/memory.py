@@ -16,8 +16,8 @@ from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from rota.core.errors import Unavailable
-from rota.core.states import FINAL, JobState
+from rota.core.facts.errors import Unavailable
+from rota.core.facts.states import FINAL, JobState
 from rota.store import rows, stats
 from rota.store.api import Batch, JobFilter, Snapshot
 from rota.store.disk import ArrayRow, Change, Fault, JobRow, MemoryDisk, ProcessDied, Tables
@@ -26,8 +26,8 @@ from rota.store.errors import Contradiction
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from rota.core.events import Recorded
-    from rota.core.job import Array, Job
+    from rota.core.changes.events import Recorded
+    from rota.core.facts.job import Array, Job
     from rota.store.stats import StateSums
 
 __all__ = ["Fault", "MemoryDisk", "MemoryStore", "ProcessDied"]

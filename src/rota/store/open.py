@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rota.core.errors import Rejected, Unavailable
+from rota.core.facts.errors import Rejected, Unavailable
 from rota.store.sql import SqlStore
 
 if TYPE_CHECKING:

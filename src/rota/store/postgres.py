@@ -14,7 +14,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
-from rota.core.errors import Rejected, Unavailable
+from rota.core.facts.errors import Rejected, Unavailable
 from rota.store.errors import Contradiction, OutcomeUnknown
 
 if TYPE_CHECKING:

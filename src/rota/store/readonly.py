@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
-from rota.core.errors import Rejected, Unavailable
+from rota.core.facts.errors import Rejected, Unavailable
 from rota.store.migrations import HEAD
 from rota.store.open import POSTGRES, missing_postgres
 from rota.store.sql import SqlStore

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.core import events as core_events
-from rota.core.events import AnyEvent, ElementExpanded, Recorded
-from rota.core.job import Array, Job
-from rota.core.node import Node
-from rota.core.policy import Policy
-from rota.core.states import FINAL, JobState
-from rota.core.tenant import Group, Project, Queue, Reservation, Token, User
-from rota.core.units import device_variant, gpu_count
-from rota.core.usage import Usage
+from rota.core.changes import events as core_events
+from rota.core.changes.events import AnyEvent, ElementExpanded, Recorded
+from rota.core.derived.usage import Usage
+from rota.core.facts.job import Array, Job
+from rota.core.facts.node import Node
+from rota.core.facts.policy import Policy
+from rota.core.facts.states import FINAL, JobState
+from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
+from rota.core.words.units import device_variant, gpu_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,7 +6,7 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rota.core.states import JobState
+from rota.core.facts.states import JobState
 from rota.store import rows, statements, stats
 from rota.store.api import Batch, JobFilter, Snapshot
 from rota.store.listing import listing
@@ -16,8 +16,8 @@ from rota.store.prune import Pruning, read_marks
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from rota.core.events import Recorded
-    from rota.core.job import Array, Job
+    from rota.core.changes.events import Recorded
+    from rota.core.facts.job import Array, Job
     from rota.store.driver import Driver
     from rota.store.statements import Statement
     from rota.store.stats import StateSums

@@ -10,7 +10,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rota.core.errors import Rejected, RotaError, Unavailable
+from rota.core.facts.errors import Rejected, RotaError, Unavailable
 from rota.store.errors import Contradiction
 
 if TYPE_CHECKING:

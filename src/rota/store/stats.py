@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.core.states import FINAL, JobState
+from rota.core.facts.states import FINAL, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.core.job import Job
+    from rota.core.facts.job import Job
 
 #: States in which a start on record is that of the run which is meant.
 RUN_STATES: tuple[JobState, ...] = tuple(

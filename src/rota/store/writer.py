@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from rota.core.errors import Unavailable
+from rota.core.facts.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

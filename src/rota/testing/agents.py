@@ -26,8 +26,8 @@ from rota.rpc.messages import (
 )
 
 if TYPE_CHECKING:
-    from rota.core.job import Attempt
-    from rota.core.node import ForeignUse, NodeSpec
+    from rota.core.facts.job import Attempt
+    from rota.core.facts.node import ForeignUse, NodeSpec
 
 
 class PretendedAgents(ABC):

@@ -20,22 +20,22 @@ from rota.controller import commands as cmd
 from rota.controller.engine import Asked, Controller, FromLink, Tick
 from rota.controller.liveness import beat_s_of
 from rota.controller.recover import recover
-from rota.core.errors import RotaError
-from rota.core.indices import parse_indices
-from rota.core.invariants import check
-from rota.core.job import Job, JobSpec, Role
-from rota.core.node import Device, NodeSpec
-from rota.core.parents import Dependency, DependencyKind
-from rota.core.resources import Request
-from rota.core.states import JobState
-from rota.core.tenant import Access, Actor
-from rota.scheduling.explain import explain
+from rota.core.changes.invariants import check
+from rota.core.facts.errors import RotaError
+from rota.core.facts.indices import parse_indices
+from rota.core.facts.job import Job, JobSpec, Role
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.parents import Dependency, DependencyKind
+from rota.core.facts.resources import Request
+from rota.core.facts.states import JobState
+from rota.core.facts.tenant import Access, Actor
+from rota.scheduling.answers.explain import explain
 from rota.store.memory import MemoryStore
 from rota.testing.agents import PretendedAgents
 
 if TYPE_CHECKING:
+    from rota.core.changes.events import AnyEvent
     from rota.core.cluster import Cluster
-    from rota.core.events import AnyEvent
     from rota.rpc.messages import Launch
 
 ALICE = Actor("alice", Access.USER)

@@ -15,23 +15,23 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from rota.core import events as ev
-from rota.core.apply import apply
+from rota.core.changes import events as ev
+from rota.core.changes.apply import apply
+from rota.core.changes.invariants import check
 from rota.core.cluster import Cluster
-from rota.core.invariants import check
-from rota.core.job import JobSpec, Outcome, Role
-from rota.core.loans import borrower_of
-from rota.core.node import Device, NodeSpec
-from rota.core.policy import Policy, PreemptMode
-from rota.core.resources import Request
-from rota.core.states import Cause, JobState
+from rota.core.facts.job import JobSpec, Outcome, Role
+from rota.core.facts.loans import borrower_of
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.policy import Policy, PreemptMode
+from rota.core.facts.resources import Request
+from rota.core.facts.states import Cause, JobState
 from rota.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.core.job import Job
-    from rota.core.tenant import Reservation
+    from rota.core.facts.job import Job
+    from rota.core.facts.tenant import Reservation
     from rota.scheduling.api import Eviction, Plan, Start
 
 #: (when, in order of making, what, job): what will happen by itself.

@@ -28,7 +28,7 @@ from rota.agent.agent import Agent
 from rota.agent.alarm import Alarm
 from rota.agent.heartbeat import Heartbeat
 from rota.agent.instructions import Ended, KeeperAll, Redial, Signal, Spawn, Started
-from rota.core.node import NodeSpec
+from rota.core.facts.node import NodeSpec
 from rota.rpc.messages import PROTOCOL, Desired, Hello, Observed, Refused, Welcome
 
 if TYPE_CHECKING:

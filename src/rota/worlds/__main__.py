@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from rota.core.errors import RotaError
+from rota.core.facts.errors import RotaError
 from rota.worlds.world import World
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core import events as ev
-from rota.core.policy import DEFAULT, PreemptMode
-from rota.core.tenant import NO_QUOTA, UNLIMITED
+from rota.core.changes import events as ev
+from rota.core.facts.policy import DEFAULT, PreemptMode
+from rota.core.facts.tenant import NO_QUOTA, UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rota.core.job import JobSpec
-    from rota.core.node import Allocation, NodeSpec
-    from rota.core.policy import Policy
-    from rota.core.tenant import Limits, Project, Queue, Quota, Reservation, User
+    from rota.core.facts.job import JobSpec
+    from rota.core.facts.node import Allocation, NodeSpec
+    from rota.core.facts.policy import Policy
+    from rota.core.facts.tenant import Limits, Project, Queue, Quota, Reservation, User
 
 
 class Broken(AssertionError):

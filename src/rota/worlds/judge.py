@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.holdings import amount_of
-from rota.core.loans import without
-from rota.core.node_events import NodeLost
-from rota.core.policy import PreemptMode
-from rota.core.resources import NOTHING
-from rota.core.states import FINAL, Cause, JobState
+from rota.core.changes.node_events import NodeLost
+from rota.core.derived.holdings import amount_of
+from rota.core.facts.loans import without
+from rota.core.facts.policy import PreemptMode
+from rota.core.facts.resources import NOTHING
+from rota.core.facts.states import FINAL, Cause, JobState
 from rota.worlds.books import Books, Broken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.core.events import AnyEvent, Recorded
-    from rota.core.job import Attempt, Job, JobSpec
-    from rota.core.node import Allocation, NodeSpec
-    from rota.core.tenant import Limits
+    from rota.core.changes.events import AnyEvent, Recorded
+    from rota.core.facts.job import Attempt, Job, JobSpec
+    from rota.core.facts.node import Allocation, NodeSpec
+    from rota.core.facts.tenant import Limits
     from rota.store.api import Store
 
 __all__ = ["Broken", "Judge", "Process"]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.controller import commands as cmd
-from rota.core.errors import RotaError, Unavailable
-from rota.core.indices import Run
-from rota.core.job import Array, Job, JobSpec, RestartPolicy, Role
-from rota.core.node import Device, NodeSpec
-from rota.core.parents import Dependency, DependencyKind
-from rota.core.resources import Request
-from rota.core.tenant import Access, Actor
+from rota.core.facts.errors import RotaError, Unavailable
+from rota.core.facts.indices import Run
+from rota.core.facts.job import Array, Job, JobSpec, RestartPolicy, Role
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.parents import Dependency, DependencyKind
+from rota.core.facts.resources import Request
+from rota.core.facts.tenant import Access, Actor
 from rota.worlds.wishes import richer
 
 if TYPE_CHECKING:

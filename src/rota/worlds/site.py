@@ -12,16 +12,26 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.controller import commands as cmd
-from rota.core.placing import Taint, TaintEffect
-from rota.core.policy import Backfill, Mixing, Overrun, PreemptMode
-from rota.core.presets import PRESETS
-from rota.core.states import QueueState
-from rota.core.tenant import Access, Actor, Group, Limits, Project, Queue, Quota, Reservation, User
+from rota.core.facts.placing import Taint, TaintEffect
+from rota.core.facts.policy import Backfill, Mixing, Overrun, PreemptMode
+from rota.core.facts.states import QueueState
+from rota.core.facts.tenant import (
+    Access,
+    Actor,
+    Group,
+    Limits,
+    Project,
+    Queue,
+    Quota,
+    Reservation,
+    User,
+)
+from rota.core.words.presets import PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.node import Node, NodeSpec
+    from rota.core.facts.node import Node, NodeSpec
     from rota.worlds.world import World
 
 ROOT = Actor("root", Access.ADMIN)

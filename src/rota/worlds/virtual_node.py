@@ -38,7 +38,7 @@ from rota.rpc.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rota.core.node import NodeSpec
+    from rota.core.facts.node import NodeSpec
     from rota.worlds.clock import Timeline
     from rota.worlds.judge import Judge
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.core.job import JobSpec, Role, ServiceClass
-from rota.core.placing import Affinity, Operator, Placement, Selector, Toleration
-from rota.core.policy import PreemptMode
-from rota.core.tenant import Access
+from rota.core.facts.job import JobSpec, Role, ServiceClass
+from rota.core.facts.placing import Affinity, Operator, Placement, Selector, Toleration
+from rota.core.facts.policy import PreemptMode
+from rota.core.facts.tenant import Access
 from rota.worlds.site import PARENTS
 
 if TYPE_CHECKING:
     from random import Random
 
-    from rota.core.resources import Request
-    from rota.core.tenant import Actor
+    from rota.core.facts.resources import Request
+    from rota.core.facts.tenant import Actor
     from rota.worlds.world import World
 
 SERVICES = (*ServiceClass, *(ServiceClass.BURSTABLE,) * 3)

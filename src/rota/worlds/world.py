@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from rota.controller.engine import Asked, Controller, FromLink
 from rota.controller.recover import recover
-from rota.core.compare import differences, fold
-from rota.core.errors import RotaError, Unavailable
-from rota.core.invariants import check
+from rota.core.changes.compare import differences, fold
+from rota.core.changes.invariants import check
+from rota.core.facts.errors import RotaError, Unavailable
 from rota.rpc.messages import AgentMessage, decode_from_agent, encode
 from rota.store.memory import Fault, MemoryDisk, MemoryStore, ProcessDied
 from rota.worlds.clock import Timeline

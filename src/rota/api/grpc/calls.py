@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from rota.api.context import Context
-    from rota.core.tenant import Actor
+    from rota.core.facts.tenant import Actor
 
 M = TypeVar("M")
 

@@ -8,7 +8,7 @@ from rota.api import endpoints
 from rota.api.grpc import reading
 from rota.api.grpc.views import ms_of
 from rota.api.lookup import ID_MAX, parse_id
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from rota.api.log_search import CONTEXT_MAX, HITS_MAX, Search
 from rota.api.logs import LogWish
 from rota.api.lookup import ID_MAX
 from rota.api.params import IDS_MAX, parse_cursor
-from rota.core.errors import Rejected
-from rota.core.states import JobState
+from rota.core.facts.errors import Rejected
+from rota.core.facts.states import JobState
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from rota.api.auth import Unauthenticated, identify, require
 from rota.api.errors import problem_of
 from rota.api.front import SUBMIT_MAX
 from rota.api.grpc import calls, endpoints, reading
-from rota.core.errors import Rejected
-from rota.core.tenant import Access, Actor
+from rota.core.facts.errors import Rejected
+from rota.core.facts.tenant import Access, Actor
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:

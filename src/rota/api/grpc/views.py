@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from rota.api.grpc.reading import WIRE_STATES
-from rota.core.states import JobState, NodeState
+from rota.core.facts.states import JobState, NodeState
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
-from rota.core.policy import Backfill
+from rota.core.facts.policy import Backfill
 from rota.scheduling.pool.api import Decision, PoolStart
 from rota.scheduling.pool.line import Line
 from rota.scheduling.pool.ranking import Ranking
 
 if TYPE_CHECKING:
-    from rota.core.policy import Policy
+    from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry
     from rota.scheduling.pool.line import Waiter
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from rota.core.policy import Backfill
+from rota.core.facts.policy import Backfill
 from rota.scheduling.pool.api import INFINITE, Decision, PoolStart
 from rota.scheduling.pool.profile import Counted, Pinned, Slot
 from rota.scheduling.pool.ranking import Ranking
 
 if TYPE_CHECKING:
-    from rota.core.policy import Policy
+    from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry
     from rota.scheduling.pool.line import Waiter
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.resources import NOTHING
+from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import View
-from rota.scheduling.lines import NO_SHARES
-from rota.scheduling.order import ORDERINGS, order_key
+from rota.scheduling.order.account_queues import NO_SHARES
+from rota.scheduling.order.orderings import ORDERINGS, order_key
 from rota.scheduling.pool.line import Line
 
 if TYPE_CHECKING:
-    from rota.core.policy import Policy
+    from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry
     from rota.scheduling.pool.line import Waiter
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.job import ServiceClass
-from rota.core.placing import ANYWHERE
-from rota.core.policy import Backfill
-from rota.core.tenant import NO_QUOTA, Queue
+from rota.core.facts.job import ServiceClass
+from rota.core.facts.placing import ANYWHERE
+from rota.core.facts.policy import Backfill
+from rota.core.facts.tenant import NO_QUOTA, Queue
 from rota.scheduling.api import Entry, Plan, Start
-from rota.scheduling.heads import run_s_of
+from rota.scheduling.later.timeline import Leaving
+from rota.scheduling.order.heads import run_s_of
 from rota.scheduling.pool.easy import CountedPool
 from rota.scheduling.pool.ranking import FIXED
-from rota.scheduling.timeline import Leaving
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.lanes import Lane, Lanes, Shape
-    from rota.core.policy import Policy
+    from rota.core.derived.lanes import Lane, Lanes, Shape
+    from rota.core.facts.policy import Policy
     from rota.scheduling.pool.api import PoolStart
     from rota.scheduling.scheduler import Scheduler
 

@@ -6,8 +6,8 @@ import re
 import tomllib
 from typing import TYPE_CHECKING
 
-from rota.core.node import NodeSpec
-from rota.core.units import parse_cpu_milli, parse_memory_mib
+from rota.core.facts.node import NodeSpec
+from rota.core.words.units import parse_cpu_milli, parse_memory_mib
 from rota.sim.readers.openb import (
     DEVICES_MAX,
     NODE_COLUMNS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.node import Device, NodeSpec
-from rota.core.resources import Request
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.resources import Request
 from rota.sim.readers.sheet import Row, read_rows
 from rota.sim.readers.text import Text
 from rota.sim.readers.values import parse_count, parse_time, shown

@@ -11,7 +11,7 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from rota.core.errors import Rejected, Unavailable
+from rota.core.facts.errors import Rejected, Unavailable
 from rota.sim.bootstrap import intervals
 from rota.sim.measures import finished, measure
 from rota.sim.report import pictures, sections, tables

@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rota.core.units import format_duration
+from rota.core.words.units import format_duration
 from rota.sim.figures import SIZE_NAMES, size_class
 from rota.sim.measures import held_in_pieces, quantile
 from rota.sim.report.series import smoothed

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from rota.core.errors import Rejected
+from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -1,0 +1,197 @@
+"""How events about attempts change a Cluster: placed, started, asked to stop, ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rota.core.changes import events as ev
+from rota.core.changes.apply_jobs import find_job, job_changed, set_attempt_timers, set_timers
+from rota.core.derived.holdings import hold, let_go
+from rota.core.derived.usage import Spent, Usage, rate_of, usage_key
+from rota.core.facts.errors import IllegalMove
+from rota.core.facts.job import Attempt, Job, Task
+from rota.core.facts.quarantine import after_end
+from rota.core.facts.states import Cause, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.cluster import Cluster
+
+#: How a failed start is told when the job itself named what is missing.
+NAMED_BY_JOB = ("working folder ", "output file ", "error output file ", "command or environment")
+
+
+def _attempt(job: Job, task: int, uid: str) -> Attempt:
+    attempt = job.tasks[task].current if job.tasks else None
+    if attempt is None or attempt.uid != uid or not attempt.live:
+        raise IllegalMove(f"attempt {uid} is not the live attempt of job {job.id}")
+    return attempt
+
+
+def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    number = job.next_number
+    _add_missing_tasks(job)
+    job.tasks[event.task].attempts.append(
+        Attempt(
+            uid=event.uid,
+            number=number,
+            allocation=event.allocation,
+            incarnation=event.incarnation,
+            placed_s=at_s,
+            after=event.after,
+            ahead=event.ahead,
+            window_s=event.window_s,
+            borrows=event.borrows,
+            port=event.port,
+        )
+    )
+    job.preempted = False
+    hold(cluster, job, event.task, job.tasks[event.task].attempts[-1])
+    if event.window_s or job.spec.task_count > 1:
+        _set_first_timers(cluster, job)
+    job_changed(cluster, job, before)
+
+
+def _set_first_timers(cluster: Cluster, job: Job) -> None:
+    """Once for all members that are placed together, and for each one that joins later."""
+    latest = job.round
+    if len(latest) == 1 or any(attempt.started_s for attempt in latest):
+        set_attempt_timers(cluster, job)
+
+
+def _add_missing_tasks(job: Job) -> None:
+    """A task for each member that the spec asks for now; those of an older spec stay as history."""
+    roles = [number for number, role in enumerate(job.spec.roles) for _ in range(role.count)]
+    for index in range(len(job.tasks), len(roles)):
+        job.tasks.append(Task(index=index, role=roles[index]))
+
+
+def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    attempt = _attempt(job, event.task, event.uid)
+    _stop_clock(cluster, job, attempt)
+    attempt.phase = Phase.RUNNING
+    attempt.pid = event.pid
+    attempt.started_s = event.started_s
+    _judge_node(cluster, job, attempt)
+    cluster.running.shift(job.spec, attempt, 1)
+    set_timers(cluster, job.id, job)
+    job_changed(cluster, job, before)
+
+
+def _stop_clock(cluster: Cluster, job: Job, attempt: Attempt) -> None:
+    """Its use so far is no longer that of a running attempt: charged, or counted anew."""
+    if attempt.phase is Phase.RUNNING:
+        cluster.running.shift(job.spec, attempt, -1)
+
+
+def _attempt_stop_asked(cluster: Cluster, event: ev.AttemptStopAsked, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    attempt = _attempt(job, event.task, event.uid)
+    if attempt.stop_cause is None:
+        attempt.stop_cause, attempt.stop_s, attempt.detail = event.cause, at_s, event.detail
+        # When it will be gone is another moment now.
+        cluster.touch(attempt.allocation.node)
+    job_changed(cluster, job, before)
+
+
+def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> None:
+    """The end of its last attempt is not yet the end of a job: the next event of the tick says."""
+    job, before = find_job(cluster, event.job)
+    attempt = _attempt(job, event.task, event.uid)
+    _stop_clock(cluster, job, attempt)
+    attempt.phase = Phase.ENDED
+    first_seen = not attempt.started_s
+    attempt.started_s = attempt.started_s or event.started_s
+    attempt.ended_s = event.ended_s
+    attempt.cause = event.cause
+    attempt.exit_code = event.exit_code
+    attempt.signal = event.signal
+    attempt.detail = event.detail
+    attempt.peak_memory_mib = event.peak_memory_mib
+    attempt.cpu_s = event.cpu_s
+    let_go(cluster, job, attempt)
+    if first_seen:
+        _judge_node(cluster, job, attempt)
+    _remember_end(cluster, job, attempt)
+    _remember_pace(cluster, job, attempt)
+    _charge(cluster, job, attempt)
+    cluster.dirty.jobs[job.id] = job
+    if job.live_attempts:
+        # Its peers go on, and its start may have been news.
+        set_timers(cluster, job.id, job)
+        job_changed(cluster, job, before)
+
+
+def _judge_node(cluster: Cluster, job: Job, attempt: Attempt) -> None:
+    """Remember who could not be started on a node; one start that works clears it.
+
+    A file that a job named itself says little about the node: such failures of one user count
+    once, however many jobs he sends.
+    """
+    node = cluster.nodes.get(attempt.allocation.node)
+    if node is None:
+        return
+    failed = node.failed_starts
+    if attempt.started_s:
+        failed = ()
+    elif attempt.cause is Cause.START_FAILED:
+        named = attempt.detail.startswith(NAMED_BY_JOB)
+        who = f"user {job.spec.user}" if named else f"job {job.id}"
+        failed = failed if who in failed else (*failed, who)
+    if failed != node.failed_starts:
+        node.failed_starts = failed
+        cluster.dirty.nodes[node.name] = None
+
+
+def _remember_end(cluster: Cluster, job: Job, attempt: Attempt) -> None:
+    """Who died at once counts against the node, who ran well speaks for it."""
+    node = cluster.nodes.get(attempt.allocation.node)
+    if node is None:
+        return
+    ends = after_end(node.early_ends, job, attempt)
+    if ends != node.early_ends:
+        node.early_ends = ends
+        cluster.dirty.nodes[node.name] = None
+
+
+def _remember_pace(cluster: Cluster, job: Job, attempt: Attempt) -> None:
+    """How long it ran matters to those of its kind who wait."""
+    lane = cluster.alike(job)
+    if lane is None:
+        return
+    if attempt.started_s:
+        cluster.brisk.ran(lane.key, attempt.ended_s - attempt.started_s)
+    else:
+        cluster.brisk.disappoint(lane.key)
+    if cluster.brisk.knows(lane.key):
+        cluster.lanes.fresh[lane.number] = lane
+
+
+def _charge(cluster: Cluster, job: Job, attempt: Attempt) -> None:
+    """What ran is charged to its user and project: by what was declared, for as long as it ran."""
+    if not attempt.started_s or attempt.ended_s <= attempt.started_s:
+        return
+    key = usage_key(job.spec.user, job.spec.project)
+    usage = cluster.usage.get(key)
+    if usage is None:
+        usage = cluster.usage[key] = Usage(
+            job.spec.user, job.spec.project, Spent(), attempt.ended_s, {}
+        )
+    usage.charge(
+        rate_of(attempt.allocation),
+        attempt.started_s,
+        attempt.ended_s,
+        cluster.policy.share.half_life_s,
+    )
+    cluster.dirty.usage[key] = None
+
+
+ATTEMPT_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
+    ev.AttemptPlaced: _attempt_placed,
+    ev.AttemptStarted: _attempt_started,
+    ev.AttemptStopAsked: _attempt_stop_asked,
+    ev.AttemptEnded: _attempt_ended,
+}

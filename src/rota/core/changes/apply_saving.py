@@ -1,0 +1,36 @@
+"""How events about saved work change a Cluster: asked for, reported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rota.core.changes import events as ev
+from rota.core.changes.apply_jobs import find_job, job_changed
+from rota.core.facts.checkpoint import remembered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.cluster import Cluster
+
+
+def _save_asked(cluster: Cluster, event: ev.SaveAsked, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    job.saves += 1
+    job.save_asked_s = at_s
+    job_changed(cluster, job, before)
+
+
+def _checkpoint_reported(cluster: Cluster, event: ev.CheckpointReported, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    job.checkpoint_s = max(job.checkpoint_s, event.saved_s)
+    job.made = tuple(dict.fromkeys((*job.made, *event.data)))
+    if event.record is not None:
+        job.checkpoints = remembered(job.checkpoints, event.record, event.keep)
+    job_changed(cluster, job, before)
+
+
+SAVING_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
+    ev.SaveAsked: _save_asked,
+    ev.CheckpointReported: _checkpoint_reported,
+}

@@ -1,0 +1,280 @@
+"""How events about nodes, queues, groups, projects, reservations and tokens change a Cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rota.core.changes import events as ev
+from rota.core.derived.usage import usage_key
+from rota.core.facts.node import Node
+from rota.core.facts.states import NodeState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.cluster import Cluster
+    from rota.core.facts.tenant import Queue, Reservation
+
+
+def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) -> None:
+    name = event.spec.name
+    node = cluster.nodes.get(name)
+    if node is None:
+        node = cluster.nodes[name] = Node(
+            event.spec, event.incarnation, event.boot_id, live={}, withheld={}
+        )
+    spec = node.marked(event.spec)
+    if (spec.total, spec.devices) != (node.spec.total, node.spec.devices):
+        node.outgrown = tuple(sorted(node.live))
+    node.spec = spec
+    node.incarnation, node.boot_id = event.incarnation, event.boot_id
+    node.lease_s, node.home, node.lost = event.lease_s, event.home, False
+    _welcome_withheld(cluster, node)
+    node.state, node.seen_s = NodeState.UP, at_s
+    _note(node, "")
+    _node_changed(cluster, name)
+
+
+def _welcome_withheld(cluster: Cluster, node: Node) -> None:
+    """No agent has heard of an attempt that waits for others to leave: this boot will do."""
+    for uid in node.withheld:
+        job_id, task = cluster.live[uid]
+        job = cluster.jobs[job_id]
+        attempt = job.tasks[task].attempts[-1]
+        if not attempt.ahead:
+            attempt.incarnation = f"{node.incarnation}/{node.boot_id}"
+            cluster.dirty.jobs[job_id] = job
+
+
+def _node_silent(cluster: Cluster, event: ev.NodeSilent, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.state, node.seen_s = NodeState.DOWN, at_s
+    _note(node, event.note)
+    _node_changed(cluster, event.node)
+
+
+def _node_lost(cluster: Cluster, event: ev.NodeLost, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.lost = True
+    _note(node, event.note)
+    _node_changed(cluster, event.node)
+
+
+def _nodes_vanished(cluster: Cluster, event: ev.NodesVanished, at_s: float) -> None:
+    """Each one's note says that it is not alone: a network may be broken, not the nodes."""
+    for name in event.nodes:
+        node = cluster.nodes.get(name)
+        if node is not None:
+            _note(node, event.note)
+            _node_changed(cluster, name)
+
+
+def _note(node: Node, note: str) -> None:
+    """Why somebody drained a node stays on record, whatever happens to its connection."""
+    if not node.drained:
+        node.note = note
+
+
+def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.drained, node.note = event.drained, event.note
+    node.migrates, node.deadline_s = event.migrate, event.deadline_s
+    set_drain_timer(cluster, node)
+    if not event.drained:
+        node.failed_starts = node.early_ends = ()
+        node.closed = tuple(uuid for uuid in node.closed if uuid not in node.quarantined)
+        node.quarantined = ()
+        node.spec = node.marked(node.spec)
+    _node_changed(cluster, event.node)
+
+
+def set_drain_timer(cluster: Cluster, node: Node) -> None:
+    """When whatever is left on a node has to go."""
+    if node.deadline_s:
+        cluster.push_timer(node.deadline_s, "drain", 0)
+
+
+def _node_quarantined(cluster: Cluster, event: ev.NodeQuarantined, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.early_ends = ()
+    if event.devices:
+        node.quarantined = (*node.quarantined, *event.devices)
+        node.closed = tuple(dict.fromkeys([*node.closed, *event.devices]))
+        node.spec = node.marked(node.spec)
+        _note(node, event.note)
+    else:
+        node.drained, node.note = True, event.note
+    _node_changed(cluster, event.node)
+
+
+def _devices_seen(cluster: Cluster, event: ev.DevicesSeen, at_s: float) -> None:
+    """A pid that is gone may come back as somebody else's: it counts again."""
+    node = cluster.nodes[event.node]
+    node.foreign = event.foreign
+    there = {use.pid for use in event.foreign}
+    node.ignored_pids = tuple(pid for pid in node.ignored_pids if pid in there)
+    _node_changed(cluster, event.node)
+
+
+def _devices_elsewhere(cluster: Cluster, event: ev.DevicesElsewhere, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.elsewhere = event.devices
+    node.spec = node.marked(node.spec)
+    _node_changed(cluster, event.node)
+
+
+def _node_removed(cluster: Cluster, event: ev.NodeRemoved, at_s: float) -> None:
+    del cluster.nodes[event.node]
+    cluster.touch(event.node)
+    cluster.dirty.nodes[event.node] = None
+
+
+def _node_changed(cluster: Cluster, name: str) -> None:
+    cluster.touch(name)
+    cluster.dirty.nodes[name] = None
+
+
+def _queue_set(cluster: Cluster, event: ev.QueueSet, at_s: float) -> None:
+    cluster.queues[event.queue.name] = event.queue
+    set_queue_timer(cluster, event.queue)
+    cluster.rules_changed()
+    cluster.dirty.queues[event.queue.name] = None
+
+
+def set_queue_timer(cluster: Cluster, queue: Queue) -> None:
+    """The controller looks at its hours when they begin or end."""
+    if queue.turns_s:
+        cluster.push_timer(queue.turns_s, "hours", 0)
+
+
+def _queue_removed(cluster: Cluster, event: ev.QueueRemoved, at_s: float) -> None:
+    del cluster.queues[event.queue]
+    cluster.dirty.queues[event.queue] = None
+
+
+def _group_set(cluster: Cluster, event: ev.GroupSet, at_s: float) -> None:
+    cluster.groups[event.group.name] = event.group
+    cluster.rules_changed()
+    cluster.dirty.groups[event.group.name] = None
+
+
+def _project_set(cluster: Cluster, event: ev.ProjectSet, at_s: float) -> None:
+    cluster.projects[event.project.name] = event.project
+    cluster.rules_changed()
+    cluster.dirty.projects[event.project.name] = None
+
+
+def _project_removed(cluster: Cluster, event: ev.ProjectRemoved, at_s: float) -> None:
+    del cluster.projects[event.project]
+    cluster.rules_changed()
+    cluster.dirty.projects[event.project] = None
+
+
+def _user_set(cluster: Cluster, event: ev.UserSet, at_s: float) -> None:
+    cluster.users[event.user.name] = event.user
+    cluster.rules_changed()
+    cluster.dirty.users[event.user.name] = None
+
+
+def _user_removed(cluster: Cluster, event: ev.UserRemoved, at_s: float) -> None:
+    del cluster.users[event.user]
+    cluster.rules_changed()
+    cluster.dirty.users[event.user] = None
+
+
+def _usage_forgotten(cluster: Cluster, event: ev.UsageForgotten, at_s: float) -> None:
+    key = usage_key(event.user, event.project)
+    cluster.usage.pop(key, None)
+    cluster.rules_changed()
+    cluster.dirty.usage[key] = None
+
+
+def _policy_set(cluster: Cluster, event: ev.PolicySet, at_s: float) -> None:
+    before, after = cluster.policy.place, event.policy.place
+    offers_less = (
+        after.overcommit_cpu < before.overcommit_cpu
+        or after.overcommit_memory < before.overcommit_memory
+    )
+    cluster.set_policy(event.policy)
+    cluster.rules_changed()
+    for name, node in cluster.nodes.items():
+        cluster.touch(name)
+        if offers_less and node.live:
+            node.outgrown = tuple(sorted(node.live))
+            cluster.dirty.nodes[name] = None
+    cluster.dirty.settings["policy"] = None
+
+
+def _rule_dropped(cluster: Cluster, event: ev.RuleDropped, at_s: float) -> None:
+    """On record for people; a later pass tries the plug-in again."""
+
+
+def _passes_made(cluster: Cluster, event: ev.PassesMade, at_s: float) -> None:
+    """On record for replays: passes that decide nothing change nothing."""
+
+
+def _node_marked(cluster: Cluster, event: ev.NodeMarked, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.labels, node.taints = dict(event.labels), event.taints
+    node.closed, node.ignored_pids = event.closed, event.ignored_pids
+    node.spec = node.marked(node.spec)
+    _node_changed(cluster, event.node)
+
+
+def _reservation_set(cluster: Cluster, event: ev.ReservationSet, at_s: float) -> None:
+    cluster.reservations[event.reservation.id] = event.reservation
+    cluster.next_id = max(cluster.next_id, event.reservation.id + 1)
+    set_reservation_timers(cluster, event.reservation)
+    cluster.rules_changed()
+    cluster.dirty.reservations[event.reservation.id] = None
+
+
+def set_reservation_timers(cluster: Cluster, reservation: Reservation) -> None:
+    """Passes look again when it begins and when it is over."""
+    cluster.push_timer(reservation.start_s, "reservation", reservation.id)
+    cluster.push_timer(reservation.end_s, "reservation", reservation.id)
+
+
+def _reservation_removed(cluster: Cluster, event: ev.ReservationRemoved, at_s: float) -> None:
+    del cluster.reservations[event.reservation]
+    cluster.rules_changed()
+    cluster.dirty.reservations[event.reservation] = None
+
+
+def _token_made(cluster: Cluster, event: ev.TokenMade, at_s: float) -> None:
+    cluster.tokens[event.token.id] = event.token
+    cluster.dirty.tokens[event.token.id] = None
+
+
+def _token_revoked(cluster: Cluster, event: ev.TokenRevoked, at_s: float) -> None:
+    del cluster.tokens[event.token]
+    cluster.dirty.tokens[event.token] = None
+
+
+SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
+    ev.NodeRegistered: _node_registered,
+    ev.NodeSilent: _node_silent,
+    ev.NodeLost: _node_lost,
+    ev.NodesVanished: _nodes_vanished,
+    ev.NodeDrained: _node_drained,
+    ev.NodeQuarantined: _node_quarantined,
+    ev.DevicesSeen: _devices_seen,
+    ev.DevicesElsewhere: _devices_elsewhere,
+    ev.NodeMarked: _node_marked,
+    ev.NodeRemoved: _node_removed,
+    ev.QueueSet: _queue_set,
+    ev.QueueRemoved: _queue_removed,
+    ev.GroupSet: _group_set,
+    ev.ProjectSet: _project_set,
+    ev.ProjectRemoved: _project_removed,
+    ev.UserSet: _user_set,
+    ev.UserRemoved: _user_removed,
+    ev.UsageForgotten: _usage_forgotten,
+    ev.PolicySet: _policy_set,
+    ev.RuleDropped: _rule_dropped,
+    ev.PassesMade: _passes_made,
+    ev.ReservationSet: _reservation_set,
+    ev.ReservationRemoved: _reservation_removed,
+    ev.TokenMade: _token_made,
+    ev.TokenRevoked: _token_revoked,
+}

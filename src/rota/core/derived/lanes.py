@@ -1,0 +1,302 @@
+"""Jobs that are ready to start, in lanes: one lane per class of jobs that get the same answer.
+
+Jobs of one lane ask for the same thing under the same caps, so when the first of them does not
+fit, none does. A pass therefore looks at lanes, not at jobs: a hundred thousand equal jobs cost
+it as much as one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rota.core.facts.job import JobSpec, Role, ServiceClass
+    from rota.core.facts.placing import Placement
+    from rota.core.facts.resources import Request
+
+#: (-priority, id): the order inside a lane and between lanes.
+Place = tuple[int, int]
+
+#: Dead entries are dropped for good once there are so many more of them than living ones.
+SLACK = 512
+
+
+class Shape(NamedTuple):
+    """What jobs must have in common to fit in the same places."""
+
+    roles: tuple[Role, ...]
+    placement: Placement
+    service: ServiceClass
+    #: Its own labels, where it says something about neighbours: it may be one of those meant.
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """One request per task, in task order."""
+        return tuple(role.request for role in self.roles for _ in range(role.count))
+
+
+def shape_of(spec: JobSpec, partial: float = 1.0) -> Shape:
+    """``partial``: a gang that says nothing itself starts with this share of its tasks."""
+    labels = tuple(sorted(spec.labels.items())) if spec.placement.affinities else ()
+    roles = spec.roles
+    if partial < 1.0:
+        roles = tuple(
+            role if role.count == 1 or role.min_count else _least(role, partial) for role in roles
+        )
+    return Shape(roles, spec.placement, spec.service, labels)
+
+
+def _least(role: Role, partial: float) -> Role:
+    return replace(role, min_count=max(1, ceil(role.count * partial)))
+
+
+class LaneKey(NamedTuple):
+    """What jobs must have in common to share a lane: the same answer, and their order by age."""
+
+    #: The number of the shape in ``Lanes.shapes``.
+    shape: int
+    queue: str
+    group: str
+    #: The array, when it has a cap of its own; else 0.
+    capped_array: int
+    user: str
+    project: str
+    priority: int
+    time_limit_s: int
+    estimate_s: int
+    deadline_s: float
+    type: str
+    predicted_s: int = 0
+    #: Of a job that devices are kept for: nobody else gets the same answer.
+    reservation: int = 0
+
+
+def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
+    """The key of a job whose shape has this number; 0 for one that waits in no lane."""
+    return LaneKey(
+        shape,
+        spec.queue,
+        spec.group,
+        capped_array,
+        spec.user,
+        spec.project,
+        spec.priority,
+        spec.time_limit_s,
+        spec.estimate_s,
+        spec.deadline_s,
+        spec.type,
+        spec.predicted_s,
+        spec.reservation,
+    )
+
+
+#: A counter that a cap or quota hangs on, such as ("queue", "default") or ("user", "alice").
+Counter = tuple[str, str | int]
+
+
+class Lane:
+    """Ready jobs (or whole arrays) of one class, in order."""
+
+    __slots__ = ("_entries", "_head", "account", "key", "members", "note", "noted", "number")
+
+    def __init__(self, key: LaneKey, number: int = 0) -> None:
+        self.key = key
+        #: User and project.
+        self.account = (key.user, key.project)
+        #: Stands for the lane where a whole key would be long-winded; not used again.
+        self.number = number
+        #: id -> its place. The truth; the sorted list may hold dead entries.
+        self.members: dict[int, Place] = {}
+        self._entries: list[Place] = []
+        self._head = 0
+        #: Where passes remember the key of the first member; None when that may be another one.
+        self.note: tuple[float, ...] | None = None
+        #: Whose key that is, since when he is ready, when it was made, and up to when it holds.
+        self.noted: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
+
+    @property
+    def first(self) -> int:
+        """Who stands in front; 0 when nobody does."""
+        if self._head < len(self._entries):
+            place = self._entries[self._head]
+            if self.members.get(place[1]) == place:
+                return place[1]
+        return next(self.walk(), (0, 0))[1]
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def add(self, place: Place) -> bool:
+        """Take a member in; whether it stands before others who were there already."""
+        known = self.members.get(place[1])
+        if known == place:
+            return False
+        self.members[place[1]] = place
+        entries = self._entries
+        if not entries or entries[-1] < place:
+            entries.append(place)
+            return False
+        self.note = None
+        at = bisect_left(entries, place, self._head)
+        if at == len(entries) or entries[at] != place:
+            insort(entries, place, self._head)
+        return True
+
+    def remove(self, item: int) -> None:
+        place = self.members.pop(item, None)
+        entries, head = self._entries, self._head
+        if entries and entries[-1] == place:
+            # Elements stand behind their array for a moment each, on their way to a node.
+            entries.pop()
+        while head < len(entries) and not self._alive(entries[head]):
+            head += 1
+        self._head = head
+        if len(entries) > SLACK + 2 * len(self.members):
+            self._entries = [place for place in entries[head:] if self._alive(place)]
+            self._head = 0
+
+    def walk(self) -> Iterator[Place]:
+        """Members in order. Do not change the lane while walking."""
+        entries, at = self._entries, self._head
+        while at < len(entries):
+            place = entries[at]
+            at += 1
+            if self._alive(place):
+                yield place
+
+    def twin(self) -> Lane:
+        """The same members; changing one leaves the other as it is."""
+        twin = Lane(self.key, self.number)
+        twin.members = self.members.copy()
+        twin._entries = self._entries[self._head :]
+        return twin
+
+    def _alive(self, place: Place) -> bool:
+        return self.members.get(place[1]) == place
+
+
+class Lanes:
+    """All lanes, and which of them may have an answer other than last time's.
+
+    ``fresh`` lanes are looked at by the next pass. One that is found blocked leaves it until the
+    thing that it waits for is given back: room (``open_shape``, by the pass, which knows what
+    fits where), a place under a cap (``open_counter``) or anything at all (``reopen``).
+    """
+
+    def __init__(self) -> None:
+        self.lanes: dict[LaneKey, Lane] = {}
+        self.where: dict[int, Lane] = {}
+        #: By the lane's number, as all that follow.
+        self.by_number: dict[int, Lane] = {}
+        self.fresh: dict[int, Lane] = {}
+        #: Shapes by number; a number is not used again.
+        self.shapes: dict[int, Shape] = {}
+        self.by_shape: dict[int, dict[int, Lane]] = {}
+        self._numbers: dict[Shape, int] = {}
+        #: The rule of the policy for gangs; see ``shape_of``.
+        self.partial = 1.0
+        self._next_shape = 1
+        self._next_lane = 1
+        self._waiting_for: dict[Counter, dict[int, Lane]] = {}
+        #: Who came, went or moved since a pool last looked; None: nobody keeps track.
+        self.log: list[int] | None = None
+
+    def twin(self) -> Lanes:
+        """A copy to try things on, with the same numbers; every lane of it is fresh."""
+        twin = Lanes()
+        twin.lanes = {key: lane.twin() for key, lane in self.lanes.items()}
+        twin.by_number = {lane.number: lane for lane in twin.lanes.values()}
+        copies = twin.by_number
+        twin.where = {item: copies[lane.number] for item, lane in self.where.items()}
+        twin.shapes = self.shapes.copy()
+        twin.by_shape = {
+            shape: {number: copies[number] for number in lanes}
+            for shape, lanes in self.by_shape.items()
+        }
+        twin._numbers = self._numbers.copy()
+        twin._next_shape, twin._next_lane = self._next_shape, self._next_lane
+        twin.reopen()
+        return twin
+
+    def key_of(self, spec: JobSpec, capped_array: int) -> LaneKey:
+        return key_with(self._number(shape_of(spec, self.partial)), spec, capped_array)
+
+    def of_kind(self, spec: JobSpec, capped_array: int) -> Lane | None:
+        """Where jobs like this one wait; None: no such job does."""
+        number = self._numbers.get(shape_of(spec, self.partial))
+        return self.lanes.get(key_with(number, spec, capped_array)) if number else None
+
+    def _number(self, shape: Shape) -> int:
+        number = self._numbers.get(shape)
+        if number is None:
+            number = self._numbers[shape] = self._next_shape
+            self._next_shape += 1
+            self.shapes[number] = shape
+        return number
+
+    def add(self, key: LaneKey, place: Place) -> None:
+        if self.log is not None:
+            self.log.append(place[1])
+        lane = self.lanes.get(key)
+        if lane is None:
+            number = self._next_lane
+            self._next_lane += 1
+            lane = self.lanes[key] = Lane(key, number)
+            self.by_number[number] = self.fresh[number] = lane
+            self.by_shape.setdefault(key.shape, {})[number] = lane
+        # Only now, so that the shape keeps its number when the lane that it leaves is closed.
+        old = self.where.get(place[1])
+        if old is not None and old is not lane:
+            self.remove(place[1])
+        self.where[place[1]] = lane
+        if lane.add(place):
+            # What was said to those behind him may not hold for him.
+            self.fresh[lane.number] = lane
+
+    def remove(self, item: int) -> None:
+        lane = self.where.pop(item, None)
+        if lane is None:
+            return
+        if self.log is not None:
+            self.log.append(item)
+        lane.remove(item)
+        if not lane.members:
+            self._close(lane)
+
+    def _close(self, lane: Lane) -> None:
+        key = lane.key
+        del self.lanes[key], self.by_number[lane.number]
+        self.fresh.pop(lane.number, None)
+        siblings = self.by_shape[key.shape]
+        del siblings[lane.number]
+        if not siblings:
+            del self.by_shape[key.shape]
+            del self._numbers[self.shapes.pop(key.shape)]
+
+    def block(self, lane: Lane, counters: Iterable[Counter] = ()) -> None:
+        """A pass found that the head of this lane cannot start, for want of room or of these."""
+        self.fresh.pop(lane.number, None)
+        for counter in counters:
+            self._waiting_for.setdefault(counter, {})[lane.number] = lane
+
+    def open_shape(self, shape: int) -> None:
+        """There may be room for this shape."""
+        self.fresh.update(self.by_shape.get(shape, {}))
+
+    def open_counter(self, counter: Counter) -> None:
+        """Somebody gave back what is counted here."""
+        waiting = self._waiting_for.pop(counter, None)
+        if waiting:
+            self.fresh.update((n, lane) for n, lane in waiting.items() if n in self.by_number)
+
+    def reopen(self) -> None:
+        """The rules changed: every lane is worth another look."""
+        self.fresh = dict(self.by_number)
+        self._waiting_for.clear()

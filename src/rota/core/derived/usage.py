@@ -1,0 +1,122 @@
+"""What accounts have used: charged when an attempt ends, remembered with decay and by day.
+
+The decayed sums answer fair share with a half-life; the sums by day answer rolling windows,
+budgets and reports. Both are facts that follow from the log alone.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rota.core.facts.node import Allocation
+
+DAY_S = 86400
+#: Days on record; older ones are forgotten when a new one begins.
+DAYS_KEPT = 62
+
+
+class Spent(msgspec.Struct, array_like=True):
+    """CPU-seconds, GiB-seconds of memory, device-seconds."""
+
+    cpu_s: float = 0.0
+    memory_gib_s: float = 0.0
+    device_s: float = 0.0
+
+    def add(self, other: Spent, factor: float = 1.0) -> None:
+        self.cpu_s += factor * other.cpu_s
+        self.memory_gib_s += factor * other.memory_gib_s
+        self.device_s += factor * other.device_s
+
+    def times(self, factor: float) -> Spent:
+        return Spent(self.cpu_s * factor, self.memory_gib_s * factor, self.device_s * factor)
+
+
+class Usage(msgspec.Struct):
+    """One user's use within one project."""
+
+    user: str
+    project: str
+    #: Decayed up to ``as_of_s``.
+    recent: Spent
+    as_of_s: float = 0.0
+    days: dict[int, Spent] = {}
+    attempts: int = 0
+
+    @property
+    def key(self) -> str:
+        return usage_key(self.user, self.project)
+
+    def recent_at(self, now_s: float, half_life_s: float) -> Spent:
+        """The decayed sum as of now."""
+        return self.recent.times(decay(now_s - self.as_of_s, half_life_s))
+
+    def since(self, start_s: float) -> Spent:
+        """Everything from a moment on; of the day that it falls into, its share."""
+        total = Spent()
+        first = int(start_s // DAY_S)
+        for day, spent in self.days.items():
+            if day > first:
+                total.add(spent)
+            elif day == first:
+                total.add(spent, 1.0 - (start_s % DAY_S) / DAY_S)
+        return total
+
+    def charge(self, rate: Spent, start_s: float, end_s: float, half_life_s: float) -> None:
+        """Add what was held at a constant rate between two moments."""
+        if end_s <= start_s:
+            return
+        as_of_s = max(self.as_of_s, end_s)
+        self.recent = self.recent.times(decay(as_of_s - self.as_of_s, half_life_s))
+        self.recent.add(rate, decayed_seconds(start_s, end_s, as_of_s, half_life_s))
+        self.as_of_s = as_of_s
+        self.attempts += 1
+        self._charge_days(rate, start_s, end_s)
+
+    def _charge_days(self, rate: Spent, start_s: float, end_s: float) -> None:
+        last = int(end_s // DAY_S)
+        for day in range(int(start_s // DAY_S), last + 1):
+            seconds = min(end_s, (day + 1) * DAY_S) - max(start_s, day * DAY_S)
+            if seconds > 0:
+                self.days.setdefault(day, Spent()).add(rate, seconds)
+        for day in [day for day in self.days if day <= last - DAYS_KEPT]:
+            del self.days[day]
+
+
+def usage_key(user: str, project: str) -> str:
+    return f"{user}\n{project}"
+
+
+def decay(elapsed_s: float, half_life_s: float) -> float:
+    """What is left of a unit after some time. A clock that went back makes nothing grow."""
+    if elapsed_s <= 0 or half_life_s <= 0:
+        return 1.0
+    return float(0.5 ** (elapsed_s / half_life_s))
+
+
+def decayed_seconds(start_s: float, end_s: float, now_s: float, half_life_s: float) -> float:
+    """The length of an interval as remembered now: each instant decayed by its own age.
+
+    Charged while a job runs or once when it ends, in one piece or in many, the sum is the same.
+    """
+    if half_life_s <= 0:
+        return max(0.0, end_s - start_s)
+    rate = log(2.0) / half_life_s
+    return max(0.0, decay(now_s - end_s, half_life_s) - decay(now_s - start_s, half_life_s)) / rate
+
+
+def rate_of(allocation: Allocation) -> Spent:
+    """What an allocation spends in a second. Declared, never measured."""
+    return Spent(
+        allocation.cpu_milli / 1000,
+        allocation.memory_mib / 1024,
+        device_milli_of(allocation) / 1000,
+    )
+
+
+def device_milli_of(allocation: Allocation) -> int:
+    each = allocation.device_milli if allocation.shared and allocation.device_milli else 1000
+    return len(allocation.devices) * each

@@ -1,0 +1,10 @@
+"""Facts.
+
+Of jobs
+    job, parents, placing, notices, health, checkpoint, steps, endpoints, visits, indices, loans
+Of the site
+    node, resources, tenant, policy, quarantine
+Moves and refusals
+    states, phases, faults, errors    legal moves, finer words, whose doing, refusals
+    event                             the base of everything that happens
+"""

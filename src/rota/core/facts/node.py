@@ -1,0 +1,200 @@
+"""Machines: what a node has, what an attempt holds on it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rota.core.facts.placing import Taint
+from rota.core.facts.quarantine import EarlyEnd
+from rota.core.facts.resources import Amount, part_of
+from rota.core.facts.states import NodeState
+
+
+class Device(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A GPU, TPU or other unit that is handed out whole or, when shared, by its memory.
+
+    A device of unknown memory (0) is handed out whole only. ``fake`` marks one that exists
+    only in a test or demo file.
+    """
+
+    index: int
+    uuid: str
+    kind: str = "gpu"
+    model: str = ""
+    memory_mib: int = 0
+    numa: int = -1
+    links: tuple[int, ...] = ()
+    fake: bool = False
+    #: A part of a larger device (MIG): the index of the whole one; -1: it is whole itself.
+    parent: int = -1
+    ecc_errors: int = 0
+    #: Broken devices stay on record and are not handed out.
+    healthy: bool = True
+    #: It is kept from jobs: by an operator, or because others have it.
+    closed: bool = False
+    #: Of the closed ones: others have it, by what an inventory outside of Rota says.
+    elsewhere: bool = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may be handed out at all."""
+        return self.healthy and not self.closed
+
+
+class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an agent says about its machine."""
+
+    name: str
+    cpu_milli: int
+    memory_mib: int
+    disk_mib: int = 0
+    #: The CPU numbers to pin to; empty when the count was overridden and pinning is off.
+    cpus: tuple[int, ...] = ()
+    devices: tuple[Device, ...] = ()
+    numa_cpus: tuple[tuple[int, ...], ...] = ()
+    labels: dict[str, str] = {}
+    address: str = ""
+    system: str = ""
+    taints: tuple[Taint, ...] = ()
+
+    def with_closed(self, closed: tuple[str, ...], elsewhere: tuple[str, ...] = ()) -> NodeSpec:
+        """The same machine with just these devices (by uuid) kept from jobs."""
+        if not closed and not elsewhere and not any(device.closed for device in self.devices):
+            return self
+        devices = []
+        for device in self.devices:
+            own, theirs = device.uuid in closed, device.uuid in elsewhere
+            devices.append(
+                msgspec.structs.replace(device, closed=own or theirs, elsewhere=theirs and not own)
+            )
+        return msgspec.structs.replace(self, devices=tuple(devices))
+
+    @property
+    def total(self) -> Amount:
+        return Amount(self.cpu_milli, self.memory_mib, self.disk_mib)
+
+
+class ForeignUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A process outside Rota that holds memory on a device."""
+
+    device: int
+    pid: int
+    user: str
+    memory_mib: int
+    #: The agent was told not to mind it: by its name or pid, or because it is small.
+    ignored: bool = False
+
+
+class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an attempt holds: fixed when it is placed, given back when it ends."""
+
+    node: str
+    cpu_milli: int
+    memory_mib: int
+    disk_mib: int = 0
+    cpus: tuple[int, ...] = ()
+    devices: tuple[int, ...] = ()
+    device_memory_mib: int = 0
+    shared: bool = False
+    #: Thousandths of each device, for a share that was named so.
+    device_milli: int = 0
+    #: Whether it counts against what the node really has, beside any overcommitment.
+    firm: bool = False
+    #: The whole node is its own.
+    exclusive: bool = False
+
+    def share_of(self, device: Device) -> int:
+        """The memory that a shared allocation takes on one of its devices."""
+        return max(self.device_memory_mib, part_of(device.memory_mib, self.device_milli))
+
+
+class Node(msgspec.Struct):
+    """A machine as the controller knows it. ``live`` are the uids that hold room on it.
+
+    ``spec`` is what the agent says, with the devices marked that an operator closed.
+    """
+
+    spec: NodeSpec
+    incarnation: str
+    boot_id: str
+    state: NodeState = NodeState.DOWN
+    #: Why it is not up, for people.
+    note: str = ""
+    drained: bool = False
+    #: Being drained, its jobs go on elsewhere if they can; and all are gone by then (0: no hurry).
+    migrates: bool = False
+    deadline_s: float = 0.0
+    seen_s: float = 0.0
+    foreign: tuple[ForeignUse, ...] = ()
+    live: dict[str, Allocation] = {}
+    #: Of ``live``: attempts that wait for others to leave this node, and hold nothing yet.
+    withheld: dict[str, tuple[str, ...]] = {}
+    #: Labels and taints that an operator added to what the agent says.
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    #: Who could not be started here since the last start that worked.
+    failed_starts: tuple[str, ...] = ()
+    #: The uuids of devices that an operator keeps from jobs.
+    closed: tuple[str, ...] = ()
+    #: Processes outside Rota that an operator does not mind, for as long as they are there.
+    ignored_pids: tuple[int, ...] = ()
+    #: The lease that its agent was told (0: none), and the machine and folder that it runs in.
+    lease_s: float = 0.0
+    home: str = ""
+    #: Its lease ran out, what ran there was given up, and its agent has not been back since.
+    lost: bool = False
+    #: Jobs that died here within seconds, since the last one that ran well.
+    early_ends: tuple[EarlyEnd, ...] = ()
+    #: The uuids of devices that are closed because jobs kept dying on them.
+    quarantined: tuple[str, ...] = ()
+
+    #: The uuids of devices that others have, by what an inventory outside of Rota says.
+    elsewhere: tuple[str, ...] = ()
+    #: The uids that held room when there was last less to hold: they stay, whatever that makes.
+    outgrown: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def marked(self, spec: NodeSpec) -> NodeSpec:
+        """What the agent says of its machine, with the devices marked that jobs do not get."""
+        return spec.with_closed(self.closed, self.elsewhere)
+
+    @property
+    def shut(self) -> tuple[str, ...]:
+        """The uuids of all devices that jobs do not get, whoever says so."""
+        return tuple(dict.fromkeys([*self.closed, *self.elsewhere]))
+
+    @property
+    def all_labels(self) -> dict[str, str]:
+        return {**self.spec.labels, **self.labels}
+
+    @property
+    def all_taints(self) -> tuple[Taint, ...]:
+        return (*self.spec.taints, *self.taints)
+
+    @property
+    def strangers(self) -> list[ForeignUse]:
+        """The processes outside Rota that count."""
+        return [use for use in self.foreign if not self.minds_not(use)]
+
+    def minds_not(self, use: ForeignUse) -> bool:
+        """Whether a process outside Rota is to be treated as if it were not there."""
+        return use.ignored or use.pid in self.ignored_pids
+
+    @property
+    def takes_work(self) -> bool:
+        return self.state is NodeState.UP and not self.drained
+
+    def headroom(self) -> Amount:
+        """Totals minus what live attempts hold: derived each time, so that it cannot drift."""
+        cpu = memory = disk = 0
+        for uid, held in self.live.items():
+            if uid in self.withheld:
+                continue
+            cpu += held.cpu_milli
+            memory += held.memory_mib
+            disk += held.disk_mib
+        spec = self.spec
+        return Amount(spec.cpu_milli - cpu, spec.memory_mib - memory, spec.disk_mib - disk)

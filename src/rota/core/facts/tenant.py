@@ -1,0 +1,167 @@
+"""Who asks and where jobs wait: queues, groups, projects, reservations, tokens."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from rota.core.facts.states import QueueState
+
+
+class Access(StrEnum):
+    """What somebody may do. Each one includes the ones below it.
+
+    ``agent`` stands apart: nodes join with it, and it is good for nothing else.
+    """
+
+    ADMIN = "admin"
+    OPERATOR = "operator"
+    USER = "user"
+    VIEWER = "viewer"
+    AGENT = "agent"
+
+
+class Actor(msgspec.Struct, frozen=True):
+    """Who is asking: the kernel's word on a local socket, a token's over the network."""
+
+    user: str
+    access: Access
+    via: str = "local"
+    #: A job that asks for itself: it may less than its user. 0: a person or a program of one.
+    job: int = 0
+
+
+class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a job waits. A cap of 0 means no cap."""
+
+    name: str
+    priority: int = 50
+    max_running: int = 0
+    state: QueueState = QueueState.ACTIVE
+    project: str = ""
+    max_per_user: int = 0
+    max_per_project: int = 0
+    #: Whether its jobs may take room from jobs of lower priority, and may have it taken.
+    preempts: bool = True
+    preemptible: bool = True
+    #: When its jobs may start, such as ``mon-fri 8:00-18:00``, on the clock of a zone; empty:
+    #: always. The controller says whether it is outside of them, and when that changes next.
+    hours: str = ""
+    zone: str = ""
+    outside: bool = False
+    turns_s: float = 0.0
+
+    @property
+    def starts_jobs(self) -> bool:
+        return self.state in (QueueState.ACTIVE, QueueState.DRAINING) and not self.outside
+
+
+class Group(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A named set of one user's jobs with a cap on how many run at once (0: none)."""
+
+    name: str
+    owner: str
+    max_concurrent: int = 0
+
+
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Ceilings on what may be held or waiting at once; None: no ceiling."""
+
+    jobs: int | None = None
+    queued: int | None = None
+    cpu_milli: int | None = None
+    memory_mib: int | None = None
+    #: Thousandths of devices, as in accounts.
+    device_milli: int | None = None
+    #: Device-hours within ``Quota.period_s``.
+    device_hours: float | None = None
+
+
+UNLIMITED = Limits()
+
+
+class Quota(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an account may hold.
+
+    ``hard`` is never exceeded. Beyond ``soft`` an account *borrows*: only while nobody under his
+    own soft limit wants the room, and what was borrowed can be reclaimed. ``types`` are further
+    hard limits per type of job (``training``, ``inference``, ``workflow``).
+    """
+
+    hard: Limits = UNLIMITED
+    soft: Limits = UNLIMITED
+    types: dict[str, Limits] = {}
+    #: Whether more than ``soft`` may be borrowed at all.
+    borrow: bool = True
+    period_s: int = 30 * 86400
+
+
+NO_QUOTA = Quota()
+
+
+class Project(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An account in a tree; shares, quotas and usage hang on it."""
+
+    name: str
+    parent: str = ""
+    shares: int = 1
+    quota: Quota = NO_QUOTA
+    #: Limits on record that are switched off; while they are, ``quota`` is empty.
+    unenforced: Quota = NO_QUOTA
+
+
+class User(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Somebody who submits. Without a record a user has one share and the default quota.
+
+    The record with the empty name holds the defaults of everybody who has none.
+    """
+
+    name: str
+    shares: int = 1
+    quota: Quota = NO_QUOTA
+
+
+class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who may use which devices or nodes from when to when.
+
+    Either whole ``nodes``, or ``devices`` of one node by index, or ``device_count`` devices of a
+    type wherever they are (on ``nodes`` if given). Without ``owner`` and ``project`` it is a
+    maintenance window: nobody may.
+    """
+
+    id: int
+    owner: str
+    start_s: float
+    end_s: float
+    node: str = ""
+    devices: tuple[int, ...] = ()
+    project: str = ""
+    nodes: tuple[str, ...] = ()
+    device_count: int = 0
+    device_type: str = ""
+    note: str = ""
+    #: The time zone that it was made in, for showing it again.
+    zone: str = ""
+    #: Kept for this very job, which uses these devices and no others; 0: for an owner.
+    job: int = 0
+
+    def admits(self, user: str, project: str, job: int = 0) -> bool:
+        """Whether a job of this user and project may use it."""
+        if self.job:
+            return self.job == job
+        return bool(self.owner and self.owner == user) or bool(
+            self.project and self.project == project
+        )
+
+
+class Token(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A network credential. Only the digest of the secret is kept."""
+
+    id: str
+    digest: str
+    user: str
+    access: Access
+    created_s: float
+    note: str = ""
+    expires_s: float = 0.0

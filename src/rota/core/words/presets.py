@@ -1,0 +1,118 @@
+"""Named policies: what ``policy = "fifo"`` in the settings means.
+
+A preset is the whole of who comes first, what may pass a waiting job, who gives way and how gangs
+start. How use is weighed, where jobs are put and plug-ins are not its business and stay as they
+are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.core.facts.errors import Rejected
+from rota.core.facts.policy import (
+    DEFAULT,
+    Backfill,
+    BackfillRules,
+    GangRules,
+    OrderRules,
+    Policy,
+    PreemptRules,
+)
+from rota.core.words.policy_text import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The parts of a policy that a preset decides.
+PARTS = ("order", "backfill", "preempt", "gang")
+
+_SKIPS = BackfillRules(kind=Backfill.NONE)
+_EASY = BackfillRules(kind=Backfill.EASY)
+_CONSERVATIVE = BackfillRules(kind=Backfill.CONSERVATIVE)
+
+
+def _rules(
+    primary: str, secondary: str = "fifo", backfill: BackfillRules = _SKIPS, strict: bool = False
+) -> Policy:
+    order = OrderRules(primary=primary, secondary=secondary, strict=strict)
+    return Policy(order=order, backfill=backfill)
+
+
+PRESETS: Mapping[str, Policy] = {
+    "default": DEFAULT,
+    # Strict: nothing passes the first that does not fit.
+    "fcfs": _rules("fifo", strict=True),
+    # In order of submission; what does not fit is skipped and keeps its place.
+    "fifo": _rules("fifo"),
+    "priority": _rules("priority"),
+    "fairshare": _rules("fairshare"),
+    "fairshare-easy": _rules("fairshare", backfill=_EASY),
+    "easy": _rules("fifo", backfill=_EASY),
+    # The shortest of those who may pass the first is asked first.
+    "easy-sjbf": _rules("fifo", backfill=BackfillRules(kind=Backfill.EASY, shortest=True)),
+    "conservative": _rules("fifo", backfill=_CONSERVATIVE),
+    "conservative-rebuild": _rules(
+        "fifo", backfill=BackfillRules(kind=Backfill.CONSERVATIVE, rebuild=True)
+    ),
+    "aggressive": _rules("fifo", backfill=BackfillRules(kind=Backfill.AGGRESSIVE)),
+    "deadline": _rules("deadline", "priority", BackfillRules(kind=Backfill.DEADLINE)),
+    "sjf": _rules("sjf"),
+    "sjf-easy": _rules("sjf", backfill=_EASY),
+    "saf": _rules("saf"),
+    "wfp3": _rules("wfp3", backfill=_EASY),
+    "unicef": _rules("unicef", backfill=_EASY),
+    "f1": _rules("f1", backfill=_EASY),
+    "multifactor": _rules("multifactor", backfill=_EASY),
+    # Wide jobs get a promise each, and start with most of their tasks.
+    "gang": Policy(
+        order=OrderRules(primary="priority", secondary="fairshare"),
+        backfill=_CONSERVATIVE,
+        gang=GangRules(partial=0.8),
+    ),
+    "preemptive": Policy(
+        order=OrderRules(primary="priority", secondary="fairshare"),
+        backfill=_EASY,
+        # Whoever chose to be interrupted by others wants the time to save his work.
+        preempt=PreemptRules(enabled=True, grace_s=300),
+    ),
+}
+
+#: Other spellings that people use.
+ALIASES: Mapping[str, str] = {
+    "backfill": "easy",
+    "fair_share": "fairshare",
+    "fair-share": "fairshare",
+    "fcfs-strict": "fcfs",
+    "preempt": "preemptive",
+}
+
+
+def preset(name: str) -> Policy:
+    """The policy of that name, or a refusal that names the nearest."""
+    word = ALIASES.get(name, name)
+    if word not in PRESETS:
+        known = [*PRESETS, *ALIASES]
+        raise Rejected(
+            f"policy: {name!r} is not known; {nearest(name, known)}",
+            field="policy",
+            value=name,
+            allowed=", ".join(known),
+        )
+    return PRESETS[word]
+
+
+def with_preset(policy: Policy, name: str) -> Policy:
+    """The policy with the parts that the preset decides taken from it."""
+    chosen = preset(name)
+    return msgspec.structs.replace(policy, **{part: getattr(chosen, part) for part in PARTS})
+
+
+def name_of(policy: Policy) -> str:
+    """The preset that a policy is, as far as presets decide; else ``custom``."""
+    for name, chosen in PRESETS.items():
+        if all(getattr(policy, part) == getattr(chosen, part) for part in PARTS):
+            return name
+    return "custom"

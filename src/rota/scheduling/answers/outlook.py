@@ -1,0 +1,119 @@
+"""What would become of a job that nobody has submitted: ``rota plan``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.core.facts.node import Allocation
+from rota.scheduling.answers.advice import HUGE, LARGE, Adviser, Asker, size_of
+from rota.scheduling.answers.explain import Inquiry
+from rota.scheduling.answers.prose import lines_of, short
+from rota.scheduling.answers.reasons import Decision, Expected, Soon, Tree
+from rota.scheduling.answers.whatif import DEPTH, Added, WhatIf, start_in
+
+if TYPE_CHECKING:
+    from rota.core.facts.job import JobSpec
+    from rota.scheduling.api import Plan, Promise
+    from rota.scheduling.scheduler import Scheduler
+
+#: Less is not worth telling.
+DELAY_MIN_S = 1.0
+
+
+class Delay(msgspec.Struct, frozen=True):
+    """A waiting job that would start later."""
+
+    job: int
+    start_s: float
+    later_s: float
+
+
+class Outlook(msgspec.Struct, kw_only=True):
+    """Whether a job would start now and where, or when, and what it would mean for others."""
+
+    starts: bool
+    decision: Decision
+    #: Where it would run: now, or (if ``start_s`` is later) then.
+    allocations: tuple[Allocation, ...] = ()
+    #: When it starts if everything goes to plan; 0: nobody can say.
+    start_s: float = 0.0
+    reason: str = ""
+    lines: list[str] = []
+    help: list[str] = []
+    tree: Tree
+    #: Running jobs that would give way to it.
+    evicts: tuple[int, ...] = ()
+    #: Waiting jobs that would start later because of it, as far as that was worked out.
+    delays: tuple[Delay, ...] = ()
+
+
+def outlook(
+    scheduler: Scheduler,
+    spec: JobSpec,
+    now_s: float,
+    asker: Asker | None = None,
+    *,
+    held: bool = False,
+) -> Outlook:
+    """Try the submit of one job (of an array: of its first element), without a trace."""
+    with WhatIf(scheduler, now_s) as world:
+        small = size_of(world.cluster) <= LARGE
+        before = world.foretell(DEPTH) if small else {}
+        job = world.cluster.next_id
+        world.make(Added(spec, held))
+        plan = world.run()
+        after = world.foretell(DEPTH) if small else {}
+        start = start_in(plan, job)
+        if start is not None:
+            answer = _started(plan, job, start.allocations, now_s)
+        else:
+            world.run()
+            answer = _waiting(world, job, after.get(job), now_s)
+        answer.delays = _delays(before, after)
+        world.take_back()
+        if start is None and size_of(world.cluster) <= HUGE:
+            adviser = Adviser(world, job, spec, answer.tree, asker or Asker())
+            answer.help = [str(advice) for advice in adviser.find()]
+        return answer
+
+
+def _started(plan: Plan, job: int, allocations: tuple[Allocation, ...], now_s: float) -> Outlook:
+    reason = Soon(node=allocations[0].node)
+    nodes = dict.fromkeys(held.node for held in allocations)
+    text = f"it would start now on {', '.join(nodes)}"
+    return Outlook(
+        starts=True,
+        decision=Decision.SCHEDULED,
+        allocations=allocations,
+        start_s=now_s,
+        reason=text,
+        tree=Tree(decision=Decision.SCHEDULED, reason=reason),
+        evicts=tuple(eviction.job for eviction in plan.evictions if eviction.by == job),
+    )
+
+
+def _waiting(world: WhatIf, job: int, promise: Promise | None, now_s: float) -> Outlook:
+    tree = Inquiry(world.scheduler, now_s).tree(job)
+    if promise is not None and tree.expected is None:
+        nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))
+        tree.expected = Expected(promise.start_s, nodes, promised=False)
+    return Outlook(
+        starts=False,
+        decision=tree.decision,
+        allocations=promise.allocations if promise is not None else (),
+        start_s=promise.start_s if promise is not None else 0.0,
+        reason=short(tree.reason, now_s),
+        lines=lines_of(tree, now_s),
+        tree=tree,
+    )
+
+
+def _delays(before: dict[int, Promise], after: dict[int, Promise]) -> tuple[Delay, ...]:
+    late = [
+        Delay(job, promise.start_s, after[job].start_s)
+        for job, promise in before.items()
+        if job in after and after[job].start_s > promise.start_s + DELAY_MIN_S
+    ]
+    return tuple(sorted(late, key=lambda delay: (delay.start_s, delay.job)))

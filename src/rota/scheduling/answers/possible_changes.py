@@ -1,0 +1,326 @@
+"""What a waiting job could ask for instead: one knob per wish, each with steps from near to far.
+
+A step is a whole spec that differs in one wish, the options that ask for it, and what it costs
+from 0 (nothing) to 1 (all of it). Whether a step helps is not known here: ``advice.py`` tries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rota.core.facts.job import JobSpec, ServiceClass
+from rota.core.facts.placing import Placement, TaintEffect, Toleration
+from rota.core.facts.states import QueueState
+from rota.core.words.placing_text import format_selector, format_toleration
+from rota.core.words.units import format_cpu, format_duration, format_mib
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rota.core.facts.resources import Request
+    from rota.scheduling.answers.whatif import WhatIf
+
+#: Steps of one knob at most.
+STEPS = 24
+#: Time passes before somebody follows an advice: windows are taken for this much shorter.
+MARGIN_S = 60
+
+
+class Step(NamedTuple):
+    """One other way to ask."""
+
+    spec: JobSpec
+    text: str
+    options: str
+    #: What the job gives up, from 0 to 1.
+    loss: float
+
+
+class Knob(NamedTuple):
+    """Steps that help the more, the further they go."""
+
+    name: str
+    steps: list[Step]
+
+
+def knobs(spec: JobSpec, world: WhatIf, priority_max: int) -> Iterator[Knob]:
+    """Every wish of the job that could be smaller or other, the usual suspects first."""
+    request = spec.request
+    makers: tuple[tuple[str, Callable[[], Iterable[Step]]], ...] = (
+        ("gpus", lambda: _gpus(spec)),
+        ("gpu type", lambda: _gpu_type(spec)),
+        ("cpus", lambda: _cpus(spec, world)),
+        ("memory", lambda: _memory(spec, world)),
+        ("disk", lambda: _disk(spec, world)),
+        ("gpu memory", lambda: _gpu_memory(spec, world)),
+        ("shared", lambda: _shared(spec, world)),
+        ("time", lambda: _time(spec, world)),
+        ("placement", lambda: ()),
+        ("tasks", lambda: _tasks(spec)),
+        ("priority", lambda: _priority(spec, priority_max)),
+    )
+    for name, make in makers:
+        if name == "placement":
+            yield from (Knob(step.options.split()[0], [step]) for step in _placement(spec, world))
+            yield from (Knob("queue", [step]) for step in _queues(spec, world))
+        elif name.startswith(("gpu", "shared")) and not request.device_count:
+            continue
+        elif steps := list(make())[:STEPS]:
+            yield Knob(name, steps)
+
+
+def _with(spec: JobSpec, **changes: object) -> JobSpec:
+    """The spec with another request in its first role."""
+    role = spec.roles[0]
+    changed = msgspec.structs.replace(
+        role, request=msgspec.structs.replace(role.request, **changes)
+    )
+    return msgspec.structs.replace(spec, roles=(changed, *spec.roles[1:]))
+
+
+def _gpus(spec: JobSpec) -> Iterator[Step]:
+    asked = spec.request.device_count
+    if spec.request.device_milli:
+        return
+    unit = spec.request.device.upper()
+    for count in range(asked - 1, 0, -1):
+        yield Step(
+            _with(spec, device_count=count),
+            f"ask for {count} {unit}{'s' if count > 1 else ''} instead of {asked}",
+            f"--gpus {count}",
+            (asked - count) / asked,
+        )
+
+
+def _gpu_type(spec: JobSpec) -> Iterator[Step]:
+    request = spec.request
+    if request.device_type:
+        yield Step(
+            _with(spec, device_type=""),
+            f"take any type instead of {request.device_type}",
+            f"{_gpu_words(request)} --gpu-type auto",
+            0.2,
+        )
+
+
+def _gpu_words(request: Request) -> str:
+    """Other options about GPUs mean one GPU, unless the number is said."""
+    shown = request.device_milli / 1000 if request.device_milli else request.device_count
+    return f"--gpus {shown:g}"
+
+
+def _cpus(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+    asked = spec.request.cpu_milli
+    free = [room.cpu_milli for room in world.scheduler.space.rooms.values()]
+    for milli in _ladder(asked, free, 1000 if asked > 1000 else 100):
+        yield Step(
+            _with(spec, cpu_milli=milli),
+            f"ask for {format_cpu(milli)} CPUs instead of {format_cpu(asked)}",
+            f"--cpus {format_cpu(milli)}",
+            (asked - milli) / asked,
+        )
+
+
+def _memory(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+    asked = spec.request.memory_mib
+    free = [room.memory_mib for room in world.scheduler.space.rooms.values()]
+    for mib in _ladder(asked, free, 1):
+        yield Step(
+            _with(spec, memory_mib=mib),
+            f"ask for {format_mib(mib)} of memory instead of {format_mib(asked)}",
+            f"--mem {format_mib(mib)}",
+            (asked - mib) / asked,
+        )
+
+
+def _disk(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+    asked = spec.request.disk_mib
+    free = [room.disk_mib for room in world.scheduler.space.rooms.values()]
+    for mib in _ladder(asked, free, 1):
+        yield Step(
+            _with(spec, disk_mib=mib),
+            f"ask for {format_mib(mib)} of disk instead of {format_mib(asked)}",
+            f"--disk {format_mib(mib)}",
+            (asked - mib) / asked,
+        )
+
+
+def _gpu_memory(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+    request = spec.request
+    asked = request.device_memory_mib
+    for mib in _ladder(asked, _card_memory(spec, world), 1):
+        yield Step(
+            _with(spec, device_memory_mib=mib),
+            f"ask for {format_mib(mib)} on the GPU instead of {format_mib(asked)}",
+            f"{_gpu_words(request)} --gpu-mem {format_mib(mib)}",
+            (asked - mib) / asked,
+        )
+
+
+def _shared(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+    """Beside other shared jobs, with what memory there is."""
+    request = spec.request
+    if request.shared:
+        return
+    free = _card_memory(spec, world)
+    most = max(free, default=0)
+    asked = request.device_memory_mib
+    amounts = [asked] if asked else _ladder(most + 1, free, 1)
+    for mib in amounts:
+        if mib <= most:
+            yield Step(
+                _with(spec, shared=True, device_memory_mib=mib),
+                f"share a GPU, with {format_mib(mib)} on it",
+                f"{_gpu_words(request)} --shared --gpu-mem {format_mib(mib)}",
+                0.5,
+            )
+
+
+def _card_memory(spec: JobSpec, world: WhatIf) -> list[int]:
+    rooms = world.scheduler.space.rooms.values()
+    kind = spec.request.device
+    free = {d.free_mib for room in rooms for d in room.devices.values() if d.device.kind == kind}
+    return sorted(free)
+
+
+def _ladder(asked: int, free: Iterable[int], grain: int) -> list[int]:
+    """Amounts below what was asked: what is free somewhere, and ever smaller halves."""
+    amounts = {amount for amount in free if 0 < amount < asked}
+    half = asked // 2
+    while half >= max(1, grain) and len(amounts) < STEPS:
+        amounts.add(half)
+        half //= 2
+    round_down = {_nice(amount, grain) for amount in amounts}
+    return sorted((amount for amount in round_down if 0 < amount < asked), reverse=True)
+
+
+def _nice(amount: int, grain: int) -> int:
+    """A number that people would write."""
+    if grain > 1:
+        return amount // grain * grain
+    for unit in (4096, 1024, 256, 64, 16):
+        if amount >= 16 * unit:
+            return amount // unit * unit
+    return amount
+
+
+def _time(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+    """Limits that end before the claims of others begin, longest first."""
+    asked = spec.time_limit_s
+    claims = world.scheduler.timeline.claims.values()
+    starts = {claim.start_s for on_node in claims for claim in on_node}
+    windows = {_nice_time(int(at_s - world.now_s) - MARGIN_S) for at_s in starts}
+    limits = {length for length in windows if length > 0 and (not asked or length < asked)}
+    for length in sorted(limits, reverse=True):
+        shown = format_duration(length)
+        words = f"instead of {format_duration(asked)}" if asked else "(it has none)"
+        loss = (asked - length) / asked if asked else 0.1
+        changed = msgspec.structs.replace(spec, time_limit_s=length)
+        yield Step(changed, f"limit it to {shown} {words}", f"--time {shown}", loss)
+
+
+def _nice_time(length_s: int) -> int:
+    for unit in (3600, 900, 300, 60, 10):
+        if length_s >= 6 * unit:
+            return length_s // unit * unit
+    return length_s
+
+
+def _tasks(spec: JobSpec) -> Iterator[Step]:
+    role = spec.roles[0]
+    if len(spec.roles) > 1:
+        return
+    floor = max(1, role.min_count)
+    for count in range(role.count - 1, floor - 1, -1):
+        nodes = min(spec.placement.node_count, count)
+        placement = msgspec.structs.replace(spec.placement, node_count=nodes)
+        fewer = f" --nodes {nodes}" if nodes != spec.placement.node_count else ""
+        yield Step(
+            msgspec.structs.replace(
+                spec, roles=(msgspec.structs.replace(role, count=count),), placement=placement
+            ),
+            f"start {count} of its {role.count} tasks",
+            f"--tasks {count}{fewer}",
+            (role.count - count) / role.count,
+        )
+
+
+def _placement(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+    """Without one of the things that it says about where it runs."""
+    now = spec.placement
+
+    def step(text: str, options: str, loss: float, **changes: object) -> Step:
+        placement: Placement = msgspec.structs.replace(now, **changes)
+        return Step(msgspec.structs.replace(spec, placement=placement), text, options, loss)
+
+    for selector in now.selectors:
+        if not selector.weight:
+            rest = tuple(one for one in now.selectors if one != selector)
+            words = [format_selector(one) for one in rest]
+            text = f"do without {format_selector(selector)}"
+            yield step(text, _repeated("--constraint", words), 0.2, selectors=rest)
+    yield from _tolerations(now, world, step)
+    if now.exclusive:
+        yield step("share its nodes with other jobs", "--no-exclusive", 0.2, exclusive=False)
+    if now.exclude:
+        yield step("allow the excluded nodes", "--exclude ''", 0.2, exclude=())
+    if now.nodes:
+        yield step("allow any node", "--nodelist ''", 0.25, nodes=())
+    if now.topology:
+        yield step(f"allow several values of {now.topology}", "--topology ''", 0.2, topology="")
+    if now.node_count:
+        yield step("use as few nodes as possible", "--nodes 0", 0.15, node_count=0)
+    yield from _company(now, step)
+    if spec.service is ServiceClass.GUARANTEED:
+        changed = msgspec.structs.replace(spec, service=ServiceClass.BURSTABLE)
+        yield Step(changed, "do without a guarantee", "--qos burstable", 0.3)
+
+
+def _tolerations(now: Placement, world: WhatIf, step: Callable[..., Step]) -> Iterator[Step]:
+    keys = {
+        taint.key: None
+        for kind in world.scheduler.space.class_of.values()
+        for taint in kind.taints
+        if taint.effect is TaintEffect.NO_START
+        and not any(one.bears(taint) for one in now.tolerations)
+    }
+    for key in sorted(keys)[:4]:
+        borne = (*now.tolerations, Toleration(key))
+        words = [format_toleration(one) for one in borne]
+        yield step(f"tolerate {key}", _repeated("--tolerate", words), 0.1, tolerations=borne)
+
+
+def _company(now: Placement, step: Callable[..., Step]) -> Iterator[Step]:
+    for apart, option in ((False, "--near"), (True, "--apart")):
+        if any(one.apart is apart and not one.weight for one in now.affinities):
+            rest = tuple(one for one in now.affinities if one.apart is not apart)
+            what = "away from" if apart else "near"
+            yield step(f"allow it not to be {what} others", f"{option} ''", 0.2, affinities=rest)
+
+
+def _repeated(option: str, words: list[str]) -> str:
+    return " ".join(f"{option} {quoted(word)}" for word in words) or f"{option} ''"
+
+
+def quoted(word: str) -> str:
+    """As a shell wants it."""
+    plain = word and all(c.isalnum() or c in "-_=./:,@%+" for c in word)
+    return word if plain else "'" + word.replace("'", "'\\''") + "'"
+
+
+def _queues(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+    for name, queue in sorted(world.cluster.queues.items()):
+        foreign = bool(queue.project) and queue.project != spec.project
+        takes = queue.state is QueueState.ACTIVE and not queue.outside
+        if name != spec.queue and takes and not foreign:
+            changed = msgspec.structs.replace(spec, queue=name)
+            yield Step(changed, f"move it to queue {name}", f"--queue {quoted(name)}", 0.15)
+
+
+def _priority(spec: JobSpec, priority_max: int) -> Iterator[Step]:
+    if spec.priority < priority_max:
+        changed = msgspec.structs.replace(spec, priority=priority_max)
+        text = f"raise its priority from {spec.priority} to {priority_max}"
+        yield Step(changed, text, f"--priority {priority_max}", 0.9)

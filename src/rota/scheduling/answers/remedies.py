@@ -1,0 +1,147 @@
+"""What others than the job itself could change: caps, quotas, queues, nodes, reservations.
+
+A remedy is a change to try and the command that makes it; whether it helps is for ``advice.py``
+to find out.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rota.core.facts.tenant import Limits, Project, Quota, User
+from rota.core.words.units import format_mib
+from rota.scheduling.answers import reasons as why
+from rota.scheduling.answers.possible_changes import quoted
+from rota.scheduling.answers.whatif import Dropped, Replaced, Resumed, active
+from rota.scheduling.limits.quota_rules import Dimension
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.core.cluster import Cluster
+    from rota.scheduling.answers.reasons import Reason
+    from rota.scheduling.answers.whatif import Change
+
+#: Field of ``Limits`` and option of ``rota quota set``.
+_LIMITS = {
+    Dimension.JOBS: ("jobs", "--jobs"),
+    Dimension.CPU_MILLI: ("cpu_milli", "--cpus"),
+    Dimension.MEMORY_MIB: ("memory_mib", "--mem"),
+    Dimension.DEVICE_MILLI: ("device_milli", "--gpus"),
+    Dimension.DEVICE_HOURS: ("device_hours", "--gpu-hours"),
+}
+
+
+class Remedy(NamedTuple):
+    """A change that somebody could make for the job."""
+
+    text: str
+    command: str
+    change: Change
+    loss: float
+    #: Only an operator may.
+    operator: bool = True
+
+
+def remedies(reason: Reason, cluster: Cluster) -> Iterator[Remedy]:
+    """What would take one reason away."""
+    match reason:
+        case why.QueueShut():
+            name, queue = quoted(reason.queue), cluster.queues[reason.queue]
+            option = "--hours ''" if queue.outside else "--state active"
+            text = f"{'open' if queue.outside else 'activate'} queue {reason.queue}"
+            yield Remedy(text, f"rota queue-admin set {name} {option}", active(queue), 0.3)
+        case why.OverQuota():
+            yield from _of_limit(reason, cluster)
+        case why.Away() if reason.state == "drained":
+            command = f"rota node resume {quoted(reason.node)}"
+            yield Remedy(f"resume node {reason.node}", command, Resumed(reason.node), 0.3)
+        case why.Claimed():
+            command = f"rota reserve remove {reason.reservation}"
+            text = f"remove reservation {reason.reservation}"
+            yield Remedy(text, command, Dropped("reservations", reason.reservation), 0.8)
+        case _:
+            return
+
+
+def _of_limit(reason: why.OverQuota, cluster: Cluster) -> Iterator[Remedy]:
+    kind, _, name = reason.scope.partition(" ")
+    more = int(reason.used + reason.wanted)
+    if kind == "group" and name in cluster.groups:
+        group = msgspec.structs.replace(cluster.groups[name], max_concurrent=more)
+        command = f"rota group set {quoted(name)} --max-concurrent {more}"
+        text = f"raise the cap of group {name} to {more}"
+        yield Remedy(text, command, Replaced("groups", name, group), 0.1, operator=False)
+    elif kind == "array":
+        array = msgspec.structs.replace(cluster.arrays[int(name)], cap=more)
+        command = f"rota update {name} --max-concurrent {more}"
+        text = f"raise the cap of array {name} to {more}"
+        yield Remedy(text, command, Replaced("arrays", int(name), array), 0.1, operator=False)
+    elif (queue := reason.scope.rpartition("queue ")[2]) in cluster.queues and _is_cap(reason):
+        yield _of_queue(reason, cluster, queue, more)
+    else:
+        yield from _of_quota(reason, cluster)
+
+
+def _is_cap(reason: why.OverQuota) -> bool:
+    return reason.scope.startswith("queue ") or " in queue " in reason.scope
+
+
+def _of_queue(reason: why.OverQuota, cluster: Cluster, name: str, more: int) -> Remedy:
+    field = "max_running"
+    if " in queue " in reason.scope:
+        field = "max_per_project" if reason.scope.startswith("project ") else "max_per_user"
+    queue = msgspec.structs.replace(cluster.queues[name], **{field: more})
+    option = "--" + field.replace("_", "-")
+    command = f"rota queue-admin set {quoted(name)} {option} {more}"
+    text = f"raise the cap of {reason.scope} to {more}"
+    return Remedy(text, command, Replaced("queues", name, queue), 0.6)
+
+
+def _of_quota(reason: why.OverQuota, cluster: Cluster) -> Iterator[Remedy]:
+    scope, _, kind = reason.scope.partition(" for ")
+    table, _, name = scope.partition(" ")
+    dimension = Dimension[reason.dimension.upper()]
+    field, option = _LIMITS[dimension]
+    needed = reason.used + reason.wanted
+    # A budget binds as soon as it is used up, so a little more than that is needed.
+    value = ceil(needed) + (1 if dimension is Dimension.DEVICE_HOURS else 0)
+    account = f"--{table} {quoted(name)}"
+    extra = f" --type {kind}" if kind else "" if reason.hard else " --soft"
+    command = f"rota quota set {account} {option} {_shown(dimension, value)}{extra}"
+    text = f"raise the quota of {reason.scope} to {_shown(dimension, value)}"
+    quota = _raised(_quota_of(cluster, table, name), field, value, kind, reason.hard)
+    record: User | Project
+    if table == "user":
+        record = cluster.users.get(name) or User(name)
+        changed: User | Project = msgspec.structs.replace(record, quota=quota)
+        yield Remedy(text, command, Replaced("users", name, changed), 0.6)
+    elif name in cluster.projects:
+        changed = msgspec.structs.replace(cluster.projects[name], quota=quota)
+        yield Remedy(text, command, Replaced("projects", name, changed), 0.6)
+
+
+def _quota_of(cluster: Cluster, table: str, name: str) -> Quota:
+    if table == "user":
+        return (cluster.users.get(name) or User(name)).quota
+    return cluster.projects[name].quota if name in cluster.projects else Quota()
+
+
+def _raised(quota: Quota, field: str, value: int, kind: str, hard: bool) -> Quota:
+    if kind:
+        limits = msgspec.structs.replace(quota.types.get(kind, Limits()), **{field: value})
+        return msgspec.structs.replace(quota, types={**quota.types, kind: limits})
+    part = "hard" if hard else "soft"
+    limits = msgspec.structs.replace(getattr(quota, part), **{field: value})
+    return msgspec.structs.replace(quota, **{part: limits})
+
+
+def _shown(dimension: Dimension, value: int) -> str:
+    if dimension is Dimension.MEMORY_MIB:
+        return format_mib(value)
+    if dimension in (Dimension.CPU_MILLI, Dimension.DEVICE_MILLI):
+        return f"{value / 1000:g}"
+    return str(value)

@@ -1,0 +1,320 @@
+"""What would happen if: changes tried on the live Cluster, with real passes and without a trace.
+
+    with WhatIf(scheduler, now_s) as world:
+        start = world.start_of(12, Respec(12, smaller))
+
+Inside the block the Cluster has lanes of its own (a copy) and passes are those of a Scheduler of
+its own, so nothing that the live one remembers is touched. Each change puts a new record in place
+of an old one and is taken back, in reverse order, before the next is tried; no record that was
+there before is ever changed itself, so whoever writes them to disk meanwhile sees the truth.
+Nobody else may use the Cluster inside the block: there must be no ``await`` in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import msgspec
+
+from rota.core.changes.dependencies import judge
+from rota.core.derived.holdings import Holdings
+from rota.core.facts.job import Array, Job, JobSpec
+from rota.core.facts.loans import without
+from rota.core.facts.policy import Backfill
+from rota.core.facts.states import QueueState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from types import TracebackType
+
+    from rota.core.cluster import Cluster
+    from rota.core.facts.node import Allocation
+    from rota.core.facts.tenant import Queue
+    from rota.scheduling.api import Plan, Promise, Start
+    from rota.scheduling.scheduler import Scheduler
+
+#: Starts looked at in one trial; a queue that has been worked through has few to come.
+STARTS_MAX = 4096
+#: Waiting jobs that get a promise when a start is to be foretold.
+DEPTH = 20
+
+
+class Change(Protocol):
+    """Something to try."""
+
+    def make(self, world: WhatIf) -> None: ...
+
+
+class Respec(NamedTuple):
+    """A waiting job, array or untouched element asks for something else; it counts as ready."""
+
+    job: int
+    spec: JobSpec
+
+    def make(self, world: WhatIf) -> None:
+        cluster = world.cluster
+        array = cluster.arrays.get(self.job)
+        if array is not None:
+            changed: Job | Array = msgspec.structs.replace(
+                array, spec=self.spec, held=False, eligible_s=array.eligible_s or world.now_s
+            )
+            world.put_item(cluster.arrays, self.job, changed)
+            world.enter(changed, self.job if array.cap else 0, array.spec)
+            return
+        family = cluster.array_of(self.job)
+        if family is not None:
+            position = family.position(self.job)
+            job = family.expand(position)
+            rest = msgspec.structs.replace(family, waiting=[list(run) for run in family.waiting])
+            rest.pending().discard(position)
+            world.put_item(cluster.arrays, family.id, rest)
+        else:
+            job = cluster.jobs[self.job]
+        ready = msgspec.structs.replace(
+            job, spec=self.spec, held=False, eligible_s=job.eligible_s or world.now_s
+        )
+        world.put_item(cluster.jobs, self.job, ready)
+        parent = cluster.arrays.get(job.array_id)
+        capped = job.array_id if parent is not None and parent.cap else 0
+        world.enter(ready, capped, job.spec)
+
+
+class Added(NamedTuple):
+    """One more job, as a submit would make it. Its id is that of the next submit."""
+
+    spec: JobSpec
+    held: bool = False
+
+    def make(self, world: WhatIf) -> None:
+        cluster, spec, now_s = world.cluster, self.spec, world.now_s
+        job = Job(cluster.next_id, "", spec, now_s, held=self.held)
+        job.not_before_s = spec.begin_s if spec.begin_s > now_s else 0.0
+        ready = not self.held and not job.not_before_s and judge(cluster, job).met
+        job.eligible_s = now_s if ready else 0.0
+        world.put_item(cluster.jobs, job.id, job)
+        if ready:
+            world.enter(job, 0)
+
+
+class Gone(NamedTuple):
+    """A running job has left: its room, its places under caps and its holdings are free."""
+
+    job: int
+
+    def make(self, world: WhatIf) -> None:
+        cluster = world.cluster
+        job = cluster.jobs[self.job]
+        live = {attempt.uid: attempt for attempt in job.live_attempts}
+        holdings = Holdings()
+        holdings.of = cluster.holdings.of.copy()
+        for attempt in live.values():
+            holdings.shift(job.spec, attempt.allocation, -1)
+            node = cluster.nodes.get(attempt.allocation.node)
+            if node is not None:
+                left = {uid: held for uid, held in node.live.items() if uid not in live}
+                left |= _paid_back(cluster, left, live)
+                world.put_item(cluster.nodes, node.name, msgspec.structs.replace(node, live=left))
+                world.touch(node.name)
+        world.put("holdings", holdings)
+        kept = {uid: where for uid, where in cluster.live.items() if uid not in live}
+        world.put("live", kept)
+        for counter in cluster.caps_of(job):
+            ids = {other: None for other in cluster.active_in.get(counter, ()) if other != self.job}
+            world.put_item(cluster.active_in, counter, ids)
+
+
+def _paid_back(
+    cluster: Cluster, left: Mapping[str, Allocation], gone: Collection[str]
+) -> dict[str, Allocation]:
+    """What lenders on a node hold when these borrowers have gone."""
+    found = {}
+    for uid in left:
+        lent = cluster.loans.get(uid)
+        if lent is not None:
+            job_id, task = cluster.live[uid]
+            full = cluster.jobs[job_id].tasks[task].attempts[-1].allocation
+            rest = [loan for borrower, loan in lent.items() if borrower not in gone]
+            found[uid] = without(full, rest)
+    return found
+
+
+class Replaced(NamedTuple):
+    """Another record in one of the Cluster's tables: a queue, a group, a user, a project."""
+
+    table: str
+    key: Any
+    record: Any
+
+    def make(self, world: WhatIf) -> None:
+        world.put_item(getattr(world.cluster, self.table), self.key, self.record)
+
+
+class Dropped(NamedTuple):
+    """One record less in one of the Cluster's tables: a reservation."""
+
+    table: str
+    key: Any
+
+    def make(self, world: WhatIf) -> None:
+        table = getattr(world.cluster, self.table)
+        rest = {key: record for key, record in table.items() if key != self.key}
+        world.put(self.table, rest)
+
+
+class Resumed(NamedTuple):
+    """A drained node takes work again."""
+
+    node: str
+
+    def make(self, world: WhatIf) -> None:
+        nodes = world.cluster.nodes
+        world.put_item(nodes, self.node, msgspec.structs.replace(nodes[self.node], drained=False))
+        world.touch(self.node)
+
+
+def active(queue: Queue) -> Replaced:
+    """The queue starts jobs."""
+    opened = msgspec.structs.replace(queue, state=QueueState.ACTIVE, outside=False)
+    return Replaced("queues", queue.name, opened)
+
+
+class WhatIf:
+    """A place for trials. A context: the Cluster is as before when it ends, whatever happens."""
+
+    def __init__(self, scheduler: Scheduler, now_s: float) -> None:
+        self._live = scheduler
+        self.cluster: Cluster = scheduler.cluster
+        self.now_s = now_s
+        #: How many passes were run.
+        self.trials = 0
+        self._undo: list[Callable[[], None]] = []
+        self._dirty: dict[str, None] = {}
+        self._own: Scheduler | None = None
+
+    def __enter__(self) -> WhatIf:
+        cluster = self.cluster
+        self._lanes, self._touched = cluster.lanes, cluster.touched
+        self._policy, self._version = cluster.policy, cluster.rules_version
+        cluster.lanes, cluster.touched = cluster.lanes.twin(), {}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.take_back()
+        cluster = self.cluster
+        cluster.lanes, cluster.touched = self._lanes, self._touched
+        cluster.policy, cluster.rules_version = self._policy, self._version
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The Scheduler of this world; explanations of what is tried read from it."""
+        if self._own is None:
+            self._own = self._live.another()
+        return self._own
+
+    def put(self, field: str, value: Any) -> None:  # noqa: ANN401 - any part of a Cluster
+        """Give the Cluster another table or sum until the change is taken back."""
+        cluster = self.cluster
+        before = getattr(cluster, field)
+        setattr(cluster, field, value)
+        self._undo.append(lambda: setattr(cluster, field, before))
+
+    def put_item(self, table: dict[Any, Any], key: Any, value: Any) -> None:  # noqa: ANN401
+        """Put a record into a table, until the change is taken back."""
+        known, before = key in table, table.get(key)
+        table[key] = value
+
+        def undo() -> None:
+            if known:
+                table[key] = before
+            else:
+                del table[key]
+
+        self._undo.append(undo)
+
+    def enter(self, item: Job | Array, capped: int, before: JobSpec | None = None) -> None:
+        """Stand in the lane of what it asks for now; ``before``: what it asked for so far."""
+        lanes = self.cluster.lanes
+        lane = lanes.where.get(item.id)
+        place = lane.members[item.id] if lane is not None else None
+        lanes.add(lanes.key_of(item.spec, capped), (-item.spec.priority, item.id))
+
+        def undo() -> None:
+            lanes.remove(item.id)
+            if lane is not None and place is not None and before is not None:
+                # Its lane may have been closed when it left: then it is made again.
+                lanes.add(lanes.key_of(before, lane.key.capped_array), place)
+
+        self._undo.append(undo)
+
+    def touch(self, node: str) -> None:
+        """The node is not as it was: look again now, and once more when this is taken back."""
+        self.cluster.touch(node)
+        self._dirty[node] = None
+
+    def take_back(self) -> None:
+        """Everything is as it was before the first change."""
+        while self._undo:
+            self._undo.pop()()
+        for name in self._dirty:
+            self.cluster.touch(name)
+        self._dirty.clear()
+
+    def make(self, *changes: Change) -> None:
+        """Changes that stay until ``take_back``."""
+        for change in changes:
+            change.make(self)
+
+    def run(self) -> Plan:
+        """A full pass over the Cluster as it is in this world."""
+        scheduler = self.scheduler
+        self.trials += 1
+        scheduler.promises.forget()
+        # Nothing that the trial before found out may shorten this one.
+        self.cluster.rules_changed()
+        plan = scheduler.run(self.now_s, STARTS_MAX)
+        # Nothing of the plan happens: what it took is given back by looking at the nodes again.
+        for start in plan.starts:
+            self._forget(start)
+        for eviction in plan.evictions:
+            for attempt in self.cluster.jobs[eviction.job].live_attempts:
+                self.cluster.touch(attempt.allocation.node)
+        return plan
+
+    def _forget(self, start: Start) -> None:
+        for allocation in start.allocations:
+            self.cluster.touch(allocation.node)
+
+    def start_of(self, job: int, *changes: Change) -> Start | None:
+        """How the job (of an array: one of its elements) would start after these changes."""
+        mark = len(self._undo)
+        try:
+            self.make(*changes)
+            return start_in(self.run(), job)
+        finally:
+            while len(self._undo) > mark:
+                self._undo.pop()()
+            for name in self._dirty:
+                self.cluster.touch(name)
+
+    def foretell(self, depth: int = DEPTH) -> dict[int, Promise]:
+        """When the first waiting jobs start if everything goes to plan, none delaying another."""
+        rules = self.cluster.policy
+        backfill = msgspec.structs.replace(
+            rules.backfill, kind=Backfill.CONSERVATIVE, depth=depth, look_ahead=0
+        )
+        self.cluster.policy = msgspec.structs.replace(rules, backfill=backfill)
+        try:
+            plan = self.run()
+        finally:
+            self.cluster.policy = rules
+        return {promise.job: promise for promise in plan.promises}
+
+
+def start_in(plan: Plan, job: int) -> Start | None:
+    """The start of a job, or of an element of the array with that id."""
+    return next((start for start in plan.starts if job in (start.job, start.array)), None)

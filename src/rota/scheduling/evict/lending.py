@@ -1,0 +1,160 @@
+"""Giving way without leaving: a victim stands still and lends its CPUs, and nothing else.
+
+Its memory, disk and devices stay its own, so this serves only who lacks nothing but CPUs. A lender
+lends exactly what its borrower takes, and has it back in the moment in which that one goes. Who
+borrows does not lend, so loans form no chains; who sends a borrower away may take its loans over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.facts.job import ServiceClass
+from rota.core.facts.loans import Loan, counting, without
+from rota.core.facts.node import Allocation
+from rota.core.facts.policy import PreemptMode
+from rota.core.facts.states import Phase
+from rota.scheduling.evict.victims import COST_MIN, Herd, Unit, mode_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rota.core.cluster import Cluster
+    from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.node import Node
+    from rota.scheduling.later.timeline import Leaving
+    from rota.scheduling.place.node_room import Room
+
+
+class Lenders(Herd):
+    """Those who could stand still, by node, with the CPUs that they hold; and those who leave."""
+
+    def _cut(self, job: Job) -> Iterator[Unit]:
+        """The whole job or nothing: single tasks of a gang do not stand still."""
+        spec, rules = job.spec, self.cluster.policy.preempt
+        best_effort = spec.service is ServiceClass.BEST_EFFORT
+        willing = spec.preemptible or best_effort or not rules.only_willing
+        if mode_of(spec, rules.mode) is not PreemptMode.SUSPEND or not (willing or self._all):
+            return
+        stands = bool(job.yields_to)
+        if self._spared(job) or not _may_lend(job):
+            return
+        if job.preemptions >= rules.max_per_job and not stands:
+            return
+        unit = Unit(job.id, 0.0, self._priority_of(job), best_effort, willing, (), lends=True)
+        unit = self._unit(unit, job, job.live_attempts)
+        left = [(a.uid, _unlent(self.cluster, a)) for a in job.live_attempts]
+        parts = [(uid, _cpus_of(held)) for uid, held in left if held.cpu_milli > 0]
+        if parts:
+            yield unit._replace(held=tuple(parts), cost=COST_MIN if stands else unit.cost)
+
+
+def _may_lend(job: Job) -> bool:
+    """Whether all of it runs, on CPUs of its own, beside others, and nobody suspended it."""
+    return (not job.suspended_s or bool(job.yields_to)) and all(
+        attempt.phase is Phase.RUNNING
+        and attempt.stop_cause is None
+        and not attempt.borrows
+        and not attempt.allocation.exclusive
+        for attempt in job.live_attempts
+    )
+
+
+def _unlent(cluster: Cluster, attempt: Attempt) -> Allocation:
+    """What nobody has of it, and nobody was promised."""
+    return without(attempt.allocation, cluster.loans.get(attempt.uid, {}).values())
+
+
+def _cpus_of(held: Allocation) -> Allocation:
+    return Allocation(held.node, held.cpu_milli, 0, cpus=held.cpus)
+
+
+def loans_for(
+    cluster: Cluster,
+    rooms: Mapping[str, Room],
+    units: Sequence[Unit],
+    allocations: Sequence[Allocation],
+) -> tuple[tuple[Loan, ...], ...]:
+    """Which CPUs of lenders each allocation takes; empty: there is none.
+
+    Lenders are the units that stand still, and those who lend to a victim that is sent away.
+    """
+    lenders: dict[str, dict[str, Allocation]] = {}
+    free: dict[str, int] = {}
+    gone = {uid for unit in units if not unit.lends for uid, _ in unit.held}
+    for unit in units:
+        for uid, held in unit.held:
+            here = lenders.setdefault(held.node, {})
+            if unit.lends:
+                here[uid] = _sum(here.get(uid), held)
+                continue
+            free[held.node] = free.get(held.node, 0) + held.cpu_milli
+            for loan in _taken_over(cluster, unit, uid, gone):
+                free[held.node] -= loan.cpu_milli
+                part = Allocation(held.node, loan.cpu_milli, 0, cpus=loan.cpus)
+                here[loan.lender] = _sum(here.get(loan.lender), part)
+    if not any(lenders.values()):
+        return ()
+    found = []
+    for taken in allocations:
+        name = taken.node
+        left = free.get(name, 0) + rooms[name].cpu_milli
+        free[name] = free.get(name, 0) - taken.cpu_milli
+        short = min(taken.cpu_milli, max(0, taken.cpu_milli - left))
+        loans = _draw(taken, short, lenders.get(name, {}))
+        # What was lent is no longer taken from what is free.
+        free[name] += sum(loan.cpu_milli for loan in loans)
+        found.append(loans)
+    return tuple(found)
+
+
+def _taken_over(cluster: Cluster, unit: Unit, uid: str, gone: set[str]) -> Iterator[Loan]:
+    """The loans of a victim that its successor may have; who leaves anyway pays his back."""
+    if not unit.job:
+        return
+    job_id, task = cluster.live[uid]
+    for loan in cluster.jobs[job_id].tasks[task].attempts[-1].borrows:
+        if loan.lender in cluster.live and loan.lender not in gone:
+            yield loan
+
+
+def _sum(one: Allocation | None, other: Allocation) -> Allocation:
+    if one is None:
+        return other
+    cpus = tuple(sorted({*one.cpus, *other.cpus}))
+    return Allocation(one.node, one.cpu_milli + other.cpu_milli, 0, cpus=cpus)
+
+
+def _draw(taken: Allocation, short: int, lenders: dict[str, Allocation]) -> tuple[Loan, ...]:
+    """The single CPUs that are taken, and of the amount that is missing what each one has."""
+    wanted = set(taken.cpus)
+    pinned = {uid: tuple(c for c in held.cpus if c in wanted) for uid, held in lenders.items()}
+    milli = {uid: min(held.cpu_milli, 1000 * len(pinned[uid])) for uid, held in lenders.items()}
+    missing = short - sum(milli.values())
+    loans = []
+    for uid, held in lenders.items():
+        more = min(max(0, missing), held.cpu_milli - milli[uid])
+        missing -= more
+        if milli[uid] + more or pinned[uid]:
+            loan = Loan(uid, milli[uid] + more, pinned[uid])
+            loans.append(loan)
+            lenders[uid] = without(held, [loan])
+    return tuple(loans)
+
+
+def after_loans(cluster: Cluster, node: Node, found: dict[str, Leaving]) -> None:
+    """Who leaves when, where CPUs are lent: a borrower frees only what is its own.
+
+    A lender goes on when the last borrower has gone, so it leaves that much later.
+    """
+    for lender in [uid for uid in node.live if uid in cluster.loans]:
+        job_id, task = cluster.live[lender]
+        job = cluster.jobs[job_id]
+        back_s = max(found[borrower].end_s for borrower in cluster.loans[lender])
+        for borrower, loan in counting(cluster, job.tasks[task].attempts[-1]).items():
+            leaving = found[borrower]
+            found[borrower] = leaving._replace(allocation=without(leaving.allocation, [loan]))
+        own = found[lender]
+        late_s = max(0.0, back_s - job.suspended_s) if job.suspended_s else 0.0
+        full = job.tasks[task].attempts[-1].allocation
+        found[lender] = own._replace(end_s=max(back_s, own.end_s + late_s), allocation=full)

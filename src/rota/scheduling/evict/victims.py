@@ -1,0 +1,323 @@
+"""Who may be asked to give way, and what that would cost.
+
+Rules of who is spared stand in one place, ``Herd._spared``: guaranteed jobs, queues that are
+switched off, jobs that started only just now (or did not start yet), jobs that gave way often
+enough, and whoever is being stopped already.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rota.core.derived.holdings import amount_of
+from rota.core.facts.job import ServiceClass
+from rota.core.facts.loans import freed_by, held_by
+from rota.core.facts.resources import Amount
+from rota.core.facts.states import Cause
+from rota.scheduling.api import Victim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rota.core.cluster import Cluster
+    from rota.core.facts.job import Attempt, Job, JobSpec
+    from rota.core.facts.node import Allocation, Node
+    from rota.core.facts.policy import PreemptMode
+    from rota.scheduling.api import Entry, VictimRule
+
+#: The lost work of a best-effort job counts this much: it goes before anybody with a claim.
+BEST_EFFORT_WEIGHT = 1e-6
+#: No eviction is free, whatever a rule says: who leaves anyway is always preferred.
+COST_MIN = 1e-9
+
+
+class LostWork(msgspec.Struct, frozen=True):
+    """What is lost when a job goes: seconds of work since it was last saved, and its restart.
+
+    Weighted by the largest share of the whole that it holds in any dimension, and dearer each
+    time it has given way before. One second is always lost, so that of two jobs that just saved
+    the smaller one goes.
+    """
+
+    total: Amount
+    name: str = "lost-work"
+
+    def cost(self, victim: Victim) -> float:
+        seconds = 1.0 + victim.unsaved_s + victim.restart_cost_s
+        return dominant_share(victim.held, self.total) * seconds * (1 + victim.preemptions)
+
+
+def dominant_share(held: Amount, total: Amount) -> float:
+    """The largest part of any one dimension; a dimension that nobody has counts nothing."""
+    return max(
+        held.cpu_milli / total.cpu_milli if total.cpu_milli else 0.0,
+        held.memory_mib / total.memory_mib if total.memory_mib else 0.0,
+        held.disk_mib / total.disk_mib if total.disk_mib else 0.0,
+        held.device_milli / total.device_milli if total.device_milli else 0.0,
+    )
+
+
+def total_of(cluster: Cluster) -> Amount:
+    """Everything that the nodes have."""
+    cpu = memory = disk = devices = 0
+    for node in cluster.nodes.values():
+        spec = node.spec
+        cpu += spec.cpu_milli
+        memory += spec.memory_mib
+        disk += spec.disk_mib
+        devices += 1000 * len(spec.devices)
+    return Amount(cpu, memory, disk, devices)
+
+
+def mode_of(spec: JobSpec, default: PreemptMode) -> PreemptMode:
+    """How a job gives way: as it says itself, else as the policy says."""
+    return spec.preempt_mode or default
+
+
+class Unit(NamedTuple):
+    """Something that can be evicted only as a whole: a job, a spare task of an elastic one.
+
+    A unit without a ``job`` is an attempt that leaves anyway.
+    """
+
+    job: int
+    cost: float
+    priority: float
+    best_effort: bool
+    willing: bool
+    #: Uid and what is held, in task order.
+    held: tuple[tuple[str, Allocation], ...]
+    #: The one task of a unit that shrinks its job; -1: all of it.
+    task: int = -1
+    #: Its role, and how many tasks that can spare.
+    role: int = 0
+    spare: int = 0
+    #: It stands still and lends the CPUs that it holds; all else it keeps.
+    lends: bool = False
+
+    @property
+    def order(self) -> tuple[float, float, int, int]:
+        """Cheap ones first; among equals the lower priority, the younger job, the last task."""
+        return (self.cost, self.priority, -self.job, -self.task)
+
+
+class Hunter(NamedTuple):
+    """The job that looks for room, and what entitles it to the room of others."""
+
+    job: int
+    priority: float
+    gap: float
+    best_effort: bool
+    #: Jobs that hold what was lent to them and can be reclaimed, whatever their priority.
+    reclaims: Callable[[Job], bool] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        entry: Entry,
+        priority: float,
+        gap: float,
+        reclaims: Callable[[Job], bool] | None = None,
+    ) -> Hunter:
+        best_effort = entry.shape.service is ServiceClass.BEST_EFFORT
+        return cls(entry.job, priority, gap, best_effort, reclaims)
+
+
+class Herd:
+    """All that could give way, by node. Lives as long as one pass."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        now_s: float,
+        priority_of: Callable[[Job], float],
+        rule: VictimRule | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.now_s = now_s
+        self._priority_of = priority_of
+        self._rule: VictimRule = rule or LostWork(total_of(cluster))
+        #: Attempts that were chosen in this pass: they leave, as if they had been told already.
+        self.leaving: dict[str, None] = {}
+        #: Jobs that were chosen in this pass to stand still: nobody else may have them now.
+        self.still: dict[int, None] = {}
+        #: When the first of those that were spared for their youth no longer is; 0: none was.
+        self.ripe_s = 0.0
+        #: Whether jobs that are not willing are looked at, too.
+        self._all = False
+        self._units: dict[int, tuple[Unit, ...]] = {}
+        self._sites: dict[str, tuple[Unit, ...]] = {}
+
+    def count_unwilling(self) -> None:
+        """From here on also look at jobs that only give back what they borrowed."""
+        if not self._all:
+            self._all = True
+            self._units.clear()
+            self._sites.clear()
+
+    def on(self, name: str) -> tuple[Unit, ...]:
+        """The units that hold room on a node, those that leave anyway first."""
+        known = self._sites.get(name)
+        if known is None:
+            node = self.cluster.nodes.get(name)
+            found = () if node is None else tuple(self._look(node))
+            known = self._sites[name] = tuple(sorted(found, key=lambda unit: unit.order))
+        return known
+
+    def forget(self, unit: Unit) -> None:
+        """It was chosen: from here on its attempts leave, or stand still."""
+        if unit.lends:
+            self.still[unit.job] = None
+        for uid, allocation in unit.held:
+            if not unit.lends:
+                self.leaving[uid] = None
+            self._sites.pop(allocation.node, None)
+        others = self._units.pop(unit.job, ())
+        for _, allocation in (held for other in others for held in other.held):
+            self._sites.pop(allocation.node, None)
+
+    def may(self, unit: Unit, hunter: Hunter) -> bool:
+        """Whether this hunter may have the room of this unit."""
+        if not unit.job:
+            return True
+        if unit.job == hunter.job:
+            return False
+        if hunter.reclaims is not None and hunter.reclaims(self.cluster.jobs[unit.job]):
+            return True
+        if not unit.willing or (hunter.best_effort and not unit.best_effort):
+            return False
+        if unit.best_effort and not hunter.best_effort:
+            return True
+        return hunter.priority > unit.priority and hunter.priority >= unit.priority + hunter.gap
+
+    def _look(self, node: Node) -> Iterator[Unit]:
+        seen: set[int] = set()
+        # By job, not by who was placed first: after a restart nobody remembers that.
+        for uid in sorted(node.live, key=self.cluster.live.__getitem__):
+            if uid in node.withheld:
+                continue
+            job_id, task = self.cluster.live[uid]
+            job = self.cluster.jobs[job_id]
+            attempt = job.tasks[task].attempts[-1]
+            if uid in self.leaving or attempt.stop_cause is not None:
+                held = freed_by(self.cluster, attempt)
+                yield Unit(0, 0.0, 0.0, True, True, ((uid, held),))
+            elif job_id not in seen:
+                seen.add(job_id)
+                yield from self._here(job, node.name)
+
+    def _here(self, job: Job, name: str) -> Iterator[Unit]:
+        """The units of a job that hold something on this node."""
+        units = self._units.get(job.id)
+        if units is None:
+            units = self._units[job.id] = tuple(self._cut(job))
+        for unit in units:
+            if any(allocation.node == name for _, allocation in unit.held):
+                yield unit
+
+    def _cut(self, job: Job) -> Iterator[Unit]:
+        """The whole job, and each task of an elastic one while enough others stay."""
+        spec, rules = job.spec, self.cluster.policy.preempt
+        best_effort = spec.service is ServiceClass.BEST_EFFORT
+        willing = spec.preemptible or best_effort or not rules.only_willing
+        elastic = spec.elastic
+        if not (willing or elastic or self._all) or self._spared(job):
+            return
+        live = [
+            (task.role, task.index, attempt)
+            for task in job.tasks
+            if (attempt := task.attempts[-1] if task.attempts else None) is not None
+            and attempt.live
+            and attempt.stop_cause is None
+            and attempt.uid not in self.leaving
+        ]
+        whole = Unit(job.id, 0.0, self._priority_of(job), best_effort, willing, ())
+        if job.preemptions < rules.max_per_job:
+            yield self._unit(whole, job, [attempt for _, _, attempt in live])
+        if not elastic:
+            return
+        # Whoever names a least size has said that the rest may go.
+        part = whole._replace(willing=True)
+        for role, index, attempt in live:
+            floor = spec.roles[role].min_count if role < len(spec.roles) else 0
+            spare = sum(other == role for other, _, _ in live) - floor
+            if 0 < floor < spec.roles[role].count and spare > 0:
+                yield self._unit(part, job, [attempt])._replace(task=index, role=role, spare=spare)
+
+    def _spared(self, job: Job) -> bool:
+        """Jobs that nobody may evict, or not now."""
+        spec = job.spec
+        if spec.service is ServiceClass.GUARANTEED or job.id in self.still:
+            return True
+        queue = self.cluster.queues.get(spec.queue)
+        if queue is not None and not queue.preemptible:
+            return True
+        # An attempt that did not start yet has nothing to give up and is about to: let it.
+        started_s = job.started_s
+        if not started_s:
+            return True
+        ripe_s = started_s + self.cluster.policy.preempt.min_runtime_s
+        if ripe_s > self.now_s:
+            self.ripe_s = min(self.ripe_s or ripe_s, ripe_s)
+            return True
+        return any(a.stop_cause not in (None, Cause.SHRUNK) for a in job.live_attempts)
+
+    def _unit(self, unit: Unit, job: Job, attempts: list[Attempt]) -> Unit:
+        """The same with what these attempts hold, and what it costs if they go."""
+        held = amount_of(attempts[0].allocation)
+        for attempt in attempts[1:]:
+            held = held.plus(amount_of(attempt.allocation))
+        started_s = job.started_s
+        victim = Victim(
+            job.id,
+            job.spec.user,
+            unit.priority,
+            self.now_s - started_s,
+            max(0.0, self.now_s - max(started_s, job.checkpoint_s)),
+            held,
+            job.preemptions,
+            float(job.spec.restart_cost_s),
+        )
+        cost = max(0.0, self._rule.cost(victim))
+        if unit.best_effort:
+            cost *= BEST_EFFORT_WEIGHT
+        return unit._replace(
+            cost=COST_MIN + cost,
+            held=tuple((attempt.uid, held_by(self.cluster, attempt)) for attempt in attempts),
+        )
+
+
+def fits_in_set(unit: Unit, chosen: Iterable[Unit]) -> bool:
+    """Whether a unit goes with others: a job is evicted or shrunk, and not below its least size."""
+    peers = [other for other in chosen if other.job == unit.job and unit.job]
+    if not peers:
+        return unit not in chosen if not unit.job else True
+    if unit.task < 0 or any(other.task < 0 or other.task == unit.task for other in peers):
+        return False
+    return sum(other.role == unit.role for other in peers) < unit.spare
+
+
+def cheapest_first(units: Sequence[Unit], least: int = 0) -> Iterator[list[Unit]]:
+    """Sets of units by ascending cost, the empty one first; none with less than ``least``."""
+    if not least:
+        yield []
+    heap: list[tuple[float, int, tuple[int, ...]]] = []
+    if units:
+        heap.append((units[0].cost, 1, (0,)))
+    while heap:
+        cost, size, chosen = heappop(heap)
+        last = chosen[-1]
+        if size >= least and _coherent([units[at] for at in chosen]):
+            yield [units[at] for at in chosen]
+        if last + 1 < len(units):
+            following = units[last + 1].cost
+            heappush(heap, (cost + following, size + 1, (*chosen, last + 1)))
+            swapped = cost - units[last].cost + following
+            heappush(heap, (swapped, size, (*chosen[:-1], last + 1)))
+
+
+def _coherent(chosen: list[Unit]) -> bool:
+    return all(fits_in_set(unit, chosen[:at]) for at, unit in enumerate(chosen))

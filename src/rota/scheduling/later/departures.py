@@ -1,0 +1,58 @@
+"""When those who run will be gone, as far as anybody knows; asked anew of those who changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.scheduling.evict.lending import after_loans
+from rota.scheduling.later.timeline import Leaving
+from rota.scheduling.order.heads import stay_s_of
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+    from rota.core.facts.node import Node
+    from rota.core.facts.policy import BackfillRules
+    from rota.scheduling.later.timeline import Timeline
+
+
+class Leavers:
+    """Tells a Timeline who leaves which node when."""
+
+    def __init__(self, cluster: Cluster, timeline: Timeline, rules: BackfillRules) -> None:
+        self._cluster = cluster
+        self._timeline = timeline
+        self._rules = rules
+        #: Attempts by node that had not begun when it was last asked when they leave.
+        self._young: dict[str, dict[str, None]] = {}
+
+    def follow(self, name: str, uids: dict[str, None] | None) -> None:
+        """Single attempts came, went or changed on a node; None: any of them may have."""
+        cluster = self._cluster
+        node = cluster.nodes.get(name)
+        young = self._young.pop(name, {})
+        if node is None:
+            self._timeline.set_node(name, {})
+            return
+        if uids is not None and not cluster.loans:
+            # Those who had not begun when they were last asked may have begun since.
+            asked = {**uids, **young}
+            changed = {uid: self._leaver(node, uid) if uid in node.live else None for uid in asked}
+            if self._timeline.change_node(name, changed):
+                return
+        found = {uid: self._leaver(node, uid) for uid in node.live}
+        if cluster.loans:
+            after_loans(cluster, node, found)
+        self._timeline.set_node(name, found)
+
+    def _leaver(self, node: Node, uid: str) -> Leaving:
+        job_id, task = self._cluster.live[uid]
+        job = self._cluster.jobs[job_id]
+        attempt = job.tasks[task].attempts[-1]
+        if attempt.stop_cause is not None:
+            end_s = attempt.stop_s + job.spec.grace_s
+        else:
+            run_s = stay_s_of(job.spec, self._rules) + job.paused_s
+            end_s = (attempt.started_s or attempt.placed_s) + run_s
+        if not attempt.started_s:
+            self._young.setdefault(node.name, {})[uid] = None
+        return Leaving(end_s, uid, node.name, node.live[uid])

@@ -1,0 +1,5 @@
+"""Who may take more.
+
+quota            caps and quotas during a pass, borrowing and reclaim
+quota_rules      what each limit counts
+"""

@@ -1,0 +1,267 @@
+"""The rules that bind a job: each is a ceiling in one dimension on what somebody holds.
+
+``RuleBook`` finds them for a job and keeps one meter per account, so that all rules on an account
+see the same sums, and what a pass decides counts for all of them.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.core.derived.usage import DAY_S
+from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, Quota
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Counter
+    from rota.core.facts.tenant import Limits
+
+
+class Dimension(IntEnum):
+    """What is limited; also the place in a meter and in a wish."""
+
+    JOBS = 0
+    CPU_MILLI = 1
+    MEMORY_MIB = 2
+    DEVICE_MILLI = 3
+    DEVICE_HOURS = 4
+
+
+class Meter:
+    """What an account (or a queue, a group, an array) holds now, what the pass gave included."""
+
+    __slots__ = ("counters", "leaving", "used")
+
+    def __init__(self, counters: tuple[Counter, ...], used: list[float]) -> None:
+        #: Opened when something of it is given back.
+        self.counters = counters
+        self.used = used
+        #: Of it: what this pass has asked back and its holders still have.
+        self.leaving = [0.0] * 5
+
+
+class Rule(NamedTuple):
+    """A ceiling. ``hard`` tells of what kind the limit is, not whether it binds."""
+
+    scope: str
+    at: Dimension
+    limit: float
+    hard: bool
+    meter: Meter
+    #: For a budget: when enough of it may have been given back; 0 for anything else.
+    again_s: float = 0.0
+
+
+class Bound(NamedTuple):
+    """All that binds one kind of job."""
+
+    #: Must hold: hard limits, caps, and soft limits that may not be borrowed beyond.
+    firm: tuple[Rule, ...]
+    #: Soft limits that may be borrowed beyond.
+    soft: tuple[Rule, ...]
+    meters: tuple[Meter, ...]
+
+
+UNBOUND = Bound((), (), ())
+
+
+class Binding(NamedTuple):
+    """What decides which rules bind a job."""
+
+    queue: str
+    group: str
+    capped_array: int
+    user: str
+    project: str
+    type: str
+
+
+def quota_of(cluster: Cluster, user: str) -> Quota:
+    """A user's quota: his own record's, else that of everybody who has none."""
+    record = cluster.users.get(user) or cluster.users.get("")
+    return record.quota if record is not None else NO_QUOTA
+
+
+def _is_none(cluster: Cluster, user: str) -> bool:
+    quota = quota_of(cluster, user)
+    return quota is NO_QUOTA or quota == NO_QUOTA
+
+
+def project_chain(cluster: Cluster, project: str) -> list[str]:
+    """A project on record and those above it; a circle ends where it closes."""
+    chain: list[str] = []
+    while project in cluster.projects and project not in chain:
+        chain.append(project)
+        project = cluster.projects[project].parent
+    return chain
+
+
+def projects_below(cluster: Cluster, project: str) -> list[str]:
+    """A project and all that hang under it, in order of their names."""
+    below = {name for name in cluster.projects if project in project_chain(cluster, name)}
+    return sorted(below | {project})
+
+
+class RuleBook:
+    """Finds rules; made for one pass."""
+
+    def __init__(self, cluster: Cluster, now_s: float) -> None:
+        self._cluster = cluster
+        self._now_s = now_s
+        self._meters: dict[tuple[str, str | int], Meter] = {}
+        self._of_scope: dict[tuple[str, str], list[tuple[Rule, bool]]] = {}
+        self._free_queues: dict[str, bool] = {}
+        self._below: dict[str, list[str]] | None = None
+
+    def leaves_free(self, queue: str, user: str, project: str) -> bool:
+        """Whether nothing can bind a job of these, beyond its group and its array."""
+        free = self._free_queues.get(queue)
+        if free is None:
+            record = self._cluster.queues.get(queue)
+            free = record is None or not (
+                record.max_running or record.max_per_user or record.max_per_project
+            )
+            self._free_queues[queue] = free
+        return free and project not in self._cluster.projects and _is_none(self._cluster, user)
+
+    def bind(self, binding: Binding) -> Bound:
+        rules = [*self._caps(binding), *self._quotas(binding)]
+        firm = tuple(rule for rule, lent in rules if not lent)
+        soft = tuple(rule for rule, lent in rules if lent)
+        meters = {id(rule.meter): rule.meter for rule, _ in rules}
+        return Bound(firm, soft, tuple(meters.values()))
+
+    def _caps(self, binding: Binding) -> Iterator[tuple[Rule, bool]]:
+        """Caps on how many run at once, by queue, group and array."""
+        cluster, name = self._cluster, binding.queue
+        caps: list[tuple[str, Counter, int]] = []
+        queue = cluster.queues.get(name)
+        if queue is not None:
+            user, project = binding.user, binding.project
+            caps = [
+                (f"queue {name}", ("queue", name), queue.max_running),
+                (f"{user} in queue {name}", ("queue user", f"{name}\n{user}"), queue.max_per_user),
+                (
+                    f"project {project or '(none)'} in queue {name}",
+                    ("queue project", f"{name}\n{project}"),
+                    queue.max_per_project,
+                ),
+            ]
+        group = cluster.groups.get(binding.group)
+        if group is not None:
+            caps.append((f"group {group.name}", ("group", group.name), group.max_concurrent))
+        array = cluster.arrays.get(binding.capped_array)
+        if array is not None:
+            caps.append((f"array {array.id}", ("array", array.id), array.cap))
+        for scope, counter, limit in caps:
+            if limit:
+                meter = self._meter(counter, (counter,))
+                yield Rule(scope, Dimension.JOBS, limit, True, meter), False
+
+    def _quotas(self, binding: Binding) -> Iterator[tuple[Rule, bool]]:
+        user, kind = binding.user, binding.type
+        if not _is_none(self._cluster, user):
+            quota, scope = quota_of(self._cluster, user), f"user {user}"
+            if (scope, kind) not in self._of_scope:
+                typed: tuple[Counter, ...] = (("user type", f"{user}\n{kind}"),)
+                found = self._of_quota(quota, scope, (("user", user),), typed, kind)
+                self._of_scope[scope, kind] = list(found)
+            yield from self._of_scope[scope, kind]
+        for project in project_chain(self._cluster, binding.project):
+            quota, scope = self._cluster.projects[project].quota, f"project {project}"
+            if quota is NO_QUOTA or quota == NO_QUOTA:
+                continue
+            if (scope, kind) not in self._of_scope:
+                below = self._projects_below(project)
+                whole: tuple[Counter, ...] = tuple(("project", name) for name in below)
+                typed = tuple(("type", f"{name}\n{kind}") for name in below)
+                found = self._of_quota(quota, scope, whole, typed, kind)
+                self._of_scope[scope, kind] = list(found)
+            yield from self._of_scope[scope, kind]
+
+    def _projects_below(self, project: str) -> list[str]:
+        if self._below is None:
+            self._below = {}
+            for name in sorted(self._cluster.projects):
+                for above in project_chain(self._cluster, name):
+                    self._below.setdefault(above, []).append(name)
+        return self._below[project]
+
+    def _of_quota(
+        self,
+        quota: Quota,
+        scope: str,
+        whole: tuple[Counter, ...],
+        typed: tuple[Counter, ...],
+        kind: str,
+    ) -> Iterator[tuple[Rule, bool]]:
+        meter = self._meter(("quota", scope), whole)
+        yield from ((rule, False) for rule in self._rules(quota.hard, scope, True, meter))
+        yield from ((rule, quota.borrow) for rule in self._rules(quota.soft, scope, False, meter))
+        for limits, hard in ((quota.hard, True), (quota.soft, False)):
+            if limits.device_hours is not None:
+                rule = self._budget(scope, limits.device_hours, hard, whole, quota.period_s)
+                yield rule, quota.borrow and not hard
+        limits = quota.types.get(kind, UNLIMITED) if kind else UNLIMITED
+        if limits is not UNLIMITED:
+            name = f"{scope} for {kind}"
+            meter = self._meter(("quota", name), typed)
+            yield from ((rule, False) for rule in self._rules(limits, name, True, meter))
+
+    @staticmethod
+    def _rules(limits: Limits, scope: str, hard: bool, meter: Meter) -> Iterator[Rule]:
+        values = (limits.jobs, limits.cpu_milli, limits.memory_mib, limits.device_milli)
+        for at, value in zip(Dimension, values, strict=False):
+            if value is not None:
+                yield Rule(scope, at, value, hard, meter)
+
+    def _meter(self, name: Counter, counters: tuple[Counter, ...]) -> Meter:
+        meter = self._meters.get(name)
+        if meter is None:
+            used = [0.0] * 5
+            for counter in counters:
+                held = self._cluster.holdings.get(counter)
+                used[Dimension.JOBS] += len(self._cluster.active_in.get(counter, ()))
+                used[Dimension.CPU_MILLI] += held.cpu_milli
+                used[Dimension.MEMORY_MIB] += held.memory_mib
+                used[Dimension.DEVICE_MILLI] += held.device_milli
+            meter = self._meters[name] = Meter(counters, used)
+        return meter
+
+    def _budget(
+        self, scope: str, limit: float, hard: bool, whole: tuple[Counter, ...], period_s: int
+    ) -> Rule:
+        """Device-hours are given back by time alone, so no counter opens them again."""
+        name = ("budget", f"{scope}\n{period_s}")
+        meter = self._meters.get(name)
+        by_day = self._spent_by_day(whole, self._now_s - period_s)
+        if meter is None:
+            meter = self._meters[name] = Meter((), [0.0] * 5)
+            running = self._cluster.running
+            live = (running.since(c, self._now_s, self._now_s - period_s).device_s for c in whole)
+            meter.used[4] = (sum(by_day.values()) + sum(live)) / 3600
+        beyond_s = (meter.used[4] - limit) * 3600
+        again_s = 0.0
+        for day in sorted(by_day):
+            beyond_s -= by_day[day]
+            again_s = float((day + 1) * DAY_S + period_s)
+            if beyond_s <= 0:
+                break
+        return Rule(scope, Dimension.DEVICE_HOURS, limit, hard, meter, again_s)
+
+    def _spent_by_day(self, whole: tuple[Counter, ...], start_s: float) -> dict[int, float]:
+        """Device-seconds of ended attempts by day, from a moment on."""
+        first = int(start_s // DAY_S)
+        names = set(whole)
+        found: dict[int, float] = {}
+        for _, usage in sorted(self._cluster.usage.items()):
+            if ("user", usage.user) not in names and ("project", usage.project) not in names:
+                continue
+            for day, spent in usage.days.items():
+                part = 1.0 - (start_s % DAY_S) / DAY_S if day == first else float(day > first)
+                if part:
+                    found[day] = found.get(day, 0.0) + part * spent.device_s
+        return found

@@ -1,0 +1,299 @@
+"""Who comes first: the shipped orderings, and the key that a pass sorts by.
+
+An ordering answers with one number, the lower the earlier. A pass compares queue priority, the
+primary rule, the secondary rule, the bonus for a short time limit and the job's id, in this order.
+
+The size of a job (``procs``) is the number of devices that it asks for, if any, else of CPUs: on
+machines with devices they are what is scarce. Parts count, and no job is smaller than one.
+Waiting counts from when nothing but room was missing: nobody ages in front of a dependency.
+"""
+
+from __future__ import annotations
+
+from math import inf, log2, log10
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rota.core.derived.lanes import Shape
+    from rota.core.facts.policy import OrderRules
+    from rota.scheduling.api import Entry, Ordering, View
+
+#: From the scale that people use to the one of ``priority_max`` and of preemption.
+SCALE = 10
+#: The low band ends here, the high band begins there; between them is normal.
+LOW_MAX, HIGH_MIN = 33, 67
+
+DAY_S = 86400
+#: How far back F1 sets its origin of time; see there.
+F1_HORIZON_S = 30 * DAY_S
+
+
+def limit_bonus(time_limit_s: int) -> float:
+    """100 without a limit; 200 to 300 with one, the more the shorter. Higher is earlier."""
+    if not time_limit_s:
+        return 100.0
+    return 200.0 + (1.0 - min(time_limit_s / DAY_S, 1.0)) * 100.0
+
+
+def procs(shape: Shape) -> float:
+    """The size of a job: devices if it asks for any, else CPUs; at least one."""
+    cpu_milli = device_milli = 0
+    for role in shape.roles:
+        request = role.request
+        cpu_milli += role.count * request.cpu_milli
+        if request.device_count:
+            device_milli += role.count * request.device_use_milli
+    return max((device_milli or cpu_milli) / 1000, 1.0)
+
+
+def boosted(priority: int, rules: OrderRules) -> float:
+    """A priority of 0 to 100 with the factor of its band, on the scale up to ``priority_max``.
+
+    A factor below 1 brings it nearer to zero. One above 1 brings it nearer to the top by the same
+    factor: 2 halves the distance. So nothing passes the top, and of two jobs of a band the one
+    with the higher priority stays ahead.
+    """
+    top = float(rules.priority_max)
+    base = min(float(priority * SCALE), top)
+    if priority <= LOW_MAX:
+        factor = rules.boost_low
+    else:
+        factor = rules.boost_high if priority >= HIGH_MIN else rules.boost_normal
+    if factor == 1.0:
+        return base
+    return base * max(factor, 0.0) if factor < 1.0 else top - (top - base) / factor
+
+
+def aged(priority: float, wait_s: float, rules: OrderRules) -> float:
+    """A boosted priority after a wait: times ``age_factor`` per full period, up to the top.
+
+    In steps and not smoothly, so that jobs of about the same age tie and the secondary rule has
+    its say. Zero stays zero: a scavenger takes what nobody else wants.
+    """
+    after_s = rules.age_after_s
+    if after_s <= 0 or wait_s < after_s or rules.age_factor <= 1.0:
+        return priority
+    top = float(rules.priority_max)
+    try:
+        grown = priority * float(rules.age_factor ** (wait_s // after_s))
+    except OverflowError:
+        grown = top if priority else 0.0
+    return min(grown, top)
+
+
+def waited_s(entry: Entry, view: View) -> float:
+    """How long it has waited for nothing but room; 0 while it waits for something else."""
+    return max(view.now_s - entry.eligible_s, 0.0) if entry.eligible_s else 0.0
+
+
+def terms(entry: Entry, view: View) -> dict[str, float]:
+    """The effective priority as a sum of named terms, for people and for preemption.
+
+    ``share`` is part of it only where the rule ``multifactor`` decides; elsewhere fair share is
+    a rule of its own. ``limit bonus`` is part of it where the policy gives it a weight.
+    """
+    rules = view.policy.order
+    base = min(float(entry.key.priority * SCALE), float(rules.priority_max))
+    lifted = boosted(entry.key.priority, rules)
+    found = {
+        "base": base,
+        "boost": lifted - base,
+        "age": aged(lifted, waited_s(entry, view), rules) - lifted,
+    }
+    if rules.limit_bonus_weight:
+        found["limit bonus"] = rules.limit_bonus_weight * limit_bonus(entry.key.time_limit_s)
+    if rules.primary == MULTIFACTOR:
+        found["share"] = share_term(entry, view)
+    return found
+
+
+def effective_priority(entry: Entry, view: View) -> float:
+    """The sum of ``terms``: what the rules ``priority`` and ``multifactor`` sort by."""
+    total = _own_sum(entry, view)
+    if view.policy.order.primary == MULTIFACTOR:
+        total += share_term(entry, view)
+    return total
+
+
+def _own_sum(entry: Entry, view: View) -> float:
+    """All terms but that of fair share."""
+    rules = view.policy.order
+    total = aged(boosted(entry.key.priority, rules), waited_s(entry, view), rules)
+    if rules.limit_bonus_weight:
+        total += rules.limit_bonus_weight * limit_bonus(entry.key.time_limit_s)
+    return total
+
+
+def share_term(entry: Entry, view: View) -> float:
+    """``share_weight`` for who uses nothing, half of it at exactly the share, less beyond."""
+    ratio = view.shares.ratio(entry.key.user, entry.key.project)
+    return view.policy.order.share_weight * float(2.0 ** -min(ratio, 1000.0))
+
+
+def order_key(
+    entry: Entry, view: View, primary: Ordering, secondary: Ordering, queue_priority: int
+) -> tuple[float, ...]:
+    """What a pass sorts by; the lower, the earlier.
+
+    Where the policy sets a soft limit on shares, accounts beyond it come after all others of
+    queues of the same priority.
+    """
+    key = entry.key
+    rest = (
+        primary.key(entry, view),
+        secondary.key(entry, view),
+        -limit_bonus(key.time_limit_s),
+        float(entry.job),
+    )
+    soft = view.policy.share.soft_ratio
+    if soft > 0.0:
+        beyond = view.shares.worst(key.user, key.project) > soft
+        return (-float(queue_priority), float(beyond), *rest)
+    return (-float(queue_priority), *rest)
+
+
+class Fifo(msgspec.Struct, frozen=True):
+    """By submission: ids are given out in order."""
+
+    name: str = "fifo"
+
+    def key(self, entry: Entry, view: View) -> float:
+        return float(entry.job)
+
+
+class Priority(msgspec.Struct, frozen=True):
+    """By priority with the factor of its band, growing with age up to the top."""
+
+    name: str = "priority"
+
+    def key(self, entry: Entry, view: View) -> float:
+        return -_own_sum(entry, view)
+
+
+class FairShareOrder(msgspec.Struct, frozen=True):
+    """By use over target: whoever has had least of his share comes first."""
+
+    name: str = "fairshare"
+
+    def key(self, entry: Entry, view: View) -> float:
+        return view.shares.ratio(entry.key.user, entry.key.project)
+
+
+MULTIFACTOR = "multifactor"
+
+
+class Multifactor(msgspec.Struct, frozen=True):
+    """By one sum of priority, age, fair share and (if it has a weight) the limit bonus."""
+
+    name: str = MULTIFACTOR
+
+    def key(self, entry: Entry, view: View) -> float:
+        return -(_own_sum(entry, view) + share_term(entry, view))
+
+
+class ShortestFirst(msgspec.Struct, frozen=True):
+    """By how long it is taken to run."""
+
+    name: str = "sjf"
+
+    def key(self, entry: Entry, view: View) -> float:
+        return entry.run_s
+
+
+class SmallestArea(msgspec.Struct, frozen=True):
+    """By time times size."""
+
+    name: str = "saf"
+
+    def key(self, entry: Entry, view: View) -> float:
+        return entry.run_s * procs(entry.shape)
+
+
+class Wfp3(msgspec.Struct, frozen=True):
+    """-(wait / run)^3 x procs: long waits in relation to the run weigh heavily, large jobs too."""
+
+    name: str = "wfp3"
+
+    def key(self, entry: Entry, view: View) -> float:
+        waits = waited_s(entry, view) / max(entry.run_s, 1.0)
+        return float(-(waits**3)) * procs(entry.shape)
+
+
+class Unicef(msgspec.Struct, frozen=True):
+    """-wait / (log2(procs) x run): fast turn-around for small jobs.
+
+    The logarithm of one is zero: a job of one counts like one of two.
+    """
+
+    name: str = "unicef"
+
+    def key(self, entry: Entry, view: View) -> float:
+        size = max(log2(procs(entry.shape)), 1.0)
+        return -waited_s(entry, view) / (size * max(entry.run_s, 1.0))
+
+
+class F1(msgspec.Struct, frozen=True):
+    """log10(run) x procs + 870 x log10(submit).
+
+    It was fitted to traces that begin at zero. Seconds since 1970 would make age weigh nothing,
+    so time counts from 30 days ago, or from zero where the clock has not come that far.
+    """
+
+    name: str = "f1"
+
+    def key(self, entry: Entry, view: View) -> float:
+        origin_s = max(view.now_s - F1_HORIZON_S, 0.0)
+        submit_s = max(entry.submitted_s - origin_s, 1.0)
+        return log10(max(entry.run_s, 1.0)) * procs(entry.shape) + 870.0 * log10(submit_s)
+
+
+class Deadline(msgspec.Struct, frozen=True):
+    """The earliest deadline first; who has none comes last."""
+
+    name: str = "deadline"
+
+    def key(self, entry: Entry, view: View) -> float:
+        return entry.key.deadline_s or inf
+
+
+class Laxity(msgspec.Struct, frozen=True):
+    """By the latest moment at which a job can start and still keep its deadline."""
+
+    name: str = "laxity"
+
+    def key(self, entry: Entry, view: View) -> float:
+        deadline_s = entry.key.deadline_s
+        return deadline_s - entry.run_s if deadline_s else inf
+
+
+class LimitBonus(msgspec.Struct, frozen=True):
+    """By the bonus for a short time limit."""
+
+    name: str = "limit-bonus"
+
+    def key(self, entry: Entry, view: View) -> float:
+        return -limit_bonus(entry.key.time_limit_s)
+
+
+_SHIPPED: tuple[Ordering, ...] = (
+    Fifo(),
+    Priority(),
+    FairShareOrder(),
+    Multifactor(),
+    ShortestFirst(),
+    SmallestArea(),
+    Wfp3(),
+    Unicef(),
+    F1(),
+    Deadline(),
+    Laxity(),
+    LimitBonus(),
+)
+#: The shipped orderings by name.
+ORDERINGS: dict[str, Ordering] = {ordering.name: ordering for ordering in _SHIPPED}
+#: Those that do not ask for anybody's share: their keys stand while others start.
+UNSHARED = tuple(rule for rule in _SHIPPED if rule.name not in ("fairshare", MULTIFACTOR))
+#: Those under which the jobs of a lane differ in their age at most, and by its steps.
+ALIKE = tuple(rule for rule in _SHIPPED if rule.name not in ("fifo", "wfp3", "unicef", "f1"))

@@ -1,0 +1,11 @@
+"""Room now: which node, which CPUs, which devices.
+
+Tasks
+    gang, growth                 all tasks or none; elastic jobs that grow
+Nodes by the class, not one by one
+    node_index, buckets, heaps, wants, ranks, nodeclass
+The chosen node itself
+    node_room, trial_rooms, node_checks, devices, pins
+Which node, and how good it is
+    filters, scores, packing, gradient, fragments
+"""

@@ -1,0 +1,335 @@
+"""Why a node could never take a task, however long the task waits.
+
+Every filter is a small function that answers with nothing or with a short phrase, and all of
+them stand in one column below, in the order in which they are asked. None looks at what is in
+use, so nodes of one class share the answers. Neighbours are the exception: they come and go, so
+``affinity_problem`` stands apart and is asked per node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.core.facts.job import ServiceClass
+from rota.core.facts.placing import TaintEffect
+from rota.core.facts.policy import Mixing
+from rota.core.words.units import format_cpu, format_mib
+from rota.scheduling.place.node_room import is_variant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from rota.core.derived.lanes import Shape
+    from rota.core.facts.node import Device, NodeSpec
+    from rota.core.facts.placing import Affinity, Selector, Taint
+    from rota.core.facts.policy import Policy
+    from rota.core.facts.resources import Request
+
+
+class Problem(NamedTuple):
+    """Which filter said no, and its words; both empty when none did."""
+
+    filter: str = ""
+    text: str = ""
+
+
+NO_PROBLEM = Problem()
+
+
+class Case(NamedTuple):
+    """One task and one class of nodes: what every filter looks at."""
+
+    shape: Shape
+    request: Request
+    spec: NodeSpec
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    policy: Policy
+    #: The single node that is meant; empty: its whole class, so its name says nothing.
+    name: str = ""
+
+    @property
+    def firm(self) -> bool:
+        return self.shape.service is ServiceClass.GUARANTEED
+
+
+def _named(case: Case) -> str:
+    wanted = case.shape.placement.nodes
+    return f"is not {_one_of(wanted)}" if case.name and wanted and case.name not in wanted else ""
+
+
+def _excluded(case: Case) -> str:
+    return "is excluded" if case.name and case.name in case.shape.placement.exclude else ""
+
+
+def _device(case: Case) -> str:
+    request = case.request
+    if not request.device_count:
+        return ""
+    of_kind = [d for d in case.spec.devices if d.kind == request.device]
+    return _too_few(request, of_kind, _noun(request, typed=False))
+
+
+def _device_type(case: Case) -> str:
+    request = case.request
+    if not request.device_count or request.device_type in ("", "auto"):
+        return ""
+    of_type = [d for d in case.spec.devices if _is_asked(d, request)]
+    return _too_few(request, of_type, _noun(request, typed=True))
+
+
+def _device_memory(case: Case) -> str:
+    request = case.request
+    least = max(request.device_memory_mib, 1 if request.shared else 0)
+    if not request.device_count or not least:
+        return ""
+    large = [d for d in case.spec.devices if _is_asked(d, request) and d.memory_mib >= least]
+    noun = _noun(request, typed=True)
+    if request.device_memory_mib:
+        return _too_few(request, large, f"{noun} with {format_mib(request.device_memory_mib)}")
+    return _too_few(request, large, f"{noun} that can be shared")
+
+
+def _cpus(case: Case) -> str:
+    total = offered_cpu_milli(case.spec, case.policy, firm=case.firm)
+    if case.request.cpu_milli <= total:
+        return ""
+    return f"has {format_cpu(total)} cpus, needs {format_cpu(case.request.cpu_milli)}"
+
+
+def _memory(case: Case) -> str:
+    total = offered_memory_mib(case.spec, case.policy, firm=case.firm)
+    if case.request.memory_mib <= total:
+        return ""
+    return f"has {format_mib(total)} of memory, needs {format_mib(case.request.memory_mib)}"
+
+
+def _disk(case: Case) -> str:
+    if case.request.disk_mib <= case.spec.disk_mib:
+        return ""
+    has, needs = format_mib(case.spec.disk_mib), format_mib(case.request.disk_mib)
+    return f"has {has} of disk, needs {needs}"
+
+
+def _labels(case: Case) -> str:
+    for selector in case.shape.placement.selectors:
+        if not selector.weight and not selector.admits(case.labels):
+            return _unfulfilled(selector, case.labels)
+    return ""
+
+
+def _topology(case: Case) -> str:
+    key = case.shape.placement.topology
+    return f"no label {key}, needs one" if key and key not in case.labels else ""
+
+
+def _taints(case: Case) -> str:
+    borne = case.shape.placement.tolerations
+    for taint in case.taints:
+        if taint.effect is TaintEffect.NO_START and not any(t.bears(taint) for t in borne):
+            return f"taint {taint}"
+    return ""
+
+
+def _mixing(case: Case) -> str:
+    if case.policy.place.cpu_jobs_on_gpu_nodes is not Mixing.NEVER or case.request.device_count:
+        return ""
+    return (
+        f"keeps its {case.spec.devices[0].kind}s for jobs that use them"
+        if case.spec.devices
+        else ""
+    )
+
+
+#: The whole chain. The first that objects is the reason; cheap and decisive ones come first.
+FILTERS: tuple[tuple[str, Callable[[Case], str]], ...] = (
+    ("named", _named),  # the job lists its nodes
+    ("excluded", _excluded),  # the job does not want this one
+    ("device", _device),  # enough devices of the kind
+    ("device type", _device_type),  # enough of the model
+    ("device memory", _device_memory),  # enough that are large enough
+    ("cpus", _cpus),  # with overcommitment, unless guaranteed
+    ("memory", _memory),  # the same
+    ("disk", _disk),  # never overcommitted
+    ("labels", _labels),  # hard selectors
+    ("topology", _topology),  # the label that its nodes must have in common
+    ("taints", _taints),  # marks that keep jobs off
+    ("mixing", _mixing),  # jobs without devices on nodes with some
+)
+
+
+def static_problem(
+    shape: Shape,
+    request: Request,
+    spec: NodeSpec,
+    labels: Mapping[str, str],
+    taints: tuple[Taint, ...],
+    policy: Policy,
+    name: str = "",
+) -> str:
+    """The first reason why this node could never take the request; empty when it could.
+
+    Without ``name`` the answer holds for every node of the same class: what the job says about
+    single nodes is left out.
+    """
+    return first_problem(Case(shape, request, spec, labels, taints, policy, name)).text
+
+
+def first_problem(case: Case) -> Problem:
+    for name, check in FILTERS:
+        if text := check(case):
+            return Problem(name, text)
+    return NO_PROBLEM
+
+
+def problems(case: Case) -> Iterator[Problem]:
+    """Every filter that objects, for those who ask what would have to change."""
+    for name, check in FILTERS:
+        if text := check(case):
+            yield Problem(name, text)
+
+
+def offered_cpu_milli(spec: NodeSpec, policy: Policy, *, firm: bool = False) -> int:
+    """What may be promised: guaranteed tasks count against what is really there."""
+    offered = int(spec.cpu_milli * policy.place.overcommit_cpu)
+    return min(offered, spec.cpu_milli) if firm else offered
+
+
+def offered_memory_mib(spec: NodeSpec, policy: Policy, *, firm: bool = False) -> int:
+    offered = int(spec.memory_mib * policy.place.overcommit_memory)
+    return min(offered, spec.memory_mib) if firm else offered
+
+
+def _is_asked(device: Device, request: Request) -> bool:
+    return device.kind == request.device and is_variant(device.model, request.device_type)
+
+
+def _too_few(request: Request, devices: list[Device], what: str) -> str:
+    """``has 2 of the 4 gpus``; empty when there are enough that are neither broken nor closed."""
+    have = _usable_together([device for device in devices if device.usable])
+    wanted = request.device_count
+    if have >= wanted:
+        return ""
+    elsewhere = sum(device.elsewhere for device in devices)
+    closed = sum(device.closed for device in devices) - elsewhere
+    broken = sum(not device.healthy and not device.closed for device in devices)
+    counts = ((broken, "broken"), (closed, "closed"), (elsewhere, "used elsewhere"))
+    left_out = [f"{n} {word}" for n, word in counts if n]
+    note = f" ({', '.join(left_out)})" if left_out else ""
+    if wanted == 1:
+        return f"has no {what}{note}"
+    return f"has {have or 'none'} of the {wanted} {what}{note}"
+
+
+def _noun(request: Request, *, typed: bool) -> str:
+    kind = request.device if request.device_count == 1 else f"{request.device}s"
+    named = typed and request.device_type not in ("", "auto")
+    return f"{request.device_type} {kind}" if named else kind
+
+
+def _usable_together(devices: list[Device]) -> int:
+    pieces: dict[int, int] = {}
+    for device in devices:
+        if device.parent >= 0:
+            pieces[device.parent] = pieces.get(device.parent, 0) + 1
+    return len(devices) - sum(device.index in pieces for device in devices)
+
+
+def _unfulfilled(selector: Selector, labels: Mapping[str, str]) -> str:
+    have = labels.get(selector.key)
+    mine = f"label {selector.key}={have}" if have is not None else f"no label {selector.key}"
+    return f"{mine}, needs {selector}"
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    if len(names) > 3:
+        return f"one of the {len(names)} nodes it names"
+    return " or ".join(names)
+
+
+class Neighbours:
+    """Which labels the jobs on nodes carry, counted by node and by the topologies asked about."""
+
+    def __init__(self, topologies: Iterable[str] = ()) -> None:
+        self._topologies = tuple(dict.fromkeys(("", *topologies)))
+        #: (topology, its value, label, the label's value or None for any) -> how many jobs.
+        self._counts: dict[tuple[str, str, str, str | None], int] = {}
+        self._anywhere: dict[tuple[str, str | None], int] = {}
+
+    def add(self, node: str, node_labels: Mapping[str, str], job_labels: Mapping[str, str]) -> None:
+        """A job (or one task of it) holds room on this node."""
+        self._shift(node, node_labels, job_labels, 1)
+
+    def remove(
+        self, node: str, node_labels: Mapping[str, str], job_labels: Mapping[str, str]
+    ) -> None:
+        """Undo an ``add``."""
+        self._shift(node, node_labels, job_labels, -1)
+
+    def _shift(
+        self, node: str, node_labels: Mapping[str, str], job_labels: Mapping[str, str], by: int
+    ) -> None:
+        counts, anywhere = self._counts, self._anywhere
+        for key, value in job_labels.items():
+            for wanted in (value, None):
+                anywhere[key, wanted] = anywhere.get((key, wanted), 0) + by
+                for topology in self._topologies:
+                    place = node_labels.get(topology) if topology else node
+                    if place is not None:
+                        at = (topology, place, key, wanted)
+                        counts[at] = counts.get(at, 0) + by
+
+    def near(self, affinity: Affinity, node: str, node_labels: Mapping[str, str]) -> bool:
+        """Whether a job that is meant runs on the node, or where its topology label says."""
+        place = node_labels.get(affinity.topology) if affinity.topology else node
+        if place is None:
+            return False
+        at = (affinity.topology, place, affinity.key, affinity.value or None)
+        return self._counts.get(at, 0) > 0
+
+    def exist(self, affinity: Affinity) -> bool:
+        """Whether a job that is meant runs anywhere."""
+        return self._anywhere.get((affinity.key, affinity.value or None), 0) > 0
+
+
+def topologies_of(shapes: Iterable[Shape]) -> tuple[str, ...]:
+    """The labels of nodes that say what near means to any of these shapes, in a fixed order."""
+    return tuple(sorted({a.topology for s in shapes for a in s.placement.affinities if a.topology}))
+
+
+def affinity_problem(
+    shape: Shape,
+    node: str,
+    node_labels: Mapping[str, str],
+    neighbours: Neighbours,
+    own: Mapping[str, str] | None = None,
+) -> str:
+    """The first wish about neighbours that must hold and does not; empty when all do.
+
+    The first of several jobs that want to be near each other finds nobody: with its own labels
+    in ``own`` it may start anywhere and the others follow it.
+    """
+    for affinity in shape.placement.affinities:
+        if affinity.weight:
+            continue
+        if affinity.topology and affinity.topology not in node_labels:
+            if not affinity.apart:
+                return f"no label {affinity.topology}, needs one to be near {_meant(affinity)}"
+            continue
+        near = neighbours.near(affinity, node, node_labels)
+        if affinity.apart and near:
+            return f"{_meant(affinity)} runs {_where(affinity, node_labels)}"
+        leads = own is not None and affinity.concerns(own) and not neighbours.exist(affinity)
+        if not affinity.apart and not near and not leads:
+            return f"no {_meant(affinity)} {_where(affinity, node_labels)}"
+    return ""
+
+
+def _meant(affinity: Affinity) -> str:
+    return f"job with {affinity.key}" + (f"={affinity.value}" if affinity.value else "")
+
+
+def _where(affinity: Affinity, node_labels: Mapping[str, str]) -> str:
+    if not affinity.topology:
+        return "here"
+    return f"in {affinity.topology} {node_labels.get(affinity.topology, '')}"

@@ -1,0 +1,91 @@
+"""What a pass must ask of the single node: names, neighbours, plugged-in filters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.facts.resources import Amount
+from rota.scheduling.api import NodeView
+from rota.scheduling.place.filters import Neighbours, affinity_problem, topologies_of
+from rota.scheduling.place.scores import neighbour_score
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Shape
+    from rota.scheduling.api import Entry
+    from rota.scheduling.place.gang import Placed
+    from rota.scheduling.place.node_index import Space
+    from rota.scheduling.registry import Rules
+
+
+class Near:
+    """Answers for one pass; who runs where is found out when somebody asks."""
+
+    def __init__(self, cluster: Cluster, space: Space, rules: Rules) -> None:
+        self._cluster = cluster
+        self._space = space
+        self._rules = rules
+        self._neighbours: Neighbours | None = None
+        #: Who started in this pass before anybody asked: (node, its labels, the job's labels).
+        self._started: list[tuple[str, Mapping[str, str], Mapping[str, str]]] = []
+
+    def hinders(self, shape: Shape) -> bool:
+        """Whether more than room and rules of its own may keep a shape waiting."""
+        return bool(shape.placement.affinities or self._rules.filters)
+
+    def refuses(self, shape: Shape, name: str) -> bool:
+        return bool(self.problem(shape, name))
+
+    def problem(self, shape: Shape, name: str) -> str:
+        """Why a node that has room must not be used; empty when it may."""
+        placement = shape.placement
+        if name in placement.exclude:
+            return "is excluded"
+        if placement.nodes and name not in placement.nodes:
+            return "is not one of the nodes it names"
+        if placement.affinities:
+            labels = self._space.class_of[name].labels
+            text = affinity_problem(shape, name, labels, self._all(), dict(shape.labels))
+            if text:
+                return text
+        return self._rules.plugged_problem(shape, self.view(name))[1] if self._rules.filters else ""
+
+    def bonus(self, shape: Shape, name: str) -> int:
+        """What wishes about neighbours that hold on a node are worth."""
+        labels = self._space.class_of[name].labels
+        return neighbour_score(shape, name, labels, self._all(), self._cluster.policy)
+
+    def view(self, name: str) -> NodeView:
+        kind, room = self._space.class_of[name], self._space.rooms[name]
+        idle = sum(device.idle for device in room.devices.values())
+        free = Amount(room.cpu_milli, room.memory_mib, room.disk_mib, idle * 1000)
+        return NodeView(room.node.spec, kind.labels, kind.taints, free)
+
+    def _all(self) -> Neighbours:
+        if self._neighbours is None:
+            cluster = self._cluster
+            found = Neighbours(topologies_of(cluster.lanes.shapes.values()))
+            for job_id, task in cluster.live.values():
+                job = cluster.jobs[job_id]
+                node = cluster.nodes.get(job.tasks[task].attempts[-1].allocation.node)
+                if node is not None and job.spec.labels:
+                    found.add(node.name, node.all_labels, job.spec.labels)
+            for name, labels, own in self._started:
+                found.add(name, labels, own)
+            self._neighbours = found
+        return self._neighbours
+
+    def started(self, entry: Entry, array: int, placed: list[Placed]) -> None:
+        """Later jobs of this pass have one more neighbour."""
+        item = self._cluster.arrays[array] if array else self._cluster.jobs[entry.job]
+        own = item.spec.labels
+        if not own:
+            return
+        for _, allocation in placed:
+            labels = self._space.class_of[allocation.node].labels
+            if self._neighbours is None:
+                self._started.append((allocation.node, labels, own))
+            else:
+                self._neighbours.add(allocation.node, labels, own)

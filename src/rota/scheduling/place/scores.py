@@ -1,0 +1,337 @@
+"""How good a node is for a task, as a whole number: the higher, the better.
+
+A score is a sum of named terms, each worth its weight in points of ``UNIT``: with the usual
+weights of 30, 20, 20, 20 and 10 the best node has 1,000,000. The terms that depend on a node's
+class (affinity, locality, cost) are added up once per class by ``class_score``; those that depend
+on what is left (fit, load) are the business of a *strategy*. Whole numbers only: the same inputs
+give the same score on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from math import isfinite
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.core.facts.errors import Rejected
+from rota.core.facts.placing import TaintEffect
+from rota.core.facts.policy import Mixing
+from rota.scheduling.place.packing import best_fit, dot_product, gpu_packing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rota.core.derived.lanes import Shape
+    from rota.core.facts.node import Allocation, NodeSpec
+    from rota.core.facts.placing import Taint
+    from rota.core.facts.policy import Policy
+    from rota.core.facts.resources import Request
+    from rota.scheduling.place.filters import Neighbours
+    from rota.scheduling.place.gradient import Gradient
+    from rota.scheduling.place.packing import Rule
+
+#: A term at its best is worth this much per point of weight.
+UNIT = 10_000
+
+#: Taken off where a job should go only when there is nowhere else: more than any sum of terms.
+LAST_RESORT = 1 << 32
+
+#: The label of nodes that lists the data sets which are near, with commas between.
+DATA_LABEL = "data"
+#: The label of nodes that says what an hour costs, in any unit as long as it is one.
+COST_LABEL = "cost"
+
+
+class Free(NamedTuple):
+    """What a node has left."""
+
+    cpu_milli: int
+    memory_mib: int
+    disk_mib: int = 0
+    idle_devices: int = 0
+    #: Free memory of each device that can be shared (idle ones too), most first.
+    shared_free: tuple[int, ...] = ()
+    #: Thousandths of each device with something left, most first; an idle one has all.
+    device_milli: tuple[int, ...] = ()
+
+
+class Total(NamedTuple):
+    """What a node offers when nothing runs there."""
+
+    cpu_milli: int
+    memory_mib: int
+    disk_mib: int = 0
+    devices: int = 0
+    #: Memory of one device; of the largest where they differ.
+    device_mib: int = 0
+    #: Kind and model of each sort of device.
+    makes: tuple[tuple[str, str], ...] = ()
+
+    def larger(self, other: Total) -> Total:
+        """The more of either in each dimension that counts."""
+        return Total(
+            max(self.cpu_milli, other.cpu_milli),
+            max(self.memory_mib, other.memory_mib),
+            max(self.disk_mib, other.disk_mib),
+            max(self.devices, other.devices),
+        )
+
+    def is_reached_by(self, other: Total) -> bool:
+        """Whether the other has as much in some dimension that counts."""
+        return any(more >= most for more, most in zip(other[:4], self[:4], strict=True))
+
+
+#: Larger than nothing, and smaller than any node.
+SMALLEST = Total(1, 1, 1, 1)
+
+
+#: (request, what is left, what there is, the class's part of the score) -> how good it is.
+Strategy = Callable[["Request", Free, Total, int], int]
+
+
+def class_score(
+    shape: Shape,
+    request: Request,
+    spec: NodeSpec,
+    labels: Mapping[str, str],
+    taints: Iterable[Taint],
+    policy: Policy,
+    dearest: float = 0.0,
+) -> int:
+    """The part of the score that is the same for all nodes of a class; below 0: last resort."""
+    return sum(class_terms(shape, request, spec, labels, taints, policy, dearest).values())
+
+
+def class_terms(
+    shape: Shape,
+    request: Request,
+    spec: NodeSpec,
+    labels: Mapping[str, str],
+    taints: Iterable[Taint],
+    policy: Policy,
+    dearest: float = 0.0,
+) -> dict[str, int]:
+    """The same by name, for those who ask. ``dearest`` is what the dearest class costs."""
+    rules = policy.place
+    terms = {
+        "affinity": rules.weight_affinity * affinity(shape, labels, taints),
+        "locality": rules.weight_locality * locality(shape, labels),
+        "cost": rules.weight_cost * cheapness(labels, dearest),
+    }
+    if rules.cpu_jobs_on_gpu_nodes is Mixing.AVOID and spec.devices and not request.device_count:
+        terms["mixing"] = -LAST_RESORT
+    return terms
+
+
+def affinity(shape: Shape, labels: Mapping[str, str], taints: Iterable[Taint]) -> int:
+    """The share of the soft wishes that the class fulfils, by weight; 0 where a taint says avoid.
+
+    Wishes about neighbours count among them; ``neighbour_score`` adds those that hold.
+    """
+    placement = shape.placement
+    for taint in taints:
+        if taint.effect is TaintEffect.AVOID and not any(
+            toleration.bears(taint) for toleration in placement.tolerations
+        ):
+            return 0
+    wished = _wished(shape)
+    if not wished:
+        return UNIT
+    # A wish with a negative weight is fulfilled where its selector is not.
+    fulfilled = sum(
+        abs(selector.weight)
+        for selector in placement.selectors
+        if selector.weight and selector.admits(labels) == (selector.weight > 0)
+    )
+    return UNIT * fulfilled // wished
+
+
+def _wished(shape: Shape) -> int:
+    placement = shape.placement
+    return sum(abs(s.weight) for s in placement.selectors) + sum(
+        abs(a.weight) for a in placement.affinities
+    )
+
+
+def neighbour_score(
+    shape: Shape,
+    node: str,
+    labels: Mapping[str, str],
+    neighbours: Neighbours,
+    policy: Policy,
+) -> int:
+    """What the soft wishes about neighbours that hold on this node add to its score."""
+    wished = _wished(shape)
+    held = sum(
+        abs(wish.weight)
+        for wish in shape.placement.affinities
+        if wish.weight and (neighbours.near(wish, node, labels) != wish.apart) == (wish.weight > 0)
+    )
+    return policy.place.weight_affinity * UNIT * held // wished if wished else 0
+
+
+def locality(shape: Shape, labels: Mapping[str, str]) -> int:
+    """The share of the job's data sets that the node has near; all of them when it names none."""
+    wanted = dict.fromkeys(shape.placement.data)
+    if not wanted:
+        return UNIT
+    near = {name.strip() for name in labels.get(DATA_LABEL, "").split(",")}
+    return UNIT * sum(name in near for name in wanted) // len(wanted)
+
+
+def cost_of(labels: Mapping[str, str]) -> float:
+    """What the label says; nothing where there is none, or none that is a price."""
+    try:
+        cost = float(labels.get(COST_LABEL, "0"))
+    except ValueError:
+        return 0.0
+    return cost if isfinite(cost) and cost > 0 else 0.0
+
+
+def dearest_of(classes: Iterable[Mapping[str, str]]) -> float:
+    """The highest cost among the labels of all classes."""
+    return max(map(cost_of, classes), default=0.0)
+
+
+def cheapness(labels: Mapping[str, str], dearest: float) -> int:
+    """Full where the node costs nothing, none where it costs as much as the dearest."""
+    cost = cost_of(labels)
+    if not cost:
+        return UNIT
+    return UNIT - int(UNIT * min(1.0, cost / dearest)) if dearest > 0 else 0
+
+
+def tightness(request: Request, free: Free, total: Total) -> int:
+    """How full the node would be in the dimension that matters most to the request.
+
+    Devices matter most to whoever wants some; a share of one counts on the fullest device that
+    still has room for it. Otherwise it is the dimension that the request takes the most of.
+    """
+    count = request.device_count
+    if count and not request.shared:
+        devices = total[3] or 1
+        return UNIT * (devices - free[3] + count) // devices
+    if count:
+        size = total[4] or 1
+        share = request.share_of(total[4])
+        for left in reversed(free[4]):
+            if left >= share:
+                return UNIT - UNIT * (left - share) // size
+        return 0
+    cpu, memory = request.cpu_milli, request.memory_mib
+    cpu_total, memory_total = total[0] or 1, total[1] or 1
+    disk = request.disk_mib
+    if disk:
+        disk_total = total[2] or 1
+        if disk * cpu_total > cpu * disk_total and disk * memory_total > memory * disk_total:
+            return UNIT - UNIT * (free[2] - disk) // disk_total
+    if memory * cpu_total > cpu * memory_total:
+        return UNIT - UNIT * (free[1] - memory) // memory_total
+    return UNIT - UNIT * (free[0] - cpu) // cpu_total
+
+
+def ease(free: Free | tuple[int, int], total: Total) -> int:
+    """How little is going on there, by CPUs and memory: what neighbours would feel."""
+    return UNIT * free[0] // (total[0] or 1) + UNIT * free[1] // (total[1] or 1) >> 1
+
+
+def _score(policy: Policy) -> Strategy:
+    """The weighted sum."""
+    weight_fit, weight_load = policy.place.weight_fit, policy.place.weight_load
+
+    def score(request: Request, free: Free, total: Total, static: int) -> int:
+        return (
+            weight_fit * tightness(request, free, total) + weight_load * ease(free, total) + static
+        )
+
+    return score
+
+
+def _first_fit(request: Request, free: Free, total: Total, static: int) -> int:
+    """All nodes are equal, so the first one in order is taken."""
+    return 0 if static >= 0 else -LAST_RESORT
+
+
+def _spread(request: Request, free: Free, total: Total, static: int) -> int:
+    """The opposite: the emptiest node, so that jobs disturb each other least."""
+    good = 100 * (UNIT - tightness(request, free, total)) + ease(free, total) // 101
+    return good if static >= 0 else good - LAST_RESORT
+
+
+def _packed(rule: Rule) -> Strategy:
+    """A rule of the literature on the scale of all scores."""
+
+    def score(request: Request, free: Free, total: Total, static: int) -> int:
+        good = UNIT * rule(request, free, total)
+        return good if static >= 0 else good - LAST_RESORT
+
+    return score
+
+
+_PLAIN: dict[str, Strategy] = {
+    "first-fit": _first_fit,
+    "spread": _spread,
+    "worst-fit": _spread,
+}
+
+#: Those whose scores are so coarse that the names of nodes decide: the first of equals is taken.
+COARSE = ("best-fit", "dotprod", "gpu-packing", "fgd")
+
+#: Every name that a policy may choose.
+STRATEGIES = ("score", *_PLAIN, *COARSE)
+
+
+def strategy(
+    name: str, policy: Policy, gradient: Gradient | None = None, largest: Total = SMALLEST
+) -> Strategy:
+    """The strategy of this name.
+
+    ``gradient`` knows the shapes that ``fgd`` keeps room for; without any it packs. Others measure
+    what is left against the ``largest`` node.
+    """
+    if name == "score":
+        return _score(policy)
+    if name in COARSE:
+        return _packed(_coarse(name, gradient, largest))
+    plain = _PLAIN.get(name)
+    if plain is None:
+        near = get_close_matches(name, STRATEGIES, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise Rejected.bad("place.strategy", name, f"{hint}known: {', '.join(STRATEGIES)}")
+    return plain
+
+
+def _coarse(name: str, gradient: Gradient | None, largest: Total) -> Rule:
+    if name == "fgd" and gradient is not None:
+        return gradient.score
+    if name == "gpu-packing":
+        return gpu_packing
+    return dot_product(largest) if name == "dotprod" else best_fit(largest)
+
+
+def placement_score(allocations: Iterable[Allocation], specs: Mapping[str, NodeSpec]) -> int:
+    """How good a placement turned out: 50 over several nodes, from 100 to 150 on one.
+
+    One node is worth 100 and 20 more; within one NUMA domain 30 on top, in exactly two 10. Where
+    nobody knows the domains, several devices earn nothing for them.
+    """
+    held = tuple(allocations)
+    nodes = {allocation.node for allocation in held}
+    if len(nodes) != 1:
+        return 50 if nodes else 0
+    spec = specs.get(held[0].node)
+    domains = _domains(held, spec) if spec is not None else set()
+    return 120 + {1: 30, 2: 10}.get(len(domains), 0)
+
+
+def _domains(held: Sequence[Allocation], spec: NodeSpec) -> set[int]:
+    """The NUMA domains in use; empty when some of them are not known."""
+    used = {index for allocation in held for index in allocation.devices}
+    if len(used) == 1:
+        return {0}
+    if used:
+        numa = {device.numa for device in spec.devices if device.index in used}
+        return set() if -1 in numa else numa
+    cpus = {cpu for allocation in held for cpu in allocation.cpus}
+    return {number for number, group in enumerate(spec.numa_cpus) if not cpus.isdisjoint(group)}

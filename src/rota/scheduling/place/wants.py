@@ -1,0 +1,96 @@
+"""What a task wants and what a bucket of nodes has left, as integers that compare at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.facts.job import ServiceClass
+
+if TYPE_CHECKING:
+    from rota.core.derived.lanes import Shape
+    from rota.core.facts.resources import Request
+    from rota.scheduling.place.nodeclass import Standing
+
+FIELD = 32
+TOP = (1 << (FIELD - 1)) - 1
+GUARDS = sum(1 << (FIELD * d + FIELD - 1) for d in range(4))
+#: Above the amounts: numbers of the class, the device state and the claim, 24 bits each.
+NUMBER = (1 << 24) - 1
+CLASS_AT = 4 * FIELD
+SIGN_AT = CLASS_AT + 24
+CLAIM_AT = SIGN_AT + 24
+#: What a score depends on: everything below the claim.
+STATE_MASK = (1 << CLAIM_AT) - 1
+#: Above all: the place of the node by name, where that tells equally good ones apart.
+RANK_AT = CLAIM_AT + 24
+BUCKET_BITS = 32
+BUCKET_MASK = (1 << BUCKET_BITS) - 1
+#: Equal scores are told apart by the amounts themselves, then by the class, the device state and
+#: the claim, never by who came first: numbers that were given out in some order say nothing.
+FINGER_BITS = 64
+HALF_MASK = (1 << 32) - 1
+MIX = 0x9E3779B97F4A7C15
+PRIME = (1 << 32) - 5
+#: Nodes that take more tasks of one kind than this are not told apart.
+CLIP_MAX = 64
+#: Scores are whole numbers below this; the heap wants the best to be the least.
+SCORE_TOP = 1 << 40
+INFINITE = float("inf")
+
+
+def pack(cpu_milli: int, memory_mib: int, disk_mib: int, devices: int) -> int:
+    """Free amounts as one integer, each field cut at what it can hold."""
+    if 0 <= cpu_milli <= TOP and 0 <= memory_mib <= TOP and 0 <= disk_mib <= TOP >= devices >= 0:
+        return cpu_milli | memory_mib << FIELD | disk_mib << 2 * FIELD | devices << 3 * FIELD
+    return (
+        max(0, min(cpu_milli, TOP))
+        | max(0, min(memory_mib, TOP)) << FIELD
+        | max(0, min(disk_mib, TOP)) << 2 * FIELD
+        | max(0, min(devices, TOP)) << 3 * FIELD
+    )
+
+
+def finger(amounts: int, content: int) -> int:
+    """Where equals stand among each other; ``content`` is what ``content_of`` gave, added up."""
+    return (amounts * MIX >> 40 & HALF_MASK) << 32 | (amounts + content) % PRIME
+
+
+def content_of(value: object) -> int:
+    """A number that follows from a value alone, in every process and after every restart."""
+    return int.from_bytes(repr(value).encode(), "big") % PRIME
+
+
+class Want:
+    """One kind of task, and the buckets that it fits in by how many of it they take."""
+
+    __slots__ = ("clip", "cursor", "exclusive", "firm", "heaps", "packed", "picky", "points",
+                 "request", "seen", "shape", "standings")  # fmt: skip
+
+    def __init__(self, request: Request, shape: Shape, clip: int, picky: bool) -> None:
+        self.request = request
+        self.shape = shape
+        #: More than this many on one node make no difference.
+        self.clip = clip
+        self.firm = shape.service is ServiceClass.GUARANTEED
+        self.exclusive = shape.placement.exclusive
+        alone = 0 if request.shared else request.device_count
+        self.packed = pack(request.cpu_milli, request.memory_mib, request.disk_mib, alone)
+        #: By the number of a class; None: never on such a node.
+        self.standings: dict[int, Standing | None] = {}
+        #: How many fit and the score by state of a node, where these come again; None: none fits.
+        self.points: dict[int, tuple[int, int] | None] = {}
+        self.heaps: list[list[int]] = [[] for _ in range(clip + 1)]
+        self.seen = 0
+        #: Where to go on when nodes are taken in order: (``Space.grown``, position).
+        self.cursor = (-1, 0)
+        #: Integers do not tell the whole truth: every node is asked.
+        self.picky = picky
+
+
+def beside(packed: int, vector: int, takes: int) -> int:
+    """How many of a request fit in a bucket side by side, up to ``takes``."""
+    for shift in (0, FIELD, 2 * FIELD, 3 * FIELD):
+        asked = packed >> shift & TOP
+        if asked:
+            takes = min(takes, (vector >> shift & TOP) // asked)
+    return max(1, takes)
