@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from rota.scheduling.scheduler import Scheduler
 from rota.sim.cluster_run import play
 from rota.sim.machine import as_tasks, one_node
 from rota.sim.policies import rules_of
@@ -35,16 +34,13 @@ def a_log(seed: int) -> list[TraceJob]:
         *("conservative", "conservative-rebuild"),
     ],
 )
-def test_both_start_every_job_at_the_same_moment(policy: str, monkeypatch):
+def test_both_start_every_job_at_the_same_moment(policy: str):
     for seed in range(8):
         jobs = a_log(seed)
         rules = rules_of(policy)
         whole = [as_tasks(job, "processors", 0) for job in jobs]
 
         pool = play_pool(jobs, TOTAL, policy, rules, Settings())
-        for pooled in (False, True):
-            # A Scheduler lets a pool decide where it can; here it must also do without.
-            monkeypatch.setattr(Scheduler, "pooled", pooled)
-            core = play(whole, one_node(TOTAL, gpus=False), rules, name=policy)
+        core = play(whole, one_node(TOTAL, gpus=False), rules, name=policy)
 
-            assert pool.start_s == core.start_s, (seed, pooled)
+        assert pool.start_s == core.start_s, seed

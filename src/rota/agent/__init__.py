@@ -1,7 +1,7 @@
 """The node side: the agent that speaks to the controller and the keeper that owns the processes.
 
 The agent
-    agent, instructions, charge, line, sequence    the state machine, without I/O
+    agent, instructions, charge, sequence    the state machine, without I/O
     host, alarm, agent_config, folder    the live host of it
     wire, redial, heartbeat, lease, order_checks    the line to the controller
     discover, gpus, address          what this machine is

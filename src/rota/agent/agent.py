@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from rota.agent.charge import Charge, Stage, sighting_of
 from rota.agent.instructions import Ended, Forget, Instruction, Keep, Redial, Signal, Spawn
-from rota.agent.line import Line, unstarted
 from rota.agent.news import signal_number, tell
 from rota.agent.sequence import misfit
 from rota.rpc.messages import Observed, Seen, Sighting
@@ -32,11 +31,8 @@ if TYPE_CHECKING:
 #: A start is reported this much later, unless there is something else to say before: a job that is
 #: over by then costs the controller one message and one commit less.
 START_TOLD_S = 0.01
-#: So is an end while others stand in line behind it.
-END_TOLD_S = 0.004
 #: A KILL is repeated this often until the keeper reports the end.
 KILL_AGAIN_S = 10.0
-INFINITE = float("inf")
 #: An attempt that was told to save its state gets TERM so long before its grace is over, or after
 #: three quarters of a short one.
 TERM_BEFORE_S = 5.0
@@ -48,7 +44,6 @@ class Agent:
     def __init__(self) -> None:
         self._charges: dict[str, Charge] = {}
         self._stopping: dict[str, Charge] = {}
-        self._line = Line(self._charges)
         #: Starts that the controller has not heard of, and when it shall.
         self._untold: dict[str, Charge] = {}
         self._tell_at_s: float | None = None
@@ -134,7 +129,6 @@ class Agent:
             gone = [uid for uid in self._charges if uid not in wanted]
         self._release(gone, now_s, out)
         fresh = [charge for item in desired.attempts if (charge := self._want(item, now_s, out))]
-        out += self._line.due()
         if desired.full:
             self._synced = True
             self._report(self._charges.values(), out, full=True)
@@ -150,7 +144,7 @@ class Agent:
             if charge is None:
                 continue
             charge.wanted = False
-            if charge.stage in (Stage.ENDED, Stage.MISSING, Stage.IN_LINE):
+            if charge.stage in (Stage.ENDED, Stage.MISSING):
                 over.append(uid)
                 del self._charges[uid]
             else:
@@ -164,9 +158,7 @@ class Agent:
         if charge is None:
             charge = self._take_charge(item, now_s, out)
         charge.wanted = True
-        if item.stop is not None and charge.stage is Stage.IN_LINE:
-            self._line.leave(charge, unstarted(charge.uid, item.stop, now_s))
-        elif item.stop is not None and charge.stage in (Stage.SPAWNING, Stage.RUNNING):
+        if item.stop is not None and charge.stage in (Stage.SPAWNING, Stage.RUNNING):
             if not charge.stopping:
                 charge.first_signal = signal_number(item.signal)
                 charge.grace_s = item.grace_s if item.grace_s >= 0 else charge.keep.grace_s
@@ -189,12 +181,19 @@ class Agent:
         charge = self._charges[item.uid] = Charge(item.uid, Stage.MISSING, keep)
         if item.stop is not None and not item.started:
             charge.stage = Stage.ENDED
-            charge.seen = unstarted(item.uid, item.stop, now_s)
+            charge.seen = Seen(
+                item.uid,
+                Sighting.ENDED,
+                ended_s=now_s,
+                cause=item.stop,
+                detail="stopped before it was started",
+            )
         elif item.started or launch is None:
             charge.seen = Seen(item.uid, Sighting.MISSING)
         else:
             charge.launch = launch
-            self._line.enter(charge, item.after, now_s)
+            charge.stage = Stage.SPAWNING
+            out.append(Spawn(item.uid, launch))
         return charge
 
     def _stop(self, charge: Charge, now_s: float, out: list[Instruction]) -> None:
@@ -249,7 +248,6 @@ class Agent:
             elif charge.stage is Stage.RUNNING:
                 self._settle(charge, Stage.MISSING, Seen(charge.uid, Sighting.MISSING))
                 changed.append(charge)
-        out += self._line.due()
         self._drop_unwanted(changed, out)
         if changed:
             self._report(changed, out)
@@ -301,13 +299,8 @@ class Agent:
                 self._run(charge, event.pid, event.started_s, now_s, out)
                 self._untold[charge.uid] = charge
                 self._tell_at_s = self._tell_at_s or now_s + START_TOLD_S
-        out += self._line.due()
         self._drop_unwanted(changed.values(), out)
-        if changed and self._line:
-            # The next ones have started: nobody waits for the news, and more will come.
-            self._untold |= changed
-            self._tell_at_s = min(self._tell_at_s or INFINITE, now_s + END_TOLD_S)
-        elif changed:
+        if changed:
             self._report(changed.values(), out)
         return out
 
@@ -363,15 +356,14 @@ class Agent:
         """When ``on_timer`` is due; None while no grace period runs and nothing is untold."""
         due = [c.kill_at_s for c in self._stopping.values() if c.kill_at_s is not None]
         due += [c.term_at_s for c in self._stopping.values() if c.term_at_s is not None]
-        due += [at_s for at_s in (self._tell_at_s, self._line.next_s) if at_s is not None]
+        if self._tell_at_s is not None:
+            due.append(self._tell_at_s)
         return min(due, default=None)
 
     def on_timer(self, now_s: float) -> list[Instruction]:
         out: list[Instruction] = []
-        given_back = self._line.give_back(now_s)
-        if given_back or (self._tell_at_s is not None and self._tell_at_s <= now_s):
-            self._drop_unwanted(given_back, out)
-            self._report(given_back, out)
+        if self._tell_at_s is not None and self._tell_at_s <= now_s:
+            self._report((), out)
         for charge in self._stopping.values():
             if charge.kill_at_s is not None and charge.kill_at_s <= now_s:
                 charge.term_at_s, charge.kill_at_s = None, now_s + KILL_AGAIN_S

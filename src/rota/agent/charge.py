@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 class Stage(Enum):
     """Where an attempt is, as far as this node can tell."""
 
-    #: It waits for others to end.
-    IN_LINE = auto()
     SPAWNING = auto()
     RUNNING = auto()
     ENDED = auto()
@@ -30,7 +28,7 @@ class Stage(Enum):
 class Charge:
     """One attempt in the agent's care."""
 
-    __slots__ = ("after", "first_signal", "grace_s", "keep", "kill_at_s", "launch", "pid", "saves",
+    __slots__ = ("first_signal", "grace_s", "keep", "kill_at_s", "launch", "pid", "saves",
                  "seen", "stage", "stopping", "suspended", "term_at_s", "uid", "wanted",
                  "world")  # fmt: skip
 
@@ -51,8 +49,6 @@ class Charge:
         self.kill_at_s: float | None = None
         #: Kept until its process exists: a keeper that died may have to be told again.
         self.launch: Launch | None = None
-        #: The attempts that must have ended before it starts.
-        self.after: tuple[str, ...] = ()
         self.pid = 0
         #: What it was told of its gang, and how often it was asked to save; below 0: not known.
         self.world = b""

@@ -116,7 +116,7 @@ class Controller:
         self._new_uid = new_uid
         self._new_session = new_session
         self._read_blob = read_blob
-        self._passes = Passes(cluster, load, clock, guard, anew=next_seq > 1, lines_up=True)
+        self._passes = Passes(cluster, load, clock, guard, anew=next_seq > 1)
         #: Placed attempts that wait for others to leave, and their nodes: no agent knows of them.
         self._withheld = {
             uid: node.name
@@ -311,7 +311,7 @@ class Controller:
         gone: dict[str, list[str]] = {}
         for record in scribe.recorded:
             event = record.event
-            if isinstance(event, ev.AttemptPlaced) and event.after and not event.ahead:
+            if isinstance(event, ev.AttemptPlaced) and event.after:
                 self._withheld[event.uid] = event.allocation.node
             elif isinstance(event, ev.AttemptPlaced):
                 fresh.setdefault(event.allocation.node, {})[event.uid] = None

@@ -91,8 +91,7 @@ def wanted(
     override(environment, job.spec.variables | group_variables(job))
     inside = tuple(ours) if job.spec.image else ()
     launch = _launch(job, task, environment, read_blob, saved, inside, told)
-    after = attempt.after if attempt.ahead else ()
-    return Wanted(uid=attempt.uid, launch=launch, suspended=suspended, saves=job.saves, after=after)
+    return Wanted(uid=attempt.uid, launch=launch, suspended=suspended, saves=job.saves)
 
 
 def folder_name(job: Job) -> str:
@@ -132,12 +131,12 @@ def awaits_room(cluster: Cluster, attempt: Attempt) -> bool:
 
 
 def is_withheld(cluster: Cluster, uid: str) -> bool:
-    """Whether a live attempt waits for room, and no agent must hear of it yet."""
+    """Whether a live attempt waits for others to leave its room: no agent must hear of it yet."""
     where = cluster.live.get(uid)
     if where is None:
         return False
     attempt = cluster.jobs[where[0]].tasks[where[1]].attempts[-1]
-    return not attempt.ahead and awaits_room(cluster, attempt)
+    return awaits_room(cluster, attempt)
 
 
 #: Stops that a job may use to save its state.

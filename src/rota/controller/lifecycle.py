@@ -295,9 +295,6 @@ def _goes_back(scribe: Scribe, job: Job) -> bool:
         return True
     if then in ("cancel", "evict"):
         return False
-    if not then and all(attempt.given_back for attempt in job.round):
-        scribe.emit(ev.JobRequeued(job=job.id, kept=True, given_back=True))
-        return True
     stayed = [attempt for attempt in job.round if attempt.cause is not Cause.SHRUNK]
     if stayed and (then not in ("preempt", "return") or all(map(succeeded, stayed))):
         return False

@@ -45,15 +45,10 @@ class Passes:
         guard: Guard = no_guard,
         *,
         anew: bool = False,
-        lines_up: bool = False,
     ) -> None:
-        """``anew``: the log that this goes on with was written by an earlier controller.
-
-        ``lines_up``: there are agents who keep short jobs in line.
-        """
+        """``anew``: the log that this goes on with was written by an earlier controller."""
         self.scheduler = Scheduler(cluster, load, clock, guard)
         self.scheduler.eager = False
-        self.scheduler.lines_up = lines_up
         #: When the pass wants to be woken; a timer for it is set.
         self._wake_s = 0.0
         #: Plug-ins that failed, as last reported: the same news is told once.
@@ -121,7 +116,6 @@ def place(scribe: Scribe, start: Start) -> None:
                 allocation=allocation,
                 incarnation=f"{node.incarnation}/{node.boot_id}",
                 after=start.after,
-                ahead=start.ahead,
                 window_s=start.window_s,
                 borrows=start.loans_of(at),
                 port=_port(cluster, job, task, allocation.node),

@@ -62,9 +62,9 @@ def own_variables(cluster: Cluster, job: Job, attempt: Attempt, name: str) -> di
         "SLURM_CPUS_PER_TASK": cpus,
         "SLURMD_NODENAME": held.node,
     }
-    if restarts := job.restarts(attempt.number):
+    if attempt.number > 1:
         # Scripts take its presence for the sign that they are to go on where they were.
-        variables["SLURM_RESTART_COUNT"] = str(restarts)
+        variables["SLURM_RESTART_COUNT"] = str(attempt.number - 1)
     if spec.project:
         variables["SLURM_JOB_ACCOUNT"] = spec.project
     if job.array_id:

@@ -10,7 +10,6 @@ from bisect import bisect_left
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core.derived.brisk import Brisk
 from rota.core.derived.holdings import Holdings
 from rota.core.derived.lanes import Lanes
 from rota.core.derived.running import Running
@@ -20,7 +19,7 @@ from rota.core.facts.states import ACTIVE, FINAL, WAITING, JobState
 from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
 
 if TYPE_CHECKING:
-    from rota.core.derived.lanes import Counter, Lane
+    from rota.core.derived.lanes import Counter
     from rota.core.derived.usage import Usage
     from rota.core.facts.job import Array, Job, JobSpec
     from rota.core.facts.loans import Loan
@@ -156,8 +155,6 @@ class Cluster:
         self.touched: dict[str, dict[str, None] | None] = {}
         #: Grows when the rules change: policy, queues, reservations, shares, quotas.
         self.rules_version = 0
-        #: What the latest ends say about those who wait; a new controller learns it again.
-        self.brisk = Brisk()
         self.live: dict[str, tuple[int, int]] = {}
         #: Live attempts that others wait for to leave a room, and those others.
         self.waited_for: dict[str, dict[str, None]] = {}
@@ -277,12 +274,6 @@ class Cluster:
         """The array that it is an element of, when that has a cap of its own; else 0."""
         array = self.arrays.get(job.array_id)
         return array.id if array is not None and array.cap else 0
-
-    def alike(self, job: Job) -> Lane | None:
-        """Where jobs like this one wait; None: no such job does."""
-        if not self.lanes.lanes:
-            return None
-        return self.lanes.of_kind(job.spec, self.capped_array(job))
 
     def index_array(self, array: Array) -> None:
         """An array with untouched elements is one member of a lane."""

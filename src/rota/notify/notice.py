@@ -78,8 +78,6 @@ def _started(event: ev.AttemptStarted | ev.AttemptEnded) -> list[Told]:
 
 
 def _requeued(event: ev.JobRequeued) -> list[Told]:
-    if event.given_back:
-        return []  # It never ran.
     told: list[Told] = [("requeued", {"why": "returned" if event.kept else "asked"})]
     return [*told, ("held", {})] if event.held else told
 

@@ -36,7 +36,7 @@ from rota.rpc.visits import (
 )
 
 #: Raised when either side could misread the other.
-PROTOCOL = 4
+PROTOCOL = 5
 
 
 class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -106,8 +106,7 @@ class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
     shortly before the grace is over. ``grace_s`` is the grace of this stop; below 0: as launched.
     ``suspended`` wants its processes stopped where they are; one that is to end is never so.
     ``world`` is that of a launch, as it has become. ``saves`` counts how often it was asked to
-    save its work and go on, which it hears as ``save_signal``. A launch waits until those that are
-    named in ``after`` have ended; when that takes long it is given back.
+    save its work and go on, which it hears as ``save_signal``.
     """
 
     uid: str
@@ -120,7 +119,6 @@ class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
     world: bytes = b""
     saves: int = 0
     save_signal: str = ""
-    after: tuple[str, ...] = ()
 
 
 class Sighting(StrEnum):

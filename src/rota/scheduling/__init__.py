@@ -4,7 +4,6 @@ The pass
     scheduler, passes, api           what it remembers, what it does, what it decides
     registry, guarded                from names to rules; plug-ins under watch
     known_misses, recheck            what need not be asked again, and when it must be
-    successors                       who is placed before the one before him has ended
 The rooms
     order/      who comes first
     limits/     who may take more

@@ -35,8 +35,6 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     tasks: tuple[int, ...] = ()
     #: Live attempts that leave the room for it; it is launched when they are gone.
     after: tuple[str, ...] = ()
-    #: Those will be gone soon, and nobody asks them to: its agent is told right away.
-    ahead: bool = False
     #: It was let past a waiting job and should be gone by then; 0: no window.
     window_s: float = 0.0
     #: For each allocation the CPUs that others lend to it; empty: none does.

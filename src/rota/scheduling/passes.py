@@ -26,7 +26,6 @@ from rota.scheduling.place.gang import Asker, Placed, place
 from rota.scheduling.place.growth import grow, within_quota
 from rota.scheduling.place.node_checks import Near
 from rota.scheduling.recheck import look_again, look_behind
-from rota.scheduling.successors import line_up
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Counter, Lane, LaneKey
@@ -102,8 +101,6 @@ class Pass:
         redeem(self, limit)
         if self.policy.gang.grow and self.cluster.elastic and len(starts) < limit:
             grow(self)
-        if self.scheduler.lines_up:
-            line_up(self, limit)
         self._end(limit)
         look_behind(self, promised)
         # These know the pass: let go of them, or only the garbage collector could free it all.
@@ -249,7 +246,6 @@ class Pass:
         placed: list[Placed],
         *,
         after: tuple[str, ...] = (),
-        ahead: bool = False,
         window_s: float = 0.0,
         borrows: tuple[tuple[Loan, ...], ...] = (),
     ) -> None:
@@ -283,7 +279,6 @@ class Pass:
                 head.array,
                 () if whole else tuple(task for task, _ in placed),
                 after,
-                ahead,
                 window_s,
                 borrows,
             )

@@ -24,7 +24,6 @@ from rota.scheduling.order.orderings import ORDERINGS
 from rota.scheduling.passes import Pass
 from rota.scheduling.place.fragments import waiting_shapes
 from rota.scheduling.place.node_index import Space
-from rota.scheduling.pool.site import PoolSite
 from rota.scheduling.registry import NO_PLUGINS, resolve
 
 if TYPE_CHECKING:
@@ -56,9 +55,6 @@ STEADY = frozenset(
 class Scheduler:
     """Passes over one Cluster, and what they need not find out again."""
 
-    #: Where the site is a pool, let the pool decide; it decides the same, and faster.
-    pooled = True
-
     def __init__(
         self,
         cluster: Cluster,
@@ -74,10 +70,7 @@ class Scheduler:
         self._guard = guard
         #: Promises are made even where they bind nobody; else when somebody asks for one.
         self.eager = True
-        #: Short jobs are placed behind short ones before these have ended.
-        self.lines_up = False
         self._policy = cluster.policy
-        self._site = PoolSite(self)
         self.promises = Promises(self)
         self.total: Amount = capacity(cluster)
         #: Lanes that found no room, and their shapes.
@@ -131,8 +124,6 @@ class Scheduler:
         self.timeline = Timeline(self.space)
         self._leavers = Leavers(cluster, self.timeline, self._policy.backfill)
         self.promises.forget()
-        self._site.forget()
-        self._site = PoolSite(self)
         forget_keys(cluster.lanes)
         self._all_changed()
         for name in cluster.nodes:
@@ -166,19 +157,11 @@ class Scheduler:
         self.catch_up(now_s)
         self._awake(now_s)
         self._find_overdue(now_s)
-        news = bool(self.cluster.lanes.fresh) or self._site.has_news
+        news = bool(self.cluster.lanes.fresh)
         news = news or (self.stirred and bool(self.hindered)) or self.promises.may_move
         if not news and not (self.cluster.elastic and self.changed != {}):
             return Plan(promises=self.promises.all())
         self.looks += 1
-        was_pool = self._site.is_active
-        plan = self._site.run(now_s)
-        if plan is not None:
-            # The pool asks everybody, and after it so does the general pass.
-            self.hindered.clear()
-            return plan
-        if was_pool:
-            self._all_changed()
         rules = self.rules()
         few = len(self.cluster.lanes.by_number) <= RENEWED
         steady = {rules.primary.name, rules.secondary.name} <= STEADY

@@ -116,7 +116,7 @@ class _Replay:
         self.verdict = Verdict()
         self._load = load
         self._cluster = Cluster()
-        self._passes = Passes(self._cluster, load, lines_up=True)
+        self._passes = Passes(self._cluster, load)
         #: A plug-in failed: what passes decide since then may depend on how fast a machine was.
         self._unsure = False
 
@@ -151,8 +151,7 @@ class _Replay:
         timers = [timer for timer in self._cluster.timers if timer.kind != "pass"]
         heapify(timers)
         self._cluster.timers = timers
-        self._cluster.brisk.clear()
-        self._passes = Passes(self._cluster, self._load, lines_up=True)
+        self._passes = Passes(self._cluster, self._load)
         self._unsure = False
 
     def _happened(self, record: Recorded) -> None:
@@ -164,7 +163,7 @@ class _Replay:
             )
         apply(self._cluster, record.event, record.at_s)
         if isinstance(record.event, ev.PolicySet) and self._unsure:
-            self._passes = Passes(self._cluster, self._load, lines_up=True)
+            self._passes = Passes(self._cluster, self._load)
             self._unsure = False
 
     def _pass(self, at_s: float, decided: list[AnyEvent], seq: int, *, reopened: bool) -> None:

@@ -91,7 +91,7 @@ class Recorder:
             record.closes_array = job.id == last_id and not waits
         record.stdout = output_path(job.spec.output, job, 0)
         record.stderr = output_path(job.spec.error, job, 0) or record.stdout
-        record.restarts = job.restarts(attempts[0].number) if attempts else 0
+        record.restarts = (attempts[0].number - 1) if attempts else 0
         withheld = _waits_for_others(self._cluster, job)
         record.state = "PENDING" if withheld else state_word(job)
         if record.state == "PENDING":

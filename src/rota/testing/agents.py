@@ -43,8 +43,6 @@ class PretendedAgents(ABC):
         self.launches: dict[str, Launch] = {}
         self.alive: dict[str, str] = {}
         self.stopping: set[str] = set()
-        #: What waits on its node for others to end.
-        self.in_line: dict[str, tuple[str, tuple[str, ...]]] = {}
         #: Attempts whose processes are stopped where they are.
         self.suspended: set[str] = set()
         #: What members of elastic gangs were told of their world; how often jobs were to save.
@@ -117,20 +115,9 @@ class PretendedAgents(ABC):
             **more,
         )
         if node in self.online:
-            self.report(seen, *self._move_up(node), node=node)
+            self.report(seen, node=node)
         else:
             self._untold[uid] = (node, seen)
-
-    def _move_up(self, node: str) -> list[Seen]:
-        """Whoever waits for nobody any more starts."""
-        begun = []
-        for uid, (where, after) in list(self.in_line.items()):
-            waits = any(other in self.alive or other in self.in_line for other in after)
-            if where == node and self.starts and not waits:
-                del self.in_line[uid]
-                self.alive[uid] = node
-                begun.append(Seen(uid, Sighting.RUNNING, pid=1, started_s=self.now_s))
-        return begun
 
     def report(self, *seen: Seen, node: str) -> Tick:
         """The next message of the node's agent."""
@@ -175,11 +162,10 @@ class PretendedAgents(ABC):
             gone |= {uid for uid, (where, _) in self._untold.items() if where == node} - wanted
         for uid in gone:
             self.alive.pop(uid, None)
-            self.in_line.pop(uid, None)
             self.stopping.discard(uid)
             self._untold.pop(uid, None)
         seen = [self._follow(node, order, message.full) for order in message.attempts]
-        told = [sighting for sighting in seen if sighting is not None] + self._move_up(node)
+        told = [sighting for sighting in seen if sighting is not None]
         if told or message.full:
             self.report(*told, node=node)
 
@@ -198,13 +184,9 @@ class PretendedAgents(ABC):
                 self.stopping.add(order.uid)
             return running if full else None
         if order.stop is not None:
-            self.in_line.pop(order.uid, None)
             return Seen(order.uid, Sighting.ENDED, ended_s=self.now_s)
         if order.started:
             return Seen(order.uid, Sighting.MISSING)
-        if order.after:
-            self.in_line[order.uid] = (node, order.after)
-            return None
         if not self.starts:
             return None
         self.alive[order.uid] = node

@@ -118,8 +118,7 @@ class Books:
             if not _may_use(reservation, spec, event.job):
                 self._hold_against(reservation, record.at_s, event, spec)
         self.live[event.uid] = (event.allocation, spec, event.job)
-        self.counts["placed after others"] += bool(event.after and not event.ahead)
-        self.counts["placed in a row"] += event.ahead
+        self.counts["placed after others"] += bool(event.after)
         self.counts["placed in a window"] += bool(event.window_s)
         self.counts["placed on lent CPUs"] += bool(event.borrows)
 

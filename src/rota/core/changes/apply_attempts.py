@@ -41,7 +41,6 @@ def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> N
             incarnation=event.incarnation,
             placed_s=at_s,
             after=event.after,
-            ahead=event.ahead,
             window_s=event.window_s,
             borrows=event.borrows,
             port=event.port,
@@ -116,7 +115,6 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
     if first_seen:
         _judge_node(cluster, job, attempt)
     _remember_end(cluster, job, attempt)
-    _remember_pace(cluster, job, attempt)
     _charge(cluster, job, attempt)
     cluster.dirty.jobs[job.id] = job
     if job.live_attempts:
@@ -155,19 +153,6 @@ def _remember_end(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     if ends != node.early_ends:
         node.early_ends = ends
         cluster.dirty.nodes[node.name] = None
-
-
-def _remember_pace(cluster: Cluster, job: Job, attempt: Attempt) -> None:
-    """How long it ran matters to those of its kind who wait."""
-    lane = cluster.alike(job)
-    if lane is None:
-        return
-    if attempt.started_s:
-        cluster.brisk.ran(lane.key, attempt.ended_s - attempt.started_s)
-    else:
-        cluster.brisk.disappoint(lane.key)
-    if cluster.brisk.knows(lane.key):
-        cluster.lanes.fresh[lane.number] = lane
 
 
 def _charge(cluster: Cluster, job: Job, attempt: Attempt) -> None:

@@ -314,13 +314,8 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued, at_s: float) -> None:
         job.retries_used = 0
     job.requeues += 1
     job.held = event.held
-    eligible_s = job.eligible_s
     _back_in_queue(job, 0.0)
-    if event.given_back:
-        job.eligible_s = eligible_s
-        set_timers(cluster, job.id, job)
-    else:
-        _link_parents(cluster, job.id, job)
+    _link_parents(cluster, job.id, job)
     job_changed(cluster, job, before)
 
 

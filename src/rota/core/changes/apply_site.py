@@ -40,10 +40,8 @@ def _welcome_withheld(cluster: Cluster, node: Node) -> None:
     for uid in node.withheld:
         job_id, task = cluster.live[uid]
         job = cluster.jobs[job_id]
-        attempt = job.tasks[task].attempts[-1]
-        if not attempt.ahead:
-            attempt.incarnation = f"{node.incarnation}/{node.boot_id}"
-            cluster.dirty.jobs[job_id] = job
+        job.tasks[task].attempts[-1].incarnation = f"{node.incarnation}/{node.boot_id}"
+        cluster.dirty.jobs[job_id] = job
 
 
 def _node_silent(cluster: Cluster, event: ev.NodeSilent, at_s: float) -> None:

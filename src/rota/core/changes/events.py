@@ -138,8 +138,6 @@ class AttemptPlaced(Event, frozen=True, tag="attempt-placed"):
     incarnation: str
     #: Live attempts that leave the room for it; their end is asked for in the same commit.
     after: tuple[str, ...] = ()
-    #: Nobody asks those to end: they will soon, and its agent hears of it before they have.
-    ahead: bool = False
     window_s: float = 0.0
     #: CPUs of attempts that were stopped for it.
     borrows: tuple[Loan, ...] = ()
@@ -208,8 +206,6 @@ class JobRequeued(Event, frozen=True, tag="job-requeued"):
     held: bool = False
     #: Nobody asked: the retries that it used stay used.
     kept: bool = False
-    #: It was never started, and waits as if it had not been placed.
-    given_back: bool = False
 
 
 class JobPreempted(Event, frozen=True, tag="job-preempted"):

@@ -205,8 +205,6 @@ class Lanes:
         self._next_shape = 1
         self._next_lane = 1
         self._waiting_for: dict[Counter, dict[int, Lane]] = {}
-        #: Who came, went or moved since a pool last looked; None: nobody keeps track.
-        self.log: list[int] | None = None
 
     def twin(self) -> Lanes:
         """A copy to try things on, with the same numbers; every lane of it is fresh."""
@@ -228,11 +226,6 @@ class Lanes:
     def key_of(self, spec: JobSpec, capped_array: int) -> LaneKey:
         return key_with(self._number(shape_of(spec, self.partial)), spec, capped_array)
 
-    def of_kind(self, spec: JobSpec, capped_array: int) -> Lane | None:
-        """Where jobs like this one wait; None: no such job does."""
-        number = self._numbers.get(shape_of(spec, self.partial))
-        return self.lanes.get(key_with(number, spec, capped_array)) if number else None
-
     def _number(self, shape: Shape) -> int:
         number = self._numbers.get(shape)
         if number is None:
@@ -242,8 +235,6 @@ class Lanes:
         return number
 
     def add(self, key: LaneKey, place: Place) -> None:
-        if self.log is not None:
-            self.log.append(place[1])
         lane = self.lanes.get(key)
         if lane is None:
             number = self._next_lane
@@ -264,8 +255,6 @@ class Lanes:
         lane = self.where.pop(item, None)
         if lane is None:
             return
-        if self.log is not None:
-            self.log.append(item)
         lane.remove(item)
         if not lane.members:
             self._close(lane)

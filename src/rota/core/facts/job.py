@@ -164,8 +164,6 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     stop_s: float = 0.0
     #: The attempts whose room it gets: it is not launched before all of them are gone.
     after: tuple[str, ...] = ()
-    #: Its agent knows of it already, and launches it as soon as they are gone.
-    ahead: bool = False
     #: Backfilled: it should be gone by then; 0: no window.
     window_s: float = 0.0
     #: CPUs that others lend to it; they stand still as long as it lives.
@@ -182,11 +180,6 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     @property
     def live(self) -> bool:
         return self.phase is not Phase.ENDED
-
-    @property
-    def given_back(self) -> bool:
-        """Those before it did not end in time, so that its agent never started it."""
-        return self.ahead and self.cause is Cause.REQUEUED and not self.started_s
 
 
 class Task(msgspec.Struct, omit_defaults=True):
@@ -290,11 +283,6 @@ class Job(msgspec.Struct, omit_defaults=True):
         latest = [task.attempts[-1] for task in tasks if task.attempts]
         number = max((attempt.number for attempt in latest), default=0)
         return [attempt for attempt in latest if attempt.number == number]
-
-    def restarts(self, number: int) -> int:
-        """How often it had been started before this round; what was given back was no start."""
-        first = self.tasks[0].attempts if self.tasks else ()
-        return number - 1 - sum(a.given_back for a in first if a.number < number)
 
     @property
     def live_attempts(self) -> list[Attempt]:
