@@ -13,8 +13,9 @@ from rota.controller.garbage import quiet_collector
 from rota.core.changes import events as ev
 from rota.core.changes.apply import apply
 from rota.core.facts.job import JobSpec, Role
+from rota.scheduling.order.heads import entry_in
 from rota.scheduling.passes import Pass
-from rota.scheduling.place.gang import Asker, place
+from rota.scheduling.place.gang import place
 from rota.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -93,11 +94,9 @@ def placement_row(rounds: int) -> Row:
         job = 10**6 + number
         apply(cluster, ev.JobSubmitted(job=job, uid=f"u{job}", spec=spec, eligible=True), NOW_S)
         this = Pass(scheduler, NOW_S, scheduler.rules())
-        head = this.head(cluster.lanes.where[job])
-        assert this.open(head)
-        assert head.entry is not None
+        entry = entry_in(cluster, cluster.lanes.where[job], job)
         began = time.process_time_ns()
-        placed = place(Asker(this, head.entry, this.until_s(head.entry)))
+        placed = place(this.asker(entry))
         took = time.process_time_ns() - began
         if placed is not None:
             times.append(took / 1000)

@@ -7,8 +7,7 @@ import pytest
 from rota.core.changes import events as ev
 from rota.core.facts.tenant import Queue
 from rota.core.words.presets import preset
-from rota.scheduling.later import promises as backfill
-from rota.scheduling.order import first_blocked as firsts
+from rota.scheduling.later import promising
 from rota.testing.stage import Stage, node, spec
 
 
@@ -48,8 +47,7 @@ def something_happens(stage: Stage, chance: Random) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_look_at_everybody_right_after_a_pass_finds_nobody_who_could_start(seed, monkeypatch):
     # Few lanes count as many: promises stand for a second, as they do on large sites.
-    monkeypatch.setattr(backfill, "MANY_FULL", 4)
-    monkeypatch.setattr(firsts, "MANY_FULL", 4)
+    monkeypatch.setattr(promising, "MANY_FULL", 4)
     chance = Random(seed)
     stage = a_busy_site(chance)
 

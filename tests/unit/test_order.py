@@ -183,7 +183,7 @@ def test_the_work_of_a_pass_does_not_grow_with_equal_jobs_that_wait_behind_the_f
         scene.submit("runs")
         many = tuple(scene.submission(cpus=1) for _ in range(waiting))
         scene.ask(cmd.Submit(actor=OPERATOR, submissions=many))
-        scene.cluster.lanes.reopen()
+        scene.cluster.rules_changed()
         work[waiting] = work_of_tick(scene)
 
     assert work[2000] <= work[10] + 5
@@ -197,5 +197,5 @@ def test_a_tick_without_news_looks_at_no_waiting_job():
 
     first, second = work_of_tick(scene), work_of_tick(scene)
 
-    assert not scene.cluster.lanes.fresh
+    assert not scene.controller.scheduler.waits.open
     assert first == second < 60

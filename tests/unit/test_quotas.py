@@ -10,6 +10,8 @@ from rota.core.facts.indices import parse_indices
 from rota.core.facts.tenant import Group, Limits, Queue
 from rota.scheduling.limits.quota import Quotas, Short, refuse_over_quota
 from rota.scheduling.limits.quota_rules import Dimension
+from rota.scheduling.outcomes import Capped
+from rota.scheduling.scheduler import Scheduler
 from tests.unit.books import DAY_S, Books, amount, make_spec
 
 
@@ -169,16 +171,19 @@ def test_a_lane_that_waits_for_a_quota_is_looked_at_again_when_something_is_give
     books.project("vision", "lab")
     running = books.run("ann", "vision")
     job = books.wait("cem", "lab")
-    lanes, key = books.cluster.lanes, key_of(books, job)
-    found = short(books, job)
-    assert found is not None
-    lanes.block(lanes.lanes[key], found.counters)
+    scheduler = Scheduler(books.cluster)
+    scheduler.run(books.now_s)
+    number = books.cluster.lanes.lanes[key_of(books, job)].number
+    wait, looks = scheduler.waits.of(number), scheduler.looks
+    scheduler.run(books.now_s)
+    unchanged = scheduler.looks == looks
 
-    blocked = lanes.lanes[key].number in lanes.fresh
     books.end(running)
+    scheduler.run(books.now_s)
 
-    assert not blocked
-    assert lanes.lanes[key].number in lanes.fresh
+    assert isinstance(wait, Capped)
+    assert unchanged
+    assert scheduler.looks == looks + 1
     assert short(books, job) is None
 
 

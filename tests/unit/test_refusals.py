@@ -4,8 +4,7 @@ from rota.core.changes import events as ev
 from rota.core.facts.job import Outcome
 from rota.core.facts.states import Cause, JobState
 from rota.core.facts.tenant import Queue
-from rota.scheduling.later import promises as backfill
-from rota.scheduling.order import first_blocked as firsts
+from rota.scheduling.later import promising
 from rota.testing.stage import Stage, node, spec
 
 CANCELLED = Outcome(JobState.CANCELLED, Cause.CANCELLED)
@@ -65,8 +64,7 @@ def test_a_shorter_job_that_comes_later_fits_before_the_promise_too():
 
 def test_on_a_large_site_whom_a_claim_kept_out_starts_when_the_claim_goes(monkeypatch):
     # Any number of lanes counts as many here: promises stand for a second.
-    monkeypatch.setattr(backfill, "MANY_FULL", 0)
-    monkeypatch.setattr(firsts, "MANY_FULL", 0)
+    monkeypatch.setattr(promising, "MANY_FULL", 0)
     stage = Stage([node("a", cpus=4), node("b", cpus=4)])
     stage.submit(spec(cpus=3, time_limit_s=1000))
     stage.submit(spec(cpus=4, time_limit_s=9000))

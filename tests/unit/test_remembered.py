@@ -1,12 +1,12 @@
 """What a Scheduler remembers between passes is dropped as soon as it is not right any more."""
 
 from rota.core.changes import events as ev
+from rota.core.derived.lanes import Lane
 from rota.core.facts.job import Outcome
 from rota.core.facts.node import ForeignUse
 from rota.core.facts.policy import OrderRules, Policy
 from rota.core.facts.states import Cause, JobState
 from rota.core.words.presets import PRESETS
-from rota.scheduling.order.key_memo import holds
 from rota.scheduling.place.node_room import Room
 from rota.testing.stage import Stage, node, spec
 
@@ -72,26 +72,30 @@ def a_full_box(policy: Policy) -> tuple[Stage, int, int]:
     return stage, first, second
 
 
-def test_a_key_holds_until_its_job_grows_a_step_older():
+def known_key(stage: Stage, lane: Lane, at_s: float) -> object:
+    return stage.scheduler.standing.known_key(stage.cluster, lane, at_s)
+
+
+def test_a_key_is_right_until_its_job_grows_a_step_older():
     stage, first, _ = a_full_box(Policy(order=OrderRules(age_after_s=3600, wait_max_s=0)))
     lane = stage.cluster.lanes.where[first]
 
-    assert holds(lane, stage.cluster, stage.now_s + 3000)
-    assert not holds(lane, stage.cluster, stage.now_s + 3600)
-    assert not holds(lane, stage.cluster, stage.now_s - 1)
+    assert known_key(stage, lane, stage.now_s + 3000) is not None
+    assert known_key(stage, lane, stage.now_s + 3600) is None
+    assert known_key(stage, lane, stage.now_s - 1) is None
 
 
-def test_a_key_holds_until_its_job_has_waited_too_long():
+def test_a_key_is_right_until_its_job_has_waited_too_long():
     stage, first, _ = a_full_box(
         Policy(order=OrderRules(primary="fifo", secondary="fifo", wait_max_s=7200))
     )
     lane = stage.cluster.lanes.where[first]
 
-    assert holds(lane, stage.cluster, stage.now_s + 7000)
-    assert not holds(lane, stage.cluster, stage.now_s + 7200)
+    assert known_key(stage, lane, stage.now_s + 7000) is not None
+    assert known_key(stage, lane, stage.now_s + 7200) is None
 
 
-def test_a_key_does_not_hold_for_the_next_job_of_its_lane():
+def test_a_key_is_not_right_for_the_next_job_of_its_lane():
     stage, first, second = a_full_box(PRESETS["easy"])
     lane = stage.cluster.lanes.where[first]
 
@@ -100,4 +104,4 @@ def test_a_key_does_not_hold_for_the_next_job_of_its_lane():
     )
 
     assert stage.cluster.lanes.where[second] is lane
-    assert not holds(lane, stage.cluster, stage.now_s)
+    assert known_key(stage, lane, stage.now_s) is None

@@ -80,8 +80,8 @@ class TestTrials:
         array = full.submit("array", array="0-5%2", cpus=8)
         full.ask(cmd.DrainNode(actor=OPERATOR, node="box", drained=True, note=""))
         before, cluster = dump(full.cluster), full.cluster
-        lanes, fresh = cluster.lanes, dict(cluster.lanes.fresh)
-        touched = dict(cluster.touched)
+        lanes, changed = cluster.lanes, cluster.lanes.changed.end
+        touched = cluster.touched.end
         spec = cluster.arrays[array].spec
         changes = [
             Respec(job, spec_of(full, "job")),
@@ -104,8 +104,7 @@ class TestTrials:
 
         assert dump(cluster) == before
         assert cluster.lanes is lanes
-        assert cluster.lanes.fresh == fresh
-        assert cluster.touched == touched
+        assert (cluster.lanes.changed.end, cluster.touched.end) == (changed, touched)
 
     def test_an_error_inside_leaves_no_trace_either(self, full: Scene):
         before = dump(full.cluster)

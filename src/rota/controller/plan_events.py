@@ -48,7 +48,6 @@ class Passes:
     ) -> None:
         """``anew``: the log that this goes on with was written by an earlier controller."""
         self.scheduler = Scheduler(cluster, load, clock, guard)
-        self.scheduler.eager = False
         #: When the pass wants to be woken; a timer for it is set.
         self._wake_s = 0.0
         #: Plug-ins that failed, as last reported: the same news is told once.

@@ -48,7 +48,7 @@ def perform(scribe: Scribe, command: cmd.Command) -> object:
 
 
 def _trigger(scribe: Scribe, command: cmd.Trigger) -> None:
-    scribe.cluster.lanes.reopen()
+    scribe.cluster.rules_changed()
     scribe.reopened = True
 
 

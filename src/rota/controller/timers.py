@@ -178,11 +178,6 @@ def _turn_queues(scribe: Scribe, timer: Timer) -> None:
             scribe.emit(ev.QueueSet(queue=standing(queue, scribe.now_s)))
 
 
-def _wake(scribe: Scribe, timer: Timer) -> None:
-    """A pass found that time alone may change its answer: what it found blocked is looked at."""
-    scribe.cluster.lanes.reopen()
-
-
 RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
     "begin": _begin,
     "unschedulable": _give_up,
@@ -194,5 +189,6 @@ RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
     "hours": _turn_queues,
     "drain": _empty_nodes,
     "save": _save,
-    "pass": _wake,
+    # A pass found that time alone may change its answer: this tick's pass knows which.
+    "pass": lambda scribe, timer: None,
 }

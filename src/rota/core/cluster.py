@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.derived.holdings import Holdings
 from rota.core.derived.lanes import Lanes
+from rota.core.derived.log import Log
 from rota.core.derived.running import Running
 from rota.core.derived.waiting import Waiting
 from rota.core.facts.policy import DEFAULT, Policy
@@ -151,8 +152,8 @@ class Cluster:
         self.waiting = Waiting()
         #: Active jobs whose number of tasks may change while they run.
         self.elastic: dict[int, None] = {}
-        #: Nodes that changed since a pass last looked: which attempts on them, or None for all.
-        self.touched: dict[str, dict[str, None] | None] = {}
+        #: Nodes that changed, and which attempt there did; "": anything may have.
+        self.touched: Log[tuple[str, str]] = Log()
         #: Grows when the rules change: policy, queues, reservations, shares, quotas.
         self.rules_version = 0
         self.live: dict[str, tuple[int, int]] = {}
@@ -297,7 +298,7 @@ class Cluster:
                 del self.active_in[cap][job.id]
                 if not self.active_in[cap]:
                     del self.active_in[cap]
-                self.lanes.open_counter(cap)
+                self.lanes.given_back.add(cap)
 
     def may_grow(self, spec: JobSpec) -> bool:
         """Whether a job may run with fewer tasks than it asks for, and get the rest later."""
@@ -321,16 +322,12 @@ class Cluster:
             self.index_array(array)
 
     def touch(self, node: str, uid: str = "") -> None:
-        """The room on a node changed: the next pass looks at it again, or at one attempt there."""
-        known = self.touched.setdefault(node, {})
-        if not uid:
-            self.touched[node] = None
-        elif known is not None:
-            known[uid] = None
+        """The room on a node changed: of one attempt there, or in some other way."""
+        self.touched.add((node, uid))
 
     def rules_changed(self) -> None:
+        """Every waiting job is worth another look."""
         self.rules_version += 1
-        self.lanes.reopen()
 
     def _leave(self, job: Job, state: JobState) -> None:
         self.ended.put(job.id, state)

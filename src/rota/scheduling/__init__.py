@@ -1,9 +1,11 @@
 """One scheduling pass, pure: reads a Cluster, returns decisions. Imports core and nothing else.
 
 The pass
-    scheduler, passes, api           what it remembers, what it does, what it decides
-    registry, guarded                from names to rules; plug-ins under watch
-    known_misses, recheck            what need not be asked again, and when it must be
+    scheduler, passes                what is remembered between passes; the pass, step by step
+    api, outcomes                    what is decided, and what comes of a look at a job
+    waits, misses, reading           what a blocked lane waits for, and which lanes an event opens
+    growth                           elastic gangs that get more tasks
+    rulebook, registry, guarded      from names to rules; plug-ins under watch
 The rooms
     order/      who comes first
     limits/     who may take more
@@ -11,5 +13,5 @@ The rooms
     later/      room later: promises and claims
     evict/      room of others
     answers/    why a job waits, and what would help
-    pool/       the same decisions where a site counts one thing only
+    pool/       the same decisions where a site counts one thing only, for the simulator
 """

@@ -1,7 +1,9 @@
 """The pass: which waiting jobs start now, where, and who has to give way or wait for what.
 
-It takes the lanes that may have a new answer in the order of the policy, starts what fits, and
-gives those that do not fit a promise or a way in.
+It takes lanes in the order of the policy. The first job of each goes through four steps: *admit*
+(caps, quotas, shares), *place* (room now), *take over* (room of others) and *promise* (room
+later). The outcome is a start, or what the lane waits for. Two steps follow for all: promised jobs
+that the pass did not come to are started if they can be, and elastic gangs grow.
 """
 
 from __future__ import annotations
@@ -13,32 +15,47 @@ from rota.core.facts.policy import Backfill
 from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import Plan, Start, View
 from rota.scheduling.evict.preempting import Takeovers
-from rota.scheduling.known_misses import Refusals
-from rota.scheduling.later.start_promised import redeem
-from rota.scheduling.later.timeline import Asking, Leaving, planned_uid
+from rota.scheduling.growth import grow, within_quota
+from rota.scheduling.later.promising import Promising
+from rota.scheduling.later.timeline import Leaving, planned_uid
 from rota.scheduling.limits.quota import Quotas
-from rota.scheduling.order.account_queues import NO_SHARES, Lines, key_of
+from rota.scheduling.misses import Misses
 from rota.scheduling.order.fairshare import FairShare
-from rota.scheduling.order.heads import Head
-from rota.scheduling.order.key_memo import holds, note_key
-from rota.scheduling.order.orderings import UNSHARED
-from rota.scheduling.place.gang import Asker, Placed, place
-from rota.scheduling.place.growth import grow, within_quota
-from rota.scheduling.place.node_checks import Near
-from rota.scheduling.recheck import look_again, look_behind
+from rota.scheduling.order.heads import entry_in
+from rota.scheduling.order.keys import ByLength, Keys
+from rota.scheduling.order.turns import Turns
+from rota.scheduling.outcomes import (
+    Barred,
+    Behind,
+    Capped,
+    Claimed,
+    NoRoom,
+    Refused,
+    Started,
+    is_for_room,
+)
+from rota.scheduling.place.gang import Asker, place
+from rota.scheduling.place.node_checks import NodeChecks
 
 if TYPE_CHECKING:
-    from rota.core.derived.lanes import Counter, Lane, LaneKey
+    from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Lane, LaneKey
     from rota.core.facts.loans import Loan
+    from rota.core.facts.node import Allocation
+    from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry
-    from rota.scheduling.place.node_room import Room
+    from rota.scheduling.order.heads import Head
+    from rota.scheduling.outcomes import Outcome, RoomWait, Wait
+    from rota.scheduling.place.gang import Placed
+    from rota.scheduling.place.node_index import Space
     from rota.scheduling.registry import Rules
     from rota.scheduling.scheduler import Scheduler
 
-#: Heaps of shapes that nobody waits for any more are dropped when there are this many.
+#: Heaps of shapes that no job waits for any more are dropped when there are this many.
 WANTS_MAX = 4096
-#: So many lanes that are gone are carried along before they are cleared away.
-SLACK = 16
+#: So long after a look an account that had too much of its share is looked at again.
+SHARES_AGAIN_S = 60.0
+INFINITE = float("inf")
 
 
 class Pass:
@@ -46,198 +63,168 @@ class Pass:
 
     def __init__(self, scheduler: Scheduler, now_s: float, rules: Rules) -> None:
         self.scheduler = scheduler
-        self.cluster = scheduler.cluster
-        self.policy = scheduler.cluster.policy
+        self.cluster: Cluster = scheduler.cluster
         self.now_s = now_s
         self.rules = rules
-        self.space = scheduler.space
-        self.timeline = scheduler.timeline
-        #: Keys stay as they are while jobs start: no rule of this policy asks for shares, and
-        #: nobody may borrow.
-        self.is_fixed = (
-            rules.primary in UNSHARED
-            and rules.secondary in UNSHARED
-            and self.policy.share.soft_ratio <= 0.0
-            and not scheduler.may_borrow
-        )
         self.shares = FairShare(self.cluster, now_s, scheduler.total)
         self.view = View(now_s, self.policy, self.shares, scheduler.total)
         self.quotas = Quotas(self.cluster, now_s)
-        self.near = Near(self.cluster, self.space, rules)
-        self.promises = scheduler.promises
+        self.checks = NodeChecks(self.cluster, self.space, rules)
+        borrows = self.quotas.borrowing if scheduler.may_borrow else None
+        self.keys = Keys(self.cluster, rules, self.view, borrows)
+        self.promising = Promising(scheduler.promises, self.checks, self.policy)
+        self.misses = Misses(self.cluster, scheduler.waits, scheduler.promises, self.checks)
         self.takeovers = Takeovers(self)
         self.plan = Plan(starts=[], evictions=[], promises=[], dropped=[])
-        self.refusals = Refusals(self)
-        self._strict = self.policy.order.strict
-        self._is_lenient = self.policy.share.hard_ratio <= 0.0
-        self._closed = False
-        #: Candidates are still to be put in the order of their length.
-        self._shortest = self.policy.backfill.shortest
-        #: Somebody waits for a neighbour.
-        self._lonely = False
-        #: Those that claims keep out were left out, as all claims stood.
-        self.left_out = False
+        #: Lanes that were found blocked, and what each one waits for.
+        self._blocked: dict[int, tuple[Lane, Wait]] = {}
+        #: Heads that were looked at behind the first promise.
         self._watched = 0
-        #: Lanes that wait for room, and for a place under a cap.
-        self._full: dict[int, None] = {}
-        self._capped: dict[int, None] = {}
+
+    @property
+    def policy(self) -> Policy:
+        return self.cluster.policy
+
+    @property
+    def space(self) -> Space:
+        return self.scheduler.space
 
     def run(self, limit: int) -> Plan:
-        promised = [*self.promises.kept]
-        self.promises.begin(self)
-        self._lines = lines = self._line_up(promised)
-        starts = self.plan.starts
+        turns, starts = self._begin(), self.plan.starts
+        compared = False
         while len(starts) < limit and not self._is_over():
-            head = lines.first()
-            if head is None:
+            blocked = self._asks_blocked()
+            head = turns.first(blocked=blocked, overdue=not self._is_ordered)
+            if not compared and (head is None or not blocked):
+                compared = True
+                self._open_claimed(turns)
+            elif head is None:
                 break
-            if self._deal_with(head) and self.open(head):
-                lines.replace()
             else:
-                lines.drop()
-                if self._shortest and self.promises.made and not self.promises.wants_more:
-                    self._shortest = False
-                    lines.ask_shortest_first()
-        redeem(self, limit)
+                self._settle(turns, head, self._deal_with(head))
+        self._start_promised(turns, limit)
         if self.policy.gang.grow and self.cluster.elastic and len(starts) < limit:
             grow(self)
-        self._end(limit)
-        look_behind(self, promised)
-        # These know the pass: let go of them, or only the garbage collector could free it all.
-        del self._lines, self.takeovers, self.refusals
+        self._end(turns, limit)
         return self.plan
 
-    def _line_up(self, promised: list[int]) -> Lines:
-        """All lanes that may have a new answer, and those with the next promises."""
-        scheduler, fresh = self.scheduler, self.cluster.lanes.fresh
-        look_again(self, promised)
-        for known in (scheduler.full, scheduler.hindered):
-            for number in known.keys() & fresh.keys():
-                del known[number]
-        # Whoever waits for room and comes first keeps his promise, though nothing new helps him.
-        full: list[Lane] = []
-        if (self.promises.depth or self._strict) and scheduler.full:
-            # In a strict order he also keeps everybody else from passing him.
-            count = max(self.promises.depth, 1) + len(self.promises.hopeless)
-            full = scheduler.first_of_full(self, count)
-        self.refusals.begin(fresh.values())
-        return Lines(self, fresh.values(), full)
+    def _begin(self) -> Turns:
+        """Which lanes are looked at, and in which order; claims that stand from before."""
+        scheduler, lanes = self.scheduler, self.cluster.lanes
+        self.promising.begin(scheduler.waits.count)
+        turns = Turns(
+            self.cluster, scheduler.standing, self.keys, scheduler.amount, self._passes_over
+        )
+        older = scheduler.standing.grow_older(self.keys, lanes.by_number, turns.opening)
+        if self.policy.preempt.enabled:
+            # An older job may take room from jobs that were its equals.
+            scheduler.waits.wake(older)
+        for number in scheduler.waits.open:
+            scheduler.standing.take(number)
+        turns.begin(scheduler.waits.open)
+        return turns
 
-    def head(self, lane: Lane) -> Head:
-        return Head(self.cluster, lane, self.scheduler.amount(lane.key.shape))
+    @property
+    def _is_ordered(self) -> bool:
+        """Whether the policy says how many jobs, or which ones, may be passed."""
+        rules = self.policy
+        return (
+            rules.order.strict
+            or bool(rules.backfill.look_ahead)
+            or rules.backfill.kind is not Backfill.NONE
+        )
 
-    def open(self, head: Head) -> bool:
-        """On to the (next) job of a lane; False when there is none."""
-        return head.advance(self.cluster, self.policy.backfill) is not None
-
-    def noted(self, lane: Lane) -> tuple[float, ...] | None:
-        """The remembered key of a lane, if it may be used."""
-        if self.scheduler.checks_keys and not holds(lane, self.cluster, self.now_s):
-            return None
-        return lane.note
-
-    def own_key(self, lane: Lane) -> tuple[float, ...] | None:
-        """What a lane's place depends on beside fair share; None when it has no job left."""
-        if (noted := self.noted(lane)) is not None:
-            return noted
-        head = self.head(lane)
-        if not self.open(head):
-            return None
-        own = View(self.now_s, self.policy, NO_SHARES, self.view.total)
-        assert head.entry is not None
-        note_key(lane, key_of(self, head, own), head.entry, self.scheduler.steps, self.now_s)
-        return lane.note
-
-    def rank_of(self, name: str) -> int:
-        """The priority of a queue among queues."""
-        queue = self.cluster.queues.get(name)
-        return queue.priority if queue is not None else 0
-
-    def waited_too_long(self, entry: Entry) -> bool:
-        """Whether a job has waited so long that it comes before all others."""
-        most_s = self.policy.order.wait_max_s
-        return bool(most_s and entry.eligible_s and self.now_s - entry.eligible_s > most_s)
+    def _asks_blocked(self) -> bool:
+        """Whether lanes that are known to wait for room take their turn."""
+        order, backfill = self.policy.order, self.policy.backfill
+        return order.strict or bool(backfill.look_ahead) or self.promising.wants_more
 
     def _is_over(self) -> bool:
-        """Nothing passes the first that waits, or enough of those behind it were looked at."""
+        """Nothing passes the first job that waits, or enough jobs behind it were looked at."""
         ahead = self.policy.backfill.look_ahead
-        return self._closed or bool(ahead and self._watched >= ahead) or self.refusals.is_hopeless()
+        if ahead and self._watched >= ahead:
+            return True
+        return self.policy.order.strict and any(
+            is_for_room(wait) for _, wait in self._blocked.values()
+        )
 
-    def _deal_with(self, head: Head) -> bool:
-        """Start the head's job, or find out why not; whether the lane goes on."""
-        entry = head.entry
-        assert entry is not None
-        if self.promises.made:
+    def _open_claimed(self, turns: Turns) -> None:
+        """No more is promised in this pass. Lanes that other claims kept out are looked at."""
+        scheduler = self.scheduler
+        moved = self.promising.moved()
+        if moved:
+            may_fit = scheduler.promises.may_fit
+            for number in scheduler.waits.on_claims(lambda shape: may_fit(shape, moved)):
+                if number not in self._blocked and number in self.cluster.lanes.by_number:
+                    scheduler.standing.take(number)
+                    turns.add(self.cluster.lanes.by_number[number])
+        if self.policy.backfill.shortest and self.promising.made:
+            turns.sort_by(ByLength(self.cluster, self.rules, self.view, None))
+
+    def _deal_with(self, head: Head) -> Outcome:
+        """Start the head's job, or find out what its lane waits for."""
+        wait = self.admit(head.lane.key)
+        if wait is not None:
+            return wait
+        if self.promising.made:
             self._watched += 1
-        if self.is_capped(head.lane):
-            return False
-        # Behind one that does not fit only somebody can who has room promised to himself.
-        waits = head.full and entry.job not in self.promises.kept
-        placed = None if waits else self.find_room(entry)
-        if placed is not None:
-            self.start(head, entry, placed)
-            return True
-        if self.takeovers.try_for(head, entry):
-            return True
-        return self._no_room(head, entry)
+        outcome = self._place(head)
+        if isinstance(outcome, Started) or self.takeovers.try_for(head, self._entry(head)):
+            return Started(self._entry(head).job)
+        return outcome
 
-    def is_capped(self, lane: Lane) -> bool:
-        """Whether the jobs of a lane may not start, whatever room there is: it waits for that."""
-        waits_for = self.forbidden(lane.key)
-        if waits_for is None:
-            return False
-        self.cluster.lanes.block(lane, waits_for)
-        self.scheduler.full.pop(lane.number, None)
-        self._capped[lane.number] = None
-        return True
-
-    def forbidden(self, key: LaneKey) -> tuple[Counter, ...] | None:
-        """What must be given back before such a job may start."""
+    def admit(self, key: LaneKey) -> Capped | Barred | None:
+        """Whether the jobs of a lane may not start, whatever room there is."""
         queue = self.cluster.queues.get(key.queue)
         if queue is not None and not queue.starts_jobs:
-            return ()
-        if not self._is_lenient and self.shares.barred(key.user, key.project):
-            self.scheduler.barred = True
-            return ()
+            return Capped()
+        if self.policy.share.hard_ratio > 0.0 and self.shares.barred(key.user, key.project):
+            return Barred()
         short = self.quotas.short(key, self.scheduler.amount(key.shape))
-        if short is None:
-            return None
-        if short.again_s:
-            self.wake_at(short.again_s)
-        return short.counters
+        return None if short is None else Capped(short.counters, short.again_s)
 
-    def asking(self, entry: Entry) -> Asking:
-        key = entry.key
-        return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s)
-
-    def until_s(self, entry: Entry) -> float:
-        """When the job will be gone. Against reservations only a limit counts."""
-        if not self.promises.reserved:
-            return self.now_s + entry.run_s
-        limit_s = entry.key.time_limit_s
-        return self.now_s + limit_s if limit_s else float("inf")
-
-    def find_room(self, entry: Entry) -> list[Placed] | None:
-        until_s = self.until_s(entry)
-        if self.refusals.knows(entry, until_s):
-            return None
-        if not self.policy.backfill.spare and self.promises.outlasts(entry):
-            return None
-        placed = place(Asker(self, entry, until_s))
-        if placed is None:
-            self.refusals.note(entry, until_s)
-            return None
-        self.scheduler.no_room.discard(entry.key.shape)
-        return within_quota(self, entry, placed)
-
-    def window(self, name: str, entry: Entry) -> Room:
-        """What is free on a node as long as the job may stay there."""
-        return self.promises.window(name, self.asking(entry), entry)
-
-    def start(self, head: Head, entry: Entry, placed: list[Placed]) -> None:
-        window_s = self.promises.window_end_s(entry, placed)
+    def _place(self, head: Head) -> Started | RoomWait:
+        """Room for all tasks of the job now, beside everything that is claimed."""
+        entry = self._entry(head)
+        if head.full and entry.job not in self.scheduler.promises.kept:
+            # Behind a job of its lane that does not fit only a promise gives room.
+            return NoRoom()
+        placed = self.find_room(entry)
+        if not isinstance(placed, list):
+            return placed
+        window_s = self.scheduler.promises.window_end_s(entry, [held for _, held in placed])
         self.record(head, entry, placed, window_s=window_s)
-        self.promises.fulfilled(entry.job)
+        return Started(entry.job)
+
+    def find_room(self, entry: Entry) -> list[Placed] | RoomWait:
+        """Room for a job, taken; or what it waits for."""
+        promises = self.scheduler.promises
+        until_s = promises.until_s(entry)
+        known = self.misses.known(entry, until_s)
+        if known is not None:
+            return known
+        if not self.policy.backfill.spare and promises.outlasts(entry):
+            return Claimed(until_s)
+        placed = place(self.asker(entry))
+        if placed is None:
+            return self.misses.note(entry, until_s)
+        return within_quota(self.quotas, self.space, entry, placed)
+
+    def asker(self, entry: Entry) -> Asker:
+        promises = self.scheduler.promises
+        return Asker(self.space, self.checks, promises, entry, promises.until_s(entry))
+
+    def take(self, uid: str, end_s: float, allocation: Allocation) -> None:
+        """An attempt that does not exist yet has this room until then."""
+        self.scheduler.timeline.add(Leaving(end_s, uid, allocation.node, allocation))
+        self.scheduler.planned(allocation.node, uid)
+
+    def unprotected(self) -> list[int]:
+        """The shapes that wait for room and that no promise keeps it free for."""
+        if self.promising.depth:
+            return []
+        found = [lane.key.shape for lane, wait in self._blocked.values() if is_for_room(wait)]
+        return [*dict.fromkeys([*found, *self.scheduler.waits.shapes])]
 
     def record(
         self,
@@ -253,12 +240,8 @@ class Pass:
         key = entry.key
         end_s = self.now_s + entry.run_s
         roles, count = entry.shape.roles, len(placed)
-        touch, add = self.cluster.touch, self.timeline.add
         for task, allocation in placed:
-            uid = planned_uid(entry.job, task)
-            add(Leaving(end_s, uid, allocation.node, allocation))
-            # What the events of this pass change is taken in by the next one.
-            touch(allocation.node, uid)
+            self.take(planned_uid(entry.job, task), end_s, allocation)
         if len(roles) == 1:
             # All tasks hold the same.
             amount = NOTHING.plus(amount_of(placed[0].allocation), count)
@@ -266,11 +249,14 @@ class Pass:
             amount = NOTHING
             for _, allocation in placed:
                 amount = amount.plus(amount_of(allocation))
-        if not self._lines.alone and not (self.is_fixed and self._is_lenient):
+        if self.policy.share.hard_ratio > 0.0 or not (self.keys.is_fixed or self.keys.is_alone):
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
-        self.refusals.is_known = False
-        self.near.started(entry, head.array, placed)
+        self.promising.fulfilled(entry.job)
+        spec = self.cluster.arrays[head.array].spec if head.array else None
+        labels = (spec or self.cluster.jobs[entry.job].spec).labels
+        if labels:
+            self.checks.started(labels, [allocation.node for _, allocation in placed])
         whole = count == (roles[0].count if len(roles) == 1 else sum([r.count for r in roles]))
         self.plan.starts.append(
             Start(
@@ -284,68 +270,130 @@ class Pass:
             )
         )
 
-    def _no_room(self, head: Head, entry: Entry) -> bool:
-        """The lane waits for room; its first jobs may get a promise. Whether to go on with it."""
-        self._closed = self._strict
-        if self._strict or self.policy.backfill.look_ahead:
-            self.scheduler.ahead[head.array or entry.job] = None
-        self.refusals.is_known = False
-        self._note_full(head)
-        if self._lines.is_last and self.promises.can_wait:
-            self.promises.owe(entry.job)
-            return False
-        if self.promises.make(head, entry):
-            head.full = True
-            if self.policy.backfill.kind is not Backfill.NONE and self.promises.wants_more:
-                return True
-        if not self.promises.wants_more and not self.policy.preempt.enabled:
-            self.refusals.give_up(entry)
-        return False
-
-    def _note_full(self, head: Head) -> None:
+    def _settle(self, turns: Turns, head: Head, outcome: Outcome) -> None:
+        """File the outcome; on to the next job of the lane, or to the next lane."""
         lane = head.lane
-        self._full[lane.number] = None
-        if self.refusals.hindered(lane.key.shape, head.shape):
-            self.scheduler.hindered[lane.number] = self.near.hinders(head.shape)
-        self._lonely = self._lonely or head.shape.placement.needs_neighbours
-
-    def wake_at(self, at_s: float, *, promised: bool = False) -> None:
-        """Time alone may change the answer: of everybody, or when a promise is due."""
-        if at_s <= self.now_s:
+        if isinstance(outcome, Started):
+            if not turns.go_on(head):
+                self.scheduler.waits.leave(lane.number)
             return
-        self.plan.wake_s = min(self.plan.wake_s or at_s, at_s)
-        scheduler = self.scheduler
-        if promised:
-            scheduler.due_s = min(scheduler.due_s, at_s)
+        if lane.number not in self._blocked:
+            self._blocked[lane.number] = (lane, outcome)
+            turns.note(head)
+        if not is_for_room(outcome):
+            turns.drop()
+            return
+        entry = self._entry(head)
+        promised = self.promising.make(entry, overdue=self.keys.waited_too_long(entry))
+        if promised and self.promising.wants_more and not self.promising.only_overdue:
+            head.full = True
+            turns.go_on(head)
         else:
-            scheduler.wake_s = min(scheduler.wake_s, at_s)
+            turns.drop()
 
-    def _end(self, limit: int) -> None:
+    def _passes_over(self, lane: Lane) -> bool:
+        """Whether the answer for a lane is known: it need not take its turn."""
+        if self._asks_blocked() or self.policy.preempt.enabled:
+            return False
+        wait = self.misses.known_of(lane)
+        if wait is None:
+            return False
+        self._blocked.setdefault(lane.number, (lane, wait))
+        return True
+
+    def _start_promised(self, turns: Turns, limit: int) -> None:
+        """Start promised jobs that the pass did not come to; withdraw promises that are overdue.
+
+        Other jobs may have come to stand before them and used up what there is to promise. Their
+        claims keep all others out, so they must be asked, or the room would stay empty.
+        """
+        for promise in self.promising.unsettled():
+            head = self._head_of(turns, promise.job)
+            if head is None or len(self.plan.starts) >= limit:
+                continue
+            may_start = self.admit(head.lane.key) is None
+            if may_start and isinstance(self._place(head), Started):
+                continue
+            if promise.start_s <= self.now_s:
+                self.promising.give_up(promise.job)
+
+    def _head_of(self, turns: Turns, job: int) -> Head | None:
+        """A waiting job as if it stood in front of its lane."""
+        cluster = self.cluster
+        array = cluster.array_of(job)
+        lane = cluster.lanes.where.get(array.id if array is not None else job)
+        if lane is None:
+            return None
+        head = turns.head(lane)
+        head.array = array.id if array is not None else 0
+        head.entry = entry_in(cluster, lane, head.array or job)._replace(job=job)
+        return head
+
+    def wake_at(self, at_s: float) -> None:
+        """Time alone may help the lanes that wait for room."""
+        if self.now_s < at_s < INFINITE:
+            self.scheduler.waits.open_at(at_s)
+
+    def _end(self, turns: Turns, limit: int) -> None:
         plan, scheduler, lanes = self.plan, self.scheduler, self.cluster.lanes
+        waits, standing = scheduler.waits, scheduler.standing
         plan.more = len(plan.starts) >= limit
-        blocked = [lanes.by_number[number] for number in self._capped]
-        self.refusals.forget_untried(blocked if plan.more else (*blocked, *lanes.fresh.values()))
         if not plan.more:
-            # Whoever was passed over waits for room as well.
-            capped = self._capped
-            self._full.update({n: None for n in lanes.fresh if n not in capped})
-            scheduler.hindered.update(self.refusals.hindered_among(lanes.fresh.values()))
-            lanes.fresh.clear()
-            scheduler.changed = {}
-        else:
-            for number in self._full:
-                lanes.fresh.pop(number, None)
-        if self.policy.preempt.enabled and plan.starts and self._full:
-            # Who started just now was no victim yet for those who wait.
-            self.wake_at(self.now_s + max(self.policy.preempt.min_runtime_s, 1))
-        # Whom somebody waits for may have started after he was looked at.
-        plan.more = plan.more or bool(plan.starts and self._lonely)
-        scheduler.full.update(self._full)
-        if len(scheduler.full) > 2 * len(lanes.by_number) + SLACK:
-            # Lanes close without a word: those that are gone would add up for ever.
-            scheduler.full = {n: None for n in scheduler.full if n in lanes.by_number}
+            for lane in turns.remaining():
+                self._blocked.setdefault(lane.number, (lane, Behind()))
+        for lane, wait in self._blocked.values():
+            waits.file(lane, wait)
+            if is_for_room(wait):
+                standing.put(lane)
+            else:
+                standing.take(lane.number)
+            if isinstance(wait, Barred):
+                waits.open_at(self.now_s + SHARES_AGAIN_S, lane.number)
+        waits.barriers = self._barriers()
+        self._look_again()
         if self.space.want_count > WANTS_MAX:
             self.space.forget_wants()
-        plan.promises = self.promises.all()
-        self.promises.seen = len(lanes.where) - len(plan.starts)
+        waits.clear_away(lanes)
+        standing.clear_away(lanes.by_number)
+        plan.promises = scheduler.promises.all()
+        scheduler.promises.seen = len(lanes.where) - len(plan.starts)
+        wake_s = min(waits.next_s, scheduler.promises.next_due_s())
+        plan.wake_s = wake_s if wake_s < INFINITE else 0.0
         plan.dropped = list(self.rules.dropped)
+
+    def _barriers(self) -> tuple[int, ...]:
+        """The jobs and arrays that nothing may pass: when one goes, others take their turn."""
+        if not (self.policy.order.strict or self.policy.backfill.look_ahead):
+            return ()
+        return tuple(
+            lane.first
+            for lane, wait in self._blocked.values()
+            if is_for_room(wait) and not isinstance(wait, Behind)
+        )
+
+    def _look_again(self) -> None:
+        """Whom this pass itself may have helped after the look."""
+        plan, scheduler = self.plan, self.scheduler
+        waits = scheduler.waits
+        free, may_fit = self.promising.let_go(), scheduler.promises.may_fit
+        if free and waits.on_claims(lambda shape: may_fit(shape, free)):
+            plan.more = True
+        if not plan.starts:
+            return
+        shapes = self.cluster.lanes.shapes
+        lonely = [
+            lane.number
+            for lane, wait in self._blocked.values()
+            if isinstance(wait, Refused) and shapes[lane.key.shape].placement.needs_neighbours
+        ]
+        if lonely:
+            waits.wake(lonely)
+            plan.more = True
+        if self.policy.preempt.enabled and self._blocked:
+            # A job that started just now was no victim yet for the ones that wait.
+            self.wake_at(self.now_s + max(self.policy.preempt.min_runtime_s, 1))
+
+    @staticmethod
+    def _entry(head: Head) -> Entry:
+        assert head.entry is not None
+        return head.entry

@@ -162,7 +162,6 @@ class _Stage:
             apply(self._cluster, registered, NOW_S)
         self._scheduler = Scheduler(self._cluster)
         self._scheduler.expected = typical
-        self._scheduler.eager = False
         self._specs: dict[tuple[object, int], JobSpec] = {}
         #: Where each arrival was put; empty: nowhere.
         self.nodes_of: list[str] = []

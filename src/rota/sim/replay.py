@@ -181,7 +181,7 @@ class _Replay:
             if timer.kind in LOOKS:
                 RINGS[timer.kind](scribe, timer)
         if reopened:
-            self._cluster.lanes.reopen()
+            self._cluster.rules_changed()
         self._passes.run(scribe)
         came_out = [record.event for record in scribe.recorded]
         came_out = [event for event in came_out if not isinstance(event, ev.PassesMade)]

@@ -145,7 +145,7 @@ class Recorder:
         record.reason = reason or self._words.of(item)
         record.priority = 0 if item.held else item.spec.priority
         record.dependency = _dependency(self._cluster, item)
-        promise = self._scheduler.promise_of(_next_of(item), self._now_s)
+        promise = self._scheduler.promise_of(_next_of(item))
         if promise is not None:
             record.start_s = promise.start_s
             record.sched_nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))

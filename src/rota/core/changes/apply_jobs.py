@@ -198,7 +198,7 @@ def _array_changed(cluster: Cluster, event: ev.ArrayChanged, at_s: float) -> Non
     cluster.lanes.remove(array.id)
     for job_id in cluster.unfinished_elements.get(array.id, {}):
         cluster.index_job(cluster.jobs[job_id], cluster.jobs[job_id].state)
-    cluster.lanes.reopen()
+    cluster.rules_changed()
     _array_changed_rows(cluster, array)
 
 

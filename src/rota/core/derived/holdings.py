@@ -94,7 +94,7 @@ def let_go(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     cluster.loans.pop(attempt.uid, None)
     cluster.holdings.shift(job.spec, attempt.allocation, -1)
     for counter in accounts_of(job.spec):
-        cluster.lanes.open_counter(counter)
+        cluster.lanes.given_back.add(counter)
     node = cluster.nodes.get(attempt.allocation.node)
     if node is not None:
         node.live.pop(attempt.uid, None)

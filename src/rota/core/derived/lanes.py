@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from rota.core.derived.log import Log
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rota.core.facts.job import JobSpec, Role, ServiceClass
     from rota.core.facts.placing import Placement
@@ -104,7 +106,7 @@ Counter = tuple[str, str | int]
 class Lane:
     """Ready jobs (or whole arrays) of one class, in order."""
 
-    __slots__ = ("_entries", "_head", "account", "key", "members", "note", "noted", "number")
+    __slots__ = ("_entries", "_head", "account", "key", "members", "number")
 
     def __init__(self, key: LaneKey, number: int = 0) -> None:
         self.key = key
@@ -116,14 +118,10 @@ class Lane:
         self.members: dict[int, Place] = {}
         self._entries: list[Place] = []
         self._head = 0
-        #: Where passes remember the key of the first member; None when that may be another one.
-        self.note: tuple[float, ...] | None = None
-        #: Whose key that is, since when he is ready, when it was made, and up to when it holds.
-        self.noted: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
 
     @property
     def first(self) -> int:
-        """Who stands in front; 0 when nobody does."""
+        """The job or array that stands in front; 0 when there is none."""
         if self._head < len(self._entries):
             place = self._entries[self._head]
             if self.members.get(place[1]) == place:
@@ -134,7 +132,7 @@ class Lane:
         return len(self.members)
 
     def add(self, place: Place) -> bool:
-        """Take a member in; whether it stands before others who were there already."""
+        """Take a member in; whether it stands in front of members that were there before."""
         known = self.members.get(place[1])
         if known == place:
             return False
@@ -143,7 +141,6 @@ class Lane:
         if not entries or entries[-1] < place:
             entries.append(place)
             return False
-        self.note = None
         at = bisect_left(entries, place, self._head)
         if at == len(entries) or entries[at] != place:
             insort(entries, place, self._head)
@@ -183,11 +180,10 @@ class Lane:
 
 
 class Lanes:
-    """All lanes, and which of them may have an answer other than last time's.
+    """All lanes, and which of them changed: a new lane, or one with another job in front.
 
-    ``fresh`` lanes are looked at by the next pass. One that is found blocked leaves it until the
-    thing that it waits for is given back: room (``open_shape``, by the pass, which knows what
-    fits where), a place under a cap (``open_counter``) or anything at all (``reopen``).
+    What is given back under a cap is told by its counter. Schedulers read both logs and change
+    nothing here.
     """
 
     def __init__(self) -> None:
@@ -195,7 +191,6 @@ class Lanes:
         self.where: dict[int, Lane] = {}
         #: By the lane's number, as all that follow.
         self.by_number: dict[int, Lane] = {}
-        self.fresh: dict[int, Lane] = {}
         #: Shapes by number; a number is not used again.
         self.shapes: dict[int, Shape] = {}
         self.by_shape: dict[int, dict[int, Lane]] = {}
@@ -204,10 +199,13 @@ class Lanes:
         self.partial = 1.0
         self._next_shape = 1
         self._next_lane = 1
-        self._waiting_for: dict[Counter, dict[int, Lane]] = {}
+        #: Numbers of lanes that are new, have a new job in front, or are closed.
+        self.changed: Log[int] = Log()
+        #: Counters under which a place was given back.
+        self.given_back: Log[Counter] = Log()
 
     def twin(self) -> Lanes:
-        """A copy to try things on, with the same numbers; every lane of it is fresh."""
+        """A copy to try things on, with the same numbers."""
         twin = Lanes()
         twin.lanes = {key: lane.twin() for key, lane in self.lanes.items()}
         twin.by_number = {lane.number: lane for lane in twin.lanes.values()}
@@ -220,7 +218,7 @@ class Lanes:
         }
         twin._numbers = self._numbers.copy()
         twin._next_shape, twin._next_lane = self._next_shape, self._next_lane
-        twin.reopen()
+        twin.partial = self.partial
         return twin
 
     def key_of(self, spec: JobSpec, capped_array: int) -> LaneKey:
@@ -240,7 +238,8 @@ class Lanes:
             number = self._next_lane
             self._next_lane += 1
             lane = self.lanes[key] = Lane(key, number)
-            self.by_number[number] = self.fresh[number] = lane
+            self.by_number[number] = lane
+            self.changed.add(number)
             self.by_shape.setdefault(key.shape, {})[number] = lane
         # Only now, so that the shape keeps its number when the lane that it leaves is closed.
         old = self.where.get(place[1])
@@ -248,8 +247,8 @@ class Lanes:
             self.remove(place[1])
         self.where[place[1]] = lane
         if lane.add(place):
-            # What was said to those behind him may not hold for him.
-            self.fresh[lane.number] = lane
+            # What was said to the job behind may not hold for this one.
+            self.changed.add(lane.number)
 
     def remove(self, item: int) -> None:
         lane = self.where.pop(item, None)
@@ -262,30 +261,9 @@ class Lanes:
     def _close(self, lane: Lane) -> None:
         key = lane.key
         del self.lanes[key], self.by_number[lane.number]
-        self.fresh.pop(lane.number, None)
+        self.changed.add(lane.number)
         siblings = self.by_shape[key.shape]
         del siblings[lane.number]
         if not siblings:
             del self.by_shape[key.shape]
             del self._numbers[self.shapes.pop(key.shape)]
-
-    def block(self, lane: Lane, counters: Iterable[Counter] = ()) -> None:
-        """A pass found that the head of this lane cannot start, for want of room or of these."""
-        self.fresh.pop(lane.number, None)
-        for counter in counters:
-            self._waiting_for.setdefault(counter, {})[lane.number] = lane
-
-    def open_shape(self, shape: int) -> None:
-        """There may be room for this shape."""
-        self.fresh.update(self.by_shape.get(shape, {}))
-
-    def open_counter(self, counter: Counter) -> None:
-        """Somebody gave back what is counted here."""
-        waiting = self._waiting_for.pop(counter, None)
-        if waiting:
-            self.fresh.update((n, lane) for n, lane in waiting.items() if n in self.by_number)
-
-    def reopen(self) -> None:
-        """The rules changed: every lane is worth another look."""
-        self.fresh = dict(self.by_number)
-        self._waiting_for.clear()

@@ -247,7 +247,7 @@ class Inquiry:
         return why.Parts(tasks=tasks, fit=min(fit, tasks), nodes=len(names))
 
     def _expected(self, entry: Entry) -> Expected | None:
-        promise = self.scheduler.promise_of(entry.job, self.this.now_s)
+        promise = self.scheduler.promise_of(entry.job)
         if promise is None:
             return None
         nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))

@@ -13,7 +13,6 @@ from rota.core.facts.states import JobState
 from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.evict.search import Preemption
 from rota.scheduling.limits.quota import least_of
-from rota.scheduling.order.account_queues import entry_key
 from rota.scheduling.order.orderings import effective_priority
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class CorePolicy:
 
         def place(job: Job) -> tuple[float, ...]:
             entry = self._inquiry.entry_of(job, job.id)
-            return entry_key(this, entry, least_of(job.spec), this.view)
+            return this.keys.of(entry, least_of(job.spec))
 
         return min(ready, key=place, default=None)
 

@@ -10,13 +10,12 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from rota.scheduling.answers.reasons import Ahead
-from rota.scheduling.api import Entry
-from rota.scheduling.order.account_queues import entry_key
-from rota.scheduling.order.heads import run_s_of
+from rota.scheduling.order.heads import entry_in
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Lane, Place
-    from rota.scheduling.order.account_queues import Key
+    from rota.scheduling.api import Entry
+    from rota.scheduling.order.keys import Key
     from rota.scheduling.passes import Pass
 
 #: So many of those ahead are named.
@@ -25,7 +24,7 @@ NAMED = 3
 
 def ahead_of(this: Pass, entry: Entry, lane: Lane, item: int) -> Ahead:
     """Counted one by one, elements of arrays too. ``item`` is what stands in the lane."""
-    mine = entry_key(this, entry, this.scheduler.amount(lane.key.shape), this.view)
+    mine = this.keys.of(entry, this.scheduler.amount(lane.key.shape))
     count = 0
     first: list[tuple[Key, int]] = []
     for other in this.cluster.lanes.lanes.values():
@@ -76,19 +75,4 @@ def _first_id(this: Pass, item: int) -> int:
 
 def _key_of(this: Pass, lane: Lane, place: Place) -> Key:
     amount = this.scheduler.amount(lane.key.shape)
-    return entry_key(this, entry_in(this, lane, place[1]), amount, this.view)
-
-
-def entry_in(this: Pass, lane: Lane, item: int) -> Entry:
-    """A waiting job (of an array: its first untouched element) as orderings see it."""
-    cluster, key = this.cluster, lane.key
-    record = cluster.arrays.get(item) or cluster.jobs[item]
-    shape = cluster.lanes.shapes[key.shape]
-    return Entry(
-        _first_id(this, item),
-        key,
-        shape,
-        record.submitted_s,
-        record.eligible_s,
-        run_s_of(key, shape.roles, this.policy.backfill),
-    )
+    return this.keys.of(entry_in(this.cluster, lane, place[1]), amount)

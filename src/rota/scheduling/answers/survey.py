@@ -13,6 +13,7 @@ import msgspec
 from rota.core.facts.job import ServiceClass
 from rota.core.words.units import format_mib
 from rota.scheduling.answers.reasons import Away, BadCompany, Claimed, Scarce, Unfit, WouldDelay
+from rota.scheduling.later.promises import asking_of
 from rota.scheduling.place.devices import open_devices
 from rota.scheduling.place.filters import Case, Problem, first_problem
 from rota.scheduling.place.node_room import Room
@@ -117,7 +118,7 @@ class Survey:
         if short:
             scarce, part = _scarce(room, request, short, count)
             self._count("room", scarce.resource, scarce, part, count)
-        elif name in this.space.rooms and (text := this.near.problem(self._shape, name)):
+        elif name in this.space.rooms and (text := this.checks.problem(self._shape, name)):
             reason = BadCompany(nodes=count, node=name, problem=text)
             self._count("neighbours", text, reason, 0.0, count)
         elif (claimed := self._claimed(name, room)) is not None:
@@ -131,22 +132,22 @@ class Survey:
     def _room(self, name: str) -> Room:
         this = self._pass
         room = this.space.rooms.get(name)
-        if room is None or name in this.cluster.touched:
+        if room is None or name in this.scheduler.changed_nodes():
             return Room.now(this.cluster.nodes[name], this.policy.place)
         return room
 
     def _claimed(self, name: str, room: Room) -> Claimed | WouldDelay | None:
         """Whose claim begins before the job would be gone, and leaves no room for it."""
         this, entry = self._pass, self._entry
-        claims = this.timeline.claims.get(name)
+        claims = this.scheduler.timeline.claims.get(name)
         if not claims or name not in this.space.rooms:
             return None
         limit_s = entry.key.time_limit_s
-        reserved = name in this.promises.reserved
+        reserved = name in this.scheduler.promises.reserved
         stays_s = float(limit_s) if reserved else entry.run_s
         until_s = this.now_s + stays_s if stays_s else INFINITE
-        asking = this.asking(entry)
-        left = this.timeline.window(name, this.now_s, until_s, asking)
+        asking = asking_of(entry)
+        left = this.scheduler.timeline.window(name, this.now_s, until_s, asking)
         exclusive = self._shape.placement.exclusive
         if not left.shortage(self._request, firm=self._firm, exclusive=exclusive):
             return None

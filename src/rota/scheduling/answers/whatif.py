@@ -18,6 +18,7 @@ import msgspec
 
 from rota.core.changes.dependencies import judge
 from rota.core.derived.holdings import Holdings
+from rota.core.derived.log import Log
 from rota.core.facts.job import Array, Job, JobSpec
 from rota.core.facts.loans import without
 from rota.core.facts.policy import Backfill
@@ -195,7 +196,7 @@ class WhatIf:
         cluster = self.cluster
         self._lanes, self._touched = cluster.lanes, cluster.touched
         self._policy, self._version = cluster.policy, cluster.rules_version
-        cluster.lanes, cluster.touched = cluster.lanes.twin(), {}
+        cluster.lanes, cluster.touched = cluster.lanes.twin(), Log()
         return self
 
     def __exit__(

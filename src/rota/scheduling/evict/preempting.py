@@ -61,7 +61,6 @@ class Takeovers:
             if eviction.mode is not PreemptMode.SUSPEND:
                 self._note_evicted(eviction)
         this.record(head, entry, placed, after=takeover.after, borrows=takeover.borrows)
-        this.promises.fulfilled(entry.job)
         return True
 
     def _note_evicted(self, eviction: Eviction) -> None:
@@ -125,16 +124,16 @@ class Takeovers:
                 name
                 for name in sorted(space.rooms)
                 if any(space.may_ever_fit(want, name) for want in wants)
-                and not this.near.refuses(shape, name)
+                and not this.checks.refuses(shape, name)
             ]
         claimed = this.space.claimed_from
         if not claimed:
             return names
-        until_s = this.until_s(entry)
-        own = this.promises.kept.get(entry.job)
+        until_s = this.scheduler.promises.until_s(entry)
+        own = this.scheduler.promises.kept.get(entry.job)
         # What it was promised is its own, but for what somebody reserved.
         mine = {a.node for a in own.allocations} if own is not None else set()
-        mine -= this.promises.reserved.keys()
+        mine -= this.scheduler.promises.reserved.keys()
         return [
             name for name in names if name in mine or until_s <= claimed.get(name, float("inf"))
         ]

@@ -1,83 +1,68 @@
-"""What may pass a job that does not fit: promises to those who wait, and claims of reservations.
+"""Promises to jobs that wait, and the claims that keep their room free.
 
-One mechanism serves all kinds. A job that finds no room gets a *promise*: the earliest moment
-and the nodes where it can start by what is known. Promises and reservations are claims on nodes;
-whoever comes later may use a claimed node only if he is gone in time or fits beside. How many
-jobs get a promise is the difference between the kinds: one with EASY, all with conservative,
-where a promise once given is only ever exchanged for an earlier one.
+A promise is the earliest moment, and the nodes, at which a job can start by what is known.
+Promises and reservations are claims on nodes: a job that comes later may use a claimed node only
+if it is gone in time or fits beside. How many jobs get a promise is the difference between the
+kinds of backfill (``promising.py``).
 """
 
 from __future__ import annotations
 
 from functools import partial
-from math import nextafter
 from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
 from rota.scheduling.api import Promise
 from rota.scheduling.later.reserved import claims_of
-from rota.scheduling.later.timeline import Claim
+from rota.scheduling.later.timeline import Asking, Claim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from rota.core.derived.lanes import Shape
+    from rota.core.cluster import Cluster
+    from rota.core.facts.node import Allocation
     from rota.core.facts.resources import Request
     from rota.scheduling.api import Entry
-    from rota.scheduling.later.timeline import Asking
-    from rota.scheduling.order.heads import Head
-    from rota.scheduling.passes import Pass
-    from rota.scheduling.place.gang import Placed
+    from rota.scheduling.later.timeline import Timeline
+    from rota.scheduling.place.node_checks import NodeChecks
+    from rota.scheduling.place.node_index import Space
     from rota.scheduling.place.node_room import Room
-    from rota.scheduling.scheduler import Scheduler
 
-#: Jobs that get a promise with conservative backfill, unless the policy names a number: planning
-#: a whole deep queue anew with every job that ends early would take longer than the jobs.
-MANY_PROMISES = 256
-#: With more lanes than this waiting for room a site counts as large.
-MANY_FULL = 2000
-#: Jobs with a deadline that get a promise beside the first in line.
-DEADLINES_MAX = 100
-#: Jobs that could never start are passed over up to this many in one pass.
-VAIN_MAX = 16
 INFINITE = float("inf")
 
 
-class Promises:
-    """The promises of a Scheduler, made and kept by its passes."""
+def asking_of(entry: Entry) -> Asking:
+    """A waiting job as the search for a start sees it."""
+    key = entry.key
+    return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s)
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+
+class Promises:
+    """The promises that stand, and what they mean for everybody else."""
+
+    def __init__(self, cluster: Cluster, space: Space, timeline: Timeline) -> None:
+        self._cluster = cluster
+        self._space = space
+        self.timeline = timeline
         self.kept: dict[int, Promise] = {}
         #: When each waiting job was first told that it would start, where that bounds its delay.
         self._first_s: dict[int, float] = {}
         #: Nodes that a reservation has a claim on.
         self.reserved: dict[str, None] = {}
-        self.made = 0
-        #: The only job that waits for room; its promise was not worked out yet.
-        self.owed = 0
-        #: Searches of this pass that found no start at all, and the lanes that it was so for.
-        self._vain = 0
-        self.hopeless: dict[int, None] = {}
-        self._pass: Pass | None = None
-        #: When promises were last worked out, and whether this pass goes by those.
-        self._planned_s = -INFINITE
-        self._reused = False
-        #: Something happened that may let promised jobs start earlier.
-        self._loose = True
-        #: A claim went since those it kept out were last looked at.
-        self.withdrawn = False
-        #: Whose promise this pass has looked at.
-        self._settled: dict[int, None] = {}
+        #: When promises were last worked out.
+        self.planned_s = -INFINITE
         #: The last start that was found with no claims about, and what it was found for.
-        self._found: Promise | None = None
-        self._found_for: tuple[object, ...] = ()
-        self._kind, self.depth = Backfill.NONE, 0
-        #: How many were left waiting by the last pass.
+        self._found: tuple[tuple[object, ...], Promise | None] = ((), None)
+        #: How many jobs were left waiting by the last pass.
         self.seen = 0
 
+    def take_over(self, other: Promises) -> None:
+        """What another Scheduler of the same Cluster promised stands."""
+        self.kept, self._first_s = dict(other.kept), dict(other._first_s)
+        self.planned_s, self.seen = other.planned_s, other.seen
+
     def forget(self) -> None:
-        self._found, self._found_for = None, ()
+        self._found = ((), None)
         self.kept.clear()
         self._first_s.clear()
 
@@ -85,279 +70,132 @@ class Promises:
         return [*self.kept.values()]
 
     def has_lost(self) -> bool:
-        """Whether somebody who was promised something waits no longer."""
-        return not all(map(self._waits, self.kept))
+        """Whether a job that was promised something waits no longer."""
+        return not all(map(self.waits, self.kept))
 
-    def _waits(self, job: int) -> bool:
-        cluster = self._scheduler.cluster
+    def waits(self, job: int) -> bool:
+        cluster = self._cluster
         return job in cluster.lanes.where or cluster.array_of(job) is not None
+
+    def next_due_s(self) -> float:
+        """When the next promise is due; infinite: there is none."""
+        now_s = self.timeline.now_s
+        return min((p.start_s for p in self.kept.values() if p.start_s > now_s), default=INFINITE)
 
     def is_due(self, job: int) -> bool:
         """Whether the job was promised to start by now."""
         promise = self.kept.get(job)
-        return promise is not None and promise.start_s <= self._scheduler.timeline.now_s
+        return promise is not None and promise.start_s <= self.timeline.now_s
 
-    def lanes_due(self, now_s: float) -> list[int]:
-        """The lanes of those who should start by now."""
-        cluster = self._scheduler.cluster
-        found: dict[int, None] = {}
-        for promise in self.kept.values():
-            if promise.start_s <= now_s:
-                array = cluster.array_of(promise.job)
-                lane = cluster.lanes.where.get(array.id if array is not None else promise.job)
-                if lane is not None:
-                    found[lane.number] = None
-        return [*found]
-
-    def _read_rules(self) -> None:
-        """What the policy says, asked once per pass."""
-        rules = self._scheduler.cluster.policy.backfill
-        self._kind = rules.kind
-        #: How many waiting jobs get a promise.
-        self.depth = rules.depth
-        if rules.kind is Backfill.NONE:
-            self.depth = int(bool(self._scheduler.overdue))
-        elif not rules.depth:
-            self.depth = MANY_PROMISES if rules.kind is Backfill.CONSERVATIVE else 1
-
-    @property
-    def may_move(self) -> bool:
-        """Whether somebody left, so that what was promised to many may go earlier, or came and
-        stands behind others of his kind: he is to have a promise too, before they move."""
-        if self._kind is not Backfill.CONSERVATIVE or not self.kept:
-            return False
-        waiting = len(self._scheduler.cluster.lanes.where)
-        more = waiting > self.seen and len(self.kept) < self.depth
-        return more or self._scheduler.timeline.loosened
-
-    @property
-    def wants_more(self) -> bool:
-        return self._is_open or self._kind is Backfill.DEADLINE
-
-    @property
-    def _is_open(self) -> bool:
-        depth = self.depth
-        return self.made < depth and self._vain < max(depth, VAIN_MAX)
-
-    @property
-    def is_done(self) -> bool:
-        """Nobody else can get a promise in this pass, or nobody ever does."""
-        return self.depth == 0 or not self.wants_more
-
-    @property
-    def can_wait(self) -> bool:
-        """Whether a promise would bind nobody: it is worked out when somebody asks for it."""
-        cluster = self._scheduler.cluster
-        few = not self.made and self.depth <= 1 and not cluster.elastic
-        return few and not self._scheduler.eager
-
-    def owe(self, job: int) -> None:
-        self.owed = job
-
-    def begin(self, this: Pass) -> None:
-        """A pass starts: reservations have their claims; of promises only conservative ones do."""
-        self._pass = this
-        self._read_rules()
-        self.made = self.owed = self._vain = 0
-        self._settled.clear()
-        lanes = this.cluster.lanes.by_number
-        self.hopeless = dict.fromkeys(number for number in self.hopeless if number in lanes)
-        timeline, cluster = self._scheduler.timeline, this.cluster
+    def claim_reservations(self) -> None:
+        """Nothing is claimed but by the reservations that stand now."""
+        timeline = self.timeline
         timeline.unclaim()
         self.reserved.clear()
-        for name, claim in claims_of(cluster, this.now_s, timeline):
+        for name, claim in claims_of(self._cluster, timeline.now_s, timeline):
             self.reserved[name] = None
             timeline.claim(name, claim)
-        before, self.kept = self.kept, {}
-        anew = this.policy.backfill.rebuild and timeline.loosened
-        if (self._kind is Backfill.CONSERVATIVE and not anew) or self._are_recent(this):
-            for promise in before.values():
-                if self._holds(promise):
-                    self._keep(promise)
-        self.withdrawn = self.withdrawn or len(self.kept) < len(before)
-        self._loose = timeline.loosened or len(self.kept) < len(before)
-        timeline.loosened = False
-        if self._first_s:
-            told = self._first_s.items()
-            self._first_s = {job: at_s for job, at_s in told if self._waits(job)}
 
-    def _are_recent(self, this: Pass) -> bool:
-        """On a large site promises are not worked out anew with every job that ends.
+    def still_holds(self, promise: Promise) -> bool:
+        """Whether it can be kept: the job waits, and its nodes are there.
 
-        An old one can still be kept; the new one would at best be earlier.
+        One that is due stands until its job was looked at, or others would take the room first.
         """
-        large = len(self._scheduler.full) > MANY_FULL
-        self._reused = large and 0.0 <= this.now_s - self._planned_s < 1.0
-        return self._reused
-
-    def _holds(self, promise: Promise) -> bool:
-        """Whether it can still be kept: the job waits, and its nodes are there."""
-        this = self._pass
-        assert this is not None
-        if not self._waits(promise.job):
-            return False
-        # One that is due stands until its job was looked at, or others would take the room first.
-        return promise.end_s > this.now_s and all(
-            allocation.node in this.space.rooms for allocation in promise.allocations
+        return (
+            self.waits(promise.job)
+            and promise.end_s > self.timeline.now_s
+            and all(allocation.node in self._space.rooms for allocation in promise.allocations)
         )
 
-    def make(self, head: Head, entry: Entry) -> bool:
-        """Promise the job its earliest start, or keep what it was promised; False: no more."""
-        this = self._pass
-        assert this is not None
-        if not self._may_have_one(entry):
-            return False
-        kept = self.kept.get(entry.job)
-        self.made += 1
-        if kept is not None and kept.start_s > this.now_s and self._stands:
-            self._settled[entry.job] = None
-            this.wake_at(kept.start_s, promised=True)
-            return True
-        self._planned_s = this.now_s
-        if kept is not None:
-            self.withdraw(entry.job)
-        good = kept is not None and kept.start_s > this.now_s
-        if kept is not None and not good:
-            self._drop_later()
-        # Only an earlier start is of any use to who has one.
-        before_s = nextafter(kept.start_s, 0.0) if kept and good else INFINITE
-        found = self._earliest(head.shape, entry, before_s)
-        if good:
-            # A promise is only ever exchanged for an earlier one; who outstays his time breaks it.
-            earlier = found is not None and kept is not None and found.start_s < kept.start_s
-            self._loose = self._loose or earlier
-            found = found if earlier else kept
-        if found is not None:
-            if self._kind is Backfill.AGGRESSIVE:
-                self._first_s.setdefault(entry.job, found.start_s)
-            self._keep(found)
-            self._settled[entry.job] = None
-            this.wake_at(found.start_s, promised=True)
-            self.hopeless.pop(head.lane.number, None)
-            return True
-        # Who can never start by what is known must not use up the promise of whoever comes next.
-        self.made -= 1
-        self._vain += 1
-        self.hopeless[head.lane.number] = None
-        return False
-
-    def unsettled(self) -> list[Promise]:
-        """The promises that stand, of those whom this pass has neither started nor looked at."""
-        return [promise for job, promise in self.kept.items() if job not in self._settled]
-
-    def _drop_later(self) -> None:
-        """Somebody outstays his time, and one who is due cannot start.
-
-        Whoever comes after him must not stay ahead of him for that: they are planned anew.
-        """
-        for job in [job for job in self.kept if job not in self._settled]:
-            self.withdraw(job)
-        self._loose = True
+    def keep(self, promise: Promise) -> None:
+        """The promise stands, and its room is claimed."""
+        self.kept[promise.job] = promise
+        start_s, rules = promise.start_s, self._cluster.policy.backfill
+        if rules.kind is Backfill.AGGRESSIVE:
+            first_s = self._first_s.setdefault(promise.job, promise.start_s)
+            start_s = max(start_s, first_s + rules.delay_max_s)
+        end_s = start_s + promise.end_s - promise.start_s
+        for allocation in promise.allocations:
+            claim = Claim(start_s, end_s, allocation, promise.job)
+            self.timeline.claim(allocation.node, claim)
 
     def withdraw(self, job: int) -> Promise:
-        """Nobody has to make room for a job any more."""
-        self._scheduler.timeline.unclaim_job(job)
-        self.withdrawn = True
+        """No room is kept free for a job any more."""
+        self.timeline.unclaim_job(job)
         return self.kept.pop(job)
 
-    @property
-    def all_stand(self) -> bool:
-        """Whether all claims are those that lanes were last kept out by."""
-        return self._reused and not self.withdrawn and not self.reserved
+    def fulfilled(self, job: int) -> Promise | None:
+        """The job started; what it was promised, if anything."""
+        self._first_s.pop(job, None)
+        return self.withdraw(job) if job in self.kept else None
 
-    @property
-    def _stands(self) -> bool:
-        """Whether nothing happened that could bring a promise forward."""
-        return self._reused or (self._kind is Backfill.CONSERVATIVE and not self._loose)
+    def forget_gone(self) -> None:
+        """Jobs that wait no longer were never told anything."""
+        if self._first_s:
+            told = self._first_s.items()
+            self._first_s = {job: at_s for job, at_s in told if self.waits(job)}
 
-    def _may_have_one(self, entry: Entry) -> bool:
-        if self._kind is Backfill.NONE:
-            # Whoever waited too long is not passed any more, whatever the rule.
-            this = self._pass
-            return self._is_open and this is not None and this.waited_too_long(entry)
-        if self._is_open:
-            return True
-        return (
-            self._kind is Backfill.DEADLINE
-            and bool(entry.key.deadline_s)
-            and self.made < DEADLINES_MAX
-        )
-
-    def _earliest(self, shape: Shape, entry: Entry, before_s: float) -> Promise | None:
-        this = self._pass
-        assert this is not None
-        timeline, horizon_s = this.timeline, this.policy.backfill.horizon_s
-        asks = this.near.hinders(shape) or shape.placement.asks_nodes
+    def earliest(self, entry: Entry, checks: NodeChecks, before_s: float) -> Promise | None:
+        """When and where a job can start at the earliest, before a moment; None: never."""
+        timeline, shape = self.timeline, entry.shape
+        horizon_s = self._cluster.policy.backfill.horizon_s
+        asks = checks.hinders(shape) or shape.placement.asks_nodes
         free = not (timeline.claims or asks or horizon_s) and before_s == INFINITE
         asked: tuple[object, ...] = (timeline.version, entry.job, entry.key.shape, entry.run_s)
-        if free and asked == self._found_for and this.now_s < timeline.sure_until_s:
-            # Nobody came or went since the same was asked.
-            return self._found
+        if free and asked == self._found[0] and timeline.now_s < timeline.sure_until_s:
+            # Nothing came or went since the same was asked.
+            return self._found[1]
         found = timeline.earliest(
-            this.asking(entry),
-            min(before_s, this.now_s + horizon_s if horizon_s else INFINITE),
-            this.space.wants(entry.key.shape, shape),
-            self._open_now(entry),
-            partial(this.near.refuses, shape) if asks else None,
+            asking_of(entry),
+            min(before_s, timeline.now_s + horizon_s if horizon_s else INFINITE),
+            self._space.wants(entry.key.shape, shape),
+            self._open_now(entry, checks),
+            partial(checks.refuses, shape) if asks else None,
         )
         if found is None:
             return None
         start_s, allocations = found
         promise = Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
-        self._found, self._found_for = promise, asked if free else ()
+        self._found = (asked if free else (), promise)
         return promise
 
-    def _open_now(self, entry: Entry) -> Iterator[str]:
+    def _open_now(self, entry: Entry, checks: NodeChecks) -> Iterator[str]:
         """Nodes that have room for some of its tasks today."""
-        this = self._pass
-        assert this is not None
         names: dict[str, None] = {}
-        for want in this.space.wants(entry.key.shape, entry.shape):
-            names.update(dict.fromkeys(this.space.open_nodes(want)))
+        for want in self._space.wants(entry.key.shape, entry.shape):
+            names.update(dict.fromkeys(self._space.open_nodes(want)))
         for name in names:
-            if not this.near.refuses(entry.shape, name):
+            if not checks.refuses(entry.shape, name):
                 yield name
 
-    def _keep(self, promise: Promise) -> None:
-        self.kept[promise.job] = promise
-        start_s = promise.start_s
-        if self._kind is Backfill.AGGRESSIVE:
-            delay_s = self._scheduler.cluster.policy.backfill.delay_max_s
-            start_s = max(start_s, self._first_s.get(promise.job, start_s) + delay_s)
-        end_s = start_s + promise.end_s - promise.start_s
-        for allocation in promise.allocations:
-            claim = Claim(start_s, end_s, allocation, promise.job)
-            self._scheduler.timeline.claim(allocation.node, claim)
-
-    def fulfilled(self, job: int) -> None:
-        """The job started."""
-        if job in self.kept:
-            kept = self.withdraw(job)
-            self._loose = self._loose or kept.start_s > self._scheduler.timeline.now_s
-        self._first_s.pop(job, None)
+    def until_s(self, entry: Entry) -> float:
+        """When the job will be gone. Against reservations only a limit counts."""
+        now_s = self.timeline.now_s
+        if not self.reserved:
+            return now_s + entry.run_s
+        limit_s = entry.key.time_limit_s
+        return now_s + limit_s if limit_s else INFINITE
 
     def is_full(self, name: str, entry: Entry, request: Request) -> bool:
         """Whether plain amounts say already that a claimed node has no room for a task."""
-        this = self._pass
-        assert this is not None
-        course = this.timeline.course(name, this.asking(entry))
+        course = self.timeline.course(name, asking_of(entry))
         if course is None:
             return False
         until_s = self._until_s(name, entry)
-        return not course.look(request, 1, this.now_s, until_s)[0]
+        return not course.look(request, 1, self.timeline.now_s, until_s)[0]
 
-    def window(self, name: str, asking: Asking, entry: Entry) -> Room:
+    def window(self, name: str, entry: Entry) -> Room:
         """What is free on a node as long as the job may stay there."""
-        return self._scheduler.timeline.window_now(name, self._until_s(name, entry), asking)
+        return self.timeline.window_now(name, self._until_s(name, entry), asking_of(entry))
 
     def _until_s(self, name: str, entry: Entry) -> float:
         """When a job will have left a node.
 
         It is taken to keep to its estimate where others wait for it, and to its limit (if it has
-        one at all) where a reservation begins. A pass comes a little after a promise is due: that
-        is nobody's fault, and the next in line must not keep the job from what it was promised.
+        one at all) where a reservation begins. A pass comes a little after a promise is due: the
+        next promise must not keep the job from what it was promised for that.
         """
-        now_s = self._scheduler.timeline.now_s
+        now_s = self.timeline.now_s
         until_s = now_s + entry.run_s
         if self.is_due(entry.job):
             until_s = min(until_s, self.kept[entry.job].end_s)
@@ -367,20 +205,20 @@ class Promises:
         return until_s
 
     def outlasts(self, entry: Entry) -> bool:
-        """Whether a job would still be there when somebody else was promised to start."""
-        end_s = self._scheduler.timeline.now_s + entry.run_s
+        """Whether a job would still be there when another was promised to start."""
+        end_s = self.timeline.now_s + entry.run_s
         return any(p.start_s < end_s for job, p in self.kept.items() if job != entry.job)
 
-    def window_end_s(self, entry: Entry, placed: list[Placed]) -> float:
+    def window_end_s(self, entry: Entry, held: Iterable[Allocation]) -> float:
         """When the room that the job was lent is due, if it could stay longer; 0: it was not."""
         limit_s = entry.key.time_limit_s
-        claims = self._scheduler.timeline.claims
+        claims = self.timeline.claims
         if not claims or (limit_s and limit_s <= entry.run_s):
             return 0.0
-        end_s = self._scheduler.timeline.now_s + entry.run_s
+        end_s = self.timeline.now_s + entry.run_s
         due = [
             claim.start_s
-            for _, allocation in placed
+            for allocation in held
             for claim in claims.get(allocation.node, ())
             if claim.job and claim.job != entry.job and claim.start_s >= end_s
         ]
@@ -388,11 +226,12 @@ class Promises:
 
     def may_hinder(self, number: int) -> bool:
         """Whether a claim, rather than want of room, may be what keeps a shape waiting."""
-        this = self._pass
-        assert this is not None
-        if not this.timeline.claims:
+        return self.may_fit(number, self.timeline.claims)
+
+    def may_fit(self, number: int, names: Iterable[str]) -> bool:
+        """Whether one of these nodes takes a task of this shape as it is now."""
+        shape = self._cluster.lanes.shapes.get(number)
+        if shape is None:
             return False
-        wants = this.space.wants(number, this.cluster.lanes.shapes[number])
-        return any(
-            this.space.may_fit(want, name) for name in this.timeline.claims for want in wants
-        )
+        wants = self._space.wants(number, shape)
+        return any(self._space.may_fit(want, name) for name in names for want in wants)

@@ -2,4 +2,5 @@
 
 quota            caps and quotas during a pass, borrowing and reclaim
 quota_rules      what each limit counts
+least            what a job holds when it starts
 """

@@ -1,9 +1,8 @@
 """Who comes first.
 
-orderings                    the rules that order jobs, each one a key
+orderings, keys              the rules that order jobs, and the key that a pass sorts by
 heads                        the first job of a lane, as a pass deals with it
-account_queues               lanes in the order of the policy, one queue per account
-first_blocked                the first lanes among those that wait for room
-key_memo                     how long a remembered key holds
-fairshare, share_tree        use over target of users and projects
+turns                        whose turn it is, of all lanes that a pass looks at
+account_queues, standing     open lanes by account; lanes that wait for room, in order
+fairshare, share_tree, capacity    use over target of users and projects
 """

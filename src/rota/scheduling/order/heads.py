@@ -25,7 +25,7 @@ class Head:
 
     __slots__ = (
         *("_candidates", "_run_s", "amount", "array", "entry"),
-        *("full", "key", "lane", "shape", "version"),
+        *("full", "key", "lane", "shape"),
     )
 
     def __init__(self, cluster: Cluster, lane: Lane, amount: Amount) -> None:
@@ -36,12 +36,10 @@ class Head:
         self._candidates = _walk(cluster, lane)
         self.array = 0
         self.entry: Entry | None = None
-        #: What its place in line depends on beside fair share; None: not worked out yet.
+        #: The own key of its job; None: not worked out yet.
         self.key: tuple[float, ...] | None = None
-        #: Of the shares that the key was made with.
-        self.version = -1
         self._run_s = -1.0
-        #: Known to find no room: nothing was given back that could help.
+        #: A job of the lane found no room in this pass: the ones behind it find none either.
         self.full = False
 
     def advance(self, cluster: Cluster, rules: BackfillRules) -> Entry | None:
@@ -81,6 +79,27 @@ def stay_s_of(spec: JobSpec, rules: BackfillRules) -> float:
     if rules.estimates is not Estimates.PREDICTED or not spec.predicted_s:
         return run_s_of(spec, spec.roles, rules)
     return float(spec.time_limit_s or spec.predicted_most_s)
+
+
+def front_of(cluster: Cluster, lane: Lane) -> tuple[int, float]:
+    """The job in front of a lane, and since when it is ready; (0, 0) when there is none."""
+    first = lane.first
+    if first not in cluster.arrays:
+        return first, cluster.jobs[first].eligible_s if first else 0.0
+    _, job, array = next(_walk(cluster, lane), (0, 0, 0))
+    record = cluster.arrays[array] if array else cluster.jobs.get(job)
+    return job, record.eligible_s if record is not None else 0.0
+
+
+def entry_in(cluster: Cluster, lane: Lane, item: int) -> Entry:
+    """A waiting job (of an array: its first untouched element) as orderings see it."""
+    array = cluster.arrays.get(item)
+    record = array or cluster.jobs[item]
+    pending = array.pending() if array is not None else None
+    job = array.element_id(pending.first()) if array is not None and pending else item
+    shape = cluster.lanes.shapes[lane.key.shape]
+    run_s = run_s_of(lane.key, shape.roles, cluster.policy.backfill)
+    return Entry(job, lane.key, shape, record.submitted_s, record.eligible_s, run_s)
 
 
 def _walk(cluster: Cluster, lane: Lane) -> Iterator[Candidate]:

@@ -1,7 +1,7 @@
 """Room now: which node, which CPUs, which devices.
 
 Tasks
-    gang, growth                 all tasks or none; elastic jobs that grow
+    gang                         all tasks or none
 Nodes by the class, not one by one
     node_index, buckets, heaps, wants, ranks, nodeclass
 The chosen node itself

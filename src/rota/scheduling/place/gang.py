@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import islice, permutations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rota.core.facts.job import Role
     from rota.core.facts.node import Allocation
+    from rota.core.facts.resources import Request
     from rota.scheduling.api import Entry
-    from rota.scheduling.passes import Pass
+    from rota.scheduling.place.node_checks import NodeChecks
+    from rota.scheduling.place.node_index import Space
     from rota.scheduling.place.node_room import Room
     from rota.scheduling.place.wants import Want
 
@@ -34,18 +36,31 @@ class Placed(NamedTuple):
     allocation: Allocation
 
 
+class Claims(Protocol):
+    """What others have a claim on, as far as a placement must know."""
+
+    def is_full(self, name: str, entry: Entry, request: Request) -> bool:
+        """Whether plain amounts say already that a claimed node has no room for a task."""
+
+    def window(self, name: str, entry: Entry) -> Room:
+        """What is free on a node as long as the job may stay there."""
+
+
 class Asker:
-    """Answers for single nodes what integers cannot; the pass knows claims and neighbours."""
+    """Answers for single nodes what integers cannot: claims, neighbours, names."""
 
-    __slots__ = ("_this", "barred", "bonus", "entry", "group", "own", "shape", "space", "until_s",
-                 "wants")  # fmt: skip
+    __slots__ = ("_checks", "_claims", "barred", "bonus", "entry", "group", "own", "shape",
+                 "space", "until_s", "wants")  # fmt: skip
 
-    def __init__(self, this: Pass, entry: Entry, until_s: float) -> None:
-        self._this = this
-        self.space = this.space
+    def __init__(
+        self, space: Space, checks: NodeChecks, claims: Claims, entry: Entry, until_s: float
+    ) -> None:
+        self.space = space
+        self._checks = checks
+        self._claims = claims
         self.entry = entry
         self.shape = entry.shape
-        self.wants = this.space.wants(entry.key.shape, entry.shape)
+        self.wants = space.wants(entry.key.shape, entry.shape)
         self.until_s = until_s
         #: Nodes that must not be used (again) in this placement; the value of its topology.
         self.barred: set[str] = set()
@@ -56,7 +71,7 @@ class Asker:
         self.bonus: Callable[[str], int] | None = None
         affinities = self.shape.placement.affinities
         if affinities and any(wish.weight for wish in affinities):
-            self.bonus = partial(this.near.bonus, self.shape)
+            self.bonus = partial(checks.bonus, self.shape)
 
     def room(self, name: str, want: Want) -> Room | None:
         """What a node offers to a task of this want; None when it does not fit there."""
@@ -67,12 +82,12 @@ class Asker:
         alone = want.exclusive and name not in self.own
         if room.shortage(request, firm=want.firm, exclusive=alone, own=name in self.own):
             return None
-        if self._this.near.refuses(self.shape, name):
+        if self._checks.refuses(self.shape, name):
             return None
         if self.until_s > space.claimed_from.get(name, float("inf")):
-            if self._this.promises.is_full(name, self.entry, request):
+            if self._claims.is_full(name, self.entry, request):
                 return None
-            room = self._this.window(name, self.entry)
+            room = self._claims.window(name, self.entry)
             if room.shortage(request, firm=want.firm, exclusive=alone, own=name in self.own):
                 return None
         return room

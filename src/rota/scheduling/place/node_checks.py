@@ -10,17 +10,15 @@ from rota.scheduling.place.filters import Neighbours, affinity_problem, topologi
 from rota.scheduling.place.scores import neighbour_score
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Shape
-    from rota.scheduling.api import Entry
-    from rota.scheduling.place.gang import Placed
     from rota.scheduling.place.node_index import Space
     from rota.scheduling.registry import Rules
 
 
-class Near:
+class NodeChecks:
     """Answers for one pass; who runs where is found out when somebody asks."""
 
     def __init__(self, cluster: Cluster, space: Space, rules: Rules) -> None:
@@ -77,15 +75,11 @@ class Near:
             self._neighbours = found
         return self._neighbours
 
-    def started(self, entry: Entry, array: int, placed: list[Placed]) -> None:
-        """Later jobs of this pass have one more neighbour."""
-        item = self._cluster.arrays[array] if array else self._cluster.jobs[entry.job]
-        own = item.spec.labels
-        if not own:
-            return
-        for _, allocation in placed:
-            labels = self._space.class_of[allocation.node].labels
+    def started(self, own: Mapping[str, str], names: Iterable[str]) -> None:
+        """Later jobs of this pass have neighbours with these labels on these nodes."""
+        for name in names:
+            labels = self._space.class_of[name].labels
             if self._neighbours is None:
-                self._started.append((allocation.node, labels, own))
+                self._started.append((name, labels, own))
             else:
-                self._neighbours.add(allocation.node, labels, own)
+                self._neighbours.add(name, labels, own)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import View
-from rota.scheduling.order.account_queues import NO_SHARES
+from rota.scheduling.order.keys import NO_SHARES
 from rota.scheduling.order.orderings import ORDERINGS, order_key
 from rota.scheduling.pool.line import Line
 

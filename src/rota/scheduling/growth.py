@@ -1,8 +1,12 @@
-"""Elastic gangs grow: what nobody who waits can use goes to running jobs that want more tasks."""
+"""Elastic gangs grow: room that no waiting job could use goes to running jobs that want more.
+
+A promise keeps room free for the first job that waits. Where the policy promises nothing, a gang
+does not grow on any node that a waiting job could ever use: it would pass that job.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -11,25 +15,65 @@ from rota.core.derived.lanes import Shape, key_with, shape_of
 from rota.core.facts.resources import NOTHING
 from rota.core.facts.states import Cause, JobState
 from rota.scheduling.api import Entry, Start
-from rota.scheduling.later.timeline import Leaving, planned_uid
+from rota.scheduling.later.timeline import planned_uid
 from rota.scheduling.order.heads import run_s_of
-from rota.scheduling.place.gang import Asker, Placed, place
+from rota.scheduling.place.gang import Placed, place
 
 if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
     from rota.core.facts.job import Job, Role
-    from rota.scheduling.passes import Pass
+    from rota.core.facts.node import Allocation
+    from rota.scheduling.api import Plan
+    from rota.scheduling.limits.quota import Quotas
+    from rota.scheduling.place.gang import Asker
+    from rota.scheduling.place.node_index import Space
 
 
-def grow(this: Pass) -> None:
+class Growing(Protocol):
+    """What growth needs of the pass that it belongs to."""
+
+    now_s: float
+    cluster: Cluster
+    quotas: Quotas
+    plan: Plan
+
+    @property
+    def space(self) -> Space: ...
+
+    def asker(self, entry: Entry) -> Asker: ...
+
+    def take(self, uid: str, end_s: float, allocation: Allocation) -> None:
+        """An attempt that does not exist yet has this room until then."""
+
+    def unprotected(self) -> list[int]:
+        """The shapes that wait for room and that no promise keeps it free for."""
+
+
+def grow(this: Growing) -> None:
     """Give running elastic jobs the tasks that they lack, in order of their ids."""
-    for job_id in sorted(this.cluster.elastic):
-        job = this.cluster.jobs[job_id]
-        missing = missing_tasks(job)
-        if missing:
-            _grow_one(this, job, missing)
+    lacking = {
+        job_id: missing
+        for job_id in sorted(this.cluster.elastic)
+        if (missing := missing_tasks(this.cluster.jobs[job_id]))
+    }
+    if not lacking:
+        return
+    kept_out = _wanted_nodes(this)
+    for job_id, missing in lacking.items():
+        _grow_one(this, this.cluster.jobs[job_id], missing, kept_out)
 
 
-def within_quota(this: Pass, entry: Entry, placed: list[Placed]) -> list[Placed]:
+def _wanted_nodes(this: Growing) -> set[str]:
+    """Nodes that a waiting job without a promise could ever use."""
+    shapes = this.cluster.lanes.shapes
+    wants = [
+        want for number in this.unprotected() for want in this.space.wants(number, shapes[number])
+    ]
+    may_ever_fit = this.space.may_ever_fit
+    return {name for name in this.space.rooms if any(may_ever_fit(want, name) for want in wants)}
+
+
+def within_quota(quotas: Quotas, space: Space, entry: Entry, placed: list[Placed]) -> list[Placed]:
     """Of a gang that may start smaller only as many tasks as its quotas allow.
 
     Its fewest were held against them before there was a place for it.
@@ -45,14 +89,14 @@ def within_quota(this: Pass, entry: Entry, placed: list[Placed]) -> list[Placed]
     for _, allocation in placed:
         amount = amount.plus(amount_of(allocation))
     for one in reversed(placed):
-        if this.quotas.short(entry.key, amount) is None:
+        if quotas.short(entry.key, amount) is None:
             break
         role = role_of[one.task]
         if spare[role]:
             spare[role] -= 1
             left.remove(one)
             amount = amount.plus(amount_of(one.allocation), -1)
-            this.space.give_back(one.allocation.node, one.allocation)
+            space.give_back(one.allocation.node, one.allocation)
     return left
 
 
@@ -81,12 +125,12 @@ def missing_tasks(job: Job) -> list[int]:
     return [index for index in range(job.spec.task_count) if index not in live]
 
 
-def _grow_one(this: Pass, job: Job, missing: list[int]) -> None:
-    """One task after the other, as long as there is room, a quota allows it and nobody waits."""
+def _grow_one(this: Growing, job: Job, missing: list[int], kept_out: set[str]) -> None:
+    """One task after the other, as long as there is room and a quota allows it."""
     spec = job.spec
     roles = [role for role in spec.roles for _ in range(role.count)]
     key = key_with(-job.id, spec)
-    run_s = run_s_of(spec, spec.roles, this.policy.backfill)
+    run_s = run_s_of(spec, spec.roles, this.cluster.policy.backfill)
     end_s = job.started_s + run_s + job.paused_s
     placed: list[Placed] = []
     for index in missing:
@@ -95,7 +139,9 @@ def _grow_one(this: Pass, job: Job, missing: list[int]) -> None:
         task_key = key._replace(shape=-(job.id << 16) - spec.roles.index(roles[index]))
         left_s = max(1.0, end_s - this.now_s)
         entry = Entry(job.id, task_key, shape, job.submitted_s, job.eligible_s, left_s)
-        found = place(Asker(this, entry, this.until_s(entry)))
+        asker = this.asker(entry)
+        asker.barred |= kept_out
+        found = place(asker)
         if found is None:
             continue
         allocation = found[0].allocation
@@ -104,9 +150,7 @@ def _grow_one(this: Pass, job: Job, missing: list[int]) -> None:
             this.space.give_back(allocation.node, allocation)
             break
         this.quotas.take(task_key, amount, 0)
-        uid = planned_uid(job.id, index)
-        this.timeline.add(Leaving(end_s, uid, allocation.node, allocation))
-        this.cluster.touch(allocation.node, uid)
+        this.take(planned_uid(job.id, index), end_s, allocation)
         placed.append(Placed(index, allocation))
     if placed:
         allocations = tuple(allocation for _, allocation in placed)

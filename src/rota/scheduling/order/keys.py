@@ -1,0 +1,216 @@
+"""The key of a waiting job: what a pass sorts by, and up to when it is right.
+
+A key has two parts. The *own* part follows from the job, its queue and the time; it changes when
+the job grows one step older or has waited too long, and the moment of the next step is known. The
+other part follows from its account: what the account has had of its share, and whether it
+borrows. That part is the same for all jobs of a *line* (``line_of``), and only grows while the
+jobs of a pass start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.scheduling.api import View
+from rota.scheduling.order.orderings import ALIKE, MULTIFACTOR, ORDERINGS, UNSHARED, order_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Lane, LaneKey
+    from rota.core.facts.policy import OrderRules
+    from rota.core.facts.resources import Amount
+    from rota.core.facts.tenant import Quota
+    from rota.scheduling.api import Entry
+    from rota.scheduling.registry import Rules
+
+Key = tuple[float, ...]
+#: User and project; where keys depend on what is held, also the shape.
+LineKey = tuple[str, str, int]
+
+INFINITE = float("inf")
+#: A key is worked out again a little before its step, so that rounding cannot hide it.
+MARGIN_S = 0.001
+#: The rules that look at how long a job has waited, in steps.
+AGEING = frozenset({"priority", MULTIFACTOR})
+#: The rules under which own keys change by steps, or not at all, as time goes by.
+STEADY = tuple(rule for name, rule in ORDERINGS.items() if name not in ("wfp3", "unicef", "f1"))
+
+
+class _NoShares:
+    """The same for all accounts: what is left of a key is its own."""
+
+    def ratio(self, user: str, project: str) -> float:
+        return 0.0
+
+    def version(self, user: str, project: str) -> int:
+        return 0
+
+    def worst(self, user: str, project: str) -> float:
+        return 0.0
+
+
+NO_SHARES = _NoShares()
+
+
+class Steps(NamedTuple):
+    """After which waits own keys change; infinite: never."""
+
+    too_long_s: float
+    older_s: float
+
+
+def steps_of(rules: OrderRules) -> Steps:
+    ages = rules.age_after_s > 0 and rules.age_factor > 1.0
+    ages = ages and bool(AGEING & {rules.primary, rules.secondary})
+    return Steps(rules.wait_max_s or INFINITE, rules.age_after_s if ages else INFINITE)
+
+
+class Keys:
+    """Keys under the rules of one pass."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        rules: Rules,
+        view: View,
+        borrows: Callable[[LaneKey, Amount], bool] | None,
+    ) -> None:
+        """``borrows`` says whether a start would pass a soft limit; None: there is none."""
+        self._queues = cluster.queues
+        self._rules = rules
+        self._view = view
+        self._own_view = View(view.now_s, view.policy, NO_SHARES, view.total)
+        self._borrows = borrows
+        self._steps = steps_of(view.policy.order)
+        primary, secondary = rules.primary, rules.secondary
+        #: Whether the two rules are known not to look at shares.
+        self._plain = (primary in UNSHARED, secondary in UNSHARED)
+        #: Own keys say it all: they stand while jobs start.
+        self.is_fixed = all(self._plain) and view.policy.share.soft_ratio <= 0.0 and borrows is None
+        #: Own keys change at known moments only.
+        self.is_steady = primary in STEADY and secondary in STEADY
+        self._is_alike = primary in ALIKE and secondary in ALIKE
+        #: Only one account has jobs that wait: what it has had decides nothing.
+        self.may_be_alone = borrows is None
+        self.is_alone = False
+        self._same: dict[float, float] = {}
+
+    @property
+    def now_s(self) -> float:
+        return self._view.now_s
+
+    @property
+    def rules_version(self) -> int:
+        """Grows when a plugged-in ordering is switched off: keys from before do not compare."""
+        return self._rules.watch.version
+
+    def line_of(self, lane: Lane) -> LineKey:
+        """All lanes of a line differ in their own keys only."""
+        if self.is_fixed:
+            return ("", "", 0)
+        user, project = lane.account
+        return (user, project, lane.key.shape if self._borrows is not None else 0)
+
+    def version(self, line: LineKey) -> int:
+        """Changes whenever the part of a line's keys that is not their own may have."""
+        if self.is_fixed or self.is_alone:
+            return 0
+        return self._view.shares.version(line[0], line[1])
+
+    def own(self, entry: Entry) -> Key:
+        """All that does not depend on what the account has."""
+        *rest, job = self._key(entry, self._own_view, borrows=False)
+        # Equal parts of keys become the same object: heaps then compare them at a glance.
+        return (*map(self._same.setdefault, rest, rest), job)
+
+    def next_own(self, key: Key, before: Entry, entry: Entry) -> Key:
+        """The own key of the job behind one of the same lane."""
+        if self._is_alike and self._behind(before) == self._behind(entry):
+            return (*key[:-1], float(entry.job))
+        return self.own(entry)
+
+    def full(self, own: Key, entry: Entry, amount: Amount) -> Key:
+        """All that counts now."""
+        if self.is_fixed or self.is_alone:
+            return own
+        borrows = self._borrows is not None and self._borrows(entry.key, amount)
+        if self._view.policy.share.soft_ratio > 0.0:
+            return self._key(entry, self._view, borrows=borrows)
+        # Only the rules look at shares: the rest of the own key stands.
+        patient, _, rank, own_primary, own_secondary, bonus, job = own
+        rules, plain, view = self._rules, self._plain, self._view
+        primary = own_primary if plain[0] else rules.primary.key(entry, view)
+        secondary = own_secondary if plain[1] else rules.secondary.key(entry, view)
+        return (patient, float(borrows), rank, primary, secondary, bonus, job)
+
+    def of(self, entry: Entry, amount: Amount) -> Key:
+        """The whole key of a job, for explanations."""
+        return self.full(self.own(entry), entry, amount)
+
+    def _key(self, entry: Entry, view: View, *, borrows: bool) -> Key:
+        """A job that waited too long first, borrowers last, then queue, rules, bonus and id."""
+        queue = self._queues.get(entry.key.queue)
+        rank = queue.priority if queue is not None else 0
+        rules = self._rules
+        return (
+            float(not self.waited_too_long(entry)),
+            float(borrows),
+            *order_key(entry, view, rules.primary, rules.secondary, rank),
+        )
+
+    def waited_too_long(self, entry: Entry) -> bool:
+        """Whether a job has waited so long that it comes before all others."""
+        return bool(entry.eligible_s) and self.now_s - entry.eligible_s > self._steps.too_long_s
+
+    def _behind(self, entry: Entry) -> tuple[bool, float]:
+        """Which steps of age a job has behind it."""
+        waited_s = max(self.now_s - entry.eligible_s, 0.0) if entry.eligible_s else 0.0
+        return waited_s > self._steps.too_long_s, waited_s // self._steps.older_s
+
+    def right_until_s(self, eligible_s: float) -> float:
+        """Up to when the own key of a job that is ready since then stays as it is."""
+        if not self.is_steady:
+            return -INFINITE
+        if not eligible_s:
+            return INFINITE
+        steps, waited_s = self._steps, max(self.now_s - eligible_s, 0.0)
+        wait_s = steps.too_long_s if waited_s <= steps.too_long_s else INFINITE
+        if steps.older_s < INFINITE:
+            wait_s = min(wait_s, (waited_s // steps.older_s + 1) * steps.older_s)
+        return eligible_s + wait_s - MARGIN_S
+
+
+class ByLength(Keys):
+    """Candidates for backfill by how long they are taken to run."""
+
+    def line_of(self, lane: Lane) -> LineKey:
+        return ("", "", 0)
+
+    def version(self, line: LineKey) -> int:
+        return 0
+
+    def own(self, entry: Entry) -> Key:
+        return (entry.run_s, float(entry.job))
+
+    def next_own(self, key: Key, before: Entry, entry: Entry) -> Key:
+        return self.own(entry)
+
+    def full(self, own: Key, entry: Entry, amount: Amount) -> Key:
+        return own
+
+
+def may_borrow(cluster: Cluster) -> bool:
+    """Whether any account has a soft limit that it may pass."""
+    return any(
+        _is_soft(record.quota)
+        for table in (cluster.projects, cluster.users)
+        for record in table.values()
+    )
+
+
+def _is_soft(quota: Quota) -> bool:
+    soft = quota.soft
+    values = (soft.jobs, soft.cpu_milli, soft.memory_mib, soft.device_milli, soft.device_hours)
+    return quota.borrow and any(value is not None for value in values)

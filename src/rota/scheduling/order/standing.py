@@ -1,0 +1,203 @@
+"""The order of lanes, kept from pass to pass.
+
+Every lane that was looked at has a known own key; it is right as long as the same job stands in
+front and no step of age lies between. Lanes that wait for room stand in lines, one per account,
+each in the order of own keys. So a pass finds the first of thousands without asking all of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.scheduling.order.heads import front_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Lane
+    from rota.scheduling.order.heads import Head
+    from rota.scheduling.order.keys import Key, Keys, LineKey
+
+    #: The head of a lane, with its first job; None when it has none.
+    Opening = Callable[[Lane], Head | None]
+
+#: Lanes and steps that are gone: so many are carried along before they are cleared away.
+SLACK = 64
+
+
+class Known(NamedTuple):
+    """An own key, and what it is right for."""
+
+    key: Key
+    line: LineKey
+    job: int
+    eligible_s: float
+    made_s: float
+    until_s: float
+
+
+class Standing:
+    """Own keys of all lanes, and the lines of those that wait for room."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Known] = {}
+        self.lines: dict[LineKey, list[tuple[Key, int]]] = {}
+        #: In which line a lane stands, and with which key.
+        self._at: dict[int, tuple[LineKey, Key]] = {}
+        self._now_s = 0.0
+        #: When own keys of lanes in lines change.
+        self._steps: list[tuple[float, int]] = []
+
+    def known_key(self, cluster: Cluster, lane: Lane, now_s: float) -> Key | None:
+        """The own key of a lane; None: it has to be worked out."""
+        known = self._known.get(lane.number)
+        if known is None or not known.made_s <= now_s < known.until_s:
+            return None
+        if front_of(cluster, lane) != (known.job, known.eligible_s):
+            return None
+        return known.key
+
+    def note(self, keys: Keys, head: Head, key: Key) -> None:
+        """This is the own key of the job in front of a lane."""
+        lane, entry = head.lane, head.entry
+        assert entry is not None
+        until_s = keys.right_until_s(entry.eligible_s)
+        line, now_s = keys.line_of(lane), keys.now_s
+        known = Known(key, line, entry.job, entry.eligible_s, now_s, until_s)
+        self._known[lane.number] = known
+        if lane.number in self._at and self._at[lane.number] != (known.line, key):
+            self.put(lane)
+
+    def put(self, lane: Lane) -> None:
+        """The lane waits for room: it stands in line with the key that was noted last."""
+        number = lane.number
+        self.take(number)
+        known = self._known[number]
+        insort(self.lines.setdefault(known.line, []), (known.key, number))
+        self._at[number] = (known.line, known.key)
+        if known.until_s < float("inf"):
+            heappush(self._steps, (known.until_s, number))
+            if len(self._steps) > 2 * len(self._at) + SLACK:
+                self._steps = [(self._known[n].until_s, n) for n in self._at]
+                heapify(self._steps)
+
+    def take(self, number: int) -> None:
+        """The lane does not wait for room any more, or is gone."""
+        at = self._at.pop(number, None)
+        if at is None:
+            return
+        line, key = at
+        lanes = self.lines[line]
+        del lanes[bisect_left(lanes, (key, number))]
+        if not lanes:
+            del self.lines[line]
+
+    def grow_older(self, keys: Keys, lanes: dict[int, Lane], opening: Opening) -> list[int]:
+        """Bring the keys of lanes in line up to date that changed by the passing of time."""
+        if keys.now_s < self._now_s:
+            # The clock was set back: jobs are younger than they were.
+            self.sort_anew(keys, lanes, opening)
+        self._now_s = keys.now_s
+        steps, older = self._steps, []
+        while steps and steps[0][0] <= keys.now_s:
+            until_s, number = heappop(steps)
+            if number not in self._at or self._known[number].until_s != until_s:
+                continue
+            lane = lanes.get(number)
+            head = opening(lane) if lane is not None else None
+            if lane is None or head is None:
+                self.take(number)
+                continue
+            assert head.entry is not None
+            self.note(keys, head, keys.own(head.entry))
+            if self._known[number].until_s > keys.now_s:
+                heappush(steps, (self._known[number].until_s, number))
+            older.append(number)
+        return older
+
+    def start_over(self) -> None:
+        """The rules are others: no key is right, and no lane is known to wait."""
+        for table in (self._known, self.lines, self._at):
+            table.clear()
+        self._steps.clear()
+
+    def sort_anew(self, keys: Keys, lanes: dict[int, Lane], opening: Opening) -> None:
+        """Keys move with time itself: every lane in line gets its key of this moment."""
+        for number in [*self._at]:
+            lane = lanes.get(number)
+            head = opening(lane) if lane is not None else None
+            if head is None or head.entry is None:
+                self.take(number)
+            else:
+                self.note(keys, head, keys.own(head.entry))
+
+    @property
+    def accounts(self) -> set[tuple[str, str]]:
+        return {line[:2] for line in self.lines}
+
+    def clear_away(self, lanes: dict[int, Lane]) -> None:
+        """Let go of lanes that are gone, once there are many."""
+        if len(self._known) > 2 * len(lanes) + SLACK:
+            for number in [n for n in self._known if n not in lanes]:
+                self.take(number)
+                del self._known[number]
+
+
+class Walk:
+    """Lanes that wait for room, in the order of their full keys, as one pass comes to them."""
+
+    def __init__(self, cluster: Cluster, standing: Standing, keys: Keys, opening: Opening) -> None:
+        self._cluster = cluster
+        self._standing = standing
+        self._keys = keys
+        self._opening = opening
+        #: Full key, line, the version of shares that it was made with, position, head.
+        self._heap: list[tuple[Key, LineKey, int, int, Head]] = []
+        if not keys.is_steady:
+            standing.sort_anew(keys, cluster.lanes.by_number, opening)
+        for line in [*standing.lines]:
+            self._push(line, 0)
+
+    def _push(self, line: LineKey, at: int) -> None:
+        """The next lane of a line, from a position on."""
+        keys, standing = self._keys, self._standing
+        entries = standing.lines.get(line, [])
+        while at < len(entries):
+            key, number = entries[at]
+            lane = self._cluster.lanes.by_number.get(number)
+            head = self._opening(lane) if lane is not None else None
+            if lane is None or head is None or head.entry is None:
+                at += 1
+                continue
+            if head.key is None:
+                known = standing.known_key(self._cluster, lane, keys.now_s)
+                head.key = known if known is not None else keys.own(head.entry)
+            if head.key > key:
+                # Another job has come to the front: the lane stands further back now.
+                standing.note(keys, head, head.key)
+                continue
+            full = keys.full(head.key, head.entry, head.amount)
+            heappush(self._heap, (full, line, keys.version(line), at, head))
+            return
+
+    def first(self) -> tuple[Key, Head] | None:
+        """The lane that comes first now, and its full key."""
+        heap, keys = self._heap, self._keys
+        while heap:
+            full, line, version, at, head = heap[0]
+            now = keys.version(line)
+            if version == now:
+                return full, head
+            assert head.key is not None
+            assert head.entry is not None
+            full = keys.full(head.key, head.entry, head.amount)
+            heapreplace(heap, (full, line, now, at, head))
+        return None
+
+    def pop(self) -> None:
+        """The first lane was dealt with, or is with others."""
+        _, line, _, at, _ = heappop(self._heap)
+        self._push(line, at + 1)

@@ -1,0 +1,139 @@
+"""Whose turn it is: open lanes, and where that matters the ones that are known to be blocked.
+
+A lane that is known to wait for room need not be asked again. It still takes its turn where
+somebody has to be promised a start, or where nothing may pass the first job that waits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.scheduling.order.account_queues import AccountQueues
+from rota.scheduling.order.heads import Head
+from rota.scheduling.order.standing import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Lane
+    from rota.core.facts.resources import Amount
+    from rota.scheduling.api import Entry
+    from rota.scheduling.order.keys import Key, Keys
+    from rota.scheduling.order.standing import Standing
+
+
+class Turns:
+    """The lanes of one pass, each in its turn."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        standing: Standing,
+        keys: Keys,
+        amount: Callable[[int], Amount],
+        passes_over: Callable[[Lane], bool],
+    ) -> None:
+        self._cluster = cluster
+        self._standing = standing
+        self.keys = self._usual = keys
+        self._amount = amount
+        self._heads: dict[int, Head] = {}
+        self._queues = AccountQueues(keys, self.opening, passes_over)
+        self._blocked: Walk | None = None
+
+    def begin(self, numbers: Iterable[int]) -> None:
+        """These lanes are open."""
+        lanes = self._cluster.lanes.by_number
+        found = [lane for number in numbers if (lane := lanes.get(number)) is not None]
+        accounts = {lane.account for lane in found} | self._standing.accounts
+        self.keys.is_alone = len(accounts) <= 1 and self.keys.may_be_alone
+        self._queues.fill(
+            [(key, lane) for lane in found if (key := self.own_key(lane)) is not None]
+        )
+
+    def own_key(self, lane: Lane) -> Key | None:
+        """The own key of a lane; None when it has no job left."""
+        known = self._standing.known_key(self._cluster, lane, self.keys.now_s)
+        if known is not None:
+            return known
+        head = self.opening(lane)
+        if head is None or head.entry is None:
+            return None
+        head.key = self.keys.own(head.entry)
+        self._standing.note(self.keys, head, head.key)
+        return head.key
+
+    def opening(self, lane: Lane) -> Head | None:
+        """The head of a lane, at the job that the pass has come to; None when it has no job."""
+        head = self._heads.get(lane.number)
+        if head is None:
+            head = self._heads[lane.number] = self.head(lane)
+            self._advance(head)
+        return head if head.entry is not None else None
+
+    def head(self, lane: Lane) -> Head:
+        return Head(self._cluster, lane, self._amount(lane.key.shape))
+
+    def _advance(self, head: Head) -> Entry | None:
+        return head.advance(self._cluster, self._cluster.policy.backfill)
+
+    def first(self, *, blocked: bool, overdue: bool = False) -> Head | None:
+        """The head whose turn it is. ``blocked``: lanes that wait for room take theirs too.
+
+        ``overdue``: of these only the ones whose first job has waited too long.
+        """
+        head = self._queues.first()
+        if not blocked or self.keys is not self._usual:
+            return head
+        if self._blocked is None:
+            self._blocked = Walk(self._cluster, self._standing, self.keys, self.opening)
+        waiting = self._blocked.first()
+        if waiting is None or (overdue and waiting[0][0]):
+            return head
+        if head is not None and self._queues.first_key <= waiting[0]:
+            return head
+        self._blocked.pop()
+        self.add(waiting[1].lane)
+        return self._queues.first()
+
+    def add(self, lane: Lane) -> None:
+        """A lane is opened in the middle of the pass."""
+        head = self.opening(lane)
+        if head is not None and head.entry is not None:
+            head.key = self.keys.own(head.entry)
+            self._queues.push(head.key, lane)
+
+    def go_on(self, head: Head) -> bool:
+        """The first head goes on to the next job of its lane; False: there is none."""
+        key, before = head.key, head.entry
+        assert key is not None
+        assert before is not None
+        entry = self._advance(head)
+        if entry is None:
+            self._queues.drop()
+            return False
+        head.key = self.keys.next_own(key, before, entry)
+        self._queues.replace()
+        return True
+
+    def drop(self) -> None:
+        """The first head is done with."""
+        self._queues.drop()
+
+    def sort_by(self, keys: Keys) -> None:
+        """The lanes that are left take turns in another order."""
+        self.keys = keys
+        self._queues.sort_by(keys)
+
+    def note(self, head: Head) -> None:
+        """The lane is blocked at this job: remember its place among the ones that wait."""
+        assert head.entry is not None
+        own = head.key if self.keys is self._usual else None
+        self._standing.note(
+            self._usual, head, own if own is not None else self._usual.own(head.entry)
+        )
+
+    def remaining(self) -> list[Lane]:
+        """Open lanes whose turn did not come."""
+        return self._queues.remaining()

@@ -1,0 +1,65 @@
+"""What comes of a look at the first job of a lane: it starts, or the lane waits for one thing.
+
+The thing that a lane waits for is a value. Passes file lanes by it and open them by it, and
+``rota why`` prints it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rota.core.derived.lanes import Counter
+
+
+class Started(NamedTuple):
+    """The job starts; the lane goes on with its next one."""
+
+    job: int
+
+
+class Capped(NamedTuple):
+    """A cap or a quota: for a place under one of these counters, or for a moment.
+
+    Without either the lane waits for other rules: its queue starts no jobs.
+    """
+
+    counters: tuple[Counter, ...] = ()
+    again_s: float = 0.0
+
+
+class Barred(NamedTuple):
+    """The hard limit on shares: the account has had too much of its own."""
+
+
+class NoRoom(NamedTuple):
+    """Room on a node that takes the shape."""
+
+
+class Claimed(NamedTuple):
+    """Room that a promise to another job, or a reservation, has a claim on.
+
+    A job that is gone before the claim begins may fit: only one that stays until ``until_s`` or
+    longer gets the same answer.
+    """
+
+    until_s: float
+
+
+class Refused(NamedTuple):
+    """A neighbour, or the word of a plugged-in filter."""
+
+
+class Behind(NamedTuple):
+    """Its turn: the policy lets nothing pass the jobs in front of it."""
+
+
+Wait = Capped | Barred | NoRoom | Claimed | Refused | Behind
+#: Lanes that wait for one of these may be promised a start.
+RoomWait = NoRoom | Claimed | Refused | Behind
+Outcome = Started | Wait
+
+
+def is_for_room(outcome: Outcome) -> bool:
+    """Whether a lane waits for room, now or in its turn; a promise may help it."""
+    return isinstance(outcome, NoRoom | Claimed | Refused | Behind)

@@ -1,0 +1,63 @@
+"""From the names in a policy to rules. Built-in rules remember nothing and are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.scheduling.evict.victims import LostWork
+from rota.scheduling.order.orderings import ORDERINGS
+from rota.scheduling.registry import NO_PLUGINS, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.facts.policy import Policy
+    from rota.core.facts.resources import Amount
+    from rota.scheduling.guarded import Guard
+    from rota.scheduling.registry import Catalog, Rules
+
+BUILT_IN = frozenset(ORDERINGS)
+
+
+class Rulebook:
+    """The rules of one policy; plug-ins are made anew for each pass."""
+
+    def __init__(
+        self,
+        load: Callable[[Policy], Catalog] | None,
+        clock: Callable[[], float] | None,
+        guard: Guard,
+    ) -> None:
+        self._load = load
+        self._clock = clock
+        self.guard = guard
+        self._policy: Policy | None = None
+        self._plugged = NO_PLUGINS
+        #: Made for a site of this size: what a victim's work is worth depends on it.
+        self._made: tuple[Amount, Rules] | None = None
+
+    @property
+    def sources(
+        self,
+    ) -> tuple[Callable[[Policy], Catalog] | None, Callable[[], float] | None, Guard]:
+        return self._load, self._clock, self.guard
+
+    def read(self, policy: Policy) -> None:
+        """From now on this policy counts."""
+        self._policy, self._made = policy, None
+        self._plugged = self._load(policy) if self._load is not None else NO_PLUGINS
+
+    def rules(self, total: Amount) -> Rules:
+        """The rules for one pass."""
+        policy = self._policy
+        assert policy is not None
+        if self._made is None or self._made[0] is not total or _is_plugged(policy):
+            victims = LostWork(total)
+            rules = resolve(policy, self._plugged, victims=victims, clock=self._clock, strict=False)
+            self._made = (total, rules)
+        return self._made[1]
+
+
+def _is_plugged(policy: Policy) -> bool:
+    names = {policy.order.primary, policy.order.secondary}
+    return bool(policy.filters or policy.scorers or policy.victims) or not names <= BUILT_IN

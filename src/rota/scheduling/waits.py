@@ -1,0 +1,205 @@
+"""What each blocked lane waits for, and which lanes an event opens.
+
+A pass files every lane that it finds blocked under one value. A node that changes, a place that
+is given back, a claim that moves or a moment that comes opens the lanes that are filed under it.
+Opening one lane too many costs a look and changes no decision.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rota.scheduling.outcomes import Barred, Capped, Claimed, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+
+    from rota.core.derived.lanes import Counter, Lane, Lanes
+    from rota.scheduling.outcomes import Wait
+
+K = TypeVar("K", bound="Hashable")
+
+INFINITE = float("inf")
+#: Lanes close without a word: so many that are gone are carried along.
+SLACK = 16
+
+
+class _Files(Generic[K]):
+    """Lanes by what they are filed under."""
+
+    def __init__(self) -> None:
+        self._under: dict[K, dict[int, None]] = {}
+
+    def put(self, key: K, number: int) -> None:
+        self._under.setdefault(key, {})[number] = None
+
+    def drop(self, key: K, number: int) -> None:
+        under = self._under.get(key)
+        if under is not None and under.pop(number, 0) is None and not under:
+            del self._under[key]
+
+    def under(self, key: K) -> list[int]:
+        return [*self._under.get(key, ())]
+
+    def known(self) -> list[K]:
+        return [*self._under]
+
+
+class Waits:
+    """Which lanes are open, and what each of the others waits for."""
+
+    def __init__(self) -> None:
+        #: Lanes that are worth a look, by number, in the order of their coming.
+        self.open: dict[int, None] = {}
+        #: Shapes that no node has room for, whatever is claimed.
+        self.full: set[int] = set()
+        self._of: dict[int, tuple[Lane, Wait]] = {}
+        #: Lanes that wait for room of any kind, and of these the ones that a claim keeps out.
+        self._by_shape: _Files[int] = _Files()
+        self._claimed: _Files[int] = _Files()
+        self._by_counter: _Files[Counter] = _Files()
+        #: Lanes that any node may help, and lanes that anything at all may help.
+        self._refused: dict[int, None] = {}
+        self._barred: dict[int, None] = {}
+        #: When time alone may help a lane, or (number 0) all that wait for room.
+        self._moment_of: dict[int, float] = {}
+        self._moments: list[tuple[float, int]] = []
+        #: Jobs and arrays that nothing may pass.
+        self.barriers: tuple[int, ...] = ()
+
+    def of(self, number: int) -> Wait | None:
+        """What a lane waits for; None: it is open, or was never looked at."""
+        known = self._of.get(number)
+        return known[1] if known is not None else None
+
+    def file(self, lane: Lane, wait: Wait) -> None:
+        """The lane was found blocked."""
+        number, shape = lane.number, lane.key.shape
+        self._take_out(number)
+        self.open.pop(number, None)
+        self._of[number] = (lane, wait)
+        if isinstance(wait, Capped):
+            for counter in wait.counters:
+                self._by_counter.put(counter, number)
+            if wait.again_s:
+                self.open_at(wait.again_s, number)
+        elif isinstance(wait, Barred):
+            self._barred[number] = None
+        else:
+            self._by_shape.put(shape, number)
+            if isinstance(wait, Claimed | Refused):
+                self._claimed.put(shape, number)
+            if isinstance(wait, Refused):
+                self._refused[number] = None
+
+    def leave(self, number: int) -> None:
+        """The lane has no job left to start."""
+        self._take_out(number)
+        self.open.pop(number, None)
+
+    @property
+    def shapes(self) -> list[int]:
+        """The shapes of lanes that wait for room."""
+        return self._by_shape.known()
+
+    @property
+    def count(self) -> int:
+        """How many lanes wait."""
+        return len(self._of)
+
+    def _take_out(self, number: int) -> None:
+        known = self._of.pop(number, None)
+        if known is None:
+            return
+        lane, wait = known
+        if isinstance(wait, Capped):
+            for counter in wait.counters:
+                self._by_counter.drop(counter, number)
+        elif isinstance(wait, Barred):
+            del self._barred[number]
+        else:
+            self._by_shape.drop(lane.key.shape, number)
+            self._claimed.drop(lane.key.shape, number)
+            self._refused.pop(number, None)
+
+    def wake(self, numbers: Iterable[int]) -> None:
+        """These lanes are worth another look."""
+        for number in numbers:
+            self._take_out(number)
+            self.open[number] = None
+
+    def open_at(self, at_s: float, number: int = 0) -> None:
+        """Time alone may help this lane, or (0) all that wait for room."""
+        if at_s < self._moment_of.get(number, INFINITE):
+            self._moment_of[number] = at_s
+            heappush(self._moments, (at_s, number))
+
+    @property
+    def next_s(self) -> float:
+        """The next moment at which time alone may help; infinite: there is none."""
+        return self._moments[0][0] if self._moments else INFINITE
+
+    def on_time(self, now_s: float) -> None:
+        """Open what was to be looked at by now."""
+        while self._moments and self._moments[0][0] <= now_s:
+            at_s, number = heappop(self._moments)
+            if self._moment_of.get(number) != at_s:
+                continue
+            del self._moment_of[number]
+            if number in self._of:
+                self.wake([number])
+            elif not number:
+                self._wake_all_for_room()
+
+    def _wake_all_for_room(self) -> None:
+        self.wake([n for shape in self._by_shape.known() for n in self._by_shape.under(shape)])
+
+    def on_nodes(self, may_help: Callable[[int], bool]) -> None:
+        """Nodes changed: open the lanes of every shape that they may help, and the particular."""
+        self.full = {shape for shape in self.full if not may_help(shape)}
+        for shape in self._by_shape.known():
+            if shape not in self.full and may_help(shape):
+                self.wake(self._by_shape.under(shape))
+        self.wake([*self._refused])
+
+    def on_claims(self, may_help: Callable[[int], bool]) -> list[int]:
+        """Claims on nodes changed: open the lanes that they may have kept out, and name them."""
+        shapes = [shape for shape in self._claimed.known() if may_help(shape)]
+        found = [number for shape in shapes for number in self._claimed.under(shape)]
+        self.wake(found)
+        return found
+
+    def on_counters(self, counters: Iterable[Counter]) -> None:
+        """Places under these counters were given back."""
+        for counter in dict.fromkeys(counters):
+            self.wake(self._by_counter.under(counter))
+
+    def on_turn(self, waiting: Mapping[int, object]) -> None:
+        """One of the jobs that nothing may pass is gone: the ones behind it take their turn."""
+        if any(item not in waiting for item in self.barriers):
+            self.barriers = ()
+            self._wake_all_for_room()
+
+    def on_anything(self) -> None:
+        """Something changed, whatever it was: shares follow from all that is held."""
+        self.wake([*self._barred])
+
+    def start_over(self, lanes: Lanes) -> None:
+        """Nothing is known: every lane is worth a look."""
+        for number in [*self._of]:
+            self._take_out(number)
+        self.full.clear()
+        self._moment_of.clear()
+        self._moments.clear()
+        self.barriers = ()
+        self.open = dict.fromkeys(lanes.by_number)
+
+    def clear_away(self, lanes: Lanes) -> None:
+        """Let go of the lanes and shapes that are gone, once there are many."""
+        if len(self._of) > 2 * len(lanes.by_number) + SLACK:
+            for number in [n for n in self._of if n not in lanes.by_number]:
+                self._take_out(number)
+                self._moment_of.pop(number, None)
+        if len(self.full) > 2 * len(lanes.shapes) + SLACK:
+            self.full = {shape for shape in self.full if shape in lanes.shapes}
