@@ -211,7 +211,8 @@ class Pass:
 
     def asking(self, entry: Entry) -> Asking:
         key = entry.key
-        return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s)
+        limit_s = float(key.time_limit_s)
+        return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s, limit_s)
 
     def until_s(self, entry: Entry) -> float:
         """When the job will be gone. Against reservations only a limit counts."""

@@ -19,6 +19,7 @@ from rota.scheduling.later.timeline import Timeline
 from rota.scheduling.order.account_queues import forget_keys
 from rota.scheduling.order.fairshare import capacity
 from rota.scheduling.order.first_blocked import Firsts
+from rota.scheduling.order.heads import entry_in
 from rota.scheduling.order.key_memo import holds, may_borrow, steps_of
 from rota.scheduling.order.orderings import ORDERINGS
 from rota.scheduling.passes import Pass
@@ -228,21 +229,22 @@ class Scheduler:
                 lane.note = None
 
     def promise_of(self, job_id: int, now_s: float) -> Promise | None:
-        """When and where a waiting job is to start; None when it was promised nothing."""
-        promises = self.promises
-        if promises.owed == job_id:
-            lane = self.cluster.lanes.where.get(job_id)
-            family = self.cluster.array_of(job_id)
-            if lane is None and family is not None:
-                lane = self.cluster.lanes.where.get(family.id)
-            if lane is not None:
-                self.timeline.now_s = now_s
-                this = Pass(self, now_s, self.rules())
-                promises.begin(this)
-                head = this.head(lane)
-                if this.open(head) and head.entry is not None:
-                    promises.make(head, head.entry)
-        return promises.kept.get(job_id)
+        """When and where a waiting job is to start; None when it was promised nothing.
+
+        A question: no pass decides otherwise because it was asked.
+        """
+        promises, lanes = self.promises, self.cluster.lanes
+        kept = promises.kept.get(job_id)
+        if kept is not None or promises.owed != job_id:
+            return kept
+        family = self.cluster.array_of(job_id)
+        item = family.id if family is not None else job_id
+        lane = lanes.where.get(item)
+        if lane is None:
+            return None
+        self.timeline.now_s = now_s
+        this = Pass(self, now_s, self.rules())
+        return promises.foresee(this, entry_in(this, lane, item)._replace(job=job_id))
 
     def rules(self) -> Rules:
         """What the policy names. Built-in rules remember nothing and are kept."""

@@ -21,7 +21,6 @@ from rota.scheduling.later.timeline import Claim
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.core.derived.lanes import Shape
     from rota.core.facts.resources import Request
     from rota.scheduling.api import Entry
     from rota.scheduling.later.timeline import Asking
@@ -154,6 +153,12 @@ class Promises:
     def owe(self, job: int) -> None:
         self.owed = job
 
+    def foresee(self, this: Pass, entry: Entry) -> Promise | None:
+        """What a pass would promise the job that it owes an answer; nothing is promised."""
+        if not self._may_have_one(this, entry):
+            return None
+        return self._earliest(this, entry, INFINITE)
+
     def begin(self, this: Pass) -> None:
         """A pass starts: reservations have their claims; of promises only conservative ones do."""
         self._pass = this
@@ -205,7 +210,7 @@ class Promises:
         """Promise the job its earliest start, or keep what it was promised; False: no more."""
         this = self._pass
         assert this is not None
-        if not self._may_have_one(entry):
+        if not self._may_have_one(this, entry):
             return False
         kept = self.kept.get(entry.job)
         self.made += 1
@@ -221,7 +226,7 @@ class Promises:
             self._drop_later()
         # Only an earlier start is of any use to who has one.
         before_s = nextafter(kept.start_s, 0.0) if kept and good else INFINITE
-        found = self._earliest(head.shape, entry, before_s)
+        found = self._earliest(this, entry, before_s)
         if good:
             # A promise is only ever exchanged for an earlier one; who outstays his time breaks it.
             earlier = found is not None and kept is not None and found.start_s < kept.start_s
@@ -270,11 +275,10 @@ class Promises:
         """Whether nothing happened that could bring a promise forward."""
         return self._reused or (self._kind is Backfill.CONSERVATIVE and not self._loose)
 
-    def _may_have_one(self, entry: Entry) -> bool:
+    def _may_have_one(self, this: Pass, entry: Entry) -> bool:
         if self._kind is Backfill.NONE:
             # Whoever waited too long is not passed any more, whatever the rule.
-            this = self._pass
-            return self._is_open and this is not None and this.waited_too_long(entry)
+            return self._is_open and this.waited_too_long(entry)
         if self._is_open:
             return True
         return (
@@ -283,9 +287,8 @@ class Promises:
             and self.made < DEADLINES_MAX
         )
 
-    def _earliest(self, shape: Shape, entry: Entry, before_s: float) -> Promise | None:
-        this = self._pass
-        assert this is not None
+    def _earliest(self, this: Pass, entry: Entry, before_s: float) -> Promise | None:
+        shape = entry.shape
         timeline, horizon_s = this.timeline, this.policy.backfill.horizon_s
         asks = this.near.hinders(shape) or shape.placement.asks_nodes
         free = not (timeline.claims or asks or horizon_s) and before_s == INFINITE
@@ -297,7 +300,7 @@ class Promises:
             this.asking(entry),
             min(before_s, this.now_s + horizon_s if horizon_s else INFINITE),
             this.space.wants(entry.key.shape, shape),
-            self._open_now(entry),
+            self._open_now(this, entry),
             partial(this.near.refuses, shape) if asks else None,
         )
         if found is None:
@@ -307,10 +310,8 @@ class Promises:
         self._found, self._found_for = promise, asked if free else ()
         return promise
 
-    def _open_now(self, entry: Entry) -> Iterator[str]:
+    def _open_now(self, this: Pass, entry: Entry) -> Iterator[str]:
         """Nodes that have room for some of its tasks today."""
-        this = self._pass
-        assert this is not None
         names: dict[str, None] = {}
         for want in this.space.wants(entry.key.shape, entry.shape):
             names.update(dict.fromkeys(this.space.open_nodes(want)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.scheduling.answers.queue_position import entry_in
+from rota.scheduling.order.heads import entry_in
 
 if TYPE_CHECKING:
     from rota.scheduling.order.heads import Head

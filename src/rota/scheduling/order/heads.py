@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Array, JobSpec, Role
     from rota.core.facts.policy import BackfillRules
     from rota.core.facts.resources import Amount
+    from rota.scheduling.passes import Pass
 
 #: (-priority, job, array that it is an untouched element of or 0).
 Candidate = tuple[int, int, int]
@@ -59,6 +60,28 @@ class Head:
             self._run_s = run_s_of(key, self.shape.roles, rules)
         self.entry = Entry(job_id, key, self.shape, item.submitted_s, item.eligible_s, self._run_s)
         return self.entry
+
+
+def entry_in(this: Pass, lane: Lane, item: int) -> Entry:
+    """A waiting job (of an array: its first untouched element) as orderings see it."""
+    cluster, key = this.cluster, lane.key
+    record = cluster.arrays.get(item) or cluster.jobs[item]
+    shape = cluster.lanes.shapes[key.shape]
+    return Entry(
+        first_waiting(cluster, item),
+        key,
+        shape,
+        record.submitted_s,
+        record.eligible_s,
+        run_s_of(key, shape.roles, this.policy.backfill),
+    )
+
+
+def first_waiting(cluster: Cluster, item: int) -> int:
+    """The job that stands in a lane under this id: of an array, its first untouched element."""
+    array = cluster.arrays.get(item)
+    pending = array.pending() if array is not None else None
+    return array.element_id(pending.first()) if array is not None and pending else item
 
 
 def run_s_of(item: JobSpec | LaneKey, roles: tuple[Role, ...], rules: BackfillRules) -> float:
