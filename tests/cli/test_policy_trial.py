@@ -1,4 +1,4 @@
-"""``rota policy test``: what other rules would have meant for the past, for people and as JSON."""
+"""``rota policy``: the rules as they are, and what others would have meant for the past."""
 
 import json
 
@@ -93,3 +93,27 @@ def test_rules_that_change_nothing_need_no_replay(fake, rota):
 
     assert said.out == "nothing would change\n"
     assert [asked.path for asked in fake.asked] == ["/policy:test"]
+
+
+def test_a_rule_that_no_named_policy_decides_is_marked_as_kept(fake, rota):
+    kept = {"order.primary": "fifo", "place.strategy": "first-fit", "filters": ["site:old"]}
+    fake.routes["PATCH /policy"] = {"name": "easy", "rules": {}, "changed": kept}
+
+    said = rota("policy", "set", "easy")
+
+    assert said.out.splitlines() == [
+        "policy: easy",
+        'order.primary = "fifo"',
+        'place.strategy = "first-fit"  # stays under every named policy',
+        'filters = ["site:old"]  # stays under every named policy',
+        "(all others have their defaults; --all shows all rules)",
+    ]
+
+
+def test_rules_that_have_no_name_are_not_marked(fake, rota):
+    changed = {"order.primary": "sjf", "place.strategy": "first-fit"}
+    fake.routes["GET /policy"] = {"name": "custom", "rules": {}, "changed": changed}
+
+    said = rota("policy", "show")
+
+    assert "kept" not in said.out

@@ -42,6 +42,8 @@ MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:wor[k]|roo[t])/")
 
 CHECKLIST_LINE = re.compile(r"^- \[(?P<tick>[ x])\] (?P<id>[A-Z]\d{2}) (?P<text>.+)$")
 PROOFS = re.compile(r"\((?P<proofs>tests/[^()]+)\)$")
+#: Anywhere in a text: a test that holds what is said.
+REFERENCE = re.compile(r"tests/[\w/]+\.py::\w+")
 
 
 @cache
@@ -313,6 +315,20 @@ def test_every_tick_names_a_test_that_exists():
         problems += [f"{line['id']}: {test}" for test in named if not is_test(test)]
 
     assert not problems, "ticks that nothing proves:\n" + "\n".join(problems)
+
+
+def test_every_test_that_a_text_names_exists():
+    texts = [path for path in project_files() if path.suffix == ".md"]
+
+    missing = [
+        f"{place(path, number)}: {name}"
+        for path in texts
+        for number, line in enumerate(text_of(path).splitlines(), start=1)
+        for name in REFERENCE.findall(line)
+        if not is_test(name)
+    ]
+
+    assert not missing, "texts name tests that are not there:\n" + "\n".join(missing)
 
 
 def is_test(reference: str) -> bool:

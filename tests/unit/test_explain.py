@@ -12,7 +12,7 @@ from rota.core.facts.policy import OrderRules, Policy, PreemptRules, ShareRules
 from rota.core.facts.states import Cause, JobState, QueueState
 from rota.core.facts.tenant import Limits, Queue, Quota, Reservation, User
 from rota.scheduling.answers import reasons as why
-from rota.scheduling.answers.explain import Explanation, describe_end, explain, reason_of
+from rota.scheduling.answers.explain import Explanation, Inquiry, describe_end, explain
 from rota.scheduling.answers.reasons import Decision, Reason, Tree
 from rota.testing.scene import BOB, OPERATOR, Scene
 
@@ -479,9 +479,9 @@ def test_the_list_says_the_same_as_the_long_answer():
     }.items():
         scene.submit(name, **wishes)
 
+    inquiry = Inquiry(scene.controller.scheduler, scene.now_s)
     for job in scene.names.values():
-        short = reason_of(scene.controller.scheduler, job, scene.now_s)
-        assert short == story(scene, job).reason
+        assert inquiry.reason(job) == story(scene, job).reason
 
 
 def test_a_tree_survives_the_way_over_json_with_its_codes():

@@ -3,7 +3,7 @@
 import random
 
 from rota.scheduling.answers.explain import explain
-from rota.scheduling.answers.past import explain_at
+from rota.scheduling.answers.explain_past import explain_at
 from rota.testing.scene import ALICE, BOB, Scene
 
 

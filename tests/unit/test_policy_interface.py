@@ -1,4 +1,4 @@
-"""Interfaces that other schedulers know: who is next, who gives way, what a project may hold."""
+"""Interfaces that other schedulers know: which job is next, what a project may hold."""
 
 from rota.controller import commands as cmd
 from rota.core.facts.job import Job
@@ -6,7 +6,7 @@ from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Limits, Project, Queue, Quota
 from rota.quotas.api import QuotaInfo, QuotaProvider, Resources, SyncsQuotas
 from rota.quotas.local import LocalQuotas
-from rota.scheduling.answers.policies import CorePolicy, SchedulingPolicy
+from rota.scheduling.answers.next_job import CorePolicy, SchedulingPolicy
 from rota.testing.scene import ADMIN, OPERATOR, Scene
 
 
@@ -19,7 +19,7 @@ def jobs_in(scene: Scene, state: JobState) -> list[Job]:
 
 
 def next_names(scene: Scene) -> list[str]:
-    """Who comes next when each one that was chosen is taken away."""
+    """The jobs in their order: each one that was chosen is taken away."""
     pending, queue, found = jobs_in(scene, JobState.QUEUED), Queue(name="default"), []
     while (job := policy_of(scene).select_next_job(queue, pending)) is not None:
         found.append(job.spec.name)
@@ -63,28 +63,6 @@ def test_a_queue_that_starts_nothing_and_jobs_of_other_queues_give_nobody():
     assert policy.select_next_job(Queue(name="other"), pending) is None
     assert policy.select_next_job(Queue(name="default", outside=True), pending) is None
     assert policy.select_next_job(Queue(name="default"), []) is None
-
-
-def test_one_victim_is_named_where_one_is_enough_and_the_rules_allow_it():
-    scene = Scene(cpus=4)
-    scene.submit("low", cpus=2, priority=10, preemptible=True)
-    scene.submit("mid", cpus=2, priority=60, preemptible=True)
-    scene.pass_time(600)
-    vip = scene.job(scene.submit("vip", cpus=2, priority=75))
-    wide = scene.job(scene.submit("wide", cpus=4, priority=75))
-    running = jobs_in(scene, JobState.RUNNING)
-    without = policy_of(scene).should_preempt(running, vip)
-    scene.hold("vip", "wide")
-    scene.set_policy("preemptive", preempt_gap=10)
-
-    policy = policy_of(scene)
-
-    assert without is None
-    victim = policy.should_preempt(running, vip)
-    assert victim is not None
-    assert victim.spec.name == "low"
-    assert policy.should_preempt(running, wide) is None, "it would take two"
-    assert policy.should_preempt([], vip) is None
 
 
 def test_amounts_are_added_subtracted_down_to_nothing_and_compared_in_every_dimension():

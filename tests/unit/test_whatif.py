@@ -12,7 +12,7 @@ from rota.core.facts.placing import Operator, Placement, Selector, Taint
 from rota.core.facts.policy import Policy, PreemptRules
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Limits, Queue, Quota, Reservation, User
-from rota.scheduling.answers.advice import TRIALS, Adviser, Asker, explain_and_advise
+from rota.scheduling.answers.advice import TRIALS, Adviser, Rights, explain_and_advise
 from rota.scheduling.answers.explain import Explanation, explain
 from rota.scheduling.answers.outlook import Outlook, outlook
 from rota.scheduling.answers.whatif import (
@@ -27,18 +27,18 @@ from rota.scheduling.answers.whatif import (
 )
 from rota.testing.scene import ALICE, BOB, OPERATOR, Scene
 
-AN_OPERATOR = Asker(operator=True, priority_max=100)
+AN_OPERATOR = Rights(operator=True, priority_max=100)
 
 
-def advised(scene: Scene, job: str | int, asker: Asker | None = None) -> Explanation:
+def advised(scene: Scene, job: str | int, rights: Rights | None = None) -> Explanation:
     item = scene.names.get(job, job)
-    return explain_and_advise(scene.controller.scheduler, item, scene.now_s, asker)
+    return explain_and_advise(scene.controller.scheduler, item, scene.now_s, rights)
 
 
-def foreseen(scene: Scene, asker: Asker | None = None, **wishes: object) -> Outlook:
+def foreseen(scene: Scene, rights: Rights | None = None, **wishes: object) -> Outlook:
     hold = bool(wishes.pop("hold", False))
     spec = scene.submission("planned", **wishes).spec
-    return outlook(scene.controller.scheduler, spec, scene.now_s, asker, held=hold)
+    return outlook(scene.controller.scheduler, spec, scene.now_s, rights, held=hold)
 
 
 def with_request(spec: JobSpec, **changes: object) -> JobSpec:
@@ -405,7 +405,7 @@ class TestAdvice:
             item = scene.cluster.jobs[job]
             tree = explain(scene.controller.scheduler, job, scene.now_s).tree
             with WhatIf(scene.controller.scheduler, scene.now_s) as world:
-                found = Adviser(world, job, item.spec, tree, Asker(), item=item).find()
+                found = Adviser(world, job, item.spec, tree, Rights(), item=item).find()
             gpus = [a for a in found if "--gpus" in a.command and "--gpu-" not in a.command]
             if gpus:
                 count = int(gpus[0].command.rpartition(" ")[2])

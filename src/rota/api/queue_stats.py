@@ -8,7 +8,7 @@ import msgspec
 from litestar import get
 
 from rota.api.context import Asking, context_of
-from rota.scheduling.answers.policies import CorePolicy
+from rota.scheduling.answers.next_job import CorePolicy
 from rota.scheduling.answers.queue_stats import QueueStats, queue_stats
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Job
-    from rota.scheduling.answers.policies import SchedulingPolicy
+    from rota.scheduling.answers.next_job import SchedulingPolicy
 
 
 class QueueStatsView(msgspec.Struct):

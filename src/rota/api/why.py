@@ -17,9 +17,9 @@ from rota.core.facts.errors import Conflict, IllegalMove, Rejected
 from rota.core.facts.job import Job
 from rota.core.facts.states import FINAL, JobState
 from rota.core.facts.tenant import Access, Actor
-from rota.scheduling.answers.advice import Asker, explain_and_advise
+from rota.scheduling.answers.advice import Rights, explain_and_advise
 from rota.scheduling.answers.explain import describe_end
-from rota.scheduling.answers.past import explain_at
+from rota.scheduling.answers.explain_past import explain_at
 from rota.scheduling.answers.reasons import Tree
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ class WhyView(msgspec.Struct):
     tree: Tree | None = None
 
 
-def asker_of(actor: Actor) -> Asker:
+def asker_of(actor: Actor) -> Rights:
     """What advice depends on: whether the caller is an operator."""
     operator = actor.access in (Access.ADMIN, Access.OPERATOR)
-    return Asker(operator, 100 if operator else USER_PRIORITY_MAX)
+    return Rights(operator, 100 if operator else USER_PRIORITY_MAX)
 
 
 @get(

@@ -15,6 +15,7 @@ from rota.cli.policy_trial import replay_lines
 from rota.cli.queue import terminal_width
 from rota.cli.render import clean
 from rota.client.errors import ClientError, Refused
+from rota.core.words.presets import PARTS
 
 if TYPE_CHECKING:
     from rota.client.http import Client
@@ -44,9 +45,12 @@ def show(everything: bool, as_json: bool) -> None:
 
 def policy_lines(answer: dict[str, Any], everything: bool) -> list[str]:
     """``key = value`` lines, as they could stand in rota.toml."""
-    lines = [f"policy: {answer['name']}"]
+    lines, named = [f"policy: {answer['name']}"], answer["name"] != "custom"
     rules = _flat(answer["rules"]) if everything else answer["changed"]
-    lines += [clean(f"{key} = {_text(value)}") for key, value in rules.items()]
+    for key, value in rules.items():
+        kept = key in answer["changed"] and key.partition(".")[0] not in PARTS
+        mark = "  # stays under every named policy" if kept and named else ""
+        lines.append(clean(f"{key} = {_text(value)}") + mark)
     if not everything:
         more = "every rule has its default" if not rules else "all others have their defaults"
         lines.append(f"({more}; --all shows all rules)")

@@ -1,7 +1,7 @@
-"""Why a job waits, and what would help.
+"""Why a job waits, and what would help. Asked from above: no part that decides imports this room.
 
-explain, reasons, prose, survey, queue_position, past    why it waits
-queue_stats, outlook                                     how long others waited, and it will
-advice, possible_changes, remedies, whatif               what would help, tried without a trace
-policies                                                 the rules, job by job
+explain, explain_past, reasons, prose, survey    why it waits, now or then
+queue_position, next_job                         which jobs come before it, and which one first
+queue_stats, outlook                             how long jobs waited, and this one will
+advice, possible_changes, remedies, whatif       what would help, tried without a trace
 """

@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 #: Passes for one question, and on a cluster with more nodes and lanes than that.
 TRIALS, LARGE, TRIALS_LARGE = 40, 2000, 10
-#: Beyond this even a single pass from nothing would hold up everybody else: nothing is tried.
+#: Beyond this even a single pass from nothing would hold up all other requests: nothing is tried.
 HUGE = 20_000
 #: Advices that are told.
 TOLD = 3
 
 
-class Asker(NamedTuple):
-    """Who wants to know, as far as advice depends on it."""
+class Rights(NamedTuple):
+    """What the user who asks may do, as far as advice depends on it."""
 
     operator: bool = False
-    #: The highest priority that he may give.
+    #: The highest priority that this user may give.
     priority_max: int = 75
 
 
@@ -52,7 +52,7 @@ class Advice(msgspec.Struct, frozen=True):
     command: str
     #: What it costs the job, from 0 to 1.
     loss: float = 0.0
-    #: Only an operator may do it, and the asker is none.
+    #: Only an operator may do it, and the rights is none.
     operator: bool = False
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Advice(msgspec.Struct, frozen=True):
 
 
 def explain_and_advise(
-    scheduler: Scheduler, job_id: int, now_s: float, asker: Asker | None = None
+    scheduler: Scheduler, job_id: int, now_s: float, rights: Rights | None = None
 ) -> Explanation:
     """The whole answer to ``rota why``: reasons, expected start, and what would help."""
     told = explain(scheduler, job_id, now_s)
@@ -71,7 +71,7 @@ def explain_and_advise(
     if item is None or not waits or size_of(inquiry.cluster) > HUGE:
         return told
     with WhatIf(scheduler, now_s) as world:
-        adviser = Adviser(world, job_id, item.spec, told.tree, asker or Asker(), item=item)
+        adviser = Adviser(world, job_id, item.spec, told.tree, rights or Rights(), item=item)
         found = adviser.find()
         if told.tree.expected is None:
             told.tree.expected = adviser.expected()
@@ -98,7 +98,7 @@ class Adviser:
         job: int,
         spec: JobSpec,
         tree: Tree,
-        asker: Asker,
+        rights: Rights,
         *,
         item: Job | Array | None = None,
     ) -> None:
@@ -107,7 +107,7 @@ class Adviser:
         self.job = job
         self.spec = spec
         self.tree = tree
-        self.asker = asker
+        self.rights = rights
         self.item = item
         small = size_of(world.cluster) <= LARGE
         self._trials_max = TRIALS if small else TRIALS_LARGE
@@ -135,7 +135,7 @@ class Adviser:
         return any(isinstance(reason, kinds) for reason in self.tree.unsatisfied)
 
     def _by_site(self) -> Iterator[Advice]:
-        """What others than the job's wishes keep it from starting."""
+        """What keeps the job from starting beside its own wishes."""
         if self._blocked_by_state():
             yield from self._let_go()
             return
@@ -143,7 +143,7 @@ class Adviser:
             for remedy in remedies(reason, self.world.cluster):
                 if self._starts(remedy.change, self._as(self.spec)):
                     text, command, _, loss, operator = remedy
-                    yield Advice(text, command, loss, operator and not self.asker.operator)
+                    yield Advice(text, command, loss, operator and not self.rights.operator)
             if isinstance(reason, why.OverQuota):
                 yield from self._own_jobs(reason)
 
@@ -187,7 +187,7 @@ class Adviser:
 
     def _by_spec(self) -> list[Advice]:
         found: list[Advice] = []
-        for knob in knobs(self.spec, self.world, self.asker.priority_max):
+        for knob in knobs(self.spec, self.world, self.rights.priority_max):
             if self.world.trials >= self._trials_max:
                 break
             step = self._nearest(knob)

@@ -1,8 +1,8 @@
 """Why a job waits: the true cause as a tree of reasons, and in a few plain lines.
 
 Everything is read from the Cluster and from what the last pass left in its Scheduler; nothing is
-changed, and prose is made only when somebody asks. ``Inquiry`` answers several questions about
-one moment, which is what lists want; ``explain`` and ``reason_of`` answer one.
+changed, and prose is made only for the answer. ``Inquiry`` answers several questions about one
+moment, which is what lists want; ``explain`` answers one.
 """
 
 from __future__ import annotations
@@ -51,11 +51,6 @@ def explain(scheduler: Scheduler, job_id: int, now_s: float) -> Explanation:
     """Explain an unfinished job or array; ``help`` is left to ``advice.advise``."""
     tree = Inquiry(scheduler, now_s).tree(job_id)
     return Explanation(short(tree.reason, now_s), lines_of(tree, now_s), [], tree)
-
-
-def reason_of(scheduler: Scheduler, job_id: int, now_s: float) -> str:
-    """The one-line form, for lists: it does not look at the other waiting jobs."""
-    return Inquiry(scheduler, now_s).reason(job_id)
 
 
 class Inquiry:
@@ -194,7 +189,7 @@ class Inquiry:
         )
 
     def _limits(self, item: Item) -> Iterator[Reason]:
-        """The hard limit on shares, caps and quotas: for who would be looked at otherwise."""
+        """The hard limit on shares, caps and quotas."""
         spec, shares = item.spec, self.this.shares
         limit = self.this.policy.share.hard_ratio
         if limit and shares.barred(spec.user, spec.project):

@@ -1,4 +1,4 @@
-"""What would become of a job that nobody has submitted: ``rota plan``."""
+"""What would become of a job that is not submitted: ``rota plan``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core.facts.node import Allocation
-from rota.scheduling.answers.advice import HUGE, LARGE, Adviser, Asker, size_of
+from rota.scheduling.answers.advice import HUGE, LARGE, Adviser, Rights, size_of
 from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.answers.prose import lines_of, short
 from rota.scheduling.answers.reasons import Decision, Expected, Soon, Tree
@@ -31,13 +31,13 @@ class Delay(msgspec.Struct, frozen=True):
 
 
 class Outlook(msgspec.Struct, kw_only=True):
-    """Whether a job would start now and where, or when, and what it would mean for others."""
+    """Whether a job would start now and where, or when, and what it would mean for other jobs."""
 
     starts: bool
     decision: Decision
     #: Where it would run: now, or (if ``start_s`` is later) then.
     allocations: tuple[Allocation, ...] = ()
-    #: When it starts if everything goes to plan; 0: nobody can say.
+    #: When it starts if everything goes to plan; 0: it is not known.
     start_s: float = 0.0
     reason: str = ""
     lines: list[str] = []
@@ -53,7 +53,7 @@ def outlook(
     scheduler: Scheduler,
     spec: JobSpec,
     now_s: float,
-    asker: Asker | None = None,
+    rights: Rights | None = None,
     *,
     held: bool = False,
 ) -> Outlook:
@@ -74,7 +74,7 @@ def outlook(
         answer.delays = _delays(before, after)
         world.take_back()
         if start is None and size_of(world.cluster) <= HUGE:
-            adviser = Adviser(world, job, spec, answer.tree, asker or Asker())
+            adviser = Adviser(world, job, spec, answer.tree, rights or Rights())
             answer.help = [str(advice) for advice in adviser.find()]
         return answer
 

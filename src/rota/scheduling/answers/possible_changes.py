@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Steps of one knob at most.
 STEPS = 24
-#: Time passes before somebody follows an advice: windows are taken for this much shorter.
+#: Time passes before an advice is followed: windows are taken for this much shorter.
 MARGIN_S = 60
 
 
@@ -207,7 +207,7 @@ def _nice(amount: int, grain: int) -> int:
 
 
 def _time(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
-    """Limits that end before the claims of others begin, longest first."""
+    """Limits that end before claims on the node begin, longest first."""
     asked = spec.time_limit_s
     claims = world.scheduler.timeline.claims.values()
     starts = {claim.start_s for on_node in claims for claim in on_node}

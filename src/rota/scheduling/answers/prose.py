@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def span(length_s: float) -> str:
-    """``1h30m``; never nothing, and without seconds where nobody cares for them."""
+    """``1h30m``; never nothing, and without seconds where they do not matter."""
     whole = max(1, ceil(length_s))
     if whole > 6 * 3600:
         whole = -(-whole // 60) * 60

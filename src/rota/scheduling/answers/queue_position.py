@@ -1,4 +1,4 @@
-"""Who comes before a waiting job by the order of the policy.
+"""Which jobs come before a waiting job by the order of the policy.
 
 Jobs of a lane differ in their age only, and the older one never has the higher key, so each
 lane is searched and not walked.
@@ -10,7 +10,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from rota.scheduling.answers.reasons import Ahead
-from rota.scheduling.order.heads import entry_in
+from rota.scheduling.order.heads import entry_in, first_waiting
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Lane, Place
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.scheduling.order.keys import Key
     from rota.scheduling.passes import Pass
 
-#: So many of those ahead are named.
+#: So many of the jobs ahead are named.
 NAMED = 3
 
 
@@ -36,7 +36,7 @@ def ahead_of(this: Pass, entry: Entry, lane: Lane, item: int) -> Ahead:
             before = _before(this, other, mine) if top < mine else []
         if before:
             count += _sum(this, before)
-            first.append((top, _first_id(this, head[1])))
+            first.append((top, first_waiting(this.cluster, head[1])))
     array = this.cluster.arrays.get(item)
     if array is not None:
         at = array.position(entry.job)
@@ -63,14 +63,6 @@ def _sum(this: Pass, places: list[Place]) -> int:
     if not arrays:
         return len(places)
     return sum(len(arrays[item].pending()) if item in arrays else 1 for _, item in places)
-
-
-def _first_id(this: Pass, item: int) -> int:
-    array = this.cluster.arrays.get(item)
-    if array is None:
-        return item
-    pending = array.pending()
-    return array.element_id(pending.first()) if pending else item
 
 
 def _key_of(this: Pass, lane: Lane, place: Place) -> Key:

@@ -1,7 +1,7 @@
 """Why a job waits, as data: a closed list of reasons, and the tree that they form for one job.
 
 Every reason is a struct with a code (its tag) and exact numbers. Words are made of them elsewhere
-(``prose.py``), and only when somebody asks.
+(``prose.py``), and only for an answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Reason(msgspec.Struct, frozen=True, tag_field="code", kw_only=True):
 
 
 class Held(_Reason, frozen=True, kw_only=True, tag="held"):
-    """Somebody holds it back."""
+    """A user or an operator holds it back."""
 
 
 class NotBefore(_Reason, frozen=True, kw_only=True, tag="begin"):
@@ -53,7 +53,7 @@ class QueueShut(_Reason, frozen=True, kw_only=True, tag="queue"):
 
 
 class OverShare(_Reason, frozen=True, kw_only=True, tag="share"):
-    """Its account is beyond the hard limit on shares while others wait."""
+    """Its account is beyond the hard limit on shares while other accounts wait."""
 
     user: str
     project: str
@@ -99,7 +99,7 @@ class Unfit(_Reason, frozen=True, kw_only=True, tag="filter"):
 
 
 class Scarce(_Reason, frozen=True, kw_only=True, tag="room"):
-    """Nodes lack a resource now; the numbers are those of the node that lacks least."""
+    """Nodes lack a resource now; the numbers are of the node that lacks least."""
 
     resource: str
     nodes: int
@@ -122,7 +122,7 @@ class BadCompany(_Reason, frozen=True, kw_only=True, tag="neighbours"):
 
 
 class Claimed(_Reason, frozen=True, kw_only=True, tag="reserved"):
-    """A reservation or a maintenance window (nobody's) is in the way."""
+    """A reservation or a maintenance window (without an owner) is in the way."""
 
     reservation: int
     owner: str
@@ -130,7 +130,7 @@ class Claimed(_Reason, frozen=True, kw_only=True, tag="reserved"):
     end_s: float
     nodes: int
     node: str
-    #: How long the job may be there at most; 0: it has no limit, so nobody knows.
+    #: How long the job may be there at most; 0: it has no limit.
     stays_s: float
     note: str = ""
 
@@ -146,7 +146,7 @@ class WouldDelay(_Reason, frozen=True, kw_only=True, tag="backfill"):
 
 
 class Parts(_Reason, frozen=True, kw_only=True, tag="tasks"):
-    """There is room for some of its tasks only; ``fit`` is -1 where nobody counted."""
+    """There is room for some of its tasks only; ``fit`` is -1 where they were not counted."""
 
     tasks: int
     fit: int = -1
@@ -209,7 +209,7 @@ Reason = (
     | Ended
 )
 
-#: Codes in the order in which they are asked; those before the culprit are satisfied.
+#: Codes in the order in which they are asked; all before the first that fails are satisfied.
 CONDITIONS = ("held", "begin", "dependency", "queue", "share", "quota")
 #: Reasons that have nothing to do with room.
 DEFERRING = (Held, NotBefore, Parent, QueueShut, OverShare, OverQuota)

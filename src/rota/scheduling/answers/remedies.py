@@ -1,4 +1,4 @@
-"""What others than the job itself could change: caps, quotas, queues, nodes, reservations.
+"""What could be changed beside the job itself: caps, quotas, queues, nodes, reservations.
 
 A remedy is a change to try and the command that makes it; whether it helps is for ``advice.py``
 to find out.
@@ -36,7 +36,7 @@ _LIMITS = {
 
 
 class Remedy(NamedTuple):
-    """A change that somebody could make for the job."""
+    """A change around the job, mostly for an operator to make."""
 
     text: str
     command: str

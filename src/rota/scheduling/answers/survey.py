@@ -1,4 +1,4 @@
-"""What every node has to say about a job that waits: how many fail by what, and the best of them.
+"""What every node has to say about a job that waits: how many fail by what, and which come closest.
 
 Nodes of one class share what filters say, and nodes of one bucket share everything, so a large
 cluster costs as many looks as it has kinds of nodes, unless the job tells single nodes apart.
@@ -6,6 +6,7 @@ cluster costs as many looks as it has kinds of nodes, unless the job tells singl
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,9 +14,8 @@ import msgspec
 from rota.core.facts.job import ServiceClass
 from rota.core.words.units import format_mib
 from rota.scheduling.answers.reasons import Away, BadCompany, Claimed, Scarce, Unfit, WouldDelay
-from rota.scheduling.later.promises import asking_of
 from rota.scheduling.place.devices import open_devices
-from rota.scheduling.place.filters import Case, Problem, first_problem
+from rota.scheduling.place.filters import FILTERS, NO_PROBLEM, Case, Problem, problems
 from rota.scheduling.place.node_room import Room
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 INFINITE = float("inf")
 #: Up to so many nodes are looked at one by one.
 FEW = 64
+#: How near a node comes to taking the job, among nodes that fail in the same kind of way.
+Nearness = tuple[float, ...]
+_DEPTHS = {name: depth for depth, (name, _) in enumerate(FILTERS)}
+#: Filters by which the job itself rules out single nodes: such a node comes close in nothing.
+_CHOSEN = ("named", "excluded")
 
 
 class _Tally:
@@ -39,7 +44,7 @@ class _Tally:
 
     __slots__ = ("count", "nearest", "reason")
 
-    def __init__(self, reason: Reason, nearest: float, count: int) -> None:
+    def __init__(self, reason: Reason, nearest: Nearness, count: int) -> None:
         self.reason = reason
         self.nearest = nearest
         self.count = count
@@ -55,7 +60,7 @@ class Survey:
         self._request = request
         self._firm = entry.shape.service is ServiceClass.GUARANTEED
         self._tallies: dict[str, dict[object, _Tally]] = {}
-        self._static: dict[int, Problem] = {}
+        self._static: dict[int, tuple[Problem, Nearness]] = {}
         #: Nodes that would take one task now, and the first of them.
         self.open = 0
         self.open_nodes: list[str] = []
@@ -74,27 +79,27 @@ class Survey:
 
     def _look(self, name: str, count: int) -> None:
         node = self._pass.cluster.nodes[name]
-        problem = self._problem(node)
+        problem, nearest = self._problem(node)
         if problem.filter:
             reason: Reason = Unfit(
                 filter=problem.filter, nodes=count, node=name, problem=problem.text
             )
-            self._count("filter", (problem.filter, problem.text), reason, 0.0, count)
+            self._count("filter", (problem.filter, problem.text), reason, nearest, count)
         elif not node.takes_work:
             state = "drained" if node.drained else str(node.state)
             reason = Away(nodes=count, node=name, state=state, note=node.note)
-            self._count("node_away", state, reason, 0.0, count)
+            self._count("node_away", state, reason, (), count)
         else:
             self._look_into(name, count)
 
-    def _problem(self, node: Node) -> Problem:
+    def _problem(self, node: Node) -> tuple[Problem, Nearness]:
         """What filters say; one answer per class, unless the job names single nodes."""
         this, placement = self._pass, self._shape.placement
         kind = this.space.class_of.get(node.name)
         single = bool(placement.nodes or placement.exclude) or kind is None
         if not single and kind is not None and kind.id in self._static:
             return self._static[kind.id]
-        found = first_problem(
+        found = _judged(
             Case(
                 self._shape,
                 self._request,
@@ -117,14 +122,15 @@ class Survey:
         short = room.shortage(request, firm=self._firm, exclusive=exclusive)
         if short:
             scarce, part = _scarce(room, request, short, count)
-            self._count("room", scarce.resource, scarce, part, count)
+            self._count("room", scarce.resource, scarce, (part,), count)
         elif name in this.space.rooms and (text := this.checks.problem(self._shape, name)):
             reason = BadCompany(nodes=count, node=name, problem=text)
-            self._count("neighbours", text, reason, 0.0, count)
-        elif (claimed := self._claimed(name, room)) is not None:
-            kind = "reserved" if isinstance(claimed, Claimed) else "backfill"
-            whose = claimed.reservation if isinstance(claimed, Claimed) else claimed.job
-            self._count(kind, whose, claimed, claimed.start_s, count)
+            self._count("neighbours", text, reason, (), count)
+        elif isinstance(claimed := self._claimed(name), Claimed):
+            # The node that opens first is the nearest.
+            self._count("reserved", claimed.reservation, claimed, (-claimed.end_s,), count)
+        elif claimed is not None:
+            self._count("backfill", claimed.job, claimed, (claimed.start_s,), count)
         else:
             self.open += count
             self.open_nodes.append(name)
@@ -136,30 +142,47 @@ class Survey:
             return Room.now(this.cluster.nodes[name], this.policy.place)
         return room
 
-    def _claimed(self, name: str, room: Room) -> Claimed | WouldDelay | None:
-        """Whose claim begins before the job would be gone, and leaves no room for it."""
-        this, entry = self._pass, self._entry
+    def _claimed(self, name: str) -> Claimed | WouldDelay | None:
+        """The claim that the job waits for on a node that has room for it now.
+
+        Of reservations it is the last one before the job fits: when an earlier one ends, the next
+        is still in the way. Of promises it is the first that the job would delay.
+        """
+        this, key = self._pass, self._entry.key
         claims = this.scheduler.timeline.claims.get(name)
         if not claims or name not in this.space.rooms:
             return None
-        limit_s = entry.key.time_limit_s
-        reserved = name in this.scheduler.promises.reserved
-        stays_s = float(limit_s) if reserved else entry.run_s
-        until_s = this.now_s + stays_s if stays_s else INFINITE
-        asking = asking_of(entry)
-        left = this.scheduler.timeline.window(name, this.now_s, until_s, asking)
-        exclusive = self._shape.placement.exclusive
-        if not left.shortage(self._request, firm=self._firm, exclusive=exclusive):
-            return None
-        key = entry.key
-        binding = [
-            claim
-            for claim in claims
-            if claim.start_s < until_s and claim.binds(entry.job, key.user, key.project)
-        ]
-        return _claim_reason(min(binding, key=_by_start), name, stays_s) if binding else None
+        stays_s = (
+            float(key.time_limit_s)
+            if name in this.scheduler.promises.reserved
+            else self._entry.run_s
+        )
+        binding = [c for c in claims if c.binds(self._entry.job, key.user, key.project)]
+        binding.sort(key=_reserved_first)
+        made = [claim for claim in binding if claim.reservation is not None]
+        found, at_s = None, this.now_s
+        while claim := self._last_straw(name, made, at_s, stays_s or INFINITE):
+            found, at_s = claim, claim.end_s
+        found = found or self._last_straw(name, binding, this.now_s, stays_s or INFINITE)
+        return _claim_reason(found, name, stays_s) if found is not None else None
 
-    def _count(self, kind: str, key: object, reason: Reason, nearest: float, count: int) -> None:
+    def _last_straw(
+        self, name: str, claims: list[Claim], from_s: float, stays_s: float
+    ) -> Claim | None:
+        """The first of the claims that, with all before it, leaves no room for the whole stay."""
+        until_s = from_s + stays_s
+        met = [claim for claim in claims if claim.start_s < until_s and claim.end_s > from_s]
+
+        def is_short(count: int) -> bool:
+            left = self._pass.scheduler.timeline.window_under(met[:count], name, from_s, until_s)
+            exclusive = self._shape.placement.exclusive
+            return bool(left.shortage(self._request, firm=self._firm, exclusive=exclusive))
+
+        if not met or not is_short(len(met)):
+            return None
+        return met[bisect_left(range(1, len(met)), True, key=is_short)]
+
+    def _count(self, kind: str, key: object, reason: Reason, nearest: Nearness, count: int) -> None:
         tallies = self._tallies.setdefault(kind, {})
         known = tallies.get(key)
         if known is None:
@@ -170,9 +193,9 @@ class Survey:
             known.nearest, known.reason = nearest, reason
 
     def of(self, kind: str) -> list[Reason]:
-        """The reasons of one kind, those of most nodes first; among them the nearest to a fit."""
+        """The reasons of one kind: the nearest to a fit first, then the one of most nodes."""
         tallies = self._tallies.get(kind, {}).values()
-        ranked = sorted(tallies, key=lambda tally: (-tally.nearest, -tally.count))
+        ranked = sorted(tallies, key=lambda tally: (tally.nearest, tally.count), reverse=True)
         return [_with_count(tally) for tally in ranked]
 
     def all(self) -> list[Reason]:
@@ -189,8 +212,21 @@ def _with_count(tally: _Tally) -> Reason:
     return reason
 
 
-def _by_start(claim: Claim) -> tuple[float, int]:
-    return claim.start_s, claim.job
+def _judged(case: Case) -> tuple[Problem, Nearness]:
+    """The first filter that objects. A node is the nearer the fewer filters object, and the later
+    in the chain the first of them stands."""
+    found: list[Problem] = []
+    for problem in problems(case):
+        found.append(problem)
+        if problem.filter in _CHOSEN:
+            return problem, (-INFINITE, 0)
+    if not found:
+        return NO_PROBLEM, ()
+    return found[0], (-len(found), _DEPTHS[found[0].filter])
+
+
+def _reserved_first(claim: Claim) -> tuple[bool, float, int]:
+    return claim.reservation is None, claim.start_s, claim.job
 
 
 def _claim_reason(claim: Claim, name: str, stays_s: float) -> Claimed | WouldDelay:
@@ -214,7 +250,7 @@ def _scarce(room: Room, request: Request, short: str, count: int) -> tuple[Scarc
     spec, name = room.node.spec, room.node.name
     foreign = 0
     if short == "whole node" or room.alone:
-        # Somebody is there, or has the node to himself: no number helps.
+        # Another job is there, or has the node to itself: no number helps.
         resource = "whole node" if short == "whole node" else "shared node"
         reason = Scarce(
             resource=resource, nodes=count, node=name, needed=0, free=room.holders, total=0

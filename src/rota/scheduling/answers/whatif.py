@@ -3,11 +3,11 @@
     with WhatIf(scheduler, now_s) as world:
         start = world.start_of(12, Respec(12, smaller))
 
-Inside the block the Cluster has lanes of its own (a copy) and passes are those of a Scheduler of
+Inside the block the Cluster has lanes of its own (a copy) and passes are made by a Scheduler of
 its own, so nothing that the live one remembers is touched. Each change puts a new record in place
 of an old one and is taken back, in reverse order, before the next is tried; no record that was
-there before is ever changed itself, so whoever writes them to disk meanwhile sees the truth.
-Nobody else may use the Cluster inside the block: there must be no ``await`` in it.
+there before is ever changed itself, so a store that writes them meanwhile sees the truth. Nothing
+else may use the Cluster inside the block: there must be no ``await`` in it.
 """
 
 from __future__ import annotations

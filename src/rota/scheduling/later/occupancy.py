@@ -70,7 +70,9 @@ class Asking(NamedTuple):
     user: str
     project: str
     shape: Shape
+    #: How long it is taken to run, and how long it may; 0: it has no limit.
     run_s: float
+    limit_s: float = 0.0
 
 
 class Stays:
@@ -294,16 +296,24 @@ class Stays:
             queue = self._queues[name] = sorted(self._of_node.get(name, {}).values())
         return queue
 
-    def window(self, name: str, from_s: float, until_s: float, asking: Asking) -> Room:
-        """What is free on a node all the time between two moments, for this job.
+    def stay_s(self, name: str, asking: Asking) -> float:
+        """How long the job counts on a node: against reservations only its limit does."""
+        return (asking.limit_s or INFINITE) if name in self._reserved else asking.run_s
 
-        Who leaves later than the last claim begins makes no difference.
-        """
+    def window(self, name: str, from_s: float, until_s: float, asking: Asking) -> Room:
+        """What is free on a node all the time between two moments, for this job."""
         claims = [
             claim
             for claim in self.claims.get(name, ())
             if claim.start_s < until_s and claim.binds(asking.job, asking.user, asking.project)
         ]
+        return self.window_under(claims, name, from_s, until_s)
+
+    def window_under(self, claims: list[Claim], name: str, from_s: float, until_s: float) -> Room:
+        """The same if these were all claims there are.
+
+        Who leaves later than the last claim begins makes no difference.
+        """
         room = self._space.rooms[name].copy(pins=False)
         last_s = max([from_s, *(claim.start_s for claim in claims)])
         moments = self._leaving_by(name, last_s, until_s)

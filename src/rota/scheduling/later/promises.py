@@ -34,7 +34,8 @@ INFINITE = float("inf")
 def asking_of(entry: Entry) -> Asking:
     """A waiting job as the search for a start sees it."""
     key = entry.key
-    return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s)
+    limit_s = float(key.time_limit_s)
+    return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s, limit_s)
 
 
 class Promises:

@@ -194,8 +194,8 @@ class Future:
         return outline
 
     def _room(self, name: str, at_s: float) -> Room:
-        asking = self._asking
-        return self._timeline.window(name, at_s, at_s + asking.run_s, asking)
+        timeline, asking = self._timeline, self._asking
+        return timeline.window(name, at_s, at_s + timeline.stay_s(name, asking), asking)
 
     def place_at(self, name: str, at_s: float) -> list[Allocation] | None:
         """Room for all tasks on one node from a moment on."""

@@ -59,6 +59,13 @@ class Head:
         return self.entry
 
 
+def first_waiting(cluster: Cluster, item: int) -> int:
+    """The job that stands in a lane under this id: of an array, its first untouched element."""
+    array = cluster.arrays.get(item)
+    pending = array.pending() if array is not None else None
+    return array.element_id(pending.first()) if array is not None and pending else item
+
+
 def run_s_of(item: JobSpec | LaneKey, roles: tuple[Role, ...], rules: BackfillRules) -> float:
     """How long a job is taken to run: as predicted where the policy says so, as it said,
     as long as it may, else as the policy assumes."""
@@ -93,13 +100,11 @@ def front_of(cluster: Cluster, lane: Lane) -> tuple[int, float]:
 
 def entry_in(cluster: Cluster, lane: Lane, item: int) -> Entry:
     """A waiting job (of an array: its first untouched element) as orderings see it."""
-    array = cluster.arrays.get(item)
-    record = array or cluster.jobs[item]
-    pending = array.pending() if array is not None else None
-    job = array.element_id(pending.first()) if array is not None and pending else item
-    shape = cluster.lanes.shapes[lane.key.shape]
-    run_s = run_s_of(lane.key, shape.roles, cluster.policy.backfill)
-    return Entry(job, lane.key, shape, record.submitted_s, record.eligible_s, run_s)
+    record = cluster.arrays.get(item) or cluster.jobs[item]
+    key, shape = lane.key, cluster.lanes.shapes[lane.key.shape]
+    run_s = run_s_of(key, shape.roles, cluster.policy.backfill)
+    job = first_waiting(cluster, item)
+    return Entry(job, key, shape, record.submitted_s, record.eligible_s, run_s)
 
 
 def _walk(cluster: Cluster, lane: Lane) -> Iterator[Candidate]:

@@ -31,7 +31,7 @@ def explain_at(
 ) -> tuple[JobState | None, Explanation | None]:
     """The state that a job was in at a moment and what was to be said about it.
 
-    None and None when it had not been submitted by then. ``load`` brings the rules of others
+    None and None when it had not been submitted by then. ``load`` brings the plug-ins
     that were in force.
     """
     cluster = fold(takewhile(lambda record: record.at_s <= at_s, log))
@@ -39,6 +39,6 @@ def explain_at(
     if state is None:
         return None, None
     scheduler = Scheduler(cluster, load)
-    # What could start had started; the pass only finds out again who waits for what.
+    # What could start had started; the pass only finds out again which job waits for what.
     scheduler.run(at_s)
     return state, explain(scheduler, job_id, at_s)
