@@ -149,7 +149,7 @@ class Controller:
         wait_s = self.liveness.wait_s()
         self._look_due_s = None if wait_s is None else now_s + wait_s
         fire_due(scribe)
-        tick.again = self._passes.run(scribe)
+        tick.again = self._passes.run(scribe).more
         self.next_seq = scribe.next_seq
         self._order(scribe, tick)
         tick.batch = _batch(self.cluster, self.cluster.take_dirty(), scribe.recorded)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Job
     from rota.core.facts.policy import Policy
-    from rota.scheduling.api import Start
+    from rota.scheduling.api import Plan, Start
     from rota.scheduling.registry import Catalog
 
 #: Starts decided in one tick: a cold start of a deep queue is spread over several ticks.
@@ -58,11 +58,11 @@ class Passes:
         #: Passes since the last record that looked at everything because somebody asked.
         self._reopened_s: list[float] = []
 
-    def run(self, scribe: Scribe) -> bool:
-        """Decide, and tell the scribe; whether there is more to do right away."""
+    def run(self, scribe: Scribe, limit: int = STARTS_PER_TICK) -> Plan:
+        """Decide, and tell the scribe; the plan says whether there is more to do right away."""
         scribe.actor = SCHEDULER
         looks = self.scheduler.looks
-        plan = self.scheduler.run(scribe.now_s, STARTS_PER_TICK)
+        plan = self.scheduler.run(scribe.now_s, limit)
         for eviction in plan.evictions:
             lifecycle.evict(scribe, eviction)
         for start in plan.starts:
@@ -75,7 +75,7 @@ class Passes:
             self._wake_s = plan.wake_s
             scribe.cluster.push_timer(plan.wake_s, "pass", 0)
         self._note(scribe, looked=self.scheduler.looks != looks)
-        return plan.more
+        return plan
 
     def _note(self, scribe: Scribe, *, looked: bool) -> None:
         """What the log would not tell: a replay must make the passes that left no trace in it.

@@ -239,7 +239,7 @@ class _Stage:
         self._settle_accounts()
         more = True
         while more:
-            more = self.passes.run(self.scribe)
+            more = self.passes.run(self.scribe).more
             self._settle_accounts()
 
     def _settle_accounts(self) -> None:

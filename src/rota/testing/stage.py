@@ -1,4 +1,4 @@
-"""A stage: the scheduling core on a clock of its own, without a controller or agents.
+"""A stage: the scheduling core on a clock of its own, without a store or agents.
 
     stage = Stage(nodes=[node("a", cpus=4)])
     first = stage.submit(spec(cpus=4, time_limit_s=60), runs_s=45)
@@ -15,31 +15,33 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from rota.controller.lifecycle import wake_lenders
+from rota.controller.plan_events import Passes
+from rota.controller.scribe import Scribe
 from rota.core.changes import events as ev
 from rota.core.changes.apply import apply
 from rota.core.changes.invariants import check
 from rota.core.cluster import Cluster
 from rota.core.facts.job import JobSpec, Outcome, Role
-from rota.core.facts.loans import borrower_of
 from rota.core.facts.node import Device, NodeSpec
-from rota.core.facts.policy import Policy, PreemptMode
 from rota.core.facts.resources import Request
 from rota.core.facts.states import Cause, JobState
-from rota.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.core.facts.job import Job
+    from rota.core.facts.policy import Policy
     from rota.core.facts.tenant import Reservation
-    from rota.scheduling.api import Eviction, Plan, Start
+    from rota.scheduling.api import Plan
+    from rota.scheduling.scheduler import Scheduler
 
 #: (when, in order of making, what, job): what will happen by itself.
 Due = tuple[float, int, str, int]
 
 
 class Stage:
-    """A Cluster, its Scheduler and the time."""
+    """A Cluster, the passes of a controller over it, and the time."""
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class Stage:
             self.tell(ev.PolicySet(policy=policy))
         for spec in nodes:
             self.tell(ev.NodeRegistered(spec=spec, incarnation="i", boot_id="b"))
-        self.scheduler = Scheduler(self.cluster)
+        self._passes = Passes(self.cluster)
 
     def tell(self, event: ev.AnyEvent) -> None:
         apply(self.cluster, event, self.now_s)
@@ -91,16 +93,23 @@ class Stage:
         for at_s in (reservation.start_s, reservation.end_s):
             self._push(at_s, "look", 0)
 
+    @property
+    def scheduler(self) -> Scheduler:
+        return self._passes.scheduler
+
+    @scheduler.setter
+    def scheduler(self, scheduler: Scheduler) -> None:
+        self._passes.scheduler = scheduler
+
     def run(self, limit: int = 1000) -> Plan:
         """One pass (or several, while a pass says that there is more), and what follows from it."""
         while True:
-            self._wake_lenders()
-            plan = self.scheduler.run(self.now_s, limit)
+            scribe = Scribe(self.cluster, self.now_s, 1)
+            wake_lenders(scribe)
+            plan = self._passes.run(scribe, limit)
             self.plans.append((self.now_s, plan))
-            for eviction in plan.evictions:
-                self._evict(eviction)
-            for start in plan.starts:
-                self._place(start)
+            for record in scribe.recorded:
+                self._follow(record.event)
             for promise in plan.promises:
                 self.promised_s.setdefault(promise.job, promise.start_s)
             self._start_placed()
@@ -110,6 +119,21 @@ class Stage:
                 self._push(plan.wake_s, "pass", 0)
             if not plan.more:
                 return plan
+
+    def _follow(self, event: ev.AnyEvent) -> None:
+        """What will happen because of an event that a pass brought about."""
+        if isinstance(event, ev.ElementExpanded):
+            job = self.cluster.arrays[event.array].element_id(event.position)
+            self._runs_s.setdefault(job, self._runs_s.get(event.array, 0.0))
+        elif isinstance(event, ev.AttemptPlaced):
+            self.started_s.setdefault(event.job, self.now_s)
+            self.placed_s[event.job] = self.now_s
+            self._unstarted[event.uid] = None
+        elif isinstance(event, ev.AttemptStopAsked):
+            grace_s = self.cluster.jobs[event.job].spec.grace_s
+            self._push(self.now_s + grace_s, "leave", event.job)
+        elif isinstance(event, ev.JobResumed):
+            self._push(self._ends_at(self.cluster.jobs[event.job]), "end", event.job)
 
     def step(self) -> bool:
         """On to the next moment at which something happens by itself; False: nothing will."""
@@ -187,30 +211,6 @@ class Stage:
             return min(runs_s, limit_s)
         return runs_s or limit_s or 3600.0
 
-    def _place(self, start: Start) -> None:
-        if start.array:
-            position = self.cluster.arrays[start.array].position(start.job)
-            self.tell(ev.ElementExpanded(array=start.array, position=position))
-            self._runs_s.setdefault(start.job, self._runs_s.get(start.array, 0.0))
-        job = self.cluster.jobs[start.job]
-        self.started_s.setdefault(job.id, self.now_s)
-        self.placed_s[job.id] = self.now_s
-        tasks = start.tasks or range(len(start.allocations))
-        for at, (task, allocation) in enumerate(zip(tasks, start.allocations, strict=True)):
-            self._unstarted[job.attempt_uid(task)] = None
-            self.tell(
-                ev.AttemptPlaced(
-                    job=job.id,
-                    task=task,
-                    uid=job.attempt_uid(task),
-                    allocation=allocation,
-                    incarnation="i/b",
-                    after=start.after,
-                    window_s=start.window_s,
-                    borrows=start.loans_of(at),
-                )
-            )
-
     def _start_placed(self) -> None:
         """Whatever was placed and waits for nobody starts."""
         nodes = self.cluster.nodes
@@ -230,35 +230,6 @@ class Stage:
             )
             if first:
                 self._push(self.now_s + self._length_s(job), "end", job_id)
-
-    def _evict(self, eviction: Eviction) -> None:
-        job = self.cluster.jobs[eviction.job]
-        if eviction.mode is PreemptMode.SUSPEND:
-            self._stop(job, eviction.by)
-            return
-        cause = Cause.SHRUNK if eviction.tasks else Cause.PREEMPTED
-        if not eviction.tasks:
-            then = "evict" if eviction.mode is PreemptMode.CANCEL else "preempt"
-            self.tell(ev.StopPlanned(job=job.id, then=then))
-        for task in eviction.tasks or range(len(job.tasks)):
-            attempt = job.tasks[task].current
-            if attempt is not None and attempt.live:
-                stop = ev.AttemptStopAsked(job=job.id, task=task, uid=attempt.uid, cause=cause)
-                self.tell(stop)
-        self._push(self.now_s + job.spec.grace_s, "leave", job.id)
-
-    def _stop(self, job: Job, by: int) -> None:
-        if not job.yields_to:
-            self.tell(ev.JobSuspended(job=job.id, by=f"job {by}", yields_to=by))
-
-    def _wake_lenders(self) -> None:
-        """Who got all his CPUs back goes on, and ends that much later."""
-        repaid, self.cluster.repaid = self.cluster.repaid, {}
-        for number in repaid:
-            job = self.cluster.jobs.get(number)
-            if job is not None and job.yields_to and not borrower_of(self.cluster, job):
-                self.tell(ev.JobResumed(job=number))
-                self._push(self._ends_at(job), "end", number)
 
     def _leave(self, job: Job) -> None:
         """What was asked to go has gone."""
