@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 class Growing(Protocol):
     """What growth needs of the pass that it belongs to."""
 
-    now_s: float
     cluster: Cluster
     quotas: Quotas
     plan: Plan
+
+    @property
+    def now_s(self) -> float: ...
 
     @property
     def space(self) -> Space: ...

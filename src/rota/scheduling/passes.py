@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.derived.holdings import amount_of
-from rota.core.facts.policy import Backfill
 from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import Plan, Start, View
 from rota.scheduling.evict.preempting import Takeovers
@@ -58,16 +57,35 @@ SHARES_AGAIN_S = 60.0
 INFINITE = float("inf")
 
 
+class Passing:
+    """How many jobs, or which ones, may pass a job that waits for room."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.is_strict = policy.order.strict
+        self._look_ahead = policy.backfill.look_ahead
+        #: Lanes that are known to wait take their turn, too.
+        self.is_bounded = self.is_strict or self._look_ahead > 0
+        #: No lane may be left out because its answer is known: it counts, or may take room.
+        self.asks_all = self.is_bounded or policy.preempt.enabled
+        #: Heads that were looked at behind the first promise.
+        self.watched = 0
+        #: Nothing may pass the job that was looked at last.
+        self.is_closed = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_closed or 0 < self._look_ahead <= self.watched
+
+
 class Pass:
     """One pass: from lanes in order to decisions."""
 
     def __init__(self, scheduler: Scheduler, now_s: float, rules: Rules) -> None:
         self.scheduler = scheduler
         self.cluster: Cluster = scheduler.cluster
-        self.now_s = now_s
         self.rules = rules
         self.shares = FairShare(self.cluster, now_s, scheduler.total)
-        self.view = View(now_s, self.policy, self.shares, scheduler.total)
+        self.view = View(now_s, self.cluster.policy, self.shares, scheduler.total)
         self.quotas = Quotas(self.cluster, now_s)
         self.checks = NodeChecks(self.cluster, self.space, rules)
         borrows = self.quotas.borrowing if scheduler.may_borrow else None
@@ -78,12 +96,15 @@ class Pass:
         self.plan = Plan(starts=[], evictions=[], promises=[], dropped=[])
         #: Lanes that were found blocked, and what each one waits for.
         self._blocked: dict[int, tuple[Lane, Wait]] = {}
-        #: Heads that were looked at behind the first promise.
-        self._watched = 0
+        self._passing = Passing(self.policy)
+
+    @property
+    def now_s(self) -> float:
+        return self.view.now_s
 
     @property
     def policy(self) -> Policy:
-        return self.cluster.policy
+        return self.view.policy
 
     @property
     def space(self) -> Space:
@@ -92,9 +113,11 @@ class Pass:
     def run(self, limit: int) -> Plan:
         turns, starts = self._begin(), self.plan.starts
         compared = False
-        while len(starts) < limit and not self._is_over():
-            blocked = self._asks_blocked()
-            head = turns.first(blocked=blocked, overdue=not self._is_ordered)
+        passing, promising = self._passing, self.promising
+        while len(starts) < limit and not passing.is_over:
+            blocked = passing.is_bounded or promising.wants_more
+            overdue = promising.only_overdue and not passing.is_bounded
+            head = turns.first(blocked=blocked, overdue=overdue)
             if not compared and (head is None or not blocked):
                 compared = True
                 self._open_claimed(turns)
@@ -112,9 +135,7 @@ class Pass:
         """Which lanes are looked at, and in which order; claims that stand from before."""
         scheduler, lanes = self.scheduler, self.cluster.lanes
         self.promising.begin(scheduler.waits.count)
-        turns = Turns(
-            self.cluster, scheduler.standing, self.keys, scheduler.amount, self._passes_over
-        )
+        turns = Turns(self.cluster, scheduler.standing, self.keys, scheduler.amount)
         older = scheduler.standing.grow_older(self.keys, lanes.by_number, turns.opening)
         if self.policy.preempt.enabled:
             # An older job may take room from jobs that were its equals.
@@ -123,30 +144,6 @@ class Pass:
             scheduler.standing.take(number)
         turns.begin(scheduler.waits.open)
         return turns
-
-    @property
-    def _is_ordered(self) -> bool:
-        """Whether the policy says how many jobs, or which ones, may be passed."""
-        rules = self.policy
-        return (
-            rules.order.strict
-            or bool(rules.backfill.look_ahead)
-            or rules.backfill.kind is not Backfill.NONE
-        )
-
-    def _asks_blocked(self) -> bool:
-        """Whether lanes that are known to wait for room take their turn."""
-        order, backfill = self.policy.order, self.policy.backfill
-        return order.strict or bool(backfill.look_ahead) or self.promising.wants_more
-
-    def _is_over(self) -> bool:
-        """Nothing passes the first job that waits, or enough jobs behind it were looked at."""
-        ahead = self.policy.backfill.look_ahead
-        if ahead and self._watched >= ahead:
-            return True
-        return self.policy.order.strict and any(
-            is_for_room(wait) for _, wait in self._blocked.values()
-        )
 
     def _open_claimed(self, turns: Turns) -> None:
         """No more is promised in this pass. Lanes that other claims kept out are looked at."""
@@ -158,6 +155,8 @@ class Pass:
                 if number not in self._blocked and number in self.cluster.lanes.by_number:
                     scheduler.standing.take(number)
                     turns.add(self.cluster.lanes.by_number[number])
+        if not self._passing.asks_all:
+            turns.pass_over(self._is_known)
         if self.policy.backfill.shortest and self.promising.made:
             turns.sort_by(ByLength(self.cluster, self.rules, self.view, None))
 
@@ -167,7 +166,7 @@ class Pass:
         if wait is not None:
             return wait
         if self.promising.made:
-            self._watched += 1
+            self._passing.watched += 1
         outcome = self._place(head)
         if isinstance(outcome, Started) or self.takeovers.try_for(head, self._entry(head)):
             return Started(self._entry(head).job)
@@ -240,8 +239,9 @@ class Pass:
         key = entry.key
         end_s = self.now_s + entry.run_s
         roles, count = entry.shape.roles, len(placed)
+        take = self.take
         for task, allocation in placed:
-            self.take(planned_uid(entry.job, task), end_s, allocation)
+            take(planned_uid(entry.job, task), end_s, allocation)
         if len(roles) == 1:
             # All tasks hold the same.
             amount = NOTHING.plus(amount_of(placed[0].allocation), count)
@@ -283,6 +283,7 @@ class Pass:
         if not is_for_room(outcome):
             turns.drop()
             return
+        self._passing.is_closed = self._passing.is_strict
         entry = self._entry(head)
         promised = self.promising.make(entry, overdue=self.keys.waited_too_long(entry))
         if promised and self.promising.wants_more and not self.promising.only_overdue:
@@ -291,10 +292,8 @@ class Pass:
         else:
             turns.drop()
 
-    def _passes_over(self, lane: Lane) -> bool:
+    def _is_known(self, lane: Lane) -> bool:
         """Whether the answer for a lane is known: it need not take its turn."""
-        if self._asks_blocked() or self.policy.preempt.enabled:
-            return False
         wait = self.misses.known_of(lane)
         if wait is None:
             return False
@@ -353,8 +352,7 @@ class Pass:
         self._look_again()
         if self.space.want_count > WANTS_MAX:
             self.space.forget_wants()
-        waits.clear_away(lanes)
-        standing.clear_away(lanes.by_number)
+        waits.forget_shapes(lanes)
         plan.promises = scheduler.promises.all()
         scheduler.promises.seen = len(lanes.where) - len(plan.starts)
         wake_s = min(waits.next_s, scheduler.promises.next_due_s())
@@ -363,7 +361,7 @@ class Pass:
 
     def _barriers(self) -> tuple[int, ...]:
         """The jobs and arrays that nothing may pass: when one goes, others take their turn."""
-        if not (self.policy.order.strict or self.policy.backfill.look_ahead):
+        if not self._passing.is_bounded:
             return ()
         return tuple(
             lane.first

@@ -132,7 +132,12 @@ class Scheduler:
             waits.start_over(lanes)
             self.standing.start_over()
             return changes
-        waits.wake(number for number in changes.lanes if number in lanes.by_number)
+        for number in changes.lanes:
+            if number in lanes.by_number:
+                waits.wake([number])
+            else:
+                waits.leave(number)
+                self.standing.forget(number)
         waits.on_counters(changes.counters)
         if changes.nodes:
             many, names = len(changes.nodes) > MANY, changes.nodes
@@ -150,8 +155,11 @@ class Scheduler:
         promises, timeline = self.promises, self.timeline
         if not promises.kept:
             return False
-        if promises.has_lost() or any(map(promises.is_due, promises.kept)):
+        if any(map(promises.is_due, promises.kept)):
             return True
+        if promises.has_lost():
+            promises.drop_lost()
+            return bool(self.standing.lines)
         rules = self._policy.backfill
         if rules.kind is not Backfill.CONSERVATIVE:
             return False

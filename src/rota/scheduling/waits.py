@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound="Hashable")
 
 INFINITE = float("inf")
-#: Lanes close without a word: so many that are gone are carried along.
-SLACK = 16
+#: So many shapes that are gone are carried along before they are cleared away.
+SLACK = 64
 
 
 class _Files(Generic[K]):
@@ -97,6 +97,12 @@ class Waits:
         """The lane has no job left to start."""
         self._take_out(number)
         self.open.pop(number, None)
+        self._moment_of.pop(number, None)
+
+    def forget_shapes(self, lanes: Lanes) -> None:
+        """Let go of shapes that no job waits for any more, once there are many."""
+        if len(self.full) > len(lanes.shapes) + SLACK:
+            self.full = {shape for shape in self.full if shape in lanes.shapes}
 
     @property
     def shapes(self) -> list[int]:
@@ -194,12 +200,3 @@ class Waits:
         self._moments.clear()
         self.barriers = ()
         self.open = dict.fromkeys(lanes.by_number)
-
-    def clear_away(self, lanes: Lanes) -> None:
-        """Let go of the lanes and shapes that are gone, once there are many."""
-        if len(self._of) > 2 * len(lanes.by_number) + SLACK:
-            for number in [n for n in self._of if n not in lanes.by_number]:
-                self._take_out(number)
-                self._moment_of.pop(number, None)
-        if len(self.full) > 2 * len(lanes.shapes) + SLACK:
-            self.full = {shape for shape in self.full if shape in lanes.shapes}

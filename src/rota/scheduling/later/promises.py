@@ -74,6 +74,11 @@ class Promises:
         """Whether a job that was promised something waits no longer."""
         return not all(map(self.waits, self.kept))
 
+    def drop_lost(self) -> None:
+        """Jobs that wait no longer need no room."""
+        for job in [job for job in self.kept if not self.waits(job)]:
+            self.withdraw(job)
+
     def waits(self, job: int) -> bool:
         cluster = self._cluster
         return job in cluster.lanes.where or cluster.array_of(job) is not None

@@ -25,12 +25,13 @@ Place = tuple["Key", int, Lane]
 class Line:
     """The open lanes of one account, by own key."""
 
-    __slots__ = ("key", "lanes", "name", "version")
+    __slots__ = ("head", "key", "lanes", "name", "version")
 
     def __init__(self, name: LineKey) -> None:
         self.name = name
         self.lanes: list[Place] = []
-        #: The full key of its first lane, and the version of the shares that it was made with.
+        #: The head of its first lane, its full key, and the version of shares that this is of.
+        self.head: Head | None = None
         self.key: Key = ()
         self.version = -1
 
@@ -38,16 +39,12 @@ class Line:
 class AccountQueues:
     """All lines, first things first."""
 
-    def __init__(
-        self,
-        keys: Keys,
-        opening: Callable[[Lane], Head | None],
-        passes_over: Callable[[Lane], bool],
-    ) -> None:
-        """``opening`` gives the head of a lane; ``passes_over`` says that its answer is known."""
+    def __init__(self, keys: Keys, opening: Callable[[Lane], Head | None]) -> None:
+        """``opening`` gives the head of a lane."""
         self._keys = keys
         self._opening = opening
-        self._passes_over = passes_over
+        #: Whether the answer for a lane is known, so that it need not take its turn.
+        self.passes_over: Callable[[Lane], bool] | None = None
         self._lines: dict[LineKey, Line] = {}
         #: Some entries are stale: the one whose key is that of its line counts.
         self._heap: list[tuple[Key, LineKey, Line]] = []
@@ -77,10 +74,11 @@ class AccountQueues:
 
     def _settle(self, line: Line) -> None:
         """Bring the right lane to the front of a line, and the line to its place."""
-        lanes, keys = line.lanes, self._keys
+        lanes, keys, passes_over = line.lanes, self._keys, self.passes_over
         while lanes:
             own, number, lane = lanes[0]
-            head = None if self._passes_over(lane) else self._opening(lane)
+            known = passes_over is not None and passes_over(lane)
+            head = None if known else self._opening(lane)
             if head is None or head.entry is None:
                 heappop(lanes)
                 continue
@@ -92,6 +90,7 @@ class AccountQueues:
                 continue
             line.key = keys.full(own, head.entry, head.amount)
             line.version = keys.version(line.name)
+            line.head = head
             heappush(self._heap, (line.key, line.name, line))
             return
         line.key = ()
@@ -100,13 +99,13 @@ class AccountQueues:
         """The head that comes first now; it stays until ``replace`` or ``drop``."""
         if self._rules_version != self._keys.rules_version:
             self._start_over()
-        heap, version = self._heap, self._keys.version
+        heap, version, passes_over = self._heap, self._keys.version, self.passes_over
         while heap:
             key, name, line = heap[0]
-            if key is line.key and line.lanes:
-                lane = line.lanes[0][2]
-                if line.version == version(name) and not self._passes_over(lane):
-                    return self._opening(lane)
+            if key is line.key:
+                known = passes_over is not None and passes_over(line.lanes[0][2])
+                if not known and line.version == version(name):
+                    return line.head
                 heappop(heap)
                 self._settle(line)
             else:
@@ -122,7 +121,7 @@ class AccountQueues:
         """The first head went on to the next job of its lane."""
         line = heappop(self._heap)[2]
         _, number, lane = line.lanes[0]
-        head = self._opening(lane)
+        head = line.head
         assert head is not None
         assert head.key is not None
         heapreplace(line.lanes, (head.key, number, lane))

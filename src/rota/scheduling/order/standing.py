@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     #: The head of a lane, with its first job; None when it has none.
     Opening = Callable[[Lane], Head | None]
 
-#: Lanes and steps that are gone: so many are carried along before they are cleared away.
+#: So many steps of lanes that went on are carried along before they are cleared away.
 SLACK = 64
 
 
@@ -118,6 +118,11 @@ class Standing:
             older.append(number)
         return older
 
+    def forget(self, number: int) -> None:
+        """The lane is gone."""
+        self.take(number)
+        self._known.pop(number, None)
+
     def start_over(self) -> None:
         """The rules are others: no key is right, and no lane is known to wait."""
         for table in (self._known, self.lines, self._at):
@@ -137,13 +142,6 @@ class Standing:
     @property
     def accounts(self) -> set[tuple[str, str]]:
         return {line[:2] for line in self.lines}
-
-    def clear_away(self, lanes: dict[int, Lane]) -> None:
-        """Let go of lanes that are gone, once there are many."""
-        if len(self._known) > 2 * len(lanes) + SLACK:
-            for number in [n for n in self._known if n not in lanes]:
-                self.take(number)
-                del self._known[number]
 
 
 class Walk:

@@ -32,14 +32,13 @@ class Turns:
         standing: Standing,
         keys: Keys,
         amount: Callable[[int], Amount],
-        passes_over: Callable[[Lane], bool],
     ) -> None:
         self._cluster = cluster
         self._standing = standing
         self.keys = self._usual = keys
         self._amount = amount
         self._heads: dict[int, Head] = {}
-        self._queues = AccountQueues(keys, self.opening, passes_over)
+        self._queues = AccountQueues(keys, self.opening)
         self._blocked: Walk | None = None
 
     def begin(self, numbers: Iterable[int]) -> None:
@@ -120,6 +119,10 @@ class Turns:
     def drop(self) -> None:
         """The first head is done with."""
         self._queues.drop()
+
+    def pass_over(self, known: Callable[[Lane], bool]) -> None:
+        """From now on lanes whose answer is known do not take their turn."""
+        self._queues.passes_over = known
 
     def sort_by(self, keys: Keys) -> None:
         """The lanes that are left take turns in another order."""
