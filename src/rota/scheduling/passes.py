@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from rota.scheduling.registry import Rules
     from rota.scheduling.scheduler import Scheduler
 
-#: Heaps of shapes that nobody waits for any more are dropped when there are this many.
-WANTS_MAX = 4096
 #: So many lanes that are gone are carried along before they are cleared away.
 SLACK = 16
 
@@ -349,8 +347,7 @@ class Pass:
         if len(scheduler.full) > 2 * len(lanes.by_number) + SLACK:
             # Lanes close without a word: those that are gone would add up for ever.
             scheduler.full = {n: None for n in scheduler.full if n in lanes.by_number}
-        if self.space.want_count > WANTS_MAX:
-            self.space.forget_wants()
+        self.space.forget_unused(lanes.shapes)
         plan.promises = self.promises.all()
         self.promises.seen = len(lanes.where) - len(plan.starts)
         plan.dropped = list(self.rules.dropped)

@@ -193,8 +193,7 @@ class Scheduler:
         self._expect()
         if rules.scorers:
             # What they say may change from pass to pass, and one that fails is left out.
-            self.space.extra = rules.plugged_score
-            self.space.forget_wants()
+            self.space.score_with(rules.plugged_score)
         with self._guard(rules.watch):
             return Pass(self, now_s, rules).run(limit)
 
@@ -368,6 +367,9 @@ class Scheduler:
                     request.device_use_milli,
                 )
                 known = known.plus(each, role.min_count or role.count)
+            shapes = self.cluster.lanes.shapes
+            if len(self._amounts) > 2 * len(shapes) + MANY:
+                self._amounts = {n: a for n, a in self._amounts.items() if n in shapes}
             self._amounts[number] = known
         return known
 

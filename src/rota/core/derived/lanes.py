@@ -104,7 +104,8 @@ Counter = tuple[str, str | int]
 class Lane:
     """Ready jobs (or whole arrays) of one class, in order."""
 
-    __slots__ = ("_entries", "_head", "account", "key", "members", "note", "noted", "number")
+    __slots__ = ("_entries", "_head", "account", "key", "members", "note", "noted", "number",
+                 "waits_for")  # fmt: skip
 
     def __init__(self, key: LaneKey, number: int = 0) -> None:
         self.key = key
@@ -116,6 +117,8 @@ class Lane:
         self.members: dict[int, Place] = {}
         self._entries: list[Place] = []
         self._head = 0
+        #: The counters that it was found blocked by.
+        self.waits_for: dict[Counter, None] = {}
         #: Where passes remember the key of the first member; None when that may be another one.
         self.note: tuple[float, ...] | None = None
         #: Whose key that is, since when he is ready, when it was made, and up to when it holds.
@@ -274,6 +277,11 @@ class Lanes:
         key = lane.key
         del self.lanes[key], self.by_number[lane.number]
         self.fresh.pop(lane.number, None)
+        for counter in lane.waits_for:
+            waiting = self._waiting_for.get(counter, {})
+            waiting.pop(lane.number, None)
+            if not waiting:
+                self._waiting_for.pop(counter, None)
         siblings = self.by_shape[key.shape]
         del siblings[lane.number]
         if not siblings:
@@ -284,6 +292,7 @@ class Lanes:
         """A pass found that the head of this lane cannot start, for want of room or of these."""
         self.fresh.pop(lane.number, None)
         for counter in counters:
+            lane.waits_for[counter] = None
             self._waiting_for.setdefault(counter, {})[lane.number] = lane
 
     def open_shape(self, shape: int) -> None:
