@@ -62,6 +62,21 @@ def test_an_element_is_found_by_index_and_uid_before_anything_touched_it(caller:
     assert caller.get("/jobs/1_11").status == 404
 
 
+def test_an_ended_array_is_found_by_id_and_uid_and_stands_for_its_elements(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    uid = caller.post("/jobs", {"command": "true", "array": "0-1"}).json["uid"]
+    agent.report_end(agent.launched(2), 1)
+    agent.report_end(agent.launched(3))
+
+    array = caller.until(1, "failed")
+
+    assert array["states"] == {"completed": 1, "failed": 1}
+    assert caller.job(uid) == array
+    assert caller.job("1_1")["state"] == "completed"
+    assert [job["id"] for job in caller.get("/jobs?ids=1").json["items"]] == [2, 3]
+
+
 def test_an_array_is_one_item_with_counts(caller: Caller, agent: PretendedAgent) -> None:
     caller.submit(array="0-9%2")
     agent.report_end(agent.launched(2))

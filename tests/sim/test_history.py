@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rota.controller import commands as cmd
-from rota.controller.past import Past, read_jobs, site_of
+from rota.controller.past import Past, read_arrays, read_jobs, site_of
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import DEFAULT
 from rota.core.facts.states import JobState
@@ -25,7 +25,7 @@ from tests.sim.clocked import Clocked
 
 def past_of(scene):
     jobs, cut = read_jobs(scene.store)
-    return Past(site_of(scene.cluster), jobs, cut=cut)
+    return Past(site_of(scene.cluster), jobs, read_arrays(scene.store, jobs), cut=cut)
 
 
 def lines(history):

@@ -44,6 +44,8 @@ def test_every_array_on_record_is_loaded(store):
 
     assert store.load().arrays == [waiting, expanded, cut]
     assert store.array(20) == expanded
+    assert store.array_by_uid(expanded.uid) == expanded
+    assert store.array_by_uid("nobody") is None
     assert store.array(21) is None
 
 

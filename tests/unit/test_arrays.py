@@ -240,8 +240,8 @@ def test_commands_on_an_array_that_has_ended_are_refused():
 
     answer = scene.cancel("array")
 
-    assert [refusal.reason for refusal in answer.refused] == [f"array {array} has ended already"]
-    with pytest.raises(Conflict, match="has ended already"):
+    assert [refusal.reason for refusal in answer.refused] == [f"job {array} is completed already"]
+    with pytest.raises(Conflict, match="is completed already"):
         scene.update("array", priority=10)
 
 

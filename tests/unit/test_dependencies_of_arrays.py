@@ -2,6 +2,9 @@
 
 import pytest
 
+from rota.controller.recover import recover
+from rota.core.changes.compare import differences, fold
+from rota.core.facts.states import JobState
 from rota.testing.scene import Scene
 
 
@@ -188,3 +191,76 @@ def test_other_parents_given_to_a_waiting_array_hold_its_untouched_elements_back
 
     assert before == "queued"
     assert scene.is_running(array + 1)
+
+
+def ended_array(scene: Scene, *codes: int) -> int:
+    """An array whose elements have all ended with these codes; the Cluster let it go."""
+    array = scene.submit("first", array=f"0-{len(codes) - 1}")
+    for job, code in enumerate(codes, start=array + 1):
+        scene.finish(job, code=code)
+    assert array not in scene.cluster.arrays
+    return array
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(
+    ("codes", "states"),
+    [((0, 0), ["running", "cancelled", "running"]), ((0, 1), ["cancelled", "running", "running"])],
+)
+def test_an_array_that_left_the_memory_still_answers_as_a_parent(restarted, codes, states):
+    scene = Scene(cpus=8)
+    array = ended_array(scene, *codes)
+    if restarted:
+        scene.restart()
+
+    for kind in ("after-ok", "after-not-ok", "after-any"):
+        scene.submit(kind, after={"first": kind})
+
+    assert scene.states("after-ok", "after-not-ok", "after-any") == states
+    assert scene.state("first") == ("completed" if codes == (0, 0) else "failed")
+    assert scene.store.array(array) is not None
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_elements_are_tied_to_those_of_an_array_that_left_the_memory(restarted):
+    scene = Scene(cpus=8)
+    first = ended_array(scene, 0, 1, 0)
+    if restarted:
+        scene.restart()
+
+    second = scene.submit("second", array="1-2", after={"first": "after-ok element"})
+
+    assert scene.states(second + 1, second + 2) == ["cancelled", "running"]
+    assert scene.cause(second + 1) == f"dependency: job {first + 2} ended failed"
+
+
+def test_a_waiting_job_may_be_given_an_array_that_left_the_memory_as_a_parent():
+    scene = Scene(cpus=8)
+    ended_array(scene, 0)
+    scene.submit("child", hold=True)
+
+    scene.update("child", after={"first": "after-ok"})
+    scene.release("child")
+
+    assert scene.is_running("child")
+
+
+def test_a_job_that_waits_for_more_than_an_ended_array_is_the_same_after_a_restart():
+    scene = Scene(cpus=8)
+    ended_array(scene, 0)
+    scene.submit("gate", hold=True)
+    scene.submit("child", after={"first": "after-ok", "gate": "after-any"})
+
+    loaded, folded = recover(scene.store.load()), fold(scene.store.all_events())
+
+    folded.cluster_id = loaded.cluster_id
+    assert differences(loaded, folded) == []
+
+
+def test_arrays_that_ended_are_counted_by_their_elements_only():
+    scene = Scene(cpus=8)
+
+    ended_array(scene, 0, 1)
+
+    counts = scene.cluster.count_states()
+    assert (counts[JobState.COMPLETED], counts[JobState.FAILED]) == (1, 1)

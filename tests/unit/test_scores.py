@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.derived.lanes import Shape
-from rota.core.facts.errors import Rejected
 from rota.core.facts.job import Role, ServiceClass
 from rota.core.facts.node import Allocation, Device, NodeSpec
 from rota.core.facts.placing import (
@@ -33,14 +32,12 @@ from rota.scheduling.place.fragments import (
     spare_of,
     typical_shapes,
 )
+from rota.scheduling.place.free import Free, Total
 from rota.scheduling.place.gradient import Gradient
 from rota.scheduling.place.scores import (
     STRATEGIES,
-    Free,
-    Total,
     class_score,
     class_terms,
-    dearest_of,
     neighbour_score,
     placement_score,
     strategy,
@@ -146,7 +143,7 @@ def test_nodes_near_the_data_are_preferred_by_the_share_that_they_have():
 def test_cheap_nodes_are_preferred_against_the_dearest():
     classes = [{"cost": "4"}, {"cost": "1.0"}, {}, {"cost": "free"}, {"cost": "nan"}]
 
-    points = [terms(shape(), labels, dearest=dearest_of(classes))["cost"] for labels in classes]
+    points = [terms(shape(), labels, dearest=4.0)["cost"] for labels in classes]
 
     assert points == [0, 75_000, 100_000, 100_000, 100_000]
 
@@ -251,11 +248,6 @@ def test_the_dot_product_puts_a_job_where_what_it_wants_is_scarce():
     assert best_of("dotprod", Request(cpu_milli=8000), [much_cpu, many_devices]) == 1
     four = Request(cpu_milli=1000, device="gpu", device_count=2)
     assert best_of("dotprod", four, [many_devices, much_cpu]) == 1
-
-
-def test_an_unknown_strategy_is_refused_with_the_nearest_name():
-    with pytest.raises(Rejected, match="did you mean best-fit"):
-        strategy("bestfit", DEFAULT)
 
 
 @given(

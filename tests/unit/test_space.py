@@ -1,11 +1,14 @@
 """The free room by node: what a want sees as nodes fill, empty, come and go."""
 
+import pytest
+
 from rota.core.changes import events as ev
 from rota.core.cluster import Cluster
 from rota.core.derived.lanes import shape_of
 from rota.core.facts.node import Allocation
 from rota.core.facts.policy import DEFAULT
 from rota.scheduling.place.node_index import Space
+from rota.scheduling.place.numbers import SPARE, Numbers
 from rota.testing.stage import Stage, node, spec
 
 
@@ -82,3 +85,50 @@ def test_labels_that_an_operator_adds_change_what_a_node_is_open_to():
     stage.scheduler.catch_up(stage.now_s)
 
     assert stage.scheduler.space.class_of["a"].labels == {"rack": "r1"}
+
+
+def test_a_number_that_was_dropped_is_not_given_out_again():
+    used = {0}
+    numbers = Numbers[str](16, lambda: used)
+
+    given = [numbers.number(f"value {n}") for n in range(3 * SPARE)]
+
+    assert given == [*range(3 * SPARE)]
+    assert len(numbers.of) <= 2 * SPARE
+    assert numbers.number("value 0") == 0
+    assert numbers.number("value 1") == 3 * SPARE
+
+
+def test_numbers_that_run_out_are_no_others():
+    numbers = Numbers[int](2, set)
+    for value in range(4):
+        numbers.number(value)
+
+    with pytest.raises(OverflowError):
+        numbers.number(4)
+
+
+def test_many_states_of_devices_that_came_and_went_leave_a_shared_device_as_it_was():
+    space, _ = a_space(node("a", gpus=1, gpu_mem=40_000))
+
+    for mib in range(1, 4 * SPARE):
+        held = Allocation("a", 0, 0, devices=(0,), device_memory_mib=mib, shared=True)
+        space.take("a", held)
+        space.give_back("a", held)
+
+    assert open_to(space, gpus=1, gpu_mem=40_000) == ["a"]
+
+
+def test_the_dearest_node_is_no_measure_once_it_has_left():
+    space, cluster = a_space(node("a", cost="9"), node("b", cost="1"))
+    del cluster.nodes["a"]
+
+    space.refresh(cluster, "a")
+
+    fresh = Space(DEFAULT)
+    fresh.refresh(cluster, "b")
+    shape = shape_of(spec(cpus=1))
+    lived, new = (one.wants(1, shape)[0] for one in (space, fresh))
+    for one, want in ((space, lived), (fresh, new)):
+        one.catch_up(want)
+    assert [key >> 48 for key in lived.heaps[1]] == [key >> 48 for key in new.heaps[1]]

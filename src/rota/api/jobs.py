@@ -144,7 +144,7 @@ def view_of(context: Context, item: Job | Array, actor: Actor) -> JobView:
         return job_view(item, actor, reasons.of(family or item) if waits else "")
     known = cluster.arrays.get(item.id)
     counts = cluster.count_elements(item)
-    state = cluster.array_state(item.id) or _worst(counts)
+    state = cluster.state_of(item.id) or _worst(counts)
     reason = reasons.of(known) if known is not None and known.waiting else ""
     view = array_view(item, actor, state, reason)
     view.states = {state: count for state, count in counts.items() if count}

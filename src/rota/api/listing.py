@@ -203,7 +203,9 @@ def _filters(cluster: Cluster, query: Query) -> list[JobFilter]:
     if not query.ids or query.array:
         return [wanted]
     families = [
-        item for item in query.ids if item in cluster.arrays or cluster.state_of(item) is None
+        item
+        for item in query.ids
+        if item in cluster.arrays or cluster.ended.is_array(item) or cluster.state_of(item) is None
     ]
     return [wanted, *(msgspec.structs.replace(wanted, ids=(), array=item) for item in families)]
 

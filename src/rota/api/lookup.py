@@ -122,6 +122,9 @@ async def _by_uid(host: Host, uid: str) -> Job | Array:
             element = None if position is None else virtual(array, position)
             if element is not None:
                 return element
+    ended: Array | None = await host.read(lambda store: store.array_by_uid(uid))
+    if ended is not None:
+        return ended
     raise missing(uid)
 
 

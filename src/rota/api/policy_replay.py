@@ -18,7 +18,7 @@ from rota.api.policy import tried
 from rota.api.requests import Body
 from rota.api.site_requests import ReplayRequest
 from rota.api.times import when
-from rota.controller.past import Comparison, Figures, Gain, read_jobs, site_of
+from rota.controller.past import Comparison, Figures, Gain, read_arrays, read_jobs, site_of
 from rota.core.facts.errors import Busy, Conflict, Unavailable
 from rota.core.words.presets import name_of
 
@@ -97,14 +97,10 @@ def _question(store: Store, site: Site, policy: Policy, since_s: float, jobs_max
     jobs, cut = read_jobs(store, since_s, jobs_max)
     if not jobs:
         raise Conflict("no job was submitted in this period, so there is nothing to replay")
-    needed = {job.array_id for job in jobs}
-    needed |= {parent.parent for job in jobs for parent in job.spec.dependencies}
-    arrays = [
-        msgspec.structs.replace(array, rows=()) for array in site.arrays if array.id in needed
-    ]
     past = {
-        "site": msgspec.structs.replace(site, arrays=arrays),
+        "site": site,
         "jobs": [msgspec.Raw(_encode(job)) for job in jobs],
+        "arrays": read_arrays(store, jobs),
         "since_s": since_s,
         "cut": cut,
     }

@@ -29,7 +29,7 @@ from rota.controller.submit import (
     refuse_queue,
 )
 from rota.core.changes import events as ev
-from rota.core.changes.dependencies import refuse_cycle, refuse_unknown
+from rota.core.changes.dependencies import refuse_cycle, refuse_unknown, with_runs
 from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected
 from rota.core.facts.job import Array, Job, JobSpec, Outcome
 from rota.core.facts.loans import borrower_of
@@ -39,6 +39,8 @@ from rota.core.words.kin import is_kin
 from rota.scheduling.limits.quota import refuse_over_quota
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
 
@@ -179,7 +181,8 @@ def _change_array(scribe: Scribe, command: Select, array: Array) -> list[int]:
 
 def _refuse_ended(cluster: Cluster, array: Array) -> None:
     if not array.waiting and not cluster.unfinished_elements.get(array.id):
-        raise Conflict(f"array {array.id} has ended already", field="id", value=array.id)
+        state = cluster.array_state(array.id)
+        raise Conflict(f"job {array.id} is {state} already", field="id", value=array.id)
 
 
 def _concerns(command: Select, job: Job) -> bool:
@@ -271,9 +274,12 @@ def _resume_job(scribe: Scribe, job: Job) -> None:
     scribe.emit(ev.JobResumed(job=job.id))
 
 
-def update(scribe: Scribe, command: Update) -> Changed:
+def update(scribe: Scribe, command: Update, read_array: Callable[[int], Array | None]) -> Changed:
     """Replace parts of a spec. For an array: of its untouched elements."""
     cluster = scribe.cluster
+    if command.dependencies is not None:
+        parents = with_runs(cluster, command.dependencies, read_array)
+        command = msgspec.structs.replace(command, dependencies=parents)
     array = cluster.arrays.get(command.job)
     if array is not None:
         _refuse_stranger(command.actor, array.spec, array.id)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rota.core.cluster import Cluster, Dirty
-    from rota.core.facts.job import Attempt
+    from rota.core.facts.job import Array, Attempt
     from rota.core.facts.policy import Policy
     from rota.scheduling.registry import Catalog
     from rota.scheduling.scheduler import Scheduler
@@ -92,6 +92,7 @@ class Controller:
         new_uid: Callable[[], str],
         new_session: Callable[[], int],
         read_blob: Callable[[str], bytes | None],
+        read_array: Callable[[int], Array | None],
         variables: Mapping[str, str] | None = None,
         load: Callable[[Policy], Catalog] | None = None,
         clock: Callable[[], float] | None = None,
@@ -115,7 +116,7 @@ class Controller:
         self._greeted: list[Session] = []
         self._new_uid = new_uid
         self._new_session = new_session
-        self._read_blob = read_blob
+        self._read_blob, self._read_array = read_blob, read_array
         self._passes = Passes(cluster, load, clock, guard, anew=next_seq > 1)
         #: Placed attempts that wait for others to leave, and their nodes: no agent knows of them.
         self._withheld = {
@@ -192,11 +193,11 @@ class Controller:
 
     def _perform(self, scribe: Scribe, command: cmd.Command) -> object:
         if isinstance(command, cmd.Submit):
-            return submit(scribe, command, self._new_uid, self.forecast)
+            return submit(scribe, command, self._new_uid, self._read_array, self.forecast)
         if isinstance(command, cmd.Select):
             return change_selected(scribe, command)
         if isinstance(command, cmd.Update):
-            return update(scribe, command)
+            return update(scribe, command, self._read_array)
         return site.perform(scribe, command)
 
     def _hear(self, scribe: Scribe, tick: Tick, item: FromLink) -> None:

@@ -116,7 +116,7 @@ def _end_job(scribe: Scribe, job: Job, outcome: Outcome) -> list[int]:
     if job.spec.reservation:
         let_go(scribe, job.id)
     children = [*cluster.children.get(job.id, ())]
-    if job.array_id in cluster.children and cluster.array_state(job.array_id) in FINAL:
+    if job.array_id in cluster.children and cluster.state_of(job.array_id) in FINAL:
         children += cluster.children[job.array_id]
     return children
 

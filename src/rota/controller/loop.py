@@ -156,6 +156,7 @@ class Host:
             new_uid=lambda: secrets.token_hex(16),
             new_session=lambda: secrets.randbits(52) + 1,
             read_blob=self._blob,
+            read_array=self.store.array,
             variables=self._variables,
             load=lambda policy: plugins.load_known(policy)[0],
             clock=plugins.clock,

@@ -33,7 +33,6 @@ class Site(msgspec.Struct):
     projects: list[Project] = []
     users: list[User] = []
     reservations: list[Reservation] = []
-    arrays: list[Array] = []
 
 
 class Past(msgspec.Struct):
@@ -41,6 +40,8 @@ class Past(msgspec.Struct):
 
     site: Site
     jobs: list[Job]
+    #: Those that these jobs are elements of or wait for, without the rows of a sweep.
+    arrays: list[Array] = []
     since_s: float = 0.0
     #: There were older ones since then that were left out because they are too many.
     cut: bool = False
@@ -103,8 +104,15 @@ def site_of(cluster: Cluster) -> Site:
         projects=[*cluster.projects.values()],
         users=[*cluster.users.values()],
         reservations=[*cluster.reservations.values()],
-        arrays=[*cluster.arrays.values()],
     )
+
+
+def read_arrays(store: Store, jobs: list[Job]) -> list[Array]:
+    """The arrays that these jobs are elements of or wait for, also those that have ended."""
+    needed = {job.array_id for job in jobs}
+    needed |= {parent.parent for job in jobs for parent in job.spec.dependencies}
+    found = map(store.array, sorted(needed.difference(job.id for job in jobs)))
+    return [msgspec.structs.replace(array, rows=()) for array in found if array is not None]
 
 
 def read_jobs(store: Store, since_s: float = 0.0, limit: int = 0) -> tuple[list[Job], bool]:

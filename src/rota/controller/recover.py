@@ -32,6 +32,19 @@ def recover(snapshot: Snapshot) -> Cluster:
     cluster.keys = {(user, key): first for user, key, first in snapshot.keys}
     for job_id, state in snapshot.outcomes:
         cluster.ended.put(job_id, state)
+    _add_work(cluster, snapshot)
+    let_in_all(cluster)
+    for reservation in cluster.reservations.values():
+        set_reservation_timers(cluster, reservation)
+    for queue in cluster.queues.values():
+        set_queue_timer(cluster, queue)
+    for node in cluster.nodes.values():
+        set_drain_timer(cluster, node)
+    return cluster
+
+
+def _add_work(cluster: Cluster, snapshot: Snapshot) -> None:
+    """All that is unfinished. Arrays come first: links to parents are made with their help."""
     for array in sorted(snapshot.arrays, key=lambda a: a.id):
         for first, last in array.cut:
             assert array.cut_outcome is not None
@@ -42,11 +55,5 @@ def recover(snapshot: Snapshot) -> Cluster:
     for job in sorted(snapshot.jobs, key=lambda j: j.id):
         if job.outcome is None:
             add_job(cluster, job)
-    let_in_all(cluster)
-    for reservation in cluster.reservations.values():
-        set_reservation_timers(cluster, reservation)
-    for queue in cluster.queues.values():
-        set_queue_timer(cluster, queue)
-    for node in cluster.nodes.values():
-        set_drain_timer(cluster, node)
-    return cluster
+    for array in [*cluster.arrays.values()]:
+        cluster.let_go(array)

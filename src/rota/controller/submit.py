@@ -10,7 +10,7 @@ from rota.controller import lifecycle
 from rota.controller.commands import Submission, Submit, Submitted
 from rota.controller.possible import refuse_impossible
 from rota.core.changes import events as ev
-from rota.core.changes.dependencies import refuse_unknown
+from rota.core.changes.dependencies import refuse_unknown, with_runs
 from rota.core.facts.errors import Conflict, Forbidden, Rejected
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Access, Actor, Group
@@ -23,14 +23,18 @@ if TYPE_CHECKING:
     from rota.controller.forecast import Forecast
     from rota.controller.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import JobSpec
+    from rota.core.facts.job import Array, JobSpec
 
 #: The highest priority that somebody without an operator's role may ask for: ``high``.
 USER_PRIORITY_MAX = 75
 
 
 def submit(
-    scribe: Scribe, command: Submit, new_uid: Callable[[], str], forecast: Forecast
+    scribe: Scribe,
+    command: Submit,
+    new_uid: Callable[[], str],
+    read_array: Callable[[int], Array | None],
+    forecast: Forecast,
 ) -> Submitted:
     """Take a batch, or raise ``Rejected`` with nothing changed."""
     cluster, actor = scribe.cluster, command.actor
@@ -46,6 +50,7 @@ def submit(
         named = number if len(command.submissions) > 1 else None
         _check(cluster, submission, actor, named, brought[project])
     taken = [_child_of(actor, submission) for submission in command.submissions]
+    taken = [_tied(cluster, submission, read_array) for submission in taken]
     ids_uids = [
         _take(scribe, submission, new_uid(), command.key if number == 0 else "", forecast)
         for number, submission in enumerate(taken)
@@ -59,6 +64,15 @@ def _child_of(actor: Actor, submission: Submission) -> Submission:
         return submission
     labels = {**submission.spec.labels, PARENT_LABEL: str(actor.job)}
     return replace(submission, spec=replace(submission.spec, labels=labels))
+
+
+def _tied(
+    cluster: Cluster, submission: Submission, read_array: Callable[[int], Array | None]
+) -> Submission:
+    parents = with_runs(cluster, submission.spec.dependencies, read_array)
+    if parents == submission.spec.dependencies:
+        return submission
+    return replace(submission, spec=replace(submission.spec, dependencies=parents))
 
 
 def _ids_from(first: int, submissions: tuple[Submission, ...]) -> tuple[int, ...]:

@@ -1,13 +1,13 @@
 """The aggregate: all facts that matter for the next decision, and the indexes derived from them.
 
-Only ``apply`` changes a Cluster. Finished jobs leave it; one byte per id remembers how they ended,
-so that a dependency on job 12 is answered without asking a database.
+Only ``apply`` changes a Cluster. Finished jobs and arrays leave it; one byte per id remembers how
+they ended, so that a dependency on job 12 is answered without asking a database.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.derived.holdings import Holdings
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _STATES = tuple(JobState)
 _CODE = {state: code for code, state in enumerate(_STATES, start=1)}
+#: Added to the code of an array.
+_ARRAY = 0x80
 
 
 class Ledger:
@@ -41,9 +43,13 @@ class Ledger:
 
     def get(self, job_id: int) -> JobState | None:
         if 0 <= job_id < len(self._codes):
-            code = self._codes[job_id]
+            code = self._codes[job_id] & ~_ARRAY
             return _STATES[code - 1] if code else None
         return None
+
+    def is_array(self, item: int) -> bool:
+        """Whether this is the id of an array that has ended."""
+        return 0 <= item < len(self._codes) and self._codes[item] >= _ARRAY
 
     def states_in(self, first: int, last: int) -> set[JobState]:
         """The states that occur among a block of finished jobs."""
@@ -62,6 +68,12 @@ class Ledger:
             self._codes.extend(bytes(max(last + 1 - len(self._codes), 1024)))
         self._codes[first : last + 1] = bytes([_CODE[state]]) * (last - first + 1)
         self.counts[state] += last - first + 1
+
+    def put_array(self, array_id: int, state: JobState) -> None:
+        """How an array ended as a whole: it is no job, so it is not counted."""
+        self.put(array_id, state)
+        self.counts[state] -= 1
+        self._codes[array_id] |= _ARRAY
 
 
 FINAL_ORDER = tuple(state for state in _STATES if state in FINAL)
@@ -123,6 +135,13 @@ class Timer(NamedTuple):
     id: int
 
 
+#: Timers about a job or an array; those that are moot are dropped once they are so many more.
+JOB_TIMERS = frozenset(
+    {"begin", "parents", "unschedulable", "time-limit", "save", "window", "assembly"}
+)
+TIMERS_SPARE = 512
+
+
 class Cluster:
     """All unfinished work and all capacity."""
 
@@ -172,6 +191,7 @@ class Cluster:
         }
         self.unfinished_elements: dict[int, dict[int, None]] = {}
         self.timers: list[Timer] = []
+        self._timers_max = TIMERS_SPARE
         self.dirty = Dirty()
 
     def job(self, job_id: int) -> Job | None:
@@ -238,6 +258,18 @@ class Cluster:
 
     def push_timer(self, at_s: float, kind: str, item: int) -> None:
         heappush(self.timers, Timer(at_s, kind, item))
+        if len(self.timers) > self._timers_max:
+            self._drop_moot_timers()
+
+    def _drop_moot_timers(self) -> None:
+        """A job that ended early leaves a timer for its limit, which may be weeks away."""
+        self.timers = [
+            timer
+            for timer in dict.fromkeys(self.timers)
+            if timer.kind not in JOB_TIMERS or timer.id in self.jobs or timer.id in self.arrays
+        ]
+        heapify(self.timers)
+        self._timers_max = 2 * len(self.timers) + TIMERS_SPARE
 
     def pop_due(self, now_s: float) -> Timer | None:
         if self.timers and self.timers[0].at_s <= now_s:
@@ -334,3 +366,20 @@ class Cluster:
         self.jobs.pop(job.id, None)
         if job.array_id in self.unfinished_elements:
             self.unfinished_elements[job.array_id].pop(job.id, None)
+        array = self.arrays.get(job.array_id)
+        if array is not None:
+            self.let_go(array)
+
+    def let_go(self, array: Array) -> None:
+        """An array leaves once all of its elements have ended.
+
+        Elements that ended untouched have no record but the array's, so an array that has some
+        stays.
+        """
+        if array.waiting or array.cut or self.unfinished_elements.get(array.id):
+            return
+        state = self.array_state(array.id)
+        if state is not None:
+            self.ended.put_array(array.id, state)
+        self.unfinished_elements.pop(array.id, None)
+        del self.arrays[array.id], self.array_ids[bisect_left(self.array_ids, array.id)]

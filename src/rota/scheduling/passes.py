@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from rota.scheduling.registry import Rules
     from rota.scheduling.scheduler import Scheduler
 
-#: Heaps of shapes that no job waits for any more are dropped when there are this many.
-WANTS_MAX = 4096
 #: So long after a look an account that had too much of its share is looked at again.
 SHARES_AGAIN_S = 60.0
 INFINITE = float("inf")
@@ -350,8 +348,7 @@ class Pass:
                 waits.open_at(self.now_s + SHARES_AGAIN_S, lane.number)
         waits.barriers = self._barriers()
         self._look_again()
-        if self.space.want_count > WANTS_MAX:
-            self.space.forget_wants()
+        self.space.forget_unused(lanes.shapes)
         waits.forget_shapes(lanes)
         plan.promises = scheduler.promises.all()
         scheduler.promises.seen = len(lanes.where) - len(plan.starts)

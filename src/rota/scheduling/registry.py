@@ -23,10 +23,11 @@ from rota.scheduling.guarded import (
     Watch,
 )
 from rota.scheduling.order.orderings import ORDERINGS
-from rota.scheduling.place.scores import UNIT, strategy
+from rota.scheduling.place.free import UNIT
+from rota.scheduling.place.scores import STRATEGIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from rota.core.derived.lanes import Shape
     from rota.core.facts.policy import Policy
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
         Victim,
         VictimRule,
     )
-    from rota.scheduling.place.scores import Strategy
 
 #: Where the policy names a rule -> what such a rule is called in reports.
 POINTS = MappingProxyType(
@@ -88,7 +88,6 @@ class Rules(NamedTuple):
     #: Plugged in; their points are added to those of the strategy.
     scorers: tuple[GuardedScorer, ...]
     victims: VictimRule
-    strategy: Strategy
     watch: Watch
 
     @property
@@ -123,6 +122,7 @@ def resolve(
     nearest one; with ``strict=False`` the built-in rule stands in and the name is reported as
     dropped, so that a plug-in that was removed does not stop the scheduling.
     """
+    refuse_unknown("place.strategy", policy.place.strategy, STRATEGIES)
     watch = Watch(policy.plugin_budget_ms / 1000, clock)
     desk = _Desk(plugged, watch, strict)
     return Rules(
@@ -131,7 +131,6 @@ def resolve(
         tuple(rule for name in policy.filters if (rule := desk.filter(name)) is not None),
         tuple(found for name in policy.scorers if (found := desk.scorer(name)) is not None),
         desk.victims(policy.victims, victims),
-        strategy(policy.place.strategy, policy),
         watch,
     )
 
@@ -185,11 +184,17 @@ class _Desk:
 
     def _refuse(self, field: str, name: str, known: Mapping[str, object]) -> None:
         if self._strict:
-            near = get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            listed = ", ".join(sorted(known)) or "none"
-            raise Rejected.bad(field, name, f"{hint}known: {listed}")
+            refuse_unknown(field, name, known)
         self._watch.dropped.append(Dropped(POINTS[field], name, "is not installed"))
+
+
+def refuse_unknown(field: str, name: str, known: Collection[str]) -> None:
+    """A name that is not known is refused with the nearest one that is."""
+    if name not in known:
+        near = get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        listed = ", ".join(sorted(known)) or "none"
+        raise Rejected.bad(field, name, f"{hint}known: {listed}")
 
 
 def scorer_weight(written: str) -> tuple[str, int]:

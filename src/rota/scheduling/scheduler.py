@@ -114,8 +114,7 @@ class Scheduler:
         self._expect()
         if rules.scorers:
             # What they say may change from pass to pass, and one that fails is left out.
-            self.space.extra = rules.plugged_score
-            self.space.forget_wants()
+            self.space.score_with(rules.plugged_score)
         with self._rulebook.guard(rules.watch):
             return Pass(self, now_s, rules).run(limit)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.controller.past import Past, read_jobs, site_of
+from rota.controller.past import Past, read_arrays, read_jobs, site_of
 from rota.controller.recover import recover
 from rota.core.changes import events as ev
 from rota.core.facts.parents import Dependency, DependencyKind
@@ -69,10 +69,11 @@ def read_history(place: str | Path) -> History:
     store = open_readonly(str(place))
     try:
         jobs, _ = read_jobs(store)
+        arrays = read_arrays(store, jobs)
         site = site_of(recover(store.load()))
     finally:
         store.close()
-    history = history_of(Past(site, jobs))
+    history = history_of(Past(site, jobs, arrays))
     if not history.jobs:
         raise BadTrace(f"{store.name}: no finished job on record, so there is nothing to play")
     history.name = store.name
@@ -88,7 +89,7 @@ class _Writer:
     def __init__(self, past: Past) -> None:
         self._past = past
         self._jobs = {job.id: job for job in past.jobs}
-        self._arrays = {array.id: array for array in past.site.arrays}
+        self._arrays = {array.id: array for array in past.arrays}
         self._begin_s = min((job.submitted_s for job in past.jobs), default=0.0)
         self._nodes = _nodes(past)
         self._gpus = any(node.devices for node in self._nodes) and any(

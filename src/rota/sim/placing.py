@@ -21,7 +21,8 @@ from rota.core.facts.job import JobSpec, Outcome, Role
 from rota.core.facts.policy import Backfill, BackfillRules, Mixing, OrderRules, PlaceRules, Policy
 from rota.core.facts.states import Cause, JobState
 from rota.scheduling.place.fragments import typical_shapes, weighed_loss
-from rota.scheduling.place.scores import strategy as known_strategy
+from rota.scheduling.place.scores import STRATEGIES
+from rota.scheduling.registry import refuse_unknown
 from rota.scheduling.scheduler import Scheduler
 from rota.sim.machine import as_tasks
 from rota.sim.run import Run
@@ -95,7 +96,7 @@ def _policy(strategy: str) -> Policy:
             strategy=strategy, cpu_jobs_on_gpu_nodes=Mixing.ALLOW, devices="sequential"
         ),
     )
-    known_strategy(strategy, policy)
+    refuse_unknown("place.strategy", strategy, STRATEGIES)
     return policy
 
 

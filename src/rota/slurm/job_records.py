@@ -318,7 +318,7 @@ def _dependency(cluster: Cluster, item: Job | Array) -> str:
 
 def _one_dependency(cluster: Cluster, item: Job | Array, one: Dependency) -> str:
     kind = "aftercorr" if one.element else _KINDS.get(one.kind, "afterany")
-    state = cluster.state_of(parent_id(cluster, one, item))
+    state = cluster.state_of(parent_id(one, item))
     if state is not None and state in FINAL:
         met = one.kind is DependencyKind.AFTER_ANY or (
             (state is JobState.COMPLETED) == (one.kind is not DependencyKind.AFTER_NOT_OK)
@@ -329,7 +329,7 @@ def _one_dependency(cluster: Cluster, item: Job | Array, one: Dependency) -> str
     else:
         verdict = "unfulfilled"
     family = cluster.family_of(one.parent)
-    if one.parent in cluster.arrays:
+    if one.parent in cluster.arrays or cluster.ended.is_array(one.parent):
         shown = f"{one.parent}_*"
     elif family is not None:
         shown = f"{family.id}_{family.expand(family.position(one.parent)).array_index}"

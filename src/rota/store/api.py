@@ -116,6 +116,8 @@ class Store(Protocol):
 
     def array(self, array_id: int) -> Array | None: ...
 
+    def array_by_uid(self, uid: str) -> Array | None: ...
+
     def list_jobs(
         self, wanted: JobFilter, *, after: int = 0, limit: int = 100, newest_first: bool = False
     ) -> list[Job]:

@@ -122,6 +122,10 @@ class MemoryStore:
         found = self._tables.arrays.get(array_id)
         return self._array(found) if found is not None else None
 
+    def array_by_uid(self, uid: str) -> Array | None:
+        arrays = map(self._array, self._tables.arrays.values())
+        return next((array for array in arrays if array.uid == uid), None)
+
     def list_jobs(
         self, wanted: JobFilter, *, after: int = 0, limit: int = 100, newest_first: bool = False
     ) -> list[Job]:

@@ -151,7 +151,13 @@ class SqlStore:
         return rows.decode_job(found[0][0]) if found else None
 
     def array(self, array_id: int) -> Array | None:
-        found = self.driver.read("SELECT body, sweep FROM arrays WHERE id = ?", (array_id,))
+        return self._one_array("SELECT body, sweep FROM arrays WHERE id = ?", array_id)
+
+    def array_by_uid(self, uid: str) -> Array | None:
+        return self._one_array("SELECT body, sweep FROM arrays WHERE uid = ?", uid)
+
+    def _one_array(self, text: str, key: int | str) -> Array | None:
+        found = self.driver.read(text, (key,))
         return rows.decode_array(*found[0]) if found else None
 
     def list_jobs(

@@ -95,6 +95,7 @@ class Scene(PretendedAgents):
             new_uid=lambda: f"u{next(self._uids)}",
             new_session=lambda: next(self._uids),
             read_blob=self.store.blob,
+            read_array=self.store.array,
             lease_s=self.lease_s,
         )
 

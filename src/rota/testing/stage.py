@@ -105,6 +105,8 @@ class Stage:
         """One pass (or several, while a pass says that there is more), and what follows from it."""
         while True:
             scribe = Scribe(self.cluster, self.now_s, 1)
+            while self.cluster.pop_due(self.now_s) is not None:
+                pass  # The stage knows by itself when something happens.
             wake_lenders(scribe)
             plan = self._passes.run(scribe, limit)
             self.plans.append((self.now_s, plan))

@@ -154,6 +154,7 @@ class World:
             new_uid=lambda: f"u{self.number()}",
             new_session=self.number,
             read_blob=self.store.blob,
+            read_array=self.store.array,
             lease_s=LEASE_S if self.cuts is not None else 0.0,
             steady=lambda: self.timeline.now_s,
         )

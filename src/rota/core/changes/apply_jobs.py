@@ -81,13 +81,13 @@ def add_job(cluster: Cluster, job: Job) -> None:
 def _link_parents(cluster: Cluster, item: int, job: Job | Array) -> None:
     if not job.parents_met:
         for dependency in job.spec.dependencies:
-            parent = parent_id(cluster, dependency, job)
+            parent = parent_id(dependency, job)
             cluster.children.setdefault(parent, {})[item] = None
 
 
 def _unlink_parents(cluster: Cluster, item: int, job: Job | Array) -> None:
     for dependency in job.spec.dependencies:
-        parent = parent_id(cluster, dependency, job)
+        parent = parent_id(dependency, job)
         waiting = cluster.children.get(parent)
         if waiting is not None:
             waiting.pop(item, None)

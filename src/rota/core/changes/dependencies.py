@@ -13,7 +13,7 @@ from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.facts.states import FINAL, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rota.core.cluster import Cluster
 
@@ -30,13 +30,12 @@ class Verdict(msgspec.Struct, frozen=True):
 MET = Verdict(met=True)
 
 
-def parent_id(cluster: Cluster, dependency: Dependency, job: Job | Array) -> int:
+def parent_id(dependency: Dependency, job: Job | Array) -> int:
     """The job that is waited for: with ``element``, the one of equal index in the other array."""
     if dependency.element and isinstance(job, Job) and job.array_id:
-        family = cluster.arrays.get(dependency.parent)
-        position = None if family is None else position_of(family.runs, job.array_index)
-        if family is not None and position is not None:
-            return family.element_id(position)
+        position = position_of(dependency.runs, job.array_index)
+        if position is not None:
+            return dependency.parent + 1 + position
     return dependency.parent
 
 
@@ -53,7 +52,7 @@ def judge(cluster: Cluster, job: Job | Array) -> Verdict:
 
 
 def _judge_one(cluster: Cluster, dependency: Dependency, job: Job | Array) -> Verdict:
-    parent = parent_id(cluster, dependency, job)
+    parent = parent_id(dependency, job)
     state = cluster.state_of(parent)
     if state is None:
         return Verdict(met=False, parent=parent, never=True)
@@ -85,6 +84,19 @@ def refuse_unknown(cluster: Cluster, dependencies: Iterable[Dependency]) -> None
     for dependency in dependencies:
         if cluster.state_of(dependency.parent) is None:
             raise Rejected.bad("depends_on", dependency.parent, "there is no job with this id")
+
+
+def with_runs(
+    cluster: Cluster, dependencies: Iterable[Dependency], find: Callable[[int], Array | None]
+) -> tuple[Dependency, ...]:
+    """Ties to elements know the indices of the parent, which leaves the Cluster when it ends."""
+    return tuple(
+        msgspec.structs.replace(dependency, runs=array.runs)
+        if dependency.element
+        and (array := cluster.arrays.get(dependency.parent) or find(dependency.parent)) is not None
+        else dependency
+        for dependency in dependencies
+    )
 
 
 def refuse_cycle(cluster: Cluster, job_id: int, dependencies: Iterable[Dependency]) -> None:

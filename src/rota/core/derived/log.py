@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 #: The log is cut to half of this when it has grown so long.
-ENTRIES_MAX = 4096
+ENTRIES_MAX = 2000
 
 
 class Log(Generic[T]):

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from rota.core.facts.indices import Run
+
 
 class DependencyKind(StrEnum):
     """What a child waits for in its parent."""
@@ -26,3 +28,5 @@ class Dependency(msgspec.Struct, frozen=True, omit_defaults=True):
     element: bool = False
     #: The name of the data that is waited for.
     data: str = ""
+    #: With ``element``: the indices of the parent. It leaves the memory when it has ended.
+    runs: tuple[Run, ...] = ()

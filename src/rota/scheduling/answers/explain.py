@@ -180,7 +180,7 @@ class Inquiry:
         verdict = judge(self.cluster, item)
         if verdict.met:
             return
-        kinds = {parent_id(self.cluster, d, item): d.kind for d in item.spec.dependencies}
+        kinds = {parent_id(d, item): d.kind for d in item.spec.dependencies}
         yield why.Parent(
             job=verdict.parent,
             kind=str(kinds.get(verdict.parent, "")),

@@ -3,9 +3,9 @@
 Tasks
     gang                         all tasks or none
 Nodes by the class, not one by one
-    node_index, buckets, heaps, wants, ranks, nodeclass
+    node_index, buckets, heaps, wants, numbers, ranks, nodeclass
 The chosen node itself
     node_room, trial_rooms, node_checks, devices, pins
 Which node, and how good it is
-    filters, scores, packing, gradient, fragments
+    filters, free, scores, packing, gradient, fragments
 """

@@ -1,22 +1,23 @@
 """Nodes by what they have left: those of one class with equal amounts share a bucket.
 
-A bucket that empties is retired; amounts that come back get a new number, so that whoever keeps
-numbers can tell what is new.
+A bucket that empties is gone; amounts that come back get a new one with a new number, so that
+wants can tell what is new. What is kept is what is alive.
 """
 
 from __future__ import annotations
 
-from functools import reduce
 from heapq import heapify, heappop, heappush
+from struct import Struct
 from typing import TYPE_CHECKING
 
-from rota.scheduling.place.node_room import WHOLE, Room
-from rota.scheduling.place.nodeclass import NodeClass, class_key
-from rota.scheduling.place.ranks import Ranks
-from rota.scheduling.place.scores import COARSE, SMALLEST, Total, cost_of, ease
+from rota.scheduling.place.free import ease
+from rota.scheduling.place.node_room import WHOLE
+from rota.scheduling.place.numbers import Numbers
 from rota.scheduling.place.wants import (
     CLAIM_AT,
     INFINITE,
+    NUMBER,
+    NUMBER_BITS,
     RANK_AT,
     SIGN_AT,
     content_of,
@@ -27,10 +28,18 @@ from rota.scheduling.place.wants import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.core.cluster import Cluster
-    from rota.core.facts.node import Allocation, Node
-    from rota.core.facts.policy import Policy
-    from rota.scheduling.place.node_room import Prefer
+    from rota.core.facts.policy import PlaceRules
+    from rota.scheduling.place.node_room import Room
+    from rota.scheduling.place.nodeclass import NodeClass
+
+#: Free memory of each device that can be shared, most first; where the strategy asks, also the
+#: thousandths that each has left.
+DeviceState = tuple[tuple[int, ...], tuple[int, ...]]
+
+#: Names of nodes that left a bucket are cleaned away once there are so many.
+STALE_MAX = 16
+
+_DOUBLE = Struct(">d")
 
 
 def left_parts(room: Room) -> tuple[int, ...]:
@@ -39,206 +48,106 @@ def left_parts(room: Room) -> tuple[int, ...]:
     return tuple(sorted(filter(None, lefts), reverse=True))
 
 
+class Bucket:
+    """Nodes that are interchangeable for now."""
+
+    __slots__ = ("claim_s", "count", "finger", "kind", "names", "number", "term", "vector")
+
+    def __init__(
+        self, number: int, vector: int, kind: NodeClass, claim_s: float, term: int, mark: int
+    ) -> None:
+        self.number = number
+        self.vector = vector
+        self.kind = kind
+        #: The first moment for which another job has a claim on the nodes.
+        self.claim_s = claim_s
+        #: The part of the score that a node has of itself: how little is going on there.
+        self.term = term
+        #: What tells it from other buckets with the same score.
+        self.finger = mark
+        #: A heap of the names. It may hold names of nodes that left; ``count`` is the truth.
+        self.names: list[str] = []
+        self.count = 0
+
+
 class Buckets:
-    """All nodes that take work, by what they have left."""
+    """The buckets of all nodes that take work and have anything left."""
 
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-        self.rooms: dict[str, Room] = {}
-        self.class_of: dict[str, NodeClass] = {}
-        #: What each class was told from: while these very objects stay, so does the class.
-        self._told: dict[str, tuple[object, object, object]] = {}
-        self._classes: dict[object, NodeClass] = {}
-        self._class_list: list[NodeClass] = []
-        # One entry per bucket, never used again: a vector that comes back gets a new number.
-        self._vectors: list[int] = []
-        self._nodes: list[list[str]] = []
-        self._counts: list[int] = []
-        self._terms: list[int] = []
-        self._fingers: list[int] = []
-        self._live: dict[int, int] = {}
-        self._at: dict[str, int] = {}
-        #: Where many nodes are equally good the first by name is taken: each has a bucket of its
-        #: own then, which stands in that order.
-        self._ranks = Ranks() if policy.place.strategy in COARSE else None
-        #: Interned device states: free memory of each shareable device, most first; where the
-        #: strategy asks, also the thousandths of each.
-        self._signs: list[tuple[int, ...]] = [()]
-        self._parts: list[tuple[int, ...]] = [()]
-        self._sign_ids: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {((), ()): 0}
-        #: Interned claims on a node: the first moment that somebody else wants it.
-        self._claims: list[float] = [INFINITE]
-        self._claim_ids: dict[float, int] = {INFINITE: 0}
-        self.claimed_from: dict[str, float] = {}
-        #: What a node of the dearest class costs.
-        self._dearest = 0.0
-        #: How many nodes each class has, and the most that any node has in each dimension.
-        self._population: dict[NodeClass, int] = {}
-        self._largest = SMALLEST
-        #: How the strategy chooses among devices, for the rooms of all nodes.
-        self._prefer: Prefer | None = None
-        self._names: list[str] | None = None
-        #: Changes whenever room is given back: where a want found nothing, it may now.
-        self.grown = 0
-        #: Changes whenever anything is taken or given back.
-        self.shifts = 0
+    def __init__(self, rules: PlaceRules, *, ranked: bool) -> None:
+        """``ranked``: each node has a bucket of its own, in the order of their names."""
+        self._rules = rules
+        self._ranked = ranked
+        #: The number of each bucket by its vector, in order of their making.
+        self.live: dict[int, int] = {}
+        self.by_number: dict[int, Bucket] = {}
+        self.at: dict[str, Bucket] = {}
+        #: How many were ever made: the number of the next one.
+        self.made = 0
+        self.states: Numbers[DeviceState] = Numbers(NUMBER_BITS, self._states_used)
+        #: The state of a node without devices has number 0.
+        self.states.number(((), ()))
 
-    def refresh(self, cluster: Cluster, name: str) -> None:
-        """Take a node's present state in; it may be new, changed, or out of service."""
-        node = cluster.nodes.get(name)
-        if node is None or not node.takes_work:
-            self._leave(name)
-            self.rooms.pop(name, None)
-            self._sort_in(name, None)
-            self._told.pop(name, None)
-            self._names = None
-            return
-        self._sort_in(name, self._class(node))
-        if name not in self.rooms:
-            self._names = None
-        before = self._at.get(name)
-        room = self.rooms.get(name)
-        if room is None or not room.follow(node):
-            room = self.rooms[name] = Room.now(node, self.policy.place)
-        room.prefer = self._prefer
-        if self._ranks is not None and name not in self._ranks.of and self._ranks.add(name):
-            for other in self.rooms:
-                self.put(other)
-            self._scores_changed()
-        self.put(name)
-        # What a pass itself took is no news: where it found nothing there is nothing still.
-        self.grown += self._at.get(name) != before
+    def _states_used(self) -> set[int]:
+        return {0, *(vector >> SIGN_AT & NUMBER for vector in self.live)}
 
-    def _class(self, node: Node) -> NodeClass:
-        told = (node.spec, node.labels, node.taints)
-        before = self._told.get(node.name)
-        if before is not None and all(old is new for old, new in zip(before, told, strict=True)):
-            return self.class_of[node.name]
-        self._told[node.name] = told
-        key = class_key(node)
-        known = self._classes.get(key)
-        if known is None:
-            known = self._classes[key] = NodeClass(len(self._class_list), node, self.policy)
-            self._class_list.append(known)
-            if cost_of(known.labels) > self._dearest:
-                self._dearest = cost_of(known.labels)
-                self._scores_changed()
-        return known
-
-    def _sort_in(self, name: str, kind: NodeClass | None) -> None:
-        """A node is of this class now, or of none; see whether another one is the largest."""
-        before = self.class_of.get(name)
-        if before is kind:
-            return
-        largest = self._largest
-        if kind is not None:
-            self.class_of[name] = kind
-            self._population[kind] = self._population.get(kind, 0) + 1
-            largest = largest.larger(kind.total)
-        if before is not None:
-            if kind is None:
-                del self.class_of[name]
-            self._population[before] -= 1
-            if not self._population[before]:
-                del self._population[before]
-                if largest.is_reached_by(before.total):
-                    largest = reduce(Total.larger, (k.total for k in self._population), SMALLEST)
-        if self._ranks is not None and largest != self._largest:
-            self._largest = largest
-            self._scores_changed()
-
-    def _scores_changed(self) -> None:
-        """A class came that changes how the others score."""
-
-    def claim(self, name: str, from_s: float) -> None:
-        """Somebody wants the node from then on: tasks that stay longer are looked at singly."""
-        if from_s < self.claimed_from.get(name, INFINITE) and name in self.rooms:
-            self.claimed_from[name] = from_s
-            self.put(name)
-
-    def set_claim(self, name: str, from_s: float) -> None:
-        """The earliest claim on a node is another one now."""
-        self.grown += 1
-        if from_s == INFINITE:
-            self.claimed_from.pop(name, None)
-        else:
-            self.claimed_from[name] = from_s
-        if name in self.rooms:
-            self.put(name)
-
-    def unclaim(self) -> None:
-        """Forget all claims."""
-        claimed, self.claimed_from = self.claimed_from, {}
-        self.grown += bool(claimed)
-        for name in claimed:
-            if name in self.rooms:
-                self.put(name)
-
-    def put(self, name: str) -> None:
+    def put(self, name: str, room: Room, kind: NodeClass, claim_s: float, rank: int) -> None:
         """Move a node to the bucket of its free amounts, making one when needed."""
-        room, kind = self.rooms[name], self.class_of[name]
-        self.shifts += 1
-        if room.alone:
-            # Somebody has it to himself: not even a task that asks for nothing fits beside him.
-            self._leave(name)
-            return
         idle, sign = self._device_state(room) if room.devices else (0, 0)
         amounts = pack(room.cpu_milli, room.memory_mib, room.disk_mib, idle)
         vector = amounts | kind.guarded
         if sign:
             vector |= sign << SIGN_AT
-        if self.claimed_from and name in self.claimed_from:
-            vector |= self._claim_number(self.claimed_from[name]) << CLAIM_AT
-        rank = 0
-        if self._ranks is not None:
-            rank = self._ranks.of[name]
+        if rank:
             vector |= rank << RANK_AT
-        old = self._at.get(name)
+        if claim_s != INFINITE:
+            vector |= int.from_bytes(_DOUBLE.pack(claim_s), "big") << CLAIM_AT
+        old = self.at.get(name)
         if old is not None:
-            if self._vectors[old] == vector:
+            if old.vector == vector:
                 return
-            self._leave(name)
-        bucket = self._live.get(vector)
-        if bucket is None:
-            bucket = self._live[vector] = len(self._vectors)
-            self._vectors.append(vector)
-            self._nodes.append([name])
-            self._counts.append(1)
-            self._terms.append(self._term(room, kind))
-            self._fingers.append(rank or finger(amounts, self._content(name, kind, sign)))
+            self.leave(name)
+        number = self.live.get(vector)
+        if number is None:
+            number = self.live[vector] = self.made
+            self.made += 1
+            term = 0 if self._ranked else self._term(room, kind)
+            mark = rank or finger(amounts, self._content(kind, sign, claim_s))
+            bucket = Bucket(number, vector, kind, claim_s, term, mark)
+            self.by_number[number] = bucket
         else:
-            heappush(self._nodes[bucket], name)
-            self._counts[bucket] += 1
-        self._at[name] = bucket
+            bucket = self.by_number[number]
+        self.at[name] = bucket
+        bucket.count += 1
+        heappush(bucket.names, name)
+        if len(bucket.names) > 2 * bucket.count + STALE_MAX:
+            self._clean(bucket)
 
-    def _content(self, name: str, kind: NodeClass, sign: int) -> int:
+    def _content(self, kind: NodeClass, sign: int, claim_s: float) -> int:
         """What tells a bucket from others with the same amounts."""
         content = kind.content
         if sign:
-            content += content_of(self._signs[sign])
-        if name in self.claimed_from:
-            content += content_of(self.claimed_from[name])
+            content += content_of(self.states.of[sign][0])
+        if claim_s != INFINITE:
+            content += content_of(claim_s)
         return content
 
     def _term(self, room: Room, kind: NodeClass) -> int:
-        """The part of the score that a node has of itself: how little is going on there."""
-        if self._ranks is not None:
-            return 0
         easy = ease((max(0, room.cpu_milli), max(0, room.memory_mib)), kind.total)
-        if self.policy.place.strategy == "score":
-            return self.policy.place.weight_load * easy
+        if self._rules.strategy == "score":
+            return self._rules.weight_load * easy
         return easy // 101
 
-    def _leave(self, name: str) -> None:
-        bucket = self._at.pop(name, None)
+    def leave(self, name: str) -> None:
+        """The node is in no bucket any more."""
+        bucket = self.at.pop(name, None)
         if bucket is None:
             return
-        self._counts[bucket] -= 1
-        if not self._counts[bucket]:
-            del self._live[self._vectors[bucket]]
-            self._nodes[bucket] = []
+        bucket.count -= 1
+        if not bucket.count:
+            del self.live[bucket.vector], self.by_number[bucket.number]
 
     def _device_state(self, room: Room) -> tuple[int, int]:
+        """How many devices are idle, and the number of what all of them have left."""
         idle = 0
         free: list[int] = []
         parts: list[int] = []
@@ -257,43 +166,28 @@ class Buckets:
                 free.append(left)
         free.sort(reverse=True)
         parts.sort(reverse=True)
-        sign = (tuple(free), tuple(filter(None, parts)) if self._ranks is not None else ())
-        number = self._sign_ids.get(sign)
-        if number is None:
-            number = self._sign_ids[sign] = len(self._signs)
-            self._signs.append(sign[0])
-            self._parts.append(sign[1])
-        return idle, number
+        shares = tuple(filter(None, parts)) if self._ranked else ()
+        return idle, self.states.number((tuple(free), shares))
 
-    def _claim_number(self, from_s: float) -> int:
-        number = self._claim_ids.get(from_s)
-        if number is None:
-            number = self._claim_ids[from_s] = len(self._claims)
-            self._claims.append(from_s)
-        return number
+    def _clean(self, bucket: Bucket) -> None:
+        at = self.at
+        bucket.names = [*dict.fromkeys(name for name in bucket.names if at.get(name) is bucket)]
+        heapify(bucket.names)
 
-    def _members(self, bucket: int) -> list[str]:
-        """The nodes of a bucket in order; entries of nodes that left are cleaned away."""
-        names = self._nodes[bucket]
-        if len(names) > self._counts[bucket]:
-            names = [*dict.fromkeys(name for name in names if self._at.get(name) == bucket)]
-            heapify(names)
-            self._nodes[bucket] = names
-        return sorted(names)
+    def first(self, bucket: Bucket) -> str:
+        """The first node of a bucket by name."""
+        names, at = bucket.names, self.at
+        while at.get(names[0]) is not bucket:
+            heappop(names)
+        return names[0]
+
+    def members(self, bucket: Bucket) -> list[str]:
+        """The nodes of a bucket in order."""
+        if len(bucket.names) > bucket.count:
+            self._clean(bucket)
+        return sorted(bucket.names)
 
     def samples(self) -> Iterator[tuple[str, int]]:
         """The first node of each bucket, and how many nodes it stands for."""
-        for bucket in self._live.values():
-            names = self._nodes[bucket]
-            while self._at.get(names[0]) != bucket:
-                heappop(names)
-            yield names[0], self._counts[bucket]
-
-    def take(self, name: str, allocation: Allocation) -> None:
-        self.rooms[name].take(allocation)
-        self.put(name)
-
-    def give_back(self, name: str, allocation: Allocation) -> None:
-        self.rooms[name].give_back(allocation)
-        self.grown += 1
-        self.put(name)
+        for bucket in self.by_number.values():
+            yield self.first(bucket), bucket.count

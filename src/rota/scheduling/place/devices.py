@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from rota.core.facts.node import Device
     from rota.core.facts.resources import Request
 
-#: The ways of choosing that a policy may name.
-CHOICES = ("numa", "sequential", "random")
-
 #: Subsets looked at one by one in search of the most links; beyond that the search is greedy.
 SUBSETS_MAX = 128
 

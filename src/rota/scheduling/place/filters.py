@@ -183,7 +183,7 @@ def first_problem(case: Case) -> Problem:
 
 
 def problems(case: Case) -> Iterator[Problem]:
-    """Every filter that objects, for those who ask what would have to change."""
+    """Every filter that objects, for the question what would have to change."""
     for name, check in FILTERS:
         if text := check(case):
             yield Problem(name, text)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rota.core.facts.resources import Request
-    from rota.scheduling.place.scores import Free, Total
+    from rota.scheduling.place.free import Free, Total
 
 #: Shapes count as typical from the most frequent down, until they make up this many percent.
 POPULAR_PERCENT = 95

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rota.core.facts.resources import Request
     from rota.scheduling.place.fragments import Typical
-    from rota.scheduling.place.scores import Free, Total
+    from rota.scheduling.place.free import Free, Total
 
 #: Device states that are remembered; then the memory starts anew.
 REMEMBERED_MAX = 20_000

@@ -1,23 +1,25 @@
 """For each want the buckets that it fits in, best first: scored when the want is served.
 
-``space.py`` tells the whole idea. A want learns of the buckets that were made since it was last
-served, and each one's score follows from what its nodes have left and from their class.
+``node_index.py`` tells the whole idea. A want learns of the buckets that were made since it was
+last served, and the score of each follows from what its nodes have left and from their class.
 """
 
 from __future__ import annotations
 
-from heapq import heappush
+from heapq import heapify, heappush
 from typing import TYPE_CHECKING
 
 from rota.core.facts.job import ServiceClass
 from rota.core.facts.resources import Amount
 from rota.scheduling.api import NodeView
-from rota.scheduling.place.buckets import Buckets, left_parts
+from rota.scheduling.place.buckets import left_parts
 from rota.scheduling.place.fragments import Spare
+from rota.scheduling.place.free import Free
 from rota.scheduling.place.gradient import Gradient
-from rota.scheduling.place.scores import Free, strategy, tightness
+from rota.scheduling.place.scores import strategy, tightness
 from rota.scheduling.place.wants import (
     BUCKET_BITS,
+    BUCKET_MASK,
     CLASS_AT,
     CLIP_MAX,
     FIELD,
@@ -33,27 +35,39 @@ from rota.scheduling.place.wants import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from rota.core.derived.lanes import Shape
     from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Request
+    from rota.scheduling.place.buckets import Buckets
     from rota.scheduling.place.devices import DeviceLike
     from rota.scheduling.place.fragments import Typical
     from rota.scheduling.place.node_room import Room
-    from rota.scheduling.place.nodeclass import Standing
+    from rota.scheduling.place.nodeclass import Classes, Standing
 
 #: States of which a want remembers the score; then its memory starts anew.
-POINTS_MAX = 4096
+POINTS_MAX = 1024
+#: Wants that are kept at once, and how many of them may be of shapes that no job waits with.
+WANTS_MAX = 4096
+SPARE_WANTS = 512
+#: Buckets that were made since a heap was cleaned: so many more than there are, and it is again.
+STALE_MAX = 512
 
 
-class Heaps(Buckets):
-    """All nodes that take work, and for each want a heap of them."""
+class Heaps:
+    """The wants, and for each of them a heap of buckets."""
 
-    def __init__(self, policy: Policy, *, picky: bool = False) -> None:
+    def __init__(
+        self, policy: Policy, buckets: Buckets, classes: Classes, *, picky: bool, ranked: bool
+    ) -> None:
         """``picky``: something beyond integers (a plug-in) has a say in every placement."""
-        super().__init__(policy)
+        self._policy = policy
+        self._buckets = buckets
+        self._classes = classes
         self._picky = picky
+        #: Every node has a bucket of its own: what was found out about a state is remembered.
+        self._ranked = ranked
         self._wants: dict[int, tuple[Want, ...]] = {}
         self._by_shape: dict[Shape, tuple[Want, ...]] = {}
         #: What a tight fit is worth; 0: the strategy looks at all amounts together.
@@ -61,44 +75,38 @@ class Heaps(Buckets):
         #: Knows the shapes that usually come, for the strategy that keeps room for them.
         self._gradient: Gradient | None = None
         self._strategy = strategy(policy.place.strategy, policy)
-        if policy.place.strategy == "fgd":
-            self._prefer = self._device_for
         #: Plugged-in scorers: what they add for a shape on a node with so much left.
         self.extra: Callable[[Shape, NodeView], int] | None = None
-        #: Nodes are taken in the order of their names, whatever they have left.
-        self.in_order = policy.place.strategy == "first-fit"
 
     def expect(self, typical: Sequence[Typical]) -> None:
         """The shapes that usually come, for the strategy that keeps room for them."""
         self._gradient = Gradient(typical) if typical else None
-        self._scores_changed()
+        self.scores_changed()
 
-    def _scores_changed(self) -> None:
-        name = self.policy.place.strategy
-        self._strategy = strategy(name, self.policy, self._gradient, self._largest)
-        self.forget_wants()
+    def scores_changed(self) -> None:
+        """What all scores are measured against is another one now."""
+        name, largest = self._policy.place.strategy, self._classes.largest
+        self._strategy = strategy(name, self._policy, self._gradient, largest)
+        self.forget()
 
-    def _device_for(
+    def device_for(
         self, request: Request, room: Room, found: Sequence[DeviceLike]
     ) -> tuple[int, ...]:
         """The device on which a share makes the fewest others useless."""
         if self._gradient is None or not request.shared or request.device_count != 1:
             return ()
         lefts = [(device.device.index, device.left_milli) for device in found]
-        return (self._gradient.pick(request, self._spare(room), lefts),)
+        return (self._gradient.pick(request, self.spare(room), lefts),)
 
-    def spare(self, name: str) -> Spare:
-        """What is left on a node, for those who mind fragments."""
-        return self._spare(self.rooms[name])
-
-    def _spare(self, room: Room) -> Spare:
-        total = self.class_of[room.node.spec.name].total
+    def spare(self, room: Room) -> Spare:
+        """What is left on a node, as the measure of fragments sees it."""
+        total = self._classes.of[room.node.spec.name].total
         return Spare(
             room.cpu_milli, room.memory_mib, left_parts(room), total.device_mib, total.makes
         )
 
     def wants(self, number: int, shape: Shape) -> tuple[Want, ...]:
-        """The heaps for each role of the shape with this number."""
+        """The wants of each role of the shape with this number."""
         known = self._wants.get(number)
         if known is None:
             # A shape that comes back has another number; what was found out about it holds.
@@ -115,69 +123,86 @@ class Heaps(Buckets):
             )
         return known
 
-    def forget_wants(self) -> None:
-        """Drop all heaps: they are made again as they are needed."""
+    def forget(self) -> None:
+        """Drop all wants: they are made again as they are needed."""
         self._wants.clear()
         self._by_shape.clear()
 
-    @property
-    def want_count(self) -> int:
-        return len(self._wants)
+    def forget_unused(self, waiting: Container[int], count: int) -> None:
+        """Drop the wants of shapes other than the ``count`` that wait, if they are many."""
+        if len(self._wants) > 2 * count + SPARE_WANTS:
+            self._wants = {n: wants for n, wants in self._wants.items() if n in waiting}
+            self._by_shape = {wants[0].shape: wants for wants in self._wants.values()}
+        if len(self._wants) > WANTS_MAX:
+            self.forget()
 
-    def _standing(self, want: Want, number: int) -> Standing | None:
-        standing = self._class_list[number].standing(
-            want.request, want.shape, self.policy, self._fit, self._dearest
+    def standing(self, want: Want, number: int) -> Standing | None:
+        """What the class with this number means for a want; None: it never takes one."""
+        if number in want.standings:
+            return want.standings[number]
+        standing = want.standings[number] = self._classes.by_number[number].standing(
+            want.request, want.shape, self._policy, self._fit, self._classes.dearest
         )
-        want.standings[number] = standing
         return standing
 
     def catch_up(self, want: Want) -> None:
         """Score the live buckets that were made since this want was last served."""
-        total, seen = len(self._vectors), want.seen
-        if seen == total or self.in_order:
+        made, seen = self._buckets.made, want.seen
+        if seen == made:
             return
-        want.seen = total
-        if self._ranks is not None:
+        want.seen = made
+        if self._ranked:
             self._catch_up_by_state(want, seen)
         else:
             self._catch_up_by_bucket(want, seen)
+        if made - want.cleaned > 2 * len(self._buckets.live) + STALE_MAX:
+            self._clean(want)
+
+    def _clean(self, want: Want) -> None:
+        """Drop the entries of buckets that are gone: most never come to the top of a heap."""
+        want.cleaned = want.seen
+        alive = self._buckets.by_number
+        for heap in want.heaps:
+            heap[:] = [entry for entry in heap if entry & BUCKET_MASK in alive]
+            heapify(heap)
 
     def _catch_up_by_bucket(self, want: Want, seen: int) -> None:
         packed, standings, clip, guards = want.packed, want.standings, want.clip, GUARDS
-        terms, fit, heaps, fingers = self._terms, self._fit, want.heaps, self._fingers
+        fit, heaps, by_number = self._fit, want.heaps, self._buckets.by_number
         shared = want.request.shared and want.request.device_count > 0
-        for vector, bucket in reversed(self._live.items()):
-            if bucket < seen:
+        for vector, made in reversed(self._buckets.live.items()):
+            if made < seen:
                 break
             if (vector - packed) & guards != guards:
                 continue
             number = vector >> CLASS_AT & NUMBER
-            standing = standings[number] if number in standings else self._standing(want, number)
+            standing = standings[number] if number in standings else self.standing(want, number)
             if standing is None:
                 continue
             takes = clip
-            if shared and not (takes := self._sharers(want, vector)):
+            if shared and not (takes := self._sharers(want, standing, vector)):
                 continue
             if clip > 1:
                 takes = beside(packed, vector, takes)
+            bucket = by_number[made]
             if fit and not shared:
-                const, dimension, slope, most, _, _ = standing
+                const, dimension, slope, most, _, _, _ = standing
                 free = vector >> dimension * FIELD & TOP
-                score = const - slope * free // most + terms[bucket]
+                score = const - slope * free // most + bucket.term
             else:
-                score = self._score(want, vector, standing, terms[bucket])
+                score = self._score(want, vector, standing, bucket.term)
             if self.extra is not None:
                 score += self.extra(want.shape, self._view(vector))
-            key = (SCORE_TOP - score) << FINGER_BITS | fingers[bucket]
-            heappush(heaps[takes], key << BUCKET_BITS | bucket)
+            key = (SCORE_TOP - score) << FINGER_BITS | bucket.finger
+            heappush(heaps[takes], key << BUCKET_BITS | made)
 
     def _catch_up_by_state(self, want: Want, seen: int) -> None:
         """The same where every node has a bucket of its own: what was found out about a state
         holds for all nodes that get into it."""
         packed, points, guards = want.packed, want.points, GUARDS
-        heaps, fingers = want.heaps, self._fingers
-        for vector, bucket in reversed(self._live.items()):
-            if bucket < seen:
+        heaps, by_number = want.heaps, self._buckets.by_number
+        for vector, made in reversed(self._buckets.live.items()):
+            if made < seen:
                 break
             if (vector - packed) & guards != guards:
                 continue
@@ -193,28 +218,41 @@ class Heaps(Buckets):
             takes, score = known
             if self.extra is not None:
                 score += self.extra(want.shape, self._view(vector))
-            key = (SCORE_TOP - score) << FINGER_BITS | fingers[bucket]
-            heappush(heaps[takes], key << BUCKET_BITS | bucket)
+            key = (SCORE_TOP - score) << FINGER_BITS | by_number[made].finger
+            heappush(heaps[takes], key << BUCKET_BITS | made)
 
     def _worth(self, want: Want, state: int) -> tuple[int, int] | None:
         """How many of a want a node in this state takes, and how good it is; None: none fits."""
-        request, takes = want.request, want.clip
-        if request.shared and request.device_count and not (takes := self._sharers(want, state)):
-            return None
-        number = state >> CLASS_AT & NUMBER
-        known = number in want.standings
-        standing = want.standings[number] if known else self._standing(want, number)
+        standing = self.standing(want, state >> CLASS_AT & NUMBER)
         if standing is None:
+            return None
+        request, takes = want.request, want.clip
+        if (
+            request.shared
+            and request.device_count
+            and not (takes := self._sharers(want, standing, state))
+        ):
             return None
         if want.clip > 1:
             takes = beside(want.packed, state, takes)
         return takes, self._score(want, state, standing, 0)
 
-    def _sharers(self, want: Want, vector: int) -> int:
+    def count(self, want: Want, vector: int) -> int:
+        """How many of a want integers let into a bucket, up to what matters."""
+        if (vector - want.packed) & GUARDS != GUARDS:
+            return 0
+        standing = self.standing(want, vector >> CLASS_AT & NUMBER)
+        if standing is None:
+            return 0
+        takes = want.clip
+        if want.request.shared and want.request.device_count:
+            takes = self._sharers(want, standing, vector)
+        return beside(want.packed, vector, takes) if takes > 1 else takes
+
+    def _sharers(self, want: Want, standing: Standing, vector: int) -> int:
         """How many of a want the shared devices of a bucket take, up to what matters."""
-        count = want.request.device_count
-        share = self._class_list[vector >> CLASS_AT & NUMBER].share(want.request)
-        free = self._signs[vector >> SIGN_AT & NUMBER]
+        count, share = want.request.device_count, standing.share
+        free = self._buckets.states.of[vector >> SIGN_AT & NUMBER][0]
         if not share or len(free) < count or free[count - 1] < share:
             return 0
         if want.clip == 1:
@@ -224,7 +262,7 @@ class Heaps(Buckets):
 
     def _view(self, vector: int) -> NodeView:
         """A node of a bucket as scorers see it: any of them, they are alike."""
-        kind = self._class_list[vector >> CLASS_AT & NUMBER]
+        kind = self._classes.by_number[vector >> CLASS_AT & NUMBER]
         free = Amount(
             vector & TOP,
             vector >> FIELD & TOP,
@@ -235,14 +273,13 @@ class Heaps(Buckets):
 
     def _score(self, want: Want, vector: int, standing: Standing, term: int) -> int:
         """The score where one dimension does not say it all."""
-        total = self._class_list[vector >> CLASS_AT & NUMBER].total
+        total = self._classes.by_number[vector >> CLASS_AT & NUMBER].total
         free = Free(
             vector & TOP,
             vector >> FIELD & TOP,
             vector >> 2 * FIELD & TOP,
             vector >> 3 * FIELD & TOP,
-            self._signs[vector >> SIGN_AT & NUMBER],
-            self._parts[vector >> SIGN_AT & NUMBER],
+            *self._buckets.states.of[vector >> SIGN_AT & NUMBER],
         )
         if not self._fit:
             return self._strategy(want.request, free, total, standing.static)

@@ -22,29 +22,168 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from rota.scheduling.place.buckets import Buckets
+from rota.scheduling.place.free import SMALLEST
 from rota.scheduling.place.heaps import Heaps
 from rota.scheduling.place.node_room import Room
-from rota.scheduling.place.wants import (
-    BUCKET_BITS,
-    BUCKET_MASK,
-    CLAIM_AT,
-    CLASS_AT,
-    FINGER_BITS,
-    GUARDS,
-    NUMBER,
-    Want,
-    beside,
-)
+from rota.scheduling.place.nodeclass import Classes
+from rota.scheduling.place.ranks import Ranks
+from rota.scheduling.place.scores import COARSE
+from rota.scheduling.place.wants import BUCKET_BITS, BUCKET_MASK, FINGER_BITS, INFINITE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Shape
+    from rota.core.facts.node import Allocation
+    from rota.core.facts.policy import Policy
+    from rota.scheduling.api import NodeView
+    from rota.scheduling.place.buckets import Bucket
+    from rota.scheduling.place.fragments import Spare, Typical
+    from rota.scheduling.place.free import Total
+    from rota.scheduling.place.wants import Want
 
 #: What a node offers to a picky want: the room to choose from, or None.
 Ask = Callable[[str], Room | None]
 
 
-class Space(Heaps):
+class Space:
     """All nodes that take work, and for each want the best of them first."""
+
+    def __init__(self, policy: Policy, *, picky: bool = False) -> None:
+        """``picky``: something beyond integers (a plug-in) has a say in every placement."""
+        self._policy = policy
+        self.rooms: dict[str, Room] = {}
+        self._classes = Classes(policy)
+        self.class_of = self._classes.of
+        name = policy.place.strategy
+        #: Where many nodes are equally good the first by name is taken.
+        self._ranks = Ranks() if name in COARSE else None
+        ranked = self._ranks is not None
+        self._buckets = Buckets(policy.place, ranked=ranked)
+        self._heaps = Heaps(policy, self._buckets, self._classes, picky=picky, ranked=ranked)
+        #: From when on each node is claimed: tasks that stay longer are looked at singly.
+        self.claimed_from: dict[str, float] = {}
+        #: Nodes are taken in the order of their names, whatever they have left.
+        self.in_order = name == "first-fit"
+        self._names: list[str] | None = None
+        #: Changes whenever room is given back: where a want found nothing, it may now.
+        self.grown = 0
+        #: Changes whenever anything is taken or given back.
+        self.shifts = 0
+
+    def refresh(self, cluster: Cluster, name: str) -> None:
+        """Take a node's present state in; it may be new, changed, or out of service."""
+        node, classes = cluster.nodes.get(name), self._classes
+        measure = self._measure()
+        if node is None or not node.takes_work:
+            self._drop(name)
+        else:
+            classes.sort_in(node)
+            before = self._buckets.at.get(name)
+            room = self.rooms.get(name)
+            if room is None:
+                self._names = None
+            if room is None or not room.follow(node):
+                room = self.rooms[name] = Room.now(node, self._policy.place)
+            room.prefer = self._heaps.device_for if self._policy.place.strategy == "fgd" else None
+            if self._ranks is not None and name not in self._ranks.of and self._ranks.add(name):
+                for other in self.rooms:
+                    self.put(other)
+                self._heaps.forget()
+            self.put(name)
+            # What a pass itself took is no news: where it found nothing there is nothing still.
+            self.grown += self._buckets.at.get(name) is not before
+        if classes.forget_empty() or measure != self._measure():
+            self._heaps.scores_changed()
+
+    def _measure(self) -> tuple[Total, float]:
+        """What scores are measured against."""
+        classes = self._classes
+        return classes.largest if self._ranks is not None else SMALLEST, classes.dearest
+
+    def _drop(self, name: str) -> None:
+        self._buckets.leave(name)
+        self._classes.drop(name)
+        self._names = None
+        if self.rooms.pop(name, None) is not None and self._ranks is not None:
+            self._ranks.remove(name)
+
+    def claim(self, name: str, from_s: float) -> None:
+        """The node is claimed from then on, or from an earlier moment that is known."""
+        if from_s < self.claimed_from.get(name, INFINITE) and name in self.rooms:
+            self.claimed_from[name] = from_s
+            self.put(name)
+
+    def set_claim(self, name: str, from_s: float) -> None:
+        """The earliest claim on a node is another one now."""
+        self.grown += 1
+        if from_s == INFINITE:
+            self.claimed_from.pop(name, None)
+        else:
+            self.claimed_from[name] = from_s
+        if name in self.rooms:
+            self.put(name)
+
+    def unclaim(self) -> None:
+        """Forget all claims."""
+        claimed, self.claimed_from = self.claimed_from, {}
+        self.grown += bool(claimed)
+        for name in claimed:
+            if name in self.rooms:
+                self.put(name)
+
+    def put(self, name: str) -> None:
+        """See which bucket a node belongs in now."""
+        room = self.rooms[name]
+        self.shifts += 1
+        if room.alone:
+            # One job has it to itself: not even a task that asks for nothing fits beside.
+            self._buckets.leave(name)
+            return
+        rank = self._ranks.of[name] if self._ranks is not None else 0
+        claim_s = self.claimed_from.get(name, INFINITE)
+        self._buckets.put(name, room, self.class_of[name], claim_s, rank)
+
+    def take(self, name: str, allocation: Allocation) -> None:
+        self.rooms[name].take(allocation)
+        self.put(name)
+
+    def give_back(self, name: str, allocation: Allocation) -> None:
+        self.rooms[name].give_back(allocation)
+        self.grown += 1
+        self.put(name)
+
+    def samples(self) -> Iterator[tuple[str, int]]:
+        """One node for each sort that differs in class or in what is left, and how many it has."""
+        return self._buckets.samples()
+
+    def spare(self, name: str) -> Spare:
+        """What is left on a node, as the measure of fragments sees it."""
+        return self._heaps.spare(self.rooms[name])
+
+    def expect(self, typical: Sequence[Typical]) -> None:
+        """The shapes that usually come, for the strategy that keeps room for them."""
+        self._heaps.expect(typical)
+
+    def score_with(self, extra: Callable[[Shape, NodeView], int]) -> None:
+        """Plugged-in scorers add to every score; what they said before is forgotten."""
+        self._heaps.extra = extra
+        self._heaps.forget()
+
+    def wants(self, number: int, shape: Shape) -> tuple[Want, ...]:
+        """What each role of the shape with this number wants."""
+        return self._heaps.wants(number, shape)
+
+    def forget_unused(self, shapes: Mapping[int, Shape]) -> None:
+        """Nobody waits but with these shapes: what was found out about others may go."""
+        self._heaps.forget_unused(shapes, len(shapes))
+
+    def catch_up(self, want: Want) -> None:
+        """Let a want know of all that changed since it was last served."""
+        if not self.in_order:
+            self._heaps.catch_up(want)
 
     def best(
         self,
@@ -56,20 +195,20 @@ class Space(Heaps):
     ) -> tuple[str, Room] | None:
         """The best node among those that take so many of a want, and the room to choose from.
 
-        ``until_s`` is when the task will be gone. Nodes that somebody claims before that, and
-        all nodes of picky wants, are asked one by one. With ``bonus`` every single node has
-        points of its own, so all of them are looked at.
+        ``until_s`` is when the task will be gone. Nodes that are claimed before that, and all
+        nodes of picky wants, are asked one by one. With ``bonus`` every single node has points of
+        its own, so all of them are looked at.
         """
         if self.in_order:
             return self._first(want, until_s, ask)
-        heap, counts = want.heaps[takes], self._counts
+        heap, alive = want.heaps[takes], self._buckets.by_number
         if bonus is not None:
             return self._best_of_all(heap, ask, bonus)
         skipped: list[int] = []
         found: tuple[str, Room] | None = None
         while heap:
-            bucket = heap[0] & BUCKET_MASK
-            if not counts[bucket]:
+            bucket = alive.get(heap[0] & BUCKET_MASK)
+            if bucket is None:
                 heappop(heap)
                 continue
             found = self._node_in(bucket, want, until_s, ask)
@@ -85,15 +224,20 @@ class Space(Heaps):
     ) -> tuple[str, Room] | None:
         ranked = sorted(
             ((entry >> BUCKET_BITS + FINGER_BITS) - bonus(name), name)
-            for entry in set(heap)
-            if self._counts[entry & BUCKET_MASK]
-            for name in self._members(entry & BUCKET_MASK)
+            for entry, name in self._nodes_of(heap)
         )
         for _, name in ranked:
             room = ask(name)
             if room is not None:
                 return name, room
         return None
+
+    def _nodes_of(self, heap: list[int]) -> Iterator[tuple[int, str]]:
+        """The nodes of all buckets in a heap, best first, each with the entry of its bucket."""
+        for entry in sorted(heap):
+            bucket = self._buckets.by_number.get(entry & BUCKET_MASK)
+            if bucket is not None:
+                yield from ((entry, name) for name in self._buckets.members(bucket))
 
     def _first(self, want: Want, until_s: float, ask: Ask) -> tuple[str, Room] | None:
         """The first node by name that fits. Room only shrinks in between, so go on from there."""
@@ -108,38 +252,25 @@ class Space(Heaps):
                 continue
             if passed_all:
                 want.cursor, passed_all = (self.grown, index), False
-            room = self._offered(self._at[name], name, want, until_s, ask)
+            room = ask(name) if self.must_ask(name, want, until_s) else self.rooms[name]
             if room is not None:
                 return name, room
         if passed_all:
             want.cursor = (self.grown, len(names))
         return None
 
-    def _offered(self, bucket: int, name: str, want: Want, until_s: float, ask: Ask) -> Room | None:
-        return ask(name) if self._must_ask(bucket, want, until_s) else self.rooms[name]
-
     def must_ask(self, name: str, want: Want, until_s: float) -> bool:
         """Whether integers do not say all about a want on this node."""
-        bucket = self._at.get(name)
-        return bucket is None or self._must_ask(bucket, want, until_s)
-
-    def _must_ask(self, bucket: int, want: Want, until_s: float) -> bool:
-        vector = self._vectors[bucket]
-        return (
-            want.picky
-            or until_s > self._claims[vector >> CLAIM_AT & NUMBER]
-            or self._class_list[vector >> CLASS_AT & NUMBER].mixed
-        )
+        bucket = self._buckets.at.get(name)
+        return bucket is None or _must_ask(bucket, want, until_s)
 
     def _node_in(
-        self, bucket: int, want: Want, until_s: float, ask: Ask
+        self, bucket: Bucket, want: Want, until_s: float, ask: Ask
     ) -> tuple[str, Room] | None:
-        if not self._must_ask(bucket, want, until_s):
-            names, at = self._nodes[bucket], self._at
-            while at.get(names[0]) != bucket:
-                heappop(names)
-            return names[0], self.rooms[names[0]]
-        for name in self._members(bucket):
+        if not _must_ask(bucket, want, until_s):
+            name = self._buckets.first(bucket)
+            return name, self.rooms[name]
+        for name in self._buckets.members(bucket):
             room = ask(name)
             if room is not None:
                 return name, room
@@ -151,49 +282,31 @@ class Space(Heaps):
             yield from (name for name in sorted(self.rooms) if self.may_fit(want, name))
         self.catch_up(want)
         for heap in reversed(want.heaps):
-            for entry in sorted(set(heap)):
-                if self._counts[entry & BUCKET_MASK]:
-                    yield from self._members(entry & BUCKET_MASK)
+            yield from (name for _, name in self._nodes_of(heap))
 
     def classes_for(self, wants: Sequence[Want]) -> set[int]:
         """The classes of nodes that can ever take one of these."""
+        standing = self._heaps.standing
         return {
-            kind.id
-            for kind in self._class_list
-            for want in wants
-            if (
-                want.standings[kind.id]
-                if kind.id in want.standings
-                else self._standing(want, kind.id)
-            )
-            is not None
+            number
+            for number in self._classes.by_number
+            if any(standing(want, number) is not None for want in wants)
         }
 
     def takes(self, want: Want, name: str) -> int:
         """How many of a want integers let on this node, up to what matters."""
-        if not self.may_fit(want, name):
-            return 0
-        vector = self._vectors[self._at[name]]
-        shared = want.request.shared and want.request.device_count > 0
-        return beside(want.packed, vector, self._sharers(want, vector) if shared else want.clip)
-
-    def may_ever_fit(self, want: Want, name: str) -> bool:
-        """Whether a node of this kind takes one of a want when nothing else is there."""
-        number = self.class_of[name].id
-        known = number in want.standings
-        return (want.standings[number] if known else self._standing(want, number)) is not None
+        bucket = self._buckets.at.get(name)
+        return self._heaps.count(want, bucket.vector) if bucket is not None else 0
 
     def may_fit(self, want: Want, name: str) -> bool:
         """Whether integers let one of a want on this node."""
-        bucket = self._at.get(name)
-        if bucket is None:
-            return False
-        vector = self._vectors[bucket]
-        if (vector - want.packed) & GUARDS != GUARDS:
-            return False
-        number = vector >> CLASS_AT & NUMBER
-        known = number in want.standings
-        if (want.standings[number] if known else self._standing(want, number)) is None:
-            return False
-        shared = want.request.shared and want.request.device_count > 0
-        return not shared or self._sharers(want, vector) > 0
+        bucket = self._buckets.at.get(name)
+        return bucket is not None and self._heaps.count(want, bucket.vector) > 0
+
+    def may_ever_fit(self, want: Want, name: str) -> bool:
+        """Whether a node of this kind takes one of a want when nothing else is there."""
+        return self._heaps.standing(want, self.class_of[name].id) is not None
+
+
+def _must_ask(bucket: Bucket, want: Want, until_s: float) -> bool:
+    return want.picky or until_s > bucket.claim_s or bucket.kind.mixed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from operator import is_not
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ RULES = PlaceRules()
 WHOLE = 1000
 
 
-@cache
+@lru_cache(maxsize=4096)
 def is_variant(model: str, wanted: str) -> bool:
     """Whether a device of this model is what was asked for: word by word, in either case.
 
@@ -144,8 +144,6 @@ class Room:
         "known_cpus",
         "memory_mib",
         "node",
-        "pinned",
-        "pins",
         "prefer",
         "rules",
         "seen",
@@ -163,12 +161,10 @@ class Room:
         #: What guaranteed tasks may still have: never more than really exists.
         self.firm_cpu_milli, self.firm_memory_mib = spec.cpu_milli, spec.memory_mib
         #: CPU numbers to pin to, in order. Overcommitted CPUs cannot be pinned.
-        self.pins = rules.overcommit_cpu <= 1
-        self.cpus = sorted(spec.cpus) if self.pins else []
+        self.cpus = sorted(spec.cpus) if rules.overcommit_cpu <= 1 else []
+        #: All that were ever free; empty: single CPUs are not looked for.
         self.known_cpus = frozenset(self.cpus)
-        #: How many CPUs those who are here are pinned to, counted once for each of them.
-        self.pinned = 0
-        #: Who is here, by identity: so that the room can follow its node. Copies do not.
+        #: What is taken, by identity: so that the room can follow its node. Copies do not.
         self.held: dict[int, Allocation] | None = {}
         #: What else it was made from: while these very objects stay, only attempts come and go.
         self.seen = (spec, node.foreign, node.ignored_pids)
@@ -192,13 +188,14 @@ class Room:
         return room
 
     def follow(self, node: Node) -> bool:
-        """Take in who came to the node and who left; False: it has to be made anew."""
+        """Take in which attempts came to the node and left; False: it has to be made anew."""
         held = self.held
         seen = (node.spec, node.foreign, node.ignored_pids)
         if node is not self.node or any(map(is_not, seen, self.seen)) or held is None:
             return False
-        if self.pins and len(self.cpus) + self.pinned != len(self.known_cpus):
-            # Two are pinned to the same CPU while one leaves for the other.
+        pinned = sum([len(allocation.cpus) for allocation in held.values()])
+        if self.known_cpus and len(self.cpus) + pinned != len(self.known_cpus):
+            # Two attempts are pinned to the same CPU while one leaves for the other.
             return False
         live = {id(allocation): allocation for allocation in node.live.values()}
         if len(held) != self.holders or len(live) != len(node.live):
@@ -218,7 +215,6 @@ class Room:
     def copy(self, *, pins: bool = True) -> Room:
         """Without ``pins``, single CPUs that are given back to the copy are not looked for."""
         twin = object.__new__(Room)
-        twin.pins = pins and self.pins
         twin.node, twin.rules, twin.prefer = self.node, self.rules, self.prefer
         twin.cpu_milli, twin.memory_mib, twin.disk_mib = (
             self.cpu_milli,
@@ -226,7 +222,7 @@ class Room:
             self.disk_mib,
         )
         twin.firm_cpu_milli, twin.firm_memory_mib = self.firm_cpu_milli, self.firm_memory_mib
-        twin.cpus, twin.known_cpus, twin.pinned = self.cpus.copy(), self.known_cpus, self.pinned
+        twin.cpus, twin.known_cpus = self.cpus.copy(), self.known_cpus if pins else frozenset()
         twin.held, twin.seen = None, self.seen
         twin.devices = {index: room.copy() for index, room in self.devices.items()}
         twin.holders, twin.alone = self.holders, self.alone
@@ -356,7 +352,6 @@ class Room:
         if self.held is not None:
             self.held[id(allocation)] = allocation
         pinned = allocation.cpus
-        self.pinned += len(pinned)
         if pinned and self.cpus:
             # Most often they lie side by side among those that are left.
             at = bisect_left(self.cpus, pinned[0])
@@ -371,8 +366,7 @@ class Room:
         self.shift(allocation, -1)
         if self.held is not None:
             self.held.pop(id(allocation), None)
-        self.pinned -= len(allocation.cpus)
-        if self.pins and allocation.cpus:
+        if self.known_cpus and allocation.cpus:
             back = self.known_cpus.intersection(allocation.cpus).difference(self.cpus)
             self.cpus += back
             self.cpus.sort()

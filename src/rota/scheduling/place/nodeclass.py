@@ -6,11 +6,13 @@ score needs beyond what is left on the single node.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.place.filters import static_problem
-from rota.scheduling.place.scores import LAST_RESORT, UNIT, Total, class_score
-from rota.scheduling.place.wants import CLASS_AT, GUARDS, content_of
+from rota.scheduling.place.free import SMALLEST, UNIT, Total
+from rota.scheduling.place.scores import LAST_RESORT, class_score, cost_of
+from rota.scheduling.place.wants import CLASS_AT, GUARDS, NUMBER, content_of
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Shape
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 #: The dimensions of a free vector: CPUs, memory, disk, idle devices.
 CPU, MEMORY, DISK, DEVICES = range(4)
+
+#: Classes without a node are dropped once there are so many more of them than others.
+SPARE = 64
 
 
 def class_key(node: Node) -> object:
@@ -47,14 +52,14 @@ class Standing(NamedTuple):
     #: What the class adds to the score, and the same before the strategy had a word in it.
     base: int
     static: int
+    #: What a shared request takes of one device, in MiB; 0: it cannot share one here.
+    share: int = 0
 
 
 class NodeClass:
     """Nodes that filters and scores cannot tell apart."""
 
-    __slots__ = (
-        *("_shares", "content", "guarded", "id", "labels", "mixed", "spec", "taints", "total"),
-    )
+    __slots__ = ("content", "guarded", "id", "labels", "mixed", "sizes", "spec", "taints", "total")
 
     def __init__(self, number: int, node: Node, policy: Policy) -> None:
         spec = node.spec
@@ -73,11 +78,11 @@ class NodeClass:
             max((device.memory_mib for device in spec.devices), default=0),
             tuple(dict.fromkeys((device.kind, device.model) for device in spec.devices)),
         )
+        self.sizes = tuple(sorted({d.memory_mib for d in spec.devices if d.memory_mib}))
         #: Devices of several kinds or sizes: counting them does not say which are free.
         self.mixed = len({(d.kind, d.model, d.memory_mib) for d in spec.devices}) > 1 or any(
             device.parent >= 0 for device in spec.devices
         )
-        self._shares: dict[Request, int] = {}
 
     def standing(
         self, request: Request, shape: Shape, policy: Policy, fit: int, dearest: float
@@ -94,10 +99,11 @@ class NodeClass:
         base = -LAST_RESORT if static < 0 else 0
         if policy.place.strategy == "score":
             base = static
-        return Standing(base + tight, dimension, slope, total, base, static)
+        share = self.share(request) if request.shared else 0
+        return Standing(base + tight, dimension, slope, total, base, static, share)
 
     def _dimension(self, request: Request) -> int:
-        """Devices matter most to whoever wants some, else what the request takes most of."""
+        """Devices matter most to a request that wants some, else what the request takes most of."""
         if request.device_count:
             return DEVICES
         return max((CPU, MEMORY, DISK), key=lambda d: _asked(request, d) / self.total[:4][d])
@@ -108,11 +114,7 @@ class NodeClass:
         Half of a small device is less than half of a large one: where sizes differ the least
         counts, so that no node is passed over, and the node itself has the last word.
         """
-        known = self._shares.get(request)
-        if known is None:
-            sizes = {device.memory_mib for device in self.spec.devices if device.memory_mib}
-            known = self._shares[request] = min(map(request.share_of, sizes), default=0)
-        return known
+        return min(map(request.share_of, self.sizes), default=0)
 
 
 def _asked(request: Request, dimension: int) -> int:
@@ -121,3 +123,78 @@ def _asked(request: Request, dimension: int) -> int:
     if dimension == MEMORY:
         return request.memory_mib
     return request.disk_mib if dimension == DISK else request.device_count
+
+
+class Classes:
+    """The class of each node that takes work, and what all scores are measured against."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.of: dict[str, NodeClass] = {}
+        #: What each class was told from: while these very objects stay, so does the class.
+        self._told: dict[str, tuple[object, object, object]] = {}
+        self._by_key: dict[object, NodeClass] = {}
+        #: No number is given out twice.
+        self.by_number: dict[int, NodeClass] = {}
+        self._next = 0
+        #: How many nodes each class has; some that have none now are kept for their return.
+        self._population: dict[NodeClass, int] = {}
+        #: The most that any node has in each dimension, and what a node of the dearest class costs.
+        self.largest = SMALLEST
+        self.dearest = 0.0
+
+    def sort_in(self, node: Node) -> None:
+        """See what class the node is of now."""
+        told = (node.spec, node.labels, node.taints)
+        before = self._told.get(node.name)
+        if before is not None and all(old is new for old, new in zip(before, told, strict=True)):
+            return
+        self._told[node.name] = told
+        key = class_key(node)
+        kind = self._by_key.get(key)
+        if kind is None:
+            kind = self._by_key[key] = self._make(node)
+        old = self.of.get(node.name)
+        if old is kind:
+            return
+        self.of[node.name] = kind
+        if kind not in self._population:
+            self._population[kind] = 0
+            self.largest = self.largest.larger(kind.total)
+            self.dearest = max(self.dearest, cost_of(kind.labels))
+        self._population[kind] += 1
+        if old is not None:
+            self._one_less(old)
+
+    def _make(self, node: Node) -> NodeClass:
+        if self._next > NUMBER:
+            raise OverflowError(f"all {self._next} numbers of classes have been given out")
+        kind = self.by_number[self._next] = NodeClass(self._next, node, self._policy)
+        self._next += 1
+        return kind
+
+    def drop(self, name: str) -> None:
+        """The node takes no work any more."""
+        self._told.pop(name, None)
+        kind = self.of.pop(name, None)
+        if kind is not None:
+            self._one_less(kind)
+
+    def _one_less(self, kind: NodeClass) -> None:
+        self._population[kind] -= 1
+        if self._population[kind]:
+            return
+        del self._population[kind]
+        left = self._population
+        if self.largest.is_reached_by(kind.total):
+            self.largest = reduce(Total.larger, (other.total for other in left), SMALLEST)
+        if cost_of(kind.labels) >= self.dearest:
+            self.dearest = max((cost_of(other.labels) for other in left), default=0.0)
+
+    def forget_empty(self) -> bool:
+        """Drop the classes without a node, if they are many; whether any were dropped."""
+        if len(self.by_number) <= 2 * len(self._population) + SPARE:
+            return False
+        self.by_number = {kind.id: kind for kind in self._population}
+        self._by_key = {key: k for key, k in self._by_key.items() if k in self._population}
+        return True

@@ -15,7 +15,7 @@ from rota.scheduling.place.node_room import WHOLE
 
 if TYPE_CHECKING:
     from rota.core.facts.resources import Request
-    from rota.scheduling.place.scores import Free, Total
+    from rota.scheduling.place.free import Free, Total
 
 #: (request, what is left, what there is) -> how good it is, from 0 to 100.
 Rule = Callable[["Request", "Free", "Total"], int]

@@ -17,7 +17,7 @@ MIDDLE = 1 << (RANK_BITS - 1)
 
 
 class Ranks:
-    """The number of each name that was ever told."""
+    """The number of each name that is known."""
 
     def __init__(self) -> None:
         self.of: dict[str, int] = {}
@@ -34,6 +34,9 @@ class Ranks:
         first = MIDDLE - GAP * (len(self._names) // 2)
         self.of = {known: first + GAP * place for place, known in enumerate(self._names)}
         return True
+
+    def remove(self, name: str) -> None:
+        del self._names[bisect_left(self._names, name)], self.of[name]
 
     def _between(self, at: int) -> int:
         """A number for the name at this place; 0: its neighbours leave none."""

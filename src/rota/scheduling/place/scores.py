@@ -9,18 +9,18 @@ give the same score on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from rota.core.facts.errors import Rejected
 from rota.core.facts.placing import TaintEffect
 from rota.core.facts.policy import Mixing
+from rota.scheduling.place.free import SMALLEST, UNIT, ease
 from rota.scheduling.place.packing import best_fit, dot_product, gpu_packing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from rota.core.derived.lanes import Shape
     from rota.core.facts.node import Allocation, NodeSpec
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Request
     from rota.scheduling.place.filters import Neighbours
+    from rota.scheduling.place.free import Free, Total
     from rota.scheduling.place.gradient import Gradient
     from rota.scheduling.place.packing import Rule
-
-#: A term at its best is worth this much per point of weight.
-UNIT = 10_000
 
 #: Taken off where a job should go only when there is nowhere else: more than any sum of terms.
 LAST_RESORT = 1 << 32
@@ -43,51 +41,8 @@ DATA_LABEL = "data"
 COST_LABEL = "cost"
 
 
-class Free(NamedTuple):
-    """What a node has left."""
-
-    cpu_milli: int
-    memory_mib: int
-    disk_mib: int = 0
-    idle_devices: int = 0
-    #: Free memory of each device that can be shared (idle ones too), most first.
-    shared_free: tuple[int, ...] = ()
-    #: Thousandths of each device with something left, most first; an idle one has all.
-    device_milli: tuple[int, ...] = ()
-
-
-class Total(NamedTuple):
-    """What a node offers when nothing runs there."""
-
-    cpu_milli: int
-    memory_mib: int
-    disk_mib: int = 0
-    devices: int = 0
-    #: Memory of one device; of the largest where they differ.
-    device_mib: int = 0
-    #: Kind and model of each sort of device.
-    makes: tuple[tuple[str, str], ...] = ()
-
-    def larger(self, other: Total) -> Total:
-        """The more of either in each dimension that counts."""
-        return Total(
-            max(self.cpu_milli, other.cpu_milli),
-            max(self.memory_mib, other.memory_mib),
-            max(self.disk_mib, other.disk_mib),
-            max(self.devices, other.devices),
-        )
-
-    def is_reached_by(self, other: Total) -> bool:
-        """Whether the other has as much in some dimension that counts."""
-        return any(more >= most for more, most in zip(other[:4], self[:4], strict=True))
-
-
-#: Larger than nothing, and smaller than any node.
-SMALLEST = Total(1, 1, 1, 1)
-
-
 #: (request, what is left, what there is, the class's part of the score) -> how good it is.
-Strategy = Callable[["Request", Free, Total, int], int]
+Strategy = Callable[["Request", "Free", "Total", int], int]
 
 
 def class_score(
@@ -112,7 +67,7 @@ def class_terms(
     policy: Policy,
     dearest: float = 0.0,
 ) -> dict[str, int]:
-    """The same by name, for those who ask. ``dearest`` is what the dearest class costs."""
+    """The same by name, as it is shown. ``dearest`` is what the dearest class costs."""
     rules = policy.place
     terms = {
         "affinity": rules.weight_affinity * affinity(shape, labels, taints),
@@ -189,11 +144,6 @@ def cost_of(labels: Mapping[str, str]) -> float:
     return cost if isfinite(cost) and cost > 0 else 0.0
 
 
-def dearest_of(classes: Iterable[Mapping[str, str]]) -> float:
-    """The highest cost among the labels of all classes."""
-    return max(map(cost_of, classes), default=0.0)
-
-
 def cheapness(labels: Mapping[str, str], dearest: float) -> int:
     """Full where the node costs nothing, none where it costs as much as the dearest."""
     cost = cost_of(labels)
@@ -205,8 +155,8 @@ def cheapness(labels: Mapping[str, str], dearest: float) -> int:
 def tightness(request: Request, free: Free, total: Total) -> int:
     """How full the node would be in the dimension that matters most to the request.
 
-    Devices matter most to whoever wants some; a share of one counts on the fullest device that
-    still has room for it. Otherwise it is the dimension that the request takes the most of.
+    Devices matter most to a request that wants some; a share of one counts on the fullest device
+    that still has room for it. Otherwise it is the dimension that the request takes the most of.
     """
     count = request.device_count
     if count and not request.shared:
@@ -229,11 +179,6 @@ def tightness(request: Request, free: Free, total: Total) -> int:
     if memory * cpu_total > cpu * memory_total:
         return UNIT - UNIT * (free[1] - memory) // memory_total
     return UNIT - UNIT * (free[0] - cpu) // cpu_total
-
-
-def ease(free: Free | tuple[int, int], total: Total) -> int:
-    """How little is going on there, by CPUs and memory: what neighbours would feel."""
-    return UNIT * free[0] // (total[0] or 1) + UNIT * free[1] // (total[1] or 1) >> 1
 
 
 def _score(policy: Policy) -> Strategy:
@@ -269,45 +214,39 @@ def _packed(rule: Rule) -> Strategy:
     return score
 
 
-_PLAIN: dict[str, Strategy] = {
-    "first-fit": _first_fit,
-    "spread": _spread,
-    "worst-fit": _spread,
-}
-
 #: Those whose scores are so coarse that the names of nodes decide: the first of equals is taken.
 COARSE = ("best-fit", "dotprod", "gpu-packing", "fgd")
 
+#: (policy, what knows the shapes that ``fgd`` keeps room for, the largest node) -> how to score.
+Maker = Callable[["Policy", "Gradient | None", "Total"], Strategy]
+
 #: Every name that a policy may choose.
-STRATEGIES = ("score", *_PLAIN, *COARSE)
+STRATEGIES: Mapping[str, Maker] = MappingProxyType(
+    {
+        "score": lambda policy, gradient, largest: _score(policy),
+        "first-fit": lambda policy, gradient, largest: _first_fit,
+        "spread": lambda policy, gradient, largest: _spread,
+        "worst-fit": lambda policy, gradient, largest: _spread,
+        "best-fit": lambda policy, gradient, largest: _packed(best_fit(largest)),
+        "dotprod": lambda policy, gradient, largest: _packed(dot_product(largest)),
+        "gpu-packing": lambda policy, gradient, largest: _packed(gpu_packing),
+        # Without shapes to keep room for it packs.
+        "fgd": lambda policy, gradient, largest: _packed(
+            best_fit(largest) if gradient is None else gradient.score
+        ),
+    }
+)
 
 
 def strategy(
     name: str, policy: Policy, gradient: Gradient | None = None, largest: Total = SMALLEST
 ) -> Strategy:
-    """The strategy of this name.
+    """The strategy of this name, which is one of ``STRATEGIES``.
 
-    ``gradient`` knows the shapes that ``fgd`` keeps room for; without any it packs. Others measure
-    what is left against the ``largest`` node.
+    ``gradient`` knows the shapes that ``fgd`` keeps room for. Others measure what is left against
+    the ``largest`` node.
     """
-    if name == "score":
-        return _score(policy)
-    if name in COARSE:
-        return _packed(_coarse(name, gradient, largest))
-    plain = _PLAIN.get(name)
-    if plain is None:
-        near = get_close_matches(name, STRATEGIES, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise Rejected.bad("place.strategy", name, f"{hint}known: {', '.join(STRATEGIES)}")
-    return plain
-
-
-def _coarse(name: str, gradient: Gradient | None, largest: Total) -> Rule:
-    if name == "fgd" and gradient is not None:
-        return gradient.score
-    if name == "gpu-packing":
-        return gpu_packing
-    return dot_product(largest) if name == "dotprod" else best_fit(largest)
+    return STRATEGIES[name](policy, gradient, largest)
 
 
 def placement_score(allocations: Iterable[Allocation], specs: Mapping[str, NodeSpec]) -> int:

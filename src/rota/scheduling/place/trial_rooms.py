@@ -1,7 +1,7 @@
 """Placing a whole job in a given set of rooms: plain, exact, for small sets.
 
 Used where the rooms are not those of now: in a future moment, with victims gone, with nothing
-running at all. The pass itself uses the fast way (``space.py``, ``gang.py``); a property test
+running at all. The pass itself uses the fast way (``node_index.py``, ``gang.py``); a property test
 holds the two against each other.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.facts.job import ServiceClass
+from rota.scheduling.place.ranks import RANK_BITS
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Shape
@@ -14,19 +15,23 @@ if TYPE_CHECKING:
 FIELD = 32
 TOP = (1 << (FIELD - 1)) - 1
 GUARDS = sum(1 << (FIELD * d + FIELD - 1) for d in range(4))
-#: Above the amounts: numbers of the class, the device state and the claim, 24 bits each.
-NUMBER = (1 << 24) - 1
+#: Above the amounts: the numbers of the class and of the device state. No number is given out
+#: twice; with a thousand new states a second these last for decades.
+NUMBER_BITS = 40
+NUMBER = (1 << NUMBER_BITS) - 1
 CLASS_AT = 4 * FIELD
-SIGN_AT = CLASS_AT + 24
-CLAIM_AT = SIGN_AT + 24
-#: What a score depends on: everything below the claim.
-STATE_MASK = (1 << CLAIM_AT) - 1
-#: Above all: the place of the node by name, where that tells equally good ones apart.
-RANK_AT = CLAIM_AT + 24
-BUCKET_BITS = 32
+SIGN_AT = CLASS_AT + NUMBER_BITS
+#: Then the place of the node by name, where that tells equally good ones apart.
+RANK_AT = SIGN_AT + NUMBER_BITS
+#: What a score depends on: everything below that.
+STATE_MASK = (1 << RANK_AT) - 1
+#: Above all: the moment from which the node is claimed.
+CLAIM_AT = RANK_AT + RANK_BITS
+#: The number of a bucket in the entry of a heap; wide enough for all that will ever be made.
+BUCKET_BITS = 48
 BUCKET_MASK = (1 << BUCKET_BITS) - 1
 #: Equal scores are told apart by the amounts themselves, then by the class, the device state and
-#: the claim, never by who came first: numbers that were given out in some order say nothing.
+#: the claim, never by which came first: numbers that were given out in some order say nothing.
 FINGER_BITS = 64
 HALF_MASK = (1 << 32) - 1
 MIX = 0x9E3779B97F4A7C15
@@ -63,8 +68,8 @@ def content_of(value: object) -> int:
 class Want:
     """One kind of task, and the buckets that it fits in by how many of it they take."""
 
-    __slots__ = ("clip", "cursor", "exclusive", "firm", "heaps", "packed", "picky", "points",
-                 "request", "seen", "shape", "standings")  # fmt: skip
+    __slots__ = ("cleaned", "clip", "cursor", "exclusive", "firm", "heaps", "packed", "picky",
+                 "points", "request", "seen", "shape", "standings")  # fmt: skip
 
     def __init__(self, request: Request, shape: Shape, clip: int, picky: bool) -> None:
         self.request = request
@@ -80,7 +85,9 @@ class Want:
         #: How many fit and the score by state of a node, where these come again; None: none fits.
         self.points: dict[int, tuple[int, int] | None] = {}
         self.heaps: list[list[int]] = [[] for _ in range(clip + 1)]
-        self.seen = 0
+        #: How many buckets had been made when this want was last served, and when the entries of
+        #: buckets that are gone were last dropped.
+        self.seen = self.cleaned = 0
         #: Where to go on when nodes are taken in order: (``Space.grown``, position).
         self.cursor = (-1, 0)
         #: Integers do not tell the whole truth: every node is asked.
