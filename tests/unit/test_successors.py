@@ -191,12 +191,12 @@ def test_a_new_controller_keeps_rows_in_which_an_older_job_stands_behind_younger
 
 def test_a_node_that_is_tainted_gets_nobody_new_in_line() -> None:
     scene = rush(80)
-    there = {*scene.cluster.live}
+    there = {*scene.cluster.live.where}
 
     scene.ask(cmd.MarkNode(actor=ADMIN, node="box", taints=(Taint("broken"),)))
     while scene.alive:
         scene.end(next(iter(scene.alive)), 0, 0)
-        assert {*scene.cluster.live} <= there
+        assert {*scene.cluster.live.where} <= there
 
     assert [scene.state(f"j{number}") for number in (22, 79)] == ["queued", "queued"]
 
@@ -256,7 +256,7 @@ def test_rows_end_with_those_whom_a_node_has_outgrown() -> None:
         scene.submit(f"j{number}")
     for number in range(8):
         scene.finish(f"j{number}")
-    there = {*scene.cluster.live}
+    there = {*scene.cluster.live.where}
 
     scene.set_policy(place_overcommit_cpu=1)
     while there & scene.alive.keys():

@@ -127,8 +127,8 @@ def _without_rows(
 
 
 def _arrays(cluster: Cluster, query: Query, actor: Actor) -> Iterator[Array]:
-    ids = reversed(cluster.array_ids) if query.newest_first else iter(cluster.array_ids)
-    for array_id in ids:
+    ids = cluster.families.array_ids
+    for array_id in reversed(ids) if query.newest_first else ids:
         array = cluster.arrays[array_id]
         if not array.waiting and not array.cut:
             continue
@@ -172,7 +172,7 @@ def _touched(cluster: Cluster, query: Query, actor: Actor) -> list[Job]:
         return []
     matching = (
         item
-        for array_id, items in cluster.unfinished_elements.items()
+        for array_id, items in cluster.families.unfinished.items()
         if items and (not query.array or array_id == query.array)
         for item in items
         if query.beyond(item)

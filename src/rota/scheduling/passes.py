@@ -100,7 +100,7 @@ class Pass:
                     self._shortest = False
                     lines.ask_shortest_first()
         redeem(self, limit)
-        if self.policy.gang.grow and self.cluster.elastic and len(starts) < limit:
+        if self.policy.gang.grow and self.cluster.census.elastic and len(starts) < limit:
             grow(self)
         if self.scheduler.lines_up:
             line_up(self, limit)
@@ -257,7 +257,7 @@ class Pass:
         key = entry.key
         end_s = self.now_s + entry.run_s
         roles, count = entry.shape.roles, len(placed)
-        touch, add = self.cluster.touch, self.timeline.add
+        touch, add = self.cluster.agenda.touch, self.timeline.add
         for task, allocation in placed:
             uid = planned_uid(entry.job, task)
             add(Leaving(end_s, uid, allocation.node, allocation))

@@ -103,7 +103,7 @@ class Scheduler:
         self.barred = False
         self._amounts: dict[int, Amount] = {}
         self._specs: dict[str, NodeSpec] = {}
-        self._rules_version = cluster.rules_version
+        self._rules_version = cluster.agenda.rules_version
         self._rules: Rules | None = None
         #: Lanes that hold somebody who has waited too long, and when to look again.
         self.overdue: set[int] = set()
@@ -136,7 +136,7 @@ class Scheduler:
         forget_keys(cluster.lanes)
         self._all_changed()
         for name in cluster.nodes:
-            cluster.touch(name)
+            cluster.agenda.touch(name)
 
     def _all_changed(self) -> None:
         """Everything is worth another look."""
@@ -158,8 +158,8 @@ class Scheduler:
         """Decide what starts. At most ``limit`` starts, so that one tick stays short."""
         if self.cluster.policy is not self._policy:
             self._begin()
-        if self.cluster.rules_version != self._rules_version:
-            self._rules_version = self.cluster.rules_version
+        if self.cluster.agenda.rules_version != self._rules_version:
+            self._rules_version = self.cluster.agenda.rules_version
             self.changed = None
             self.may_borrow = may_borrow(self.cluster)
             forget_keys(self.cluster.lanes)
@@ -168,7 +168,7 @@ class Scheduler:
         self._find_overdue(now_s)
         news = bool(self.cluster.lanes.fresh) or self._site.has_news
         news = news or (self.stirred and bool(self.hindered)) or self.promises.may_move
-        if not news and not (self.cluster.elastic and self.changed != {}):
+        if not news and not (self.cluster.census.elastic and self.changed != {}):
             return Plan(promises=self.promises.all())
         self.looks += 1
         was_pool = self._site.is_active
@@ -270,7 +270,7 @@ class Scheduler:
         """Take in what changed since the last pass, and open the lanes that it may concern."""
         cluster, space = self.cluster, self.space
         self.timeline.now_s = now_s
-        touched, cluster.touched = cluster.touched, {}
+        touched, cluster.agenda.touched = cluster.agenda.touched, {}
         if not touched:
             return
         for name, uids in touched.items():

@@ -58,7 +58,7 @@ def line_up(this: Pass, limit: int) -> None:
 def _only_lane(this: Pass) -> Lane | None:
     """The lane of brisk single tasks that is all there is to wait."""
     cluster = this.cluster
-    if len(cluster.lanes.by_number) != 1 or cluster.reservations or cluster.elastic:
+    if len(cluster.lanes.by_number) != 1 or cluster.reservations or cluster.census.elastic:
         return None
     if this.policy.preempt.enabled:
         return None  # A victim's room must be the preemptor's, and of nobody in line.
@@ -124,7 +124,7 @@ def _rows_on(cluster: Cluster, node: Node, lane: Lane) -> list[Row]:
     def place(uid: str) -> tuple[int, tuple[int, int]]:
         """Whoever has fewer before him comes first; a new controller knows no other order."""
         before = sum(other in node.live for other in node.withheld.get(uid, ()))
-        return before, cluster.live[uid]
+        return before, cluster.live.where[uid]
 
     for uid in sorted(node.live, key=place):
         job, attempt = _attempt(cluster, uid)
@@ -141,12 +141,12 @@ def _rows_on(cluster: Cluster, node: Node, lane: Lane) -> list[Row]:
 
 def _will_leave(cluster: Cluster, job: Job, attempt: Attempt, lane: Lane) -> bool:
     """Whether it is of the same kind, and nothing is in its way to its end."""
-    stays = job.suspended_s or attempt.borrows or attempt.uid in cluster.loans
+    stays = job.suspended_s or attempt.borrows or attempt.uid in cluster.live.loans
     return not stays and not attempt.window_s and cluster.alike(job) is lane
 
 
 def _attempt(cluster: Cluster, uid: str) -> tuple[Job, Attempt]:
-    job_id, task = cluster.live[uid]
+    job_id, task = cluster.live.where[uid]
     job = cluster.jobs[job_id]
     return job, job.tasks[task].attempts[-1]
 

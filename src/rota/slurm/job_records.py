@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from rota.api.auth import may_look_into
 from rota.api.views import indices_text
 from rota.controller.launch import awaits_room, fill_in, output_path
-from rota.core.changes.dependencies import parent_id
 from rota.core.facts.indices import parse_indices
 from rota.core.facts.job import Array, Job
 from rota.core.facts.parents import DependencyKind
@@ -318,7 +317,7 @@ def _dependency(cluster: Cluster, item: Job | Array) -> str:
 
 def _one_dependency(cluster: Cluster, item: Job | Array, one: Dependency) -> str:
     kind = "aftercorr" if one.element else _KINDS.get(one.kind, "afterany")
-    state = cluster.state_of(parent_id(cluster, one, item))
+    state = cluster.state_of(cluster.families.parent_id(one, item))
     if state is not None and state in FINAL:
         met = one.kind is DependencyKind.AFTER_ANY or (
             (state is JobState.COMPLETED) == (one.kind is not DependencyKind.AFTER_NOT_OK)
@@ -328,7 +327,7 @@ def _one_dependency(cluster: Cluster, item: Job | Array, one: Dependency) -> str
         verdict = "failed"
     else:
         verdict = "unfulfilled"
-    family = cluster.family_of(one.parent)
+    family = cluster.families.family_of(one.parent)
     if one.parent in cluster.arrays:
         shown = f"{one.parent}_*"
     elif family is not None:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core.facts.errors import Rejected
-from rota.core.facts.indices import position_of
-from rota.core.facts.job import Array, Job
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.facts.states import FINAL, JobState
 
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rota.core.cluster import Cluster
+    from rota.core.facts.job import Array, Job
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -28,16 +27,6 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 MET = Verdict(met=True)
-
-
-def parent_id(cluster: Cluster, dependency: Dependency, job: Job | Array) -> int:
-    """The job that is waited for: with ``element``, the one of equal index in the other array."""
-    if dependency.element and isinstance(job, Job) and job.array_id:
-        family = cluster.arrays.get(dependency.parent)
-        position = None if family is None else position_of(family.runs, job.array_index)
-        if family is not None and position is not None:
-            return family.element_id(position)
-    return dependency.parent
 
 
 def judge(cluster: Cluster, job: Job | Array) -> Verdict:
@@ -53,7 +42,7 @@ def judge(cluster: Cluster, job: Job | Array) -> Verdict:
 
 
 def _judge_one(cluster: Cluster, dependency: Dependency, job: Job | Array) -> Verdict:
-    parent = parent_id(cluster, dependency, job)
+    parent = cluster.families.parent_id(dependency, job)
     state = cluster.state_of(parent)
     if state is None:
         return Verdict(met=False, parent=parent, never=True)
@@ -109,11 +98,11 @@ def _is_part(cluster: Cluster, item: int, job_id: int) -> bool:
 
 
 def _parents(cluster: Cluster, item: int) -> Iterator[int]:
-    """Whom a job waits for. An array waits for whatever one of its elements waits for."""
+    """The parents of a job. An array waits for whatever one of its elements waits for."""
     waiting: list[Job | Array | None] = [
         cluster.jobs.get(item) or cluster.arrays.get(item) or cluster.array_of(item)
     ]
-    waiting += [cluster.jobs[element] for element in cluster.unfinished_elements.get(item, ())]
+    waiting += [cluster.jobs[element] for element in cluster.families.unfinished.get(item, ())]
     for job in waiting:
         if job is not None:
             yield from (dependency.parent for dependency in job.spec.dependencies)

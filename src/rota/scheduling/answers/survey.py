@@ -131,7 +131,7 @@ class Survey:
     def _room(self, name: str) -> Room:
         this = self._pass
         room = this.space.rooms.get(name)
-        if room is None or name in this.cluster.touched:
+        if room is None or name in this.cluster.agenda.touched:
             return Room.now(this.cluster.nodes[name], this.policy.place)
         return room
 

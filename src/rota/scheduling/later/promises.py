@@ -148,7 +148,7 @@ class Promises:
     def can_wait(self) -> bool:
         """Whether a promise would bind nobody: it is worked out when somebody asks for it."""
         cluster = self._scheduler.cluster
-        few = not self.made and self.depth <= 1 and not cluster.elastic
+        few = not self.made and self.depth <= 1 and not cluster.census.elastic
         return few and not self._scheduler.eager
 
     def owe(self, job: int) -> None:

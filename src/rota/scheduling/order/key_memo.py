@@ -97,7 +97,7 @@ def may_borrow(cluster: Cluster) -> bool:
     """Whether anybody has a soft limit that he may pass: keys then depend on what others hold."""
     return any(
         _is_soft(record.quota)
-        for table in (cluster.projects, cluster.users)
+        for table in (cluster.accounts.projects, cluster.accounts.users)
         for record in table.values()
     )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def grow(this: Pass) -> None:
     """Give running elastic jobs the tasks that they lack, in order of their ids."""
-    for job_id in sorted(this.cluster.elastic):
+    for job_id in sorted(this.cluster.census.elastic):
         job = this.cluster.jobs[job_id]
         missing = missing_tasks(job)
         if missing:
@@ -106,7 +106,7 @@ def _grow_one(this: Pass, job: Job, missing: list[int]) -> None:
         this.quotas.take(task_key, amount, 0)
         uid = planned_uid(job.id, index)
         this.timeline.add(Leaving(end_s, uid, allocation.node, allocation))
-        this.cluster.touch(allocation.node, uid)
+        this.cluster.agenda.touch(allocation.node, uid)
         placed.append(Placed(index, allocation))
     if placed:
         allocations = tuple(allocation for _, allocation in placed)

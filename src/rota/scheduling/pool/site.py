@@ -93,10 +93,10 @@ class PoolSite:
             return False
         if len(scheduler.space.rooms) != 1 or cluster.arrays:
             return False
-        if cluster.elastic or cluster.loans or cluster.reservations:
+        if cluster.census.elastic or cluster.live.loans or cluster.reservations:
             return False
-        if self._version != cluster.rules_version:
-            self._version = cluster.rules_version
+        if self._version != cluster.agenda.rules_version:
+            self._version = cluster.agenda.rules_version
             self._unruled = _is_unruled(cluster)
         return self._unruled
 
@@ -161,7 +161,7 @@ class PoolSite:
 
     def _known_as(self, uid: str) -> int:
         """The pool knows an attempt by its job where this has only one, else by a number."""
-        job, _ = self._cluster.live[uid]
+        job, _ = self._cluster.live.where[uid]
         if len(self._cluster.jobs[job].tasks) == 1:
             return job
         self._others -= 1
@@ -198,7 +198,7 @@ class PoolSite:
         self._cluster.lanes.fresh.clear()
         scheduler.changed = {}
         if plan.starts:
-            self._cluster.touch(name)
+            self._cluster.agenda.touch(name)
         return plan
 
     def _start(self, name: str, start: PoolStart, now_s: float) -> Start:
@@ -227,7 +227,7 @@ def _is_unruled(cluster: Cluster) -> bool:
     """Nothing but room keeps a job waiting: no quotas, no groups, queues that are all alike."""
     if cluster.groups or any(queue != Queue(name) for name, queue in cluster.queues.items()):
         return False
-    projects, users = cluster.projects.values(), cluster.users.values()
+    projects, users = cluster.accounts.projects.values(), cluster.accounts.users.values()
     return all(project.quota == NO_QUOTA for project in projects) and all(
         user.quota == NO_QUOTA for user in users
     )
