@@ -129,7 +129,7 @@ def steady_rows(context: Context, cluster: Cluster, plan: Plan) -> list[Row]:
     with gauge.taking() as unchanged:
         scheduler.run(NOW_S + 1, ALL)
     chance = Random(1)
-    running = sorted({job for job, _ in cluster.live.values()})
+    running = sorted({job for job, _ in cluster.live.where.values()})
     chance.shuffle(running)
     quiet_collector()
     passes: list[float] = []

@@ -126,7 +126,7 @@ def test_changes_of_the_interval_leave_one_timer_behind():
     for _ in range(5):
         scene.pass_time(200)
 
-    assert [timer.kind for timer in scene.cluster.timers].count("save") == 1
+    assert [timer.kind for timer in scene.cluster.agenda.timers].count("save") == 1
 
 
 def test_a_suspended_job_is_left_alone_until_it_goes_on():

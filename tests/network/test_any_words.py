@@ -75,7 +75,7 @@ def some_words(data: st.DataObject, scene: Scene, link: int) -> Any:
     if kind == "hello":
         return data.draw(hellos)
     if kind == "observed":
-        seen = st.lists(sightings(sorted(scene.cluster.live)), max_size=3).map(tuple)
+        seen = st.lists(sightings(sorted(scene.cluster.live.where)), max_size=3).map(tuple)
         return Observed(said_session, number, data.draw(seen), data.draw(st.booleans()))
     if kind == "beat":
         return Beat(said_session, number)
@@ -98,4 +98,4 @@ def test_any_plausible_words_leave_the_invariants_and_the_store_intact(data: st.
             scene.tick(FromLink(link, message))
         scene.now_s += data.draw(st.sampled_from((0.0, 1.0, 30.0)))
 
-    assert recover(scene.store.load()).live == scene.cluster.live
+    assert recover(scene.store.load()).live.where == scene.cluster.live.where

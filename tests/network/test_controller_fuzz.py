@@ -140,7 +140,7 @@ def spoil_one(server: Running, recording: Recording, seed: int) -> None:
     told = [with_session(item, session) for item in recording.from_agent[1:]]
     # Attempts that are really there: an end of theirs is believed.
     live = [encode(Observed(session, 2, (Seen(uid, Sighting.RUNNING, pid=9, started_s=1.0),)))
-            for uid in list(server.host.cluster.live)[:1]]  # fmt: skip
+            for uid in list(server.host.cluster.live.where)[:1]]  # fmt: skip
     told = [told[0], *live, *told[1:], *others(session)]
     for _ in range(vandal.chance.randrange(1, 3)):
         told = vandal.session(told)

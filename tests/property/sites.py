@@ -316,6 +316,6 @@ def play(stage: Stage, jobs: Sequence[Submission]) -> list[int]:
     """Let them all come and go; the ids in order of submission."""
     for job in jobs:
         stage.submit_later(job.at_s, job.spec, job.runs_s)
-    first = stage.cluster.next_id
+    first = stage.cluster.ids.next
     stage.play(steps=1000)
     return list(range(first, first + len(jobs)))

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 from rota.controller import commands as cmd
 from rota.controller.recover import recover
 from rota.core.changes.apply import apply
-from rota.core.changes.compare import differences, missing_timers
+from rota.core.changes.compare import differences
 from rota.core.cluster import Cluster
 from rota.core.facts.errors import Rejected
 from rota.core.facts.job import Array, Job, Role
@@ -30,6 +30,7 @@ from rota.core.facts.tenant import Group, Queue
 from rota.scheduling.scheduler import Scheduler
 from rota.testing.scene import ALICE, OPERATOR, Scene
 from tests.property.wishes import CARD_MIB, arrays, resources, wishes
+from tests.support.timers import missing_timers
 
 KINDS = st.sampled_from([kind.value for kind in DependencyKind])
 NODES = st.sampled_from(["big", "gpu"])
@@ -77,7 +78,7 @@ class AnyStory(RuleBasedStateMachine):
             self.try_to_submit(**needs, **more)
 
     def ids(self) -> int:
-        return self.scene.cluster.next_id - 1
+        return self.scene.cluster.ids.next - 1
 
     @rule(needs=resources, wishes=wishes)
     def submit(self, needs: dict[str, Any], wishes: dict[str, Any]) -> None:
@@ -143,7 +144,7 @@ class AnyStory(RuleBasedStateMachine):
     @rule(data=st.data(), code=st.sampled_from([0, 0, 1]), signal=st.sampled_from([0, 0, 9]))
     def a_process_ends(self, data: st.DataObject, code: int, signal: int) -> None:
         uid = data.draw(st.sampled_from(sorted(self.scene.alive)), "attempt")
-        job, task = self.scene.cluster.live.get(uid, (0, 0))
+        job, task = self.scene.cluster.live.where.get(uid, (0, 0))
         if job:
             self.scene.finish(job, code, signal=signal, task=task)
 
@@ -155,14 +156,14 @@ class AnyStory(RuleBasedStateMachine):
 
     def start_what_is_placed(self) -> None:
         cluster = self.scene.cluster
-        for job in sorted({job for job, _ in cluster.live.values()}):
+        for job in sorted({job for job, _ in cluster.live.where.values()}):
             if job in cluster.jobs:
                 self.scene.start(job)
 
     @rule()
     def what_should_stop_does(self) -> None:
         for uid in sorted(self.scene.stopping):
-            job, task = self.scene.cluster.live.get(uid, (0, 0))
+            job, task = self.scene.cluster.live.where.get(uid, (0, 0))
             if job and uid in self.scene.alive:
                 self.scene.finish(job, signal=15, task=task)
 
@@ -248,7 +249,7 @@ class AnyStory(RuleBasedStateMachine):
 
     @rule(data=st.data(), ends=st.booleans())
     def a_step_is_started_in_a_job(self, data: st.DataObject, ends: bool) -> None:
-        running = [*self.scene.cluster.by_state[JobState.RUNNING]]
+        running = [*self.scene.cluster.census.by_state[JobState.RUNNING]]
         if running:
             job = data.draw(st.sampled_from(running))
             step = self.scene.ask(cmd.BeginStep(actor=OPERATOR, job=job, name="srun"))
@@ -258,7 +259,7 @@ class AnyStory(RuleBasedStateMachine):
 
     @rule(data=st.data(), made=st.sampled_from([(), ("features",)]))
     def a_job_says_what_it_has_done(self, data: st.DataObject, made: tuple[str, ...]) -> None:
-        running = [*self.scene.cluster.by_state[JobState.RUNNING]]
+        running = [*self.scene.cluster.census.by_state[JobState.RUNNING]]
         if running:
             job = data.draw(st.sampled_from(running))
             self.scene.ask(cmd.ReportCheckpoint(actor=OPERATOR, job=job, data=made))
@@ -293,8 +294,8 @@ class AnyStory(RuleBasedStateMachine):
     def an_end_is_for_good(self) -> None:
         cluster = self.scene.cluster
         for job, state in self.ends.items():
-            assert cluster.ended.get(job) is state
-        self.ends = {i: s for i in range(1, self.ids() + 1) if (s := cluster.ended.get(i))}
+            assert cluster.ids.ended.get(job) is state
+        self.ends = {i: s for i in range(1, self.ids() + 1) if (s := cluster.ids.ended.get(i))}
 
     @invariant()
     def no_cap_is_passed(self) -> None:
@@ -302,7 +303,7 @@ class AnyStory(RuleBasedStateMachine):
         caps = {("group", g.name): g.max_concurrent for g in cluster.groups.values()}
         caps |= {("queue", q.name): q.max_running for q in cluster.queues.values()}
         caps |= {("array", a.id): a.cap for a in cluster.arrays.values()}
-        now = {cap: len(ids) for cap, ids in cluster.active_in.items()}
+        now = {cap: len(ids) for cap, ids in cluster.census.active_in.items()}
         for cap, count in now.items():
             assert not caps.get(cap) or count <= max(caps[cap], self.active.get(cap, 0))
         self.active = now
@@ -327,7 +328,7 @@ class AnyStory(RuleBasedStateMachine):
             scene.ask(cmd.Cancel(actor=OPERATOR, ids=patient))
             self.let_all_work_end()
 
-        assert not scene.cluster.live
+        assert not scene.cluster.live.where
         assert all(node.headroom() == node.spec.total for node in scene.cluster.nodes.values())
         assert sum(scene.cluster.count_states()[state] for state in FINAL) == sum(
             scene.cluster.count_states().values()
@@ -335,11 +336,11 @@ class AnyStory(RuleBasedStateMachine):
 
     def let_all_work_end(self) -> None:
         scene = self.scene
-        while scene.alive or scene.cluster.timers:
+        while scene.alive or scene.cluster.agenda.timers:
             if not scene.alive:
                 scene.pass_time(10)
             for uid in sorted(scene.alive):
-                job, task = scene.cluster.live[uid]
+                job, task = scene.cluster.live.where[uid]
                 scene.finish(job, task=task)
 
     def unfinished(self) -> list[Job | Array]:

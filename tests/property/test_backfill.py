@@ -174,7 +174,7 @@ def test_nobody_else_is_where_a_reservation_holds_while_it_holds(nodes, jobs, sp
             (name, len(allocation.devices), allocation)
             for name, node in stage.cluster.nodes.items()
             for uid, allocation in node.live.items()
-            if stage.cluster.jobs[stage.cluster.live[uid][0]].spec.user != "bob"
+            if stage.cluster.jobs[stage.cluster.live.where[uid][0]].spec.user != "bob"
         ]
         if count:
             busy = {(name, index) for name, _, held_by in held for index in held_by.devices}

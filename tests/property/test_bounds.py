@@ -19,7 +19,7 @@ def places(stage: Stage, jobs: list[sites.Submission]) -> dict[int, int]:
     found: dict[int, int] = {}
     more = True
     while more:
-        came = [job for job in range(1, stage.cluster.next_id) if job not in found]
+        came = [job for job in range(1, stage.cluster.ids.next) if job not in found]
         waiting = len([job for job in stage.waiting if job not in came])
         # Those that came together stand in the order of their ids.
         found |= {job: waiting + len([j for j in came if j < job]) for job in came}

@@ -17,4 +17,4 @@ def test_no_story_of_mixed_jobs_ever_takes_more_than_there_is(nodes, policy, job
 
     sites.play(stage, jobs)
 
-    assert stage.cluster.live == {}
+    assert stage.cluster.live.where == {}

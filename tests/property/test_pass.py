@@ -62,7 +62,7 @@ def plain_pass(cluster: Cluster) -> list[Start]:
     """Every ready job by itself, in order: no lanes, no memory of earlier passes."""
     nodes = sorted(cluster.nodes.values(), key=lambda node: node.name)
     rooms = [Room.now(node) for node in nodes if node.takes_work]
-    used = {cap: len(ids) for cap, ids in cluster.active_in.items()}
+    used = {cap: len(ids) for cap, ids in cluster.census.active_in.items()}
     starts = []
     for _, job, array, spec in sorted(ready(cluster), key=lambda one: one[:2]):
         limits = caps(cluster, spec, array or family(cluster, job))
@@ -129,7 +129,7 @@ def test_a_pass_starts_what_a_walk_over_every_waiting_job_would_start(early, lat
     scene.hold(*touched)
     scene.release(*touched)
     for uid in sorted(scene.alive)[::2]:
-        job, task = scene.cluster.live[uid]
+        job, task = scene.cluster.live.where[uid]
         scene.finish(job, task=task)
 
     cluster = recover(scene.store.load())

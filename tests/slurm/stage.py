@@ -56,7 +56,7 @@ def _running(cluster: Cluster) -> dict[int, int]:
 
 
 def _waiting(cluster: Cluster) -> dict[int, int]:
-    running = next(iter(cluster.server.host.cluster.by_state["running"]))
+    running = next(iter(cluster.server.host.cluster.census.by_state["running"]))
     failed = cluster.submit(*MAIN, "-J", "fails2", "-H", "-t", "10")
     wide = ("-N3", "--exclusive", "-t", "30")
     array = cluster.submit(

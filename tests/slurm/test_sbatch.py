@@ -267,13 +267,13 @@ def test_scontrol_holds_and_releases(cluster: Cluster) -> None:
 
 
 def test_test_only_tells_when_and_submits_nothing(cluster: Cluster) -> None:
-    before = cluster.server.host.cluster.next_id
+    before = cluster.server.host.cluster.ids.next
 
     answer = cluster.run("sbatch", "--test-only", "--wrap", "true")
 
     assert answer.code == 0
     assert answer.stderr.startswith(f"sbatch: Job {before} to start at ")
-    assert cluster.server.host.cluster.next_id == before
+    assert cluster.server.host.cluster.ids.next == before
 
 
 @pytest.mark.parametrize(

@@ -196,14 +196,14 @@ def test_an_account_is_made_limited_used_and_removed(cluster: Cluster) -> None:
     shown_limits = cluster.text(
         *("sacctmgr", "-nP", "show", "assoc", "account=lab", "user=", "format=account,grptres")
     )
-    held = cluster.server.host.cluster.projects["lab"].quota.hard
+    held = cluster.server.host.cluster.accounts.projects["lab"].quota.hard
     again = cluster.run("sacctmgr", "-i", "add", "account", "lab")
     cluster.text("sacctmgr", "-i", "delete", "account", "lab")
 
     assert shown_limits == "lab|cpu=8,gres/gpu=4\n"
     assert (held.cpu_milli, held.device_milli) == (8000, 4000)
     assert (again.code, again.stderr) == (1, " Nothing new added.\n")
-    assert "lab" not in cluster.server.host.cluster.projects
+    assert "lab" not in cluster.server.host.cluster.accounts.projects
 
 
 def test_a_qos_is_a_queue_that_jobs_may_name(cluster: Cluster) -> None:
@@ -220,12 +220,12 @@ def test_a_qos_is_a_queue_that_jobs_may_name(cluster: Cluster) -> None:
 
 def test_without_immediate_a_change_waits_for_a_yes(cluster: Cluster) -> None:
     no = cluster.run("sacctmgr", "add", "account", "maybe", stdin=b"n\n")
-    after_no = "maybe" in cluster.server.host.cluster.projects
+    after_no = "maybe" in cluster.server.host.cluster.accounts.projects
     cluster.run("sacctmgr", "add", "account", "maybe", stdin=b"y\n")
 
     assert no.stdout == "\n Changes Discarded\n"
     assert not after_no
-    assert "maybe" in cluster.server.host.cluster.projects
+    assert "maybe" in cluster.server.host.cluster.accounts.projects
 
 
 def test_a_user_may_change_no_accounts(cluster: Cluster) -> None:

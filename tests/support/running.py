@@ -63,7 +63,7 @@ class Site:
         return JobSpec(name=name, command=("true",), **fields)
 
     def submit(self, name: str, **wishes: Any) -> Job:
-        number = self.cluster.next_id
+        number = self.cluster.ids.next
         self.names[name] = number
         spec = self.spec(name, **wishes)
         self.apply(ev.JobSubmitted(job=number, uid=f"u{number}", spec=spec, eligible=True))

@@ -55,7 +55,7 @@ class Books:
 
     def wait(self, user: str = "alice", project: str = "", **wishes: object) -> int:
         """A job that is ready and waits."""
-        job = self.cluster.next_id
+        job = self.cluster.ids.next
         spec = make_spec(user=user, project=project, **wishes)
         self.tell(ev.JobSubmitted(job=job, uid=f"u{job}", spec=spec, eligible=True))
         return job

@@ -13,7 +13,7 @@ from rota.testing.scene import OPERATOR, Scene
 
 
 def running(scene: Scene) -> list[int]:
-    return sorted({job for job, _ in scene.cluster.live.values()})
+    return sorted({job for job, _ in scene.cluster.live.where.values()})
 
 
 def test_a_million_elements_cost_little_memory_and_few_events():

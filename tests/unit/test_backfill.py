@@ -240,6 +240,17 @@ def test_a_victim_that_has_run_long_enough_gives_way_though_nothing_else_happens
     assert stage.placed_s[low] > stage.started_s[high]
 
 
+def test_a_gang_that_shrinks_when_its_time_is_over_ends():
+    rules = PreemptRules(enabled=True, only_willing=False)
+    stage = Stage([node("n0")], Policy(preempt=rules))
+    gang = stage.submit(hours(1, tasks=4, at_least=2, cpus=1, priority=10, grace_s=60))
+    stage.submit_later(HOUR_S - 30, hours(1, cpus=2, priority=90))
+
+    stage.play()
+
+    assert stage.ended_s[gang] == in_hours(stage, 1)
+
+
 def test_who_started_in_the_same_pass_is_a_victim_once_he_has_run_long_enough():
     rules = PreemptRules(enabled=True, min_runtime_s=300, only_willing=False)
     order = OrderRules(primary="fifo", secondary="fifo")

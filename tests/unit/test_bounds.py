@@ -80,7 +80,7 @@ def play_jobs(stage: Stage, count: int) -> None:
 
 
 def submit_array(stage: Stage, job: JobSpec, count: int) -> None:
-    first = stage.cluster.next_id
+    first = stage.cluster.ids.next
     submitted = ev.ArraySubmitted(
         array=first, uid=f"u{first}", spec=job, runs=(Run(0, count - 1),), count=count,
         eligible=True,

@@ -41,7 +41,7 @@ def test_a_job_placed_and_not_started_is_cancelled_without_ever_running():
 
     assert scene.state("job") == "cancelled"
     assert scene.job("job").started_s == 0.0
-    assert not scene.cluster.live
+    assert not scene.cluster.live.where
 
 
 def test_a_job_cancelled_while_its_node_is_away_is_stopped_when_the_node_is_back():
@@ -214,12 +214,12 @@ def test_an_updated_number_of_tasks_counts_from_the_next_round_on():
 
     scene.update("job", roles=scene.submission(tasks=3).spec.roles)
     scene.release("job")
-    grown = len(scene.cluster.live)
+    grown = len(scene.cluster.live.where)
     scene.requeue("job", hold=True)
     scene.finish("job", signal=15)
     scene.update("job", roles=scene.submission(tasks=1).spec.roles)
     scene.release("job")
-    shrunk = len(scene.cluster.live)
+    shrunk = len(scene.cluster.live.where)
     scene.finish("job")
 
     assert (grown, shrunk) == (3, 1)

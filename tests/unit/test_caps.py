@@ -207,6 +207,16 @@ def test_a_queue_with_waiting_jobs_is_not_removed_and_an_empty_one_is():
     assert list(scene.cluster.queues) == ["default"]
 
 
+def test_a_queue_that_is_removed_is_a_change_of_the_rules():
+    scene = Scene(cpus=2)
+    set_queue(scene)
+    before = scene.cluster.agenda.rules_version
+
+    scene.ask(cmd.RemoveQueue(actor=OPERATOR, queue="side"))
+
+    assert scene.cluster.agenda.rules_version == before + 1
+
+
 def test_the_default_queue_stays():
     with pytest.raises(Conflict, match="default"):
         Scene().ask(cmd.RemoveQueue(actor=OPERATOR, queue="default"))

@@ -23,7 +23,7 @@ def test_a_tick_on_a_broken_state_is_refused_and_the_state_rebuilt():
         host = Host(store, InlineWriter(store), checked=True)
         running = asyncio.create_task(host.run())
         first = await host.ask(ONE_JOB)
-        host.cluster.live["nobody"] = (99, 0)
+        host.cluster.live.where["nobody"] = (99, 0)
 
         with pytest.raises(Unavailable) as refused:
             await host.ask(ONE_JOB)

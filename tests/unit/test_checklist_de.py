@@ -119,7 +119,7 @@ def test_the_state_knows_queue_room_usage_gangs_preemptions_and_windows_after_a_
     assert list(cluster.lanes.where) == [scene.names["gang"]]
     room = {name: scene.controller.scheduler.cluster.nodes[name].live for name in cluster.nodes}
     assert sum(held.cpu_milli for live in room.values() for held in live.values()) == 7000
-    used = cluster.usage[usage_key("alice", "vision")]
+    used = cluster.accounts.usage[usage_key("alice", "vision")]
     assert used.since(scene.now_s - 168 * HOUR_S).cpu_s == pytest.approx(2 * HOUR_S)
     assert len(scene.job("gang").tasks) == 2
     assert scene.job("gang").preemptions == 1

@@ -209,14 +209,14 @@ def test_a_parent_that_never_existed_is_refused():
         scene.submit("child", after={"99": "after-ok"})
 
     assert refusal.value.field == "depends_on"
-    assert scene.cluster.next_id == 1
+    assert scene.cluster.ids.next == 1
 
 
 def test_a_job_cannot_wait_for_the_id_that_it_is_about_to_get():
     scene = Scene()
 
     with pytest.raises(Rejected, match="no job with this id"):
-        scene.submit("myself", after={str(scene.cluster.next_id): "after-ok"})
+        scene.submit("myself", after={str(scene.cluster.ids.next): "after-ok"})
 
 
 def test_an_update_that_closes_a_circle_is_refused_and_changes_nothing():

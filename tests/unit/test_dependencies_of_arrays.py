@@ -253,7 +253,7 @@ def test_a_job_that_waits_for_more_than_an_ended_array_is_the_same_after_a_resta
 
     loaded, folded = recover(scene.store.load()), fold(scene.store.all_events())
 
-    folded.cluster_id = loaded.cluster_id
+    folded.ids.cluster_id = loaded.ids.cluster_id
     assert differences(loaded, folded) == []
 
 

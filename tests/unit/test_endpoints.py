@@ -28,7 +28,7 @@ def test_endpoints_are_found_again_after_a_restart_and_in_the_log():
 
     assert reachable(scene) == [("web", 0, "box:80"), ("web", 1, "box:81")]
     log = list(scene.store.all_events())
-    assert differences(fold(log, scene.cluster.cluster_id), scene.cluster) == []
+    assert differences(fold(log, scene.cluster.ids.cluster_id), scene.cluster) == []
 
 
 def test_an_endpoint_ends_with_its_attempt_also_when_the_job_runs_again():

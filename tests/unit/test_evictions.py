@@ -425,7 +425,7 @@ def test_a_withheld_job_that_is_cancelled_ends_at_once_and_no_agent_is_asked():
     asked = [event.uid for event in scene.log if isinstance(event, ev.AttemptStopAsked)]
     assert scene.state("vip") == "cancelled"
     assert scene.cause("vip") == "cancelled: by alice"
-    assert uid not in scene.cluster.live
+    assert uid not in scene.cluster.live.where
     assert uid not in asked
     assert uid not in scene.launches
 
@@ -436,7 +436,7 @@ def test_a_withheld_job_that_is_requeued_waits_again_at_once():
     scene.requeue("vip", hold=True)
 
     assert scene.state("vip") == "held"
-    assert uid not in scene.cluster.live
+    assert uid not in scene.cluster.live.where
 
 
 def test_a_victim_that_was_waited_for_in_vain_still_comes_back():
@@ -592,19 +592,19 @@ def test_an_elastic_gang_goes_on_without_the_members_that_did_not_start():
 def test_a_reservation_that_begins_makes_the_next_pass_look_again():
     scene = Scene()
     scene.submit("huge", cpus=4)
-    before = scene.cluster.rules_version
-    scene.cluster.push_timer(scene.now_s + 10, "reservation", 1)
+    before = scene.cluster.agenda.rules_version
+    scene.cluster.agenda.push(scene.now_s + 10, "reservation", 1)
 
     scene.pass_time(9)
-    early = scene.cluster.rules_version
+    early = scene.cluster.agenda.rules_version
     scene.pass_time(1)
 
-    assert (early, scene.cluster.rules_version) == (before, before + 1)
+    assert (early, scene.cluster.agenda.rules_version) == (before, before + 1)
 
 
 def test_a_pass_can_ask_to_be_woken():
     scene = Scene()
-    scene.cluster.push_timer(scene.now_s + 10, "pass", 0)
+    scene.cluster.agenda.push(scene.now_s + 10, "pass", 0)
 
     due_s = scene.controller.next_due_s()
     scene.pass_time(10)
@@ -715,7 +715,7 @@ def test_replay_and_restart_lead_to_the_same_place_at_every_step():
     for step in steps:
         step()
         log = list(scene.store.all_events())
-        assert differences(fold(log, scene.cluster.cluster_id), scene.cluster) == []
+        assert differences(fold(log, scene.cluster.ids.cluster_id), scene.cluster) == []
         assert differences(recover(scene.store.load()), scene.cluster) == []
 
 

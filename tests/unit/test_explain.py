@@ -142,7 +142,7 @@ def test_a_full_array_and_a_full_queue_are_named():
 def test_a_quota_says_whose_it_is_and_by_how_much_it_is_too_small():
     scene = Scene(cpus=8)
     quota = Quota(hard=Limits(cpu_milli=4000))
-    scene.cluster.users["alice"] = User("alice", quota=quota)
+    scene.cluster.accounts.users["alice"] = User("alice", quota=quota)
     scene.submit("a", cpus=3)
     scene.submit("b", cpus=2)
 

@@ -26,7 +26,7 @@ def scene():
 @pytest.mark.parametrize("kind", [Job, Array, Node])
 def test_records_round_trip_in_whatever_state_they_are(scene, kind):
     cluster = scene.cluster
-    finished = [scene.store.job(i) for i in range(1, cluster.next_id) if cluster.ended.get(i)]
+    finished = [scene.store.job(i) for i in range(1, cluster.ids.next) if cluster.ids.ended.get(i)]
     records = [
         *cluster.jobs.values(),
         *cluster.arrays.values(),
@@ -59,18 +59,18 @@ def test_an_event_cannot_be_changed_after_it_happened(scene):
 def test_only_unfinished_jobs_stay_in_memory_and_how_the_others_ended_is_known(scene):
     cluster = scene.cluster
 
-    ended = [i for i in range(1, cluster.next_id) if cluster.ended.get(i)]
+    ended = [i for i in range(1, cluster.ids.next) if cluster.ids.ended.get(i)]
 
     assert ended
     assert not set(ended) & set(cluster.jobs)
     assert {cluster.state_of(i) for i in ended} <= FINAL
-    assert cluster.state_of(cluster.next_id) is None
+    assert cluster.state_of(cluster.ids.next) is None
 
 
 def test_the_end_on_record_is_the_end_that_is_remembered(scene):
     stored = {job.id: job.state for job in scene.store.list_jobs(JobFilter()) if job.outcome}
 
-    remembered = {i: scene.cluster.ended.get(i) for i in stored}
+    remembered = {i: scene.cluster.ids.ended.get(i) for i in stored}
 
     assert remembered == stored
     assert JobState.COMPLETED in stored.values()

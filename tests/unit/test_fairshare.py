@@ -321,7 +321,7 @@ def test_use_is_recorded_in_device_hours_when_a_job_ends():
     books = Books()
     books.ran("alice", "p", hours=2, gpus=3)
 
-    usage = books.cluster.usage["alice\np"]
+    usage = books.cluster.accounts.usage["alice\np"]
 
     assert usage.recent.device_s / 3600 == pytest.approx(6, rel=0.01)
     assert usage.since(books.now_s - 7 * DAY_S).device_s / 3600 == pytest.approx(6)
@@ -419,7 +419,7 @@ def test_the_order_of_records_leaves_no_trace():
     books.wait("solo")
     forward = books.shares().ratio("u3", "p")
 
-    books.cluster.usage = dict(reversed(books.cluster.usage.items()))
+    books.cluster.accounts.usage = dict(reversed(books.cluster.accounts.usage.items()))
 
     assert books.shares().ratio("u3", "p") == forward
 

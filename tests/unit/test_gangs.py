@@ -15,13 +15,13 @@ def test_a_gang_starts_only_when_there_is_room_for_all_of_it():
     scene = Scene(cpus=4)
     scene.submit("hog", cpus=2)
     scene.submit("gang", tasks=3, cpus=1)
-    waiting = (scene.state("gang"), len(scene.cluster.live))
+    waiting = (scene.state("gang"), len(scene.cluster.live.where))
 
     scene.finish("hog")
 
     assert waiting == ("queued", 1)
     assert scene.is_running("gang")
-    assert len(scene.cluster.live) == 3
+    assert len(scene.cluster.live.where) == 3
 
 
 def test_a_gang_that_waits_leaves_no_trace_in_the_room_of_others():

@@ -91,7 +91,7 @@ def test_hours_that_begin_while_the_controller_is_down_are_seen_when_it_is_back(
 
     assert scene.state("job") == "running"
     log = list(scene.store.all_events())
-    assert differences(fold(log, scene.cluster.cluster_id), scene.cluster) == []
+    assert differences(fold(log, scene.cluster.ids.cluster_id), scene.cluster) == []
 
 
 def test_a_queue_without_hours_again_starts_at_once():

@@ -11,8 +11,8 @@ from rota.testing.scene import Scene
 def test_a_token_is_good_for_the_job_of_its_attempt_while_that_lives():
     scene = Scene()
     scene.submit("train")
-    (uid,) = scene.cluster.live
-    job = scene.cluster.live[uid][0]
+    (uid,) = scene.cluster.live.where
+    job = scene.cluster.live.where[uid][0]
     tokens = JobTokens(b"k" * 32)
     token = tokens.make(uid)
 
@@ -27,7 +27,7 @@ def test_a_token_that_was_changed_or_made_with_another_key_is_nobodys():
     scene = Scene()
     scene.submit("one")
     scene.submit("two")
-    first, second = scene.cluster.live
+    first, second = scene.cluster.live.where
     tokens = JobTokens(b"k" * 32)
     proof = tokens.make(first).rpartition("_")[2]
 

@@ -194,7 +194,7 @@ def test_a_restart_in_between_changes_nothing():
     assert during == (["running", "running"], ["low"])
     assert standing(scene) == []
     log = list(scene.store.all_events())
-    assert differences(fold(log, scene.cluster.cluster_id), scene.cluster) == []
+    assert differences(fold(log, scene.cluster.ids.cluster_id), scene.cluster) == []
 
 
 def test_a_lender_that_is_cancelled_hears_of_it_and_the_borrower_runs_on():

@@ -51,7 +51,7 @@ def test_a_job_that_starts_is_told_to_its_own_node_as_a_change_and_to_nobody_els
 
     tick = scene.controller.tick(scene.now_s, [Asked(1, one)])
 
-    [(uid, (job, _))] = scene.cluster.live.items()
+    [(uid, (job, _))] = scene.cluster.live.where.items()
     [(link, order)] = tick.to_agents
     assert link == scene.link_of[scene.cluster.jobs[job].round[0].allocation.node]
     assert isinstance(order, Desired)

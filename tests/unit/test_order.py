@@ -152,7 +152,7 @@ def test_more_starts_than_one_tick_may_decide_go_on_in_the_next_one():
 
     array = scene.submit("many", array="0-499")
 
-    assert len(scene.cluster.live) == 500
+    assert len(scene.cluster.live.where) == 500
     assert started(scene) == [array + 1 + n for n in range(500)]
 
 

@@ -12,7 +12,7 @@ def test_what_was_said_at_each_moment_is_said_again_from_the_log():
     pick = random.Random(7)
     said: list[tuple[float, int, str]] = []
     for number in range(40):
-        running = sorted(scene.cluster.by_state["running"])
+        running = sorted(scene.cluster.census.by_state["running"])
         if running and pick.random() < 0.4:
             scene.finish(pick.choice(running))
         else:

@@ -232,8 +232,8 @@ def test_rules_that_change_in_the_middle_hold_from_then_on_and_survive_a_restart
     scene.restart()
 
     assert scene.cluster.policy.order.primary == "fifo"
-    folded = fold(scene.store.all_events(), scene.cluster.cluster_id)
-    folded.cluster_id = scene.cluster.cluster_id
+    folded = fold(scene.store.all_events(), scene.cluster.ids.cluster_id)
+    folded.ids.cluster_id = scene.cluster.ids.cluster_id
     assert differences(scene.cluster, folded) == []
 
 

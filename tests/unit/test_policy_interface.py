@@ -15,7 +15,7 @@ def policy_of(scene: Scene) -> SchedulingPolicy:
 
 
 def jobs_in(scene: Scene, state: JobState) -> list[Job]:
-    return [scene.cluster.jobs[job] for job in scene.cluster.by_state[state]]
+    return [scene.cluster.jobs[job] for job in scene.cluster.census.by_state[state]]
 
 
 def next_names(scene: Scene) -> list[str]:

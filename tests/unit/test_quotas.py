@@ -79,7 +79,7 @@ def test_groups_and_capped_arrays_count_their_running_members():
     grouped = books.wait(group="g")
     books.run(group="g")
     runs, cap = parse_indices("0-9%1")
-    array = books.cluster.next_id
+    array = books.cluster.ids.next
     spec = make_spec(user="alice")
     books.tell(
         ev.ArraySubmitted(
@@ -359,7 +359,7 @@ def test_a_request_within_its_quota_or_within_what_may_be_borrowed_is_taken():
 
 def test_counts_of_waiting_jobs_follow_them_through_their_lives():
     books = Books()
-    waiting = books.cluster.waiting
+    waiting = books.cluster.accounts.waiting
     first, second = books.wait("ann", "p", type="training"), books.wait("ann", "q")
     counts = [waiting.get(("user", "ann"))]
     books.start(first)

@@ -7,11 +7,12 @@ import sys
 import pytest
 
 from rota.controller.recover import recover
-from rota.core.changes.compare import differences, fold, missing_timers
+from rota.core.changes.compare import differences, fold
 from rota.core.facts.states import FINAL
 from rota.store.api import JobFilter
 from rota.testing.scene import Scene
 from tests.support.machine import REPOSITORY
+from tests.support.timers import missing_timers
 from tests.unit.story import digest_of_story, stage, steps
 
 ALL = JobFilter()
@@ -25,7 +26,7 @@ def test_rows_and_log_give_the_live_state_after_every_step_of_a_long_story():
         step()
         count += 1
 
-        log = fold(scene.store.all_events(), scene.cluster.cluster_id)
+        log = fold(scene.store.all_events(), scene.cluster.ids.cluster_id)
         loaded = recover(scene.store.load())
         assert differences(log, scene.cluster) == []
         assert differences(loaded, scene.cluster) == []
@@ -40,7 +41,7 @@ def test_the_story_has_a_bit_of_everything():
         step()
 
     kinds = {type(event).__name__ for event in scene.log}
-    ends = {state for state in FINAL if scene.cluster.ended.counts[state]}
+    ends = {state for state in FINAL if scene.cluster.ids.ended.counts[state]}
     assert len(kinds) >= 25
     assert ends == FINAL
 
@@ -53,7 +54,7 @@ def test_a_restart_after_every_step_changes_no_outcome():
         other()
         restless.restart()
 
-        ids = range(1, calm.cluster.next_id)
+        ids = range(1, calm.cluster.ids.next)
         assert calm.states(*ids) == restless.states(*ids)
     ends = [[job.outcome for job in scene.store.list_jobs(ALL)] for scene in (calm, restless)]
     assert ends[0] == ends[1]
@@ -114,7 +115,7 @@ def test_a_restart_starts_nothing_twice():
     scene.restart()
 
     assert scene.alive == alive
-    assert len(scene.cluster.live) == 4
+    assert len(scene.cluster.live.where) == 4
 
 
 def test_what_was_placed_and_not_heard_of_is_started_after_the_restart():

@@ -18,7 +18,7 @@ def a_stage(kind: Backfill = Backfill.NONE, *, nodes: int = 1, gpus: int = 0) ->
 
 
 def reserve(stage: Stage, start_h: float, end_h: float, owner: str = "bob", **what) -> int:
-    number = stage.cluster.next_id
+    number = stage.cluster.ids.next
     start_s, end_s = (stage.begin_s + hours * HOUR_S for hours in (start_h, end_h))
     stage.reserve(Reservation(number, owner, start_s, end_s, **what))
     return number

@@ -133,7 +133,7 @@ def test_what_no_node_can_ever_run_is_refused_naming_the_dimension(wishes, field
         scene.submit("never", **wishes)
 
     assert refusal.value.field == field
-    assert scene.cluster.next_id == 1
+    assert scene.cluster.ids.next == 1
 
 
 def test_a_job_for_a_busy_or_drained_or_absent_node_is_possible_and_taken():

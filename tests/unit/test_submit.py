@@ -189,7 +189,7 @@ def test_a_user_makes_tokens_for_himself_and_not_with_more_rights_than_he_has():
         scene.ask(cmd.MakeToken(actor=ALICE, token=token("bob", Access.USER)))
     scene.ask(cmd.MakeToken(actor=ADMIN, token=token("bob", Access.USER)))
 
-    assert list(scene.cluster.tokens) == ["t-alice", "t-bob"]
+    assert list(scene.cluster.accounts.tokens) == ["t-alice", "t-bob"]
 
 
 def test_tokens_of_others_are_invisible_to_users_and_revoked_by_admins():
@@ -201,4 +201,4 @@ def test_tokens_of_others_are_invisible_to_users_and_revoked_by_admins():
     scene.ask(cmd.RevokeToken(actor=ADMIN, token="t-alice"))
     scene.restart()
 
-    assert scene.cluster.tokens == {}
+    assert scene.cluster.accounts.tokens == {}

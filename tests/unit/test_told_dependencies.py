@@ -56,7 +56,7 @@ def test_data_that_were_there_before_the_submission_are_enough_also_after_a_rest
 
     assert scene.state("fit") == "running"
     log = list(scene.store.all_events())
-    assert differences(fold(log, scene.cluster.cluster_id), scene.cluster) == []
+    assert differences(fold(log, scene.cluster.ids.cluster_id), scene.cluster) == []
 
 
 @pytest.mark.parametrize("kind", ["after-checkpoint", "after-data"])

@@ -81,7 +81,7 @@ class TestTrials:
         full.ask(cmd.DrainNode(actor=OPERATOR, node="box", drained=True, note=""))
         before, cluster = dump(full.cluster), full.cluster
         lanes, changed = cluster.lanes, cluster.lanes.changed.end
-        touched = cluster.touched.end
+        touched = cluster.agenda.touched.end
         spec = cluster.arrays[array].spec
         changes = [
             Respec(job, spec_of(full, "job")),
@@ -91,7 +91,7 @@ class TestTrials:
             Added(spec, held=True),
             Gone(hog),
             Resumed("box"),
-            Replaced("users", "alice", User("alice", shares=7)),
+            Replaced("accounts.users", "alice", User("alice", shares=7)),
             Dropped("queues", "side"),
             active(cluster.queues["side"]),
         ]
@@ -104,7 +104,7 @@ class TestTrials:
 
         assert dump(cluster) == before
         assert cluster.lanes is lanes
-        assert (cluster.lanes.changed.end, cluster.touched.end) == (changed, touched)
+        assert (cluster.lanes.changed.end, cluster.agenda.touched.end) == (changed, touched)
 
     def test_an_error_inside_leaves_no_trace_either(self, full: Scene):
         before = dump(full.cluster)
@@ -165,7 +165,7 @@ def _step(seed: int, number: int, *scenes: Scene) -> None:
     """One step of a story, the same in every scene."""
     for scene in scenes:
         pick = random.Random(seed)
-        running = [*scene.cluster.by_state["running"]]
+        running = [*scene.cluster.census.by_state["running"]]
         if pick.random() < 0.35 and running:
             scene.finish(pick.choice(sorted(running)))
         elif pick.random() < 0.1:
@@ -217,7 +217,7 @@ class TestAdvice:
         scene = Scene(cpus=8, memory_mib=16384, disk_mib=10240, gpus=2)
         scene.cluster.nodes["box"].labels = {"rack": "a"}
         scene.submit("hog", cpus=4, mem=8192, disk=6144, gpus=1)
-        scene.cluster.touch("box")
+        scene.cluster.agenda.touch("box")
 
         job = scene.submit("job", scheduling_timeout_s=600, **wishes)
 
@@ -236,7 +236,7 @@ class TestAdvice:
     def test_a_taint_is_advised_to_be_tolerated(self):
         scene = Scene()
         scene.cluster.nodes["box"].taints = (Taint("team", "vision"),)
-        scene.cluster.touch("box")
+        scene.cluster.agenda.touch("box")
 
         job = scene.submit("job", scheduling_timeout_s=600)
 
@@ -312,7 +312,7 @@ class TestAdvice:
     )
     def test_a_quota_is_advised_to_be_raised_by_just_enough(self, limits, wishes, command):
         scene = Scene(cpus=8, gpus=2)
-        scene.cluster.users["alice"] = User("alice", quota=Quota(hard=limits))
+        scene.cluster.accounts.users["alice"] = User("alice", quota=Quota(hard=limits))
         scene.submit("a", cpus=3, mem=1024, gpus=1)
 
         scene.submit("b", **wishes)

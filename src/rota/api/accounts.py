@@ -87,13 +87,12 @@ def project_view(cluster: Cluster, project: Project) -> ProjectView:
 
 
 def user_view(cluster: Cluster, name: str) -> UserView:
-    record = cluster.users.get(name)
-    shown = record or cluster.users.get("") or User(name)
-    held = cluster.holdings.get(("user", name))
-    jobs = len(cluster.active_in.get(("user", name), ()))
+    shown = cluster.accounts.user(name)
+    held = cluster.accounts.holdings.get(("user", name))
+    jobs = len(cluster.census.active_in.get(("user", name), ()))
     return UserView(
         name=name or EVERYBODY,
-        own=record is not None,
+        own=name in cluster.accounts.users,
         shares=shown.shares,
         quota=quota_view(shown.quota),
         used=held_view(held, jobs),
@@ -104,20 +103,23 @@ def user_view(cluster: Cluster, name: str) -> UserView:
 async def list_projects(request: Asking) -> ProjectsView:
     """Accounts in a tree: shares, quotas and use hang on them."""
     cluster = context_of(request).host.cluster
-    return ProjectsView([project_view(cluster, p) for _, p in sorted(cluster.projects.items())])
+    projects = sorted(cluster.accounts.projects.items())
+    return ProjectsView([project_view(cluster, project) for _, project in projects])
 
 
 @get("/projects/{name:str}", summary="One project", opt={"right": "read", "errors": (404,)})
 async def show_project(request: Asking, name: params.NamePath) -> ProjectView:
     """What it may hold and what it holds, with those below it."""
     cluster = context_of(request).host.cluster
-    return project_view(cluster, named(cluster.projects, "project", name))
+    return project_view(cluster, named(cluster.accounts.projects, "project", name))
 
 
 async def _set_project(request: Asking, project: Project) -> ProjectView:
     host = context_of(request).host
     await host.ask(SetProject(actor=actor_of(request), project=project))
-    return project_view(host.cluster, named(host.cluster.projects, "project", project.name))
+    return project_view(
+        host.cluster, named(host.cluster.accounts.projects, "project", project.name)
+    )
 
 
 @put(
@@ -145,7 +147,7 @@ async def set_project(request: Asking, name: params.NamePath) -> ProjectView:
 async def change_project(request: Asking, name: params.NamePath) -> ProjectView:
     """Absent fields stay as they are; a limit of null is taken away."""
     asked: ProjectPatch = await body_of(request, _project_patch)
-    now = named(context_of(request).host.cluster.projects, "project", name)
+    now = named(context_of(request).host.cluster.accounts.projects, "project", name)
     quota = written_quota(now)
     if asked.quota is not None:
         quota = changed_quota(quota, asked.quota)
@@ -171,7 +173,8 @@ async def remove_project(request: Asking, name: params.NamePath) -> None:
 async def list_users(request: Asking) -> UsersView:
     """Those with a record, with unfinished jobs or with use on record; `*` are the defaults."""
     cluster = context_of(request).host.cluster
-    names = {"", *cluster.users, *(usage.user for usage in cluster.usage.values())}
+    accounts = cluster.accounts
+    names = {"", *accounts.users, *(usage.user for usage in accounts.usage.values())}
     names |= {job.spec.user for job in cluster.jobs.values()}
     names |= {array.spec.user for array in cluster.arrays.values()}
     return UsersView([user_view(cluster, name) for name in sorted(names)])
@@ -197,7 +200,7 @@ async def change_user(request: Asking, name: params.NamePath) -> UserView:
     asked: UserPatch = await body_of(request, _user_patch)
     host = context_of(request).host
     user = _user_name(name)
-    known = host.cluster.users.get(user) or host.cluster.users.get("") or User(user)
+    known = host.cluster.accounts.user(user)
     made = User(
         user,
         known.shares if asked.shares is None else asked.shares,

@@ -93,7 +93,7 @@ async def list_allocations(request: Asking) -> HoldingsView:
     """Every job that holds room now."""
     context, actor = context_of(request), actor_of(request)
     cluster = context.host.cluster
-    holders = sorted({job for job, _ in cluster.live.values()})
+    holders = sorted({job for job, _ in cluster.live.where.values()})
     return HoldingsView([_holding(context, cluster.jobs[job], actor) for job in holders])
 
 

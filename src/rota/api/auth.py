@@ -116,7 +116,7 @@ def _by_token(host: Host, authorization: bytes) -> Actor:
         if actor is None:
             raise Unauthenticated("the token is not valid: the attempt that it was for has ended")
         return actor
-    token = host.cluster.tokens.get(token_id(secret.decode("latin-1")))
+    token = host.cluster.accounts.tokens.get(token_id(secret.decode("latin-1")))
     digest = digest_of(secret)
     if token is None or not hmac.compare_digest(token.digest, digest):
         raise Unauthenticated("the token is not valid; an admin can make one with 'rota token'")
@@ -129,7 +129,7 @@ def still_valid(host: Host, actor: Actor) -> bool:
     """Whether what the caller showed is good even now: a stream may last for days."""
     if not actor.via.startswith(VIA_TOKEN):
         return True
-    token = host.cluster.tokens.get(actor.via.removeprefix(VIA_TOKEN))
+    token = host.cluster.accounts.tokens.get(actor.via.removeprefix(VIA_TOKEN))
     return token is not None and not 0 < token.expires_s <= host.clock.now_s()
 
 
@@ -137,7 +137,7 @@ async def until_invalid(host: Host, actor: Actor) -> None:
     """Ends when the caller's token is revoked or runs out; for others it never does."""
     name = actor.via.removeprefix(VIA_TOKEN)
     while still_valid(host, actor):
-        token = host.cluster.tokens.get(name)
+        token = host.cluster.accounts.tokens.get(name)
         left_s = token.expires_s - host.clock.now_s() if token and token.expires_s else LOOK_S
         await host.watch.settled([name], min(max(left_s, 0.0), LOOK_S))
 

@@ -135,7 +135,7 @@ def figures_of(cluster: Cluster, now_s: float) -> Figures:
         held["memory_mb"] += node.spec.memory_mib - room.memory_mib
         held["devices"] += len({index for a in node.live.values() for index in a.devices})
     running: dict[str, dict[str, int]] = {"queue": {}, "user": {}, "project": {}}
-    for (kind, name), jobs in cluster.active_in.items():
+    for (kind, name), jobs in cluster.census.active_in.items():
         if kind in running:
             running[kind][str(name)] = len(jobs)
     states = {str(state): count for state, count in cluster.count_states().items()}

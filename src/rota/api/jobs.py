@@ -237,7 +237,7 @@ async def _next_end(context: Context, item: int, left_s: float) -> None:
     watched = [item]
     if item in cluster.arrays:
         left_s = min(left_s, ARRAY_LOOK_S)
-        watched += list(cluster.unfinished_elements.get(item, ()))[:WATCHED_MAX]
+        watched += list(cluster.families.unfinished.get(item, ()))[:WATCHED_MAX]
     await context.until_closing(context.host.watch.settled(watched, left_s))
 
 

@@ -127,8 +127,8 @@ def _without_rows(
 
 
 def _arrays(cluster: Cluster, query: Query, actor: Actor) -> Iterator[Array]:
-    ids = reversed(cluster.array_ids) if query.newest_first else iter(cluster.array_ids)
-    for array_id in ids:
+    ids = cluster.families.array_ids
+    for array_id in reversed(ids) if query.newest_first else ids:
         array = cluster.arrays[array_id]
         if not array.waiting and not array.cut:
             continue
@@ -172,7 +172,7 @@ def _touched(cluster: Cluster, query: Query, actor: Actor) -> list[Job]:
         return []
     matching = (
         item
-        for array_id, items in cluster.unfinished_elements.items()
+        for array_id, items in cluster.families.unfinished.items()
         if items and (not query.array or array_id == query.array)
         for item in items
         if query.beyond(item)
@@ -205,7 +205,9 @@ def _filters(cluster: Cluster, query: Query) -> list[JobFilter]:
     families = [
         item
         for item in query.ids
-        if item in cluster.arrays or cluster.ended.is_array(item) or cluster.state_of(item) is None
+        if item in cluster.arrays
+        or cluster.ids.ended.is_array(item)
+        or cluster.state_of(item) is None
     ]
     return [wanted, *(msgspec.structs.replace(wanted, ids=(), array=item) for item in families)]
 

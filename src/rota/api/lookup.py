@@ -46,7 +46,7 @@ def in_memory(cluster: Cluster, job_id: int) -> Job | Array | None:
         return job
     if (array := cluster.arrays.get(job_id)) is not None:
         return array
-    family = cluster.family_of(job_id)
+    family = cluster.families.family_of(job_id)
     return None if family is None else virtual(family, family.position(job_id))
 
 

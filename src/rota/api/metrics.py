@@ -15,6 +15,7 @@ def write_metrics(context: Context) -> str:
     """All metrics as one text."""
     host = context.host
     cluster = host.cluster
+    live = len(cluster.live.where)
     nodes = Counter(
         "drained" if node.drained else str(node.state) for node in cluster.nodes.values()
     )
@@ -22,7 +23,7 @@ def write_metrics(context: Context) -> str:
     lines: list[str] = []
     _add(lines, "rota_jobs", "gauge", "Jobs by state.", "state", states)
     _add(lines, "rota_nodes", "gauge", "Nodes by state.", "state", nodes)
-    _add(lines, "rota_attempts_live", "gauge", "Attempts that hold room.", "", len(cluster.live))
+    _add(lines, "rota_attempts_live", "gauge", "Attempts that hold room.", "", live)
     _add(lines, "rota_inbox_length", "gauge", "Requests before the next tick.", "", host.waiting)
     _add(lines, "rota_ticks_total", "counter", "Ticks since the start.", "", host.ticks)
     _add(

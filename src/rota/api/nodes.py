@@ -129,7 +129,7 @@ def gpu_views(cluster: Cluster, node: Node) -> list[GpuView]:
     sizes = {device.index: device for device in node.spec.devices}
     for uid, allocation in node.live.items():
         for index in allocation.devices:
-            holders.setdefault(index, []).append(cluster.live[uid][0])
+            holders.setdefault(index, []).append(cluster.live.where[uid][0])
             taken_mib = allocation.share_of(sizes[index]) if index in sizes else 0
             held_mib[index] = held_mib.get(index, 0) + taken_mib
             if allocation.shared:
@@ -219,7 +219,7 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
             sum(bool(device.jobs) for device in devices),
         ),
         devices=devices,
-        jobs=sorted({cluster.live[uid][0] for uid in node.live}),
+        jobs=sorted({cluster.live.where[uid][0] for uid in node.live}),
         labels=node.all_labels,
         taints=[format_taint(taint) for taint in node.all_taints],
         marked_labels=node.labels,

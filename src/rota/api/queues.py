@@ -150,7 +150,7 @@ async def remove_queue(request: Asking, name: params.NamePath) -> None:
 
 
 def _group_view(request: Asking, group: Group) -> GroupView:
-    active = context_of(request).host.cluster.active_in.get(("group", group.name), ())
+    active = context_of(request).host.cluster.census.active_in.get(("group", group.name), ())
     return GroupView(group.name, group.owner, group.max_concurrent, len(active))
 
 

@@ -18,7 +18,6 @@ from rota.core.facts.errors import NotFound, Rejected
 from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, Limits, Project, Quota
 from rota.quotas.local import LocalQuotas
-from rota.scheduling.limits.quota_rules import projects_below
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
@@ -152,9 +151,9 @@ def with_quota(project: Project, quota: Quota, enforced: bool | None) -> Project
 def project_use(cluster: Cluster, project: str) -> tuple[Amount, int]:
     """What live attempts of a project and those below it hold, and how many jobs that is."""
     held, jobs = NOTHING, 0
-    for name in projects_below(cluster, project):
-        held = held.plus(cluster.holdings.get(("project", name)))
-        jobs += len(cluster.active_in.get(("project", name), ()))
+    for name in cluster.accounts.below(project):
+        held = held.plus(cluster.accounts.holdings.get(("project", name)))
+        jobs += len(cluster.census.active_in.get(("project", name), ()))
     return held, jobs
 
 
@@ -188,7 +187,8 @@ async def set_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
     """Makes the project if there is none; null takes a limit away."""
     asked: ProjectQuotaPatch = await body_of(request, _patch)
     host = context_of(request).host
-    project = host.cluster.projects.get(project_id) or Project(checks.word("name", project_id))
+    known = host.cluster.accounts.projects.get(project_id)
+    project = known or Project(checks.word("name", project_id))
     memory = asked.memory_quota
     limits = LimitsRequest(
         cpus=asked.cpu_quota,
@@ -215,7 +215,7 @@ def _quota(request: Asking, info: QuotaInfo) -> QuotaView:
     """The limits are those on record, enforced or not; the use is what the provider says."""
     context, name, used = context_of(request), info.project, info.used
     cluster = context.host.cluster
-    project = cluster.projects.get(name)
+    project = cluster.accounts.projects.get(name)
     if project is None and not _is_used(cluster, name):
         raise NotFound(f"there is no project {name}", field="project_id", value=name)
     quota = written_quota(project) if project is not None else NO_QUOTA
@@ -246,8 +246,8 @@ def _is_used(cluster: Cluster, name: str) -> bool:
 
 def _jobs_of_type(cluster: Cluster, project: str, kind: str) -> int:
     return sum(
-        len(cluster.active_in.get(("type", f"{name}\n{kind}"), ()))
-        for name in projects_below(cluster, project)
+        len(cluster.census.active_in.get(("type", f"{name}\n{kind}"), ()))
+        for name in cluster.accounts.below(project)
     )
 
 

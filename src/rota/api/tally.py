@@ -58,13 +58,13 @@ class Tally:
         self._walked = True
         cluster = self._cluster
         for state in WAITING:
-            for job_id in cluster.by_state[state]:
+            for job_id in cluster.census.by_state[state]:
                 self._add_waiting(cluster.jobs[job_id].spec, 1)
         for array in cluster.arrays.values():
             if array.waiting:
                 self._add_waiting(array.spec, len(array.pending()))
         for state in (JobState.SCHEDULED, JobState.RUNNING):
-            for job_id in cluster.by_state[state]:
+            for job_id in cluster.census.by_state[state]:
                 self._queue(cluster.jobs[job_id].spec).running += 1
 
     def _add_waiting(self, spec: JobSpec, count: int) -> None:

@@ -50,7 +50,7 @@ class NewTokenView(msgspec.Struct):
 async def list_tokens(request: Asking) -> TokensView:
     """An admin sees all of them, others their own."""
     actor = actor_of(request)
-    tokens = context_of(request).host.cluster.tokens
+    tokens = context_of(request).host.cluster.accounts.tokens
     return TokensView(
         [
             TokenView(t.id, t.user, t.access, t.note, when(t.created_s), when(t.expires_s))

@@ -76,7 +76,7 @@ def _spent_view(spent: Spent) -> SpentView:
 def _running(cluster: Cluster, since_s: float, now_s: float) -> dict[str, Spent]:
     """What live attempts have used since a moment, by account."""
     found: dict[str, Spent] = {}
-    for job_id, task in cluster.live.values():
+    for job_id, task in cluster.live.where.values():
         job = cluster.jobs[job_id]
         attempt = job.tasks[task].attempts[-1]
         start_s = max(since_s, attempt.started_s or attempt.placed_s)
@@ -90,19 +90,19 @@ def usage_rows(cluster: Cluster, since_s: float, now_s: float) -> list[UsageRow]
     half_life_s = cluster.policy.share.half_life_s
     running = _running(cluster, since_s, now_s)
     rows = []
-    for key in sorted({*cluster.usage, *running}):
+    for key in sorted({*cluster.accounts.usage, *running}):
         user, _, project = key.partition("\n")
-        usage = cluster.usage.get(key) or Usage(user, project, Spent(), days={})
+        usage = cluster.accounts.usage.get(key) or Usage(user, project, Spent(), days={})
         period = usage.since(since_s)
         period.add(running.get(key, Spent()))
-        holders = cluster.active_in.get(("user", user), {})
+        holders = cluster.census.active_in.get(("user", user), {})
         jobs = sum(cluster.jobs[job].spec.project == project for job in holders)
         rows.append(
             UsageRow(
                 user=user,
                 project=project,
                 attempts=usage.attempts,
-                now=held_view(cluster.holdings.get(("account", key)), jobs),
+                now=held_view(cluster.accounts.holdings.get(("account", key)), jobs),
                 period=_spent_view(period),
                 recent=_spent_view(usage.recent_at(now_s, half_life_s)),
             )

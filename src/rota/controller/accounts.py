@@ -30,7 +30,7 @@ def set_project(scribe: Scribe, command: cmd.SetProject) -> object:
     project = command.project
     _refuse_bad_parent(scribe.cluster, project)
     refuse_contradiction(project.quota)
-    if scribe.cluster.projects.get(project.name) != project:
+    if scribe.cluster.accounts.projects.get(project.name) != project:
         scribe.emit(ev.ProjectSet(project=project))
     return project
 
@@ -38,8 +38,8 @@ def set_project(scribe: Scribe, command: cmd.SetProject) -> object:
 def _refuse_bad_parent(cluster: Cluster, project: Project) -> None:
     if not project.parent:
         return
-    if project.parent not in cluster.projects and project.parent != project.name:
-        known = ", ".join(sorted(cluster.projects)) or "none"
+    if project.parent not in cluster.accounts.projects and project.parent != project.name:
+        known = ", ".join(sorted(cluster.accounts.projects)) or "none"
         raise Rejected.bad("parent", project.parent, f"known projects: {known}")
     path, above = [project.name], project.parent
     while above:
@@ -48,15 +48,15 @@ def _refuse_bad_parent(cluster: Cluster, project: Project) -> None:
             raise Rejected.bad(
                 "parent", project.parent, f"it would be its own ancestor: {' < '.join(path)}"
             )
-        known_above = cluster.projects.get(above)
+        known_above = cluster.accounts.projects.get(above)
         above = known_above.parent if known_above is not None else ""
 
 
 def remove_project(scribe: Scribe, command: cmd.RemoveProject) -> object:
     """Refused while it has jobs, queues or projects below it. What it used stays on record."""
     cluster, name = scribe.cluster, command.project
-    named(cluster.projects, "project", name)
-    below = sorted(p.name for p in cluster.projects.values() if p.parent == name)
+    named(cluster.accounts.projects, "project", name)
+    below = sorted(p.name for p in cluster.accounts.projects.values() if p.parent == name)
     if below:
         raise Conflict(
             f"project {name} has projects below it: {', '.join(below)}", field="project", value=name
@@ -81,14 +81,14 @@ def remove_project(scribe: Scribe, command: cmd.RemoveProject) -> object:
 
 def set_user(scribe: Scribe, command: cmd.SetUser) -> object:
     refuse_contradiction(command.user.quota)
-    if scribe.cluster.users.get(command.user.name) != command.user:
+    if scribe.cluster.accounts.users.get(command.user.name) != command.user:
         scribe.emit(ev.UserSet(user=command.user))
     return command.user
 
 
 def remove_user(scribe: Scribe, command: cmd.RemoveUser) -> object:
     """Back to one share and the default quota."""
-    if command.user not in scribe.cluster.users:
+    if command.user not in scribe.cluster.accounts.users:
         shown = command.user or "*"
         raise NotFound(f"there is no record of user {shown}", field="user", value=shown)
     scribe.emit(ev.UserRemoved(user=command.user))
@@ -100,7 +100,7 @@ def forget_usage(scribe: Scribe, command: cmd.ForgetUsage) -> object:
     user, project = command.user, command.project
     found = [
         (usage.user, usage.project)
-        for _, usage in sorted(scribe.cluster.usage.items())
+        for _, usage in sorted(scribe.cluster.accounts.usage.items())
         if user in ("", usage.user) and project in ("", usage.project)
     ]
     if not found and (user or project):

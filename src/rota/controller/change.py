@@ -32,7 +32,6 @@ from rota.core.changes import events as ev
 from rota.core.changes.dependencies import refuse_cycle, refuse_unknown, with_runs
 from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected
 from rota.core.facts.job import Array, Job, JobSpec, Outcome
-from rota.core.facts.loans import borrower_of
 from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState
 from rota.core.facts.tenant import Access, Actor
 from rota.core.words.kin import is_kin
@@ -66,11 +65,11 @@ def change_selected(scribe: Scribe, command: Select) -> Changed:
     changed: dict[int, None] = {}
     refused: list[Refusal] = []
     ids = command.ids if command.ids else _ids_of(cluster, command)
-    ended_before = {item for item in ids if cluster.ended.get(item) is not None}
+    ended_before = {item for item in ids if cluster.ids.ended.get(item) is not None}
     for item in ids:
         if item in changed:
             continue
-        if isinstance(command, Cancel) and item not in ended_before and cluster.ended.get(item):
+        if isinstance(command, Cancel) and item not in ended_before and cluster.ids.ended.get(item):
             # It waited for a job of the same command, whose end was its own.
             changed[item] = None
             continue
@@ -131,7 +130,7 @@ def own_job(scribe: Scribe, actor: Actor, item: int) -> Job:
         scribe.emit(ev.ElementExpanded(array=array.id, position=array.position(item)))
     job = cluster.jobs.get(item)
     if job is None:
-        ended = cluster.ended.get(item)
+        ended = cluster.ids.ended.get(item)
         if ended is not None:
             raise Conflict(f"job {item} is {ended} already", field="id", value=item)
         raise NotFound(f"there is no job {item}", field="id", value=item)
@@ -160,7 +159,7 @@ def _refuse_stranger(actor: Actor, spec: JobSpec, item: int) -> None:
 
 
 def _change_array(scribe: Scribe, command: Select, array: Array) -> list[int]:
-    touched = sorted(scribe.cluster.unfinished_elements.get(array.id, ()))
+    touched = sorted(scribe.cluster.families.unfinished.get(array.id, ()))
     _refuse_ended(scribe.cluster, array)
     if array.waiting:
         if isinstance(command, Cancel):
@@ -180,7 +179,7 @@ def _change_array(scribe: Scribe, command: Select, array: Array) -> list[int]:
 
 
 def _refuse_ended(cluster: Cluster, array: Array) -> None:
-    if not array.waiting and not cluster.unfinished_elements.get(array.id):
+    if not array.waiting and not cluster.families.unfinished.get(array.id):
         state = cluster.array_state(array.id)
         raise Conflict(f"job {array.id} is {state} already", field="id", value=array.id)
 
@@ -267,7 +266,7 @@ def _resume_job(scribe: Scribe, job: Job) -> None:
             field="id",
             value=job.id,
         )
-    if borrower := borrower_of(scribe.cluster, job):
+    if borrower := scribe.cluster.live.borrower_of(job):
         # Nobody holds it back any more but those who have its CPUs.
         lifecycle.yield_to(scribe, job, borrower)
         return

@@ -140,7 +140,7 @@ def used_by_jobs(cluster: Cluster) -> dict[int, tuple[str, ...]]:
         for uid, held in node.live.items():
             uuids = [names[index] for index in held.devices if index in names]
             if uuids:
-                used.setdefault(cluster.live[uid][0], {}).update(dict.fromkeys(uuids))
+                used.setdefault(cluster.live.where[uid][0], {}).update(dict.fromkeys(uuids))
     return {job: tuple(sorted(uuids)) for job, uuids in used.items()}
 
 

@@ -72,7 +72,7 @@ def note_ports(scribe: Scribe, job: Job, task: int, ports: Mapping[str, int]) ->
 
 def living(cluster: Cluster) -> Iterator[tuple[Job, Endpoint]]:
     """Every endpoint whose attempt has not ended, in the order of jobs, tasks and names."""
-    for job_id in sorted({job_id for job_id, _task in cluster.live.values()}):
+    for job_id in sorted({job_id for job_id, _task in cluster.live.where.values()}):
         job = cluster.jobs[job_id]
         if job.endpoints:
             alive = dict(_live_tasks(job))

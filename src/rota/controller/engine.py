@@ -171,7 +171,7 @@ class Controller:
 
     def next_due_s(self) -> float | None:
         """When a timer wants the next tick, if nothing else happens before."""
-        timers = self.cluster.timers
+        timers = self.cluster.agenda.timers
         due = [timers[0].at_s] if timers else []
         if self._look_due_s is not None:
             due.append(self._look_due_s)
@@ -254,7 +254,7 @@ class Controller:
             scribe.emit(registered)
         if self.cluster.nodes[session.node].foreign != hello.foreign:
             scribe.emit(ev.DevicesSeen(node=session.node, foreign=hello.foreign))
-        cluster_id = self.cluster.cluster_id
+        cluster_id = self.cluster.ids.cluster_id
         welcome = Welcome(session.id, cluster_id, lease_s, beat_s_of(lease_s), PROTOCOL)
         tick.to_agents.append((link, welcome))
         self._greeted.append(session)
@@ -263,20 +263,20 @@ class Controller:
         """Everything that should live on the node, as of now."""
         live = self.cluster.nodes[session.node].live
         # Who lends his CPUs stands still before anybody starts on them.
-        lenders = [uid for uid in live if uid in self.cluster.loans]
+        lenders = [uid for uid in live if uid in self.cluster.live.loans]
         due = [uid for uid in dict.fromkeys([*lenders, *live]) if uid not in self._withheld]
         return session.desired([self._wanted(uid) for uid in due], full=True)
 
     def _let_in(self) -> list[str]:
         """Attempts that waited for others to leave, and those have gone."""
-        nodes, live = self.cluster.nodes, self.cluster.live
+        nodes, live = self.cluster.nodes, self.cluster.live.where
         for uid in [uid for uid in self._withheld if uid not in live]:
             del self._withheld[uid]
         return [uid for uid, node in self._withheld.items() if uid not in nodes[node].withheld]
 
     def _wanted(self, uid: str) -> Wanted:
         cluster = self.cluster
-        job_id, task = cluster.live[uid]
+        job_id, task = cluster.live.where[uid]
         job = cluster.jobs[job_id]
         world = None
         if job.spec.task_count > 1:
@@ -316,7 +316,7 @@ class Controller:
                 self._withheld[event.uid] = event.allocation.node
             elif isinstance(event, ev.AttemptPlaced):
                 fresh.setdefault(event.allocation.node, {})[event.uid] = None
-            elif isinstance(event, ev.AttemptStopAsked) and event.uid in self.cluster.live:
+            elif isinstance(event, ev.AttemptStopAsked) and event.uid in self.cluster.live.where:
                 allocation = self.cluster.jobs[event.job].tasks[event.task].attempts[-1].allocation
                 fresh.setdefault(allocation.node, {})[event.uid] = None
             elif isinstance(event, ev.JobSuspended | ev.JobResumed | ev.SaveAsked):
@@ -332,7 +332,7 @@ class Controller:
 
     def _resized(self, scribe: Scribe) -> list[Attempt]:
         """The members of gangs that somebody joined or left: they are told of it."""
-        elastic = self.cluster.elastic
+        elastic = self.cluster.census.elastic
         if not elastic:
             return []
         moved = (ev.AttemptPlaced, ev.AttemptStopAsked)
@@ -355,7 +355,7 @@ class Controller:
             live = [
                 uid
                 for uid in fresh.get(node, ())
-                if uid in self.cluster.live and uid not in self._withheld
+                if uid in self.cluster.live.where and uid not in self._withheld
             ]
             message = told.desired([self._wanted(u) for u in live], gone.get(node))
             tick.to_agents.append((told.link, message))
@@ -389,12 +389,12 @@ def _batch(cluster: Cluster, dirty: Dirty, recorded: list[ev.Recorded]) -> Batch
         nodes={name: cluster.nodes.get(name) for name in dirty.nodes},
         queues={name: cluster.queues.get(name) for name in dirty.queues},
         groups={name: cluster.groups.get(name) for name in dirty.groups},
-        projects={name: cluster.projects.get(name) for name in dirty.projects},
+        projects={name: cluster.accounts.projects.get(name) for name in dirty.projects},
         reservations={key: cluster.reservations.get(key) for key in dirty.reservations},
-        tokens={key: cluster.tokens.get(key) for key in dirty.tokens},
-        users={name: cluster.users.get(name) for name in dirty.users},
-        usage={key: cluster.usage.get(key) for key in dirty.usage},
+        tokens={key: cluster.accounts.tokens.get(key) for key in dirty.tokens},
+        users={name: cluster.accounts.users.get(name) for name in dirty.users},
+        usage={key: cluster.accounts.usage.get(key) for key in dirty.usage},
         settings=dict.fromkeys(dirty.settings, cluster.policy),
         # A reservation has an id of the same row as jobs, and leaves nothing when it goes.
-        next_id=cluster.next_id if dirty.reservations else 0,
+        next_id=cluster.ids.next if dirty.reservations else 0,
     )

@@ -69,7 +69,7 @@ class JobTokens:
         uid = name.replace("-", ".")
         if not hmac.compare_digest(proof.encode(), self._proof(uid).encode()):
             return None
-        where = cluster.live.get(uid)
+        where = cluster.live.where.get(uid)
         job = None if where is None else cluster.jobs.get(where[0])
         if job is None:
             return None

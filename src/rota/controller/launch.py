@@ -132,7 +132,7 @@ def awaits_room(cluster: Cluster, attempt: Attempt) -> bool:
 
 def is_withheld(cluster: Cluster, uid: str) -> bool:
     """Whether a live attempt waits for others to leave its room: no agent must hear of it yet."""
-    where = cluster.live.get(uid)
+    where = cluster.live.where.get(uid)
     if where is None:
         return False
     attempt = cluster.jobs[where[0]].tasks[where[1]].attempts[-1]

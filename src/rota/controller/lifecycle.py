@@ -12,7 +12,6 @@ from rota.controller.launch import is_withheld
 from rota.core.changes import events as ev
 from rota.core.changes.dependencies import judge
 from rota.core.facts.job import Array, Attempt, Job, Outcome, RestartPolicy
-from rota.core.facts.loans import borrower_of
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.states import ACTIVE, FINAL, WAITING, Cause, JobState
 from rota.core.words.units import format_duration
@@ -71,7 +70,7 @@ def _consider_one(scribe: Scribe, item: int) -> list[int]:
         return []
     if waiting.not_before_s > scribe.now_s:
         # The timer may have rung before, while a parent was still awaited or the clock was ahead.
-        cluster.push_timer(waiting.not_before_s, "begin", item)
+        cluster.agenda.push(waiting.not_before_s, "begin", item)
     elif isinstance(waiting, Job):
         scribe.emit(ev.JobEligible(job=item))
     else:
@@ -115,9 +114,9 @@ def _end_job(scribe: Scribe, job: Job, outcome: Outcome) -> list[int]:
     scribe.emit(ev.JobSettled(job=job.id, outcome=outcome))
     if job.spec.reservation:
         let_go(scribe, job.id)
-    children = [*cluster.children.get(job.id, ())]
-    if job.array_id in cluster.children and cluster.state_of(job.array_id) in FINAL:
-        children += cluster.children[job.array_id]
+    children = [*cluster.families.children.get(job.id, ())]
+    if job.array_id in cluster.families.children and cluster.state_of(job.array_id) in FINAL:
+        children += cluster.families.children[job.array_id]
     return children
 
 
@@ -132,8 +131,8 @@ def let_go(scribe: Scribe, job: int) -> int:
 def _end_untouched(scribe: Scribe, array: Array, outcome: Outcome) -> list[int]:
     """Returns who waits for one of the elements or for the whole array."""
     block = range(array.id, array.id + array.count + 1)
-    waited_for = [kids for parent, kids in scribe.cluster.children.items() if parent in block]
-    children = [child for kids in waited_for for child in kids]
+    waiting = scribe.cluster.families.children.items()
+    children = [child for parent, kids in waiting if parent in block for child in kids]
     scribe.emit(ev.ArrayCancelled(array=array.id, outcome=outcome))
     return children
 
@@ -142,8 +141,8 @@ def news_of(scribe: Scribe, job: Job) -> None:
     """A job started, or said what it has done: children that wait for just that may go."""
     cluster = scribe.cluster
     for parent in (job.id, job.array_id):
-        if parent and parent in cluster.children:
-            for child in list(cluster.children[parent]):
+        if parent and parent in cluster.families.children:
+            for child in list(cluster.families.children[parent]):
                 consider(scribe, child)
 
 
@@ -174,12 +173,12 @@ def evict(scribe: Scribe, eviction: Eviction) -> None:
 def wake_lenders(scribe: Scribe) -> None:
     """Jobs that stood still for others go on when all their CPUs were given back."""
     cluster = scribe.cluster
-    repaid, cluster.repaid = cluster.repaid, {}
+    repaid = cluster.agenda.take_repaid()
     for job_id in repaid:
         job = cluster.jobs.get(job_id)
         if job is None or not job.yields_to:
             continue
-        borrower = borrower_of(cluster, job)
+        borrower = cluster.live.borrower_of(job)
         if not borrower:
             scribe.emit(ev.JobResumed(job=job_id))
         elif borrower != job.yields_to:

@@ -169,7 +169,7 @@ def end_all(scribe: Scribe, node: Node, detail: str) -> None:
     ended: dict[int, list[Attempt]] = {}
     # Who waits for the room of others was never started: it goes first.
     for uid in [*node.withheld, *(uid for uid in node.live if uid not in node.withheld)]:
-        job_id, task = cluster.live[uid]
+        job_id, task = cluster.live.where[uid]
         attempt = cluster.jobs[job_id].tasks[task].attempts[-1]
         scribe.emit(
             ev.AttemptEnded(
@@ -189,4 +189,4 @@ def end_all(scribe: Scribe, node: Node, detail: str) -> None:
 
 
 def _job_of(cluster: Cluster, uid: str) -> Job:
-    return cluster.jobs[cluster.live[uid][0]]
+    return cluster.jobs[cluster.live.where[uid][0]]

@@ -85,7 +85,7 @@ def _tasks_on(job: Job, node: Node) -> set[int]:
 def _jobs_on(scribe: Scribe, node: Node) -> list[Job]:
     """The jobs that hold room there, each once, and are not on their way already."""
     cluster = scribe.cluster
-    ids = dict.fromkeys(cluster.live[uid][0] for uid in node.live)
+    ids = dict.fromkeys(cluster.live.where[uid][0] for uid in node.live)
     jobs = [cluster.jobs[job_id] for job_id in ids]
     return [job for job in jobs if job.state in ACTIVE and not job.after_stop]
 

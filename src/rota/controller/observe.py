@@ -24,7 +24,7 @@ GIVING_WAY = (Cause.PREEMPTED, Cause.BACKFILL_WINDOW, Cause.MIGRATED)
 def observe(scribe: Scribe, node: str, seen: Seen) -> bool:
     """Take in one sighting. False when we do not count the attempt as live: it may be forgotten."""
     cluster = scribe.cluster
-    where = cluster.live.get(seen.uid)
+    where = cluster.live.where.get(seen.uid)
     if where is None:
         return False
     job = cluster.jobs[where[0]]

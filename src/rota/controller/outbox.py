@@ -45,7 +45,7 @@ def open_outbox(host: Host, settings: Notify) -> Outbox:
     """
     loop = asyncio.get_running_loop()
     store = host.store
-    collector = Collector(store, settings, host.cluster.cluster_id)
+    collector = Collector(store, settings, host.cluster.ids.cluster_id)
     newest = host.newest_seq
     place = store.bookmark(BOOKMARK)
     if not place:

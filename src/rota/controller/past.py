@@ -101,8 +101,8 @@ def site_of(cluster: Cluster) -> Site:
         nodes=[*cluster.nodes.values()],
         queues=[*cluster.queues.values()],
         groups=[*cluster.groups.values()],
-        projects=[*cluster.projects.values()],
-        users=[*cluster.users.values()],
+        projects=[*cluster.accounts.projects.values()],
+        users=[*cluster.accounts.users.values()],
         reservations=[*cluster.reservations.values()],
     )
 

@@ -73,7 +73,7 @@ class Passes:
                 scribe.emit(ev.RuleDropped(point=point, name=name, problem=problem))
         if plan.wake_s and not scribe.now_s < self._wake_s <= plan.wake_s:
             self._wake_s = plan.wake_s
-            scribe.cluster.push_timer(plan.wake_s, "pass", 0)
+            scribe.cluster.agenda.push(plan.wake_s, "pass", 0)
         self._note(scribe, looked=self.scheduler.looks != looks)
         return plan
 

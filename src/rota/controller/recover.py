@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rota.core.changes.apply_jobs import add_array, add_job
 from rota.core.changes.apply_site import set_drain_timer, set_queue_timer, set_reservation_timers
+from rota.core.changes.holding import let_in_all
 from rota.core.cluster import Cluster
-from rota.core.derived.holdings import let_in_all
 from rota.core.facts.policy import DEFAULT
 
 if TYPE_CHECKING:
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 def recover(snapshot: Snapshot) -> Cluster:
     """The Cluster as of the last commit. Order matters: nodes before the jobs that hold room."""
     cluster = Cluster(snapshot.cluster_id)
-    cluster.next_id = snapshot.next_id
+    cluster.ids.next = snapshot.next_id
     for node in snapshot.nodes:
         node.live, node.withheld = {}, {}
         cluster.nodes[node.name] = node
     cluster.queues |= {queue.name: queue for queue in snapshot.queues}
     cluster.groups = {group.name: group for group in snapshot.groups}
-    cluster.projects = {project.name: project for project in snapshot.projects}
+    cluster.accounts.projects = {project.name: project for project in snapshot.projects}
     cluster.reservations = {r.id: r for r in snapshot.reservations}
-    cluster.users = {user.name: user for user in snapshot.users}
-    cluster.usage = {usage.key: usage for usage in snapshot.usage}
+    cluster.accounts.users = {user.name: user for user in snapshot.users}
+    cluster.accounts.usage = {usage.key: usage for usage in snapshot.usage}
     cluster.set_policy(next(iter(snapshot.settings), DEFAULT))
-    cluster.tokens = {token.id: token for token in snapshot.tokens}
-    cluster.keys = {(user, key): first for user, key, first in snapshot.keys}
+    cluster.accounts.tokens = {token.id: token for token in snapshot.tokens}
+    cluster.ids.keys = {(user, key): first for user, key, first in snapshot.keys}
     for job_id, state in snapshot.outcomes:
-        cluster.ended.put(job_id, state)
+        cluster.ids.ended.put(job_id, state)
     _add_work(cluster, snapshot)
     let_in_all(cluster)
     for reservation in cluster.reservations.values():
@@ -48,7 +48,7 @@ def _add_work(cluster: Cluster, snapshot: Snapshot) -> None:
     for array in sorted(snapshot.arrays, key=lambda a: a.id):
         for first, last in array.cut:
             assert array.cut_outcome is not None
-            cluster.ended.put_span(
+            cluster.ids.ended.put_span(
                 array.element_id(first), array.element_id(last), array.cut_outcome.state
             )
         add_array(cluster, array)

@@ -31,7 +31,7 @@ Suits = tuple[int, ...]
 def add(scribe: Scribe, command: cmd.AddReservation) -> Reservation:
     """Checked as a whole against everything that overlaps it."""
     cluster = scribe.cluster
-    made: Reservation = msgspec.structs.replace(command.reservation, id=cluster.next_id)
+    made: Reservation = msgspec.structs.replace(command.reservation, id=cluster.ids.next)
     refuse_clash(scribe, made)
     _forget_old(scribe)
     scribe.emit(ev.ReservationSet(reservation=made))

@@ -47,7 +47,7 @@ def add(scribe: Scribe, command: cmd.ReserveForJob) -> tuple[Reservation, ...]:
     let_go(scribe, job.id)
     made = []
     for one in asked:
-        numbered = msgspec.structs.replace(one, id=scribe.cluster.next_id)
+        numbered = msgspec.structs.replace(one, id=scribe.cluster.ids.next)
         scribe.emit(ev.ReservationSet(reservation=numbered))
         made.append(numbered)
     _mark(scribe, job, made[0].id)

@@ -26,7 +26,8 @@ async def prune_once(host: Host, before_s: float) -> int:
     """Drop all that ended before a time; parents that somebody waits for stay. How many went."""
     total = 0
     while True:
-        went = await host.write(partial(_prune, before_s, frozenset(host.cluster.children)))
+        parents = frozenset(host.cluster.families.children)
+        went = await host.write(partial(_prune, before_s, parents))
         total += went
         if not went:
             return total

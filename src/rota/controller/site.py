@@ -267,7 +267,7 @@ def _make_token(scribe: Scribe, command: cmd.MakeToken) -> object:
 
 
 def _revoke_token(scribe: Scribe, command: cmd.RevokeToken) -> object:
-    actor, token = command.actor, scribe.cluster.tokens.get(command.token)
+    actor, token = command.actor, scribe.cluster.accounts.tokens.get(command.token)
     if token is None or (token.user != actor.user and actor.access is not Access.ADMIN):
         raise NotFound(f"there is no token {command.token}", field="token", value=command.token)
     scribe.emit(ev.TokenRevoked(token=command.token))

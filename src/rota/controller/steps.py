@@ -43,7 +43,7 @@ def end(scribe: Scribe, command: EndStep) -> None:
     Who ends a job ends its steps too, so the job may be over by now, but not unknown.
     """
     cluster = scribe.cluster
-    if command.job in cluster.jobs or cluster.ended.get(command.job) is not None:
+    if command.job in cluster.jobs or cluster.ids.ended.get(command.job) is not None:
         scribe.emit(
             ev.StepEnded(
                 job=command.job,

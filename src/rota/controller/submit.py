@@ -40,7 +40,7 @@ def submit(
     cluster, actor = scribe.cluster, command.actor
     if actor.access in (Access.VIEWER, Access.AGENT):
         raise Forbidden(f"{actor.user} has the role {actor.access} and may not submit jobs")
-    if command.key and (first := cluster.keys.get((actor.user, command.key))) is not None:
+    if command.key and (first := cluster.ids.keys.get((actor.user, command.key))) is not None:
         ids = _ids_from(first, command.submissions)
         return Submitted(ids, repeated=True)
     brought: dict[str, int] = {}
@@ -147,9 +147,9 @@ def refuse_group(cluster: Cluster, spec: JobSpec) -> None:
 
 def refuse_project(cluster: Cluster, spec: JobSpec) -> None:
     """Where projects must be known, a job names one that is."""
-    if not cluster.policy.known_projects or spec.project in cluster.projects:
+    if not cluster.policy.known_projects or spec.project in cluster.accounts.projects:
         return
-    known = ", ".join(sorted(cluster.projects)) or "none yet; an operator makes one"
+    known = ", ".join(sorted(cluster.accounts.projects)) or "none yet; an operator makes one"
     if spec.project:
         raise Rejected.bad("project", spec.project, f"known projects: {known}")
     raise Rejected(
@@ -193,7 +193,7 @@ def _take(
     scribe: Scribe, submission: Submission, uid: str, key: str, forecast: Forecast
 ) -> tuple[int, str]:
     cluster = scribe.cluster
-    alone = 0 if submission.runs else cluster.next_id
+    alone = 0 if submission.runs else cluster.ids.next
     spec = forecast.tell(alone, submission.spec, cluster.policy)
     for digest, body in submission.blobs.items():
         scribe.emit(ev.BlobStored(digest=digest, body=body))
@@ -202,7 +202,7 @@ def _take(
         scribe.emit(ev.GroupSet(group=Group(spec.group, spec.user, cap)))
     not_before_s = spec.begin_s if spec.begin_s > scribe.now_s else 0.0
     eligible = not submission.held and not not_before_s and not spec.dependencies
-    item = cluster.next_id
+    item = cluster.ids.next
     if submission.runs:
         scribe.emit(
             ev.ArraySubmitted(

@@ -8,7 +8,6 @@ from rota.controller import lifecycle, migrate
 from rota.controller.launch import is_withheld
 from rota.core.changes import events as ev
 from rota.core.changes.dependencies import judge
-from rota.core.facts.checkpoint import save_due_s
 from rota.core.facts.job import Array, Job, Outcome
 from rota.core.facts.policy import Overrun
 from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState, Phase
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.controller.scribe import Scribe
-    from rota.core.cluster import Timer
+    from rota.core.derived.agenda import Timer
     from rota.core.facts.job import Attempt
 
 
 def fire_due(scribe: Scribe) -> None:
     """Look at everything whose time has come. A timer that is moot by now does nothing."""
-    while (timer := scribe.cluster.pop_due(scribe.now_s)) is not None:
+    while (timer := scribe.cluster.agenda.pop_due(scribe.now_s)) is not None:
         RINGS[timer.kind](scribe, timer)
     lifecycle.wake_lenders(scribe)
 
@@ -80,7 +79,7 @@ def _stop_overlong(scribe: Scribe, timer: Timer) -> None:
         return
     due_s = job.limit_due_s
     if due_s > scribe.now_s:
-        cluster.push_timer(due_s, "time-limit", job.id)
+        cluster.agenda.push(due_s, "time-limit", job.id)
         return
     limit = format_duration(job.spec.time_limit_s)
     lifecycle.stop_attempts(scribe, job, Cause.TIME_LIMIT, f"ran longer than its limit of {limit}")
@@ -118,12 +117,12 @@ def _disband(scribe: Scribe, timer: Timer) -> None:
         return
     if any(is_withheld(cluster, task.attempts[-1].uid) for task in unstarted):
         # Its time counts from when the others have left.
-        cluster.push_timer(scribe.now_s + timeout_s, "assembly", job.id)
+        cluster.agenda.push(scribe.now_s + timeout_s, "assembly", job.id)
         return
     late = [t for t in unstarted if _start_due_s(t.attempts[-1], timeout_s) <= scribe.now_s]
     if not late:
         next_s = min(_start_due_s(task.attempts[-1], timeout_s) for task in unstarted)
-        cluster.push_timer(next_s, "assembly", job.id)
+        cluster.agenda.push(next_s, "assembly", job.id)
         return
     detail = f"not all tasks had started after {format_duration(timeout_s)}"
     if migrate.enough_without(job, {task.index for task in late}):
@@ -148,26 +147,26 @@ def _empty_nodes(scribe: Scribe, timer: Timer) -> None:
 def _save(scribe: Scribe, timer: Timer) -> None:
     """A job that wants to be reminded is asked to save its work, unless it has just done so."""
     cluster = scribe.cluster
-    while cluster.timers and cluster.timers[0] == timer:
+    while cluster.agenda.timers and cluster.agenda.timers[0] == timer:
         # Each update of the job set one more; as they ring together, one of them goes on.
-        cluster.pop_due(scribe.now_s)
+        cluster.agenda.pop_due(scribe.now_s)
     job = cluster.jobs.get(timer.id)
     if job is None or job.state is not JobState.RUNNING or not job.spec.save_every_s:
         return
     stays = all(attempt.stop_cause is None for attempt in job.live_attempts)
-    if save_due_s(job) <= scribe.now_s and stays and not job.suspended_s:
+    if job.save_due_s <= scribe.now_s and stays and not job.suspended_s:
         scribe.emit(ev.SaveAsked(job=job.id))
-    next_s = max(save_due_s(job), scribe.now_s + 1.0)
+    next_s = max(job.save_due_s, scribe.now_s + 1.0)
     # Whoever stands still is looked at again when he goes on.
     if not job.suspended_s:
-        cluster.push_timer(next_s, "save", job.id)
+        cluster.agenda.push(next_s, "save", job.id)
 
 
 def _look_again(scribe: Scribe, timer: Timer) -> None:
     """A reservation begins or is over: everything that waits may have another answer."""
     cluster = scribe.cluster
     for name in cluster.nodes:
-        cluster.touch(name)
+        cluster.agenda.touch(name)
     cluster.rules_changed()
 
 

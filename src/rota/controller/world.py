@@ -158,6 +158,6 @@ def ports_on(cluster: Cluster, node: str) -> set[int]:
     """The ports that live attempts on a node hold."""
     held = set()
     for uid in cluster.nodes[node].live:
-        job_id, task = cluster.live[uid]
+        job_id, task = cluster.live.where[uid]
         held.add(cluster.jobs[job_id].tasks[task].attempts[-1].port)
     return held

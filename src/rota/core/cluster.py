@@ -1,4 +1,4 @@
-"""The aggregate: all facts that matter for the next decision, and the indexes derived from them.
+"""The aggregate: all facts that matter for the next decision, and what is derived from them.
 
 Only ``apply`` changes a Cluster. Finished jobs and arrays leave it; one byte per id remembers how
 they ended, so that a dependency on job 12 is answered without asking a database.
@@ -6,77 +6,23 @@ they ended, so that a dependency on job 12 is answered without asking a database
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from rota.core.derived.holdings import Holdings
+from rota.core.derived.accounts import Accounts
+from rota.core.derived.agenda import Agenda
+from rota.core.derived.census import Census
+from rota.core.derived.dirty import Dirty as Dirty
+from rota.core.derived.families import Families
+from rota.core.derived.ids import Ids
 from rota.core.derived.lanes import Lanes
-from rota.core.derived.log import Log
-from rota.core.derived.running import Running
-from rota.core.derived.waiting import Waiting
+from rota.core.derived.live import Live
 from rota.core.facts.policy import DEFAULT, Policy
 from rota.core.facts.states import ACTIVE, FINAL, WAITING, JobState
-from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
+from rota.core.facts.tenant import Group, Queue, Reservation
 
 if TYPE_CHECKING:
-    from rota.core.derived.lanes import Counter
-    from rota.core.derived.usage import Usage
     from rota.core.facts.job import Array, Job, JobSpec
-    from rota.core.facts.loans import Loan
     from rota.core.facts.node import Node
-
-_STATES = tuple(JobState)
-_CODE = {state: code for code, state in enumerate(_STATES, start=1)}
-#: Added to the code of an array.
-_ARRAY = 0x80
-
-
-class Ledger:
-    """How each finished job ended: a byte per id. Zero: unfinished, or never given out."""
-
-    __slots__ = ("_codes", "counts")
-
-    def __init__(self) -> None:
-        self._codes = bytearray()
-        self.counts: dict[JobState, int] = dict.fromkeys(FINAL_ORDER, 0)
-
-    def get(self, job_id: int) -> JobState | None:
-        if 0 <= job_id < len(self._codes):
-            code = self._codes[job_id] & ~_ARRAY
-            return _STATES[code - 1] if code else None
-        return None
-
-    def is_array(self, item: int) -> bool:
-        """Whether this is the id of an array that has ended."""
-        return 0 <= item < len(self._codes) and self._codes[item] >= _ARRAY
-
-    def states_in(self, first: int, last: int) -> set[JobState]:
-        """The states that occur among a block of finished jobs."""
-        return {_STATES[code - 1] for code in set(self._codes[first : last + 1]) if code}
-
-    def counts_in(self, first: int, last: int) -> dict[JobState, int]:
-        """How often each final state occurs among a block of ids."""
-        block = self._codes[first : last + 1]
-        return {state: block.count(_CODE[state]) for state in FINAL_ORDER}
-
-    def put(self, job_id: int, state: JobState) -> None:
-        self.put_span(job_id, job_id, state)
-
-    def put_span(self, first: int, last: int, state: JobState) -> None:
-        if last >= len(self._codes):
-            self._codes.extend(bytes(max(last + 1 - len(self._codes), 1024)))
-        self._codes[first : last + 1] = bytes([_CODE[state]]) * (last - first + 1)
-        self.counts[state] += last - first + 1
-
-    def put_array(self, array_id: int, state: JobState) -> None:
-        """How an array ended as a whole: it is no job, so it is not counted."""
-        self.put(array_id, state)
-        self.counts[state] -= 1
-        self._codes[array_id] |= _ARRAY
-
-
-FINAL_ORDER = tuple(state for state in _STATES if state in FINAL)
 
 #: How an array ended, by the ends of its elements: the first of these that occurs.
 WORST_FIRST = (
@@ -89,136 +35,40 @@ WORST_FIRST = (
 )
 
 
-class Dirty:
-    """What changed since the last commit, by kind and key, in order of first change."""
-
-    def __init__(self) -> None:
-        self.jobs: dict[int, Job] = {}
-        self.arrays: dict[int, Array] = {}
-        self.blobs: dict[str, bytes] = {}
-        self.nodes: dict[str, None] = {}
-        self.queues: dict[str, None] = {}
-        self.groups: dict[str, None] = {}
-        self.projects: dict[str, None] = {}
-        self.reservations: dict[int, None] = {}
-        self.tokens: dict[str, None] = {}
-        self.users: dict[str, None] = {}
-        self.usage: dict[str, None] = {}
-        #: ``policy`` when the rules changed.
-        self.settings: dict[str, None] = {}
-
-
-def counters_of(spec: JobSpec, array_id: int) -> tuple[Counter, ...]:
-    """What is counted for a job that holds room: by queue, group, array, user, project, type."""
-    user, project, queue = spec.user, spec.project, spec.queue
-    counters: list[Counter] = [
-        ("queue", queue),
-        ("user", user),
-        ("project", project),
-        ("queue user", f"{queue}\n{user}"),
-        ("queue project", f"{queue}\n{project}"),
-    ]
-    if spec.group:
-        counters.append(("group", spec.group))
-    if array_id:
-        counters.append(("array", array_id))
-    if spec.type:
-        counters += [("user type", f"{user}\n{spec.type}"), ("type", f"{project}\n{spec.type}")]
-    return tuple(counters)
-
-
-class Timer(NamedTuple):
-    """Something to look at when its time has come. Checked again then: it may be moot."""
-
-    at_s: float
-    kind: str
-    id: int
-
-
-#: Timers about a job or an array; those that are moot are dropped once they are so many more.
-JOB_TIMERS = frozenset(
-    {"begin", "parents", "unschedulable", "time-limit", "save", "window", "assembly"}
-)
-TIMERS_SPARE = 512
-
-
 class Cluster:
     """All unfinished work and all capacity."""
 
     def __init__(self, cluster_id: str = "") -> None:
-        self.cluster_id = cluster_id
-        self.next_id = 1
+        self.ids = Ids(cluster_id)
         self.jobs: dict[int, Job] = {}
         self.arrays: dict[int, Array] = {}
-        self.array_ids: list[int] = []
-        self.ended = Ledger()
         self.nodes: dict[str, Node] = {}
         self.queues: dict[str, Queue] = {"default": Queue(name="default")}
         self.groups: dict[str, Group] = {}
-        self.projects: dict[str, Project] = {}
         self.reservations: dict[int, Reservation] = {}
-        self.tokens: dict[str, Token] = {}
-        self.users: dict[str, User] = {}
-        #: By ``usage_key``.
-        self.usage: dict[str, Usage] = {}
         self.policy: Policy = DEFAULT
-        #: (user, Idempotency-Key) -> the id that the first submit got.
-        self.keys: dict[tuple[str, str], int] = {}
+        self.accounts = Accounts()
         # Derived, in step with the facts above.
         self.lanes = Lanes()
-        self.holdings = Holdings()
-        self.running = Running()
-        self.waiting = Waiting()
-        #: Active jobs whose number of tasks may change while they run.
-        self.elastic: dict[int, None] = {}
-        #: Nodes that changed, and which attempt there did; "": anything may have.
-        self.touched: Log[tuple[str, str]] = Log()
-        #: Grows when the rules change: policy, queues, reservations, shares, quotas.
-        self.rules_version = 0
-        self.live: dict[str, tuple[int, int]] = {}
-        #: Live attempts that others wait for to leave a room, and those others.
-        self.waited_for: dict[str, dict[str, None]] = {}
-        #: Live attempts that lend CPUs, and to whom.
-        self.loans: dict[str, dict[str, Loan]] = {}
-        #: Jobs that got a loan back since the controller last looked.
-        self.repaid: dict[int, None] = {}
-        #: Live attempts of jobs that chose to be stopped, and not ended, when they give way.
-        self.stoppable: dict[str, None] = {}
-        self.children: dict[int, dict[int, None]] = {}
-        self.active_in: dict[Counter, dict[int, None]] = {}
-        self.by_state: dict[JobState, dict[int, None]] = {
-            state: {} for state in _STATES if state not in FINAL
-        }
-        self.unfinished_elements: dict[int, dict[int, None]] = {}
-        self.timers: list[Timer] = []
-        self._timers_max = TIMERS_SPARE
+        self.census = Census()
+        self.families = Families(self.arrays)
+        self.live = Live(self.jobs, self.nodes)
+        self.agenda = Agenda(self.jobs, self.arrays)
         self.dirty = Dirty()
-
-    def job(self, job_id: int) -> Job | None:
-        """An unfinished job that has a record of its own."""
-        return self.jobs.get(job_id)
 
     def array_of(self, job_id: int) -> Array | None:
         """The array that holds this id as an untouched element, if any."""
-        array = self.family_of(job_id)
+        array = self.families.family_of(job_id)
         if array is not None and array.position(job_id) in array.pending():
             return array
         return None
-
-    def family_of(self, job_id: int) -> Array | None:
-        """The array whose block of ids this id lies in, touched or not."""
-        at = bisect_left(self.array_ids, job_id) - 1
-        if at < 0:
-            return None
-        array = self.arrays[self.array_ids[at]]
-        return array if job_id <= array.id + array.count else None
 
     def state_of(self, job_id: int) -> JobState | None:
         """The state of any job ever submitted, or None when there is no such job."""
         job = self.jobs.get(job_id)
         if job is not None:
             return job.state
-        ended = self.ended.get(job_id)
+        ended = self.ids.ended.get(job_id)
         if ended is not None:
             return ended
         if (array := self.array_of(job_id)) is not None:
@@ -233,70 +83,45 @@ class Cluster:
             return None
         if array.waiting:
             return JobState.QUEUED
-        if unfinished := self.unfinished_elements.get(array_id):
+        if unfinished := self.families.unfinished.get(array_id):
             started = all(self.jobs[element].started_s for element in unfinished)
             return JobState.RUNNING if started else JobState.QUEUED
-        ends = self.ended.states_in(array.id + 1, array.id + array.count)
+        ends = self.ids.ended.states_in(array.id + 1, array.id + array.count)
         return next((state for state in WORST_FIRST if state in ends), None)
 
     def count_states(self) -> dict[JobState, int]:
         """How many jobs are in each state, elements of arrays counted one by one."""
-        counts = {state: len(ids) for state, ids in self.by_state.items()}
+        counts = {state: len(ids) for state, ids in self.census.by_state.items()}
         for array in self.arrays.values():
             waiting = len(array.pending())
             counts[JobState.HELD if array.held else JobState.QUEUED] += waiting
-        return counts | self.ended.counts
+        return counts | self.ids.ended.counts
 
     def count_elements(self, array: Array) -> dict[JobState, int]:
         """How many elements of one array are in each state."""
-        counts = dict.fromkeys(_STATES, 0)
-        counts |= self.ended.counts_in(array.id + 1, array.id + array.count)
+        counts = dict.fromkeys(JobState, 0)
+        counts |= self.ids.ended.counts_in(array.id + 1, array.id + array.count)
         counts[JobState.HELD if array.held else JobState.QUEUED] += len(array.pending())
-        for job_id in self.unfinished_elements.get(array.id, ()):
+        for job_id in self.families.unfinished.get(array.id, ()):
             counts[self.jobs[job_id].state] += 1
         return counts
-
-    def push_timer(self, at_s: float, kind: str, item: int) -> None:
-        heappush(self.timers, Timer(at_s, kind, item))
-        if len(self.timers) > self._timers_max:
-            self._drop_moot_timers()
-
-    def _drop_moot_timers(self) -> None:
-        """A job that ended early leaves a timer for its limit, which may be weeks away."""
-        self.timers = [
-            timer
-            for timer in dict.fromkeys(self.timers)
-            if timer.kind not in JOB_TIMERS or timer.id in self.jobs or timer.id in self.arrays
-        ]
-        heapify(self.timers)
-        self._timers_max = 2 * len(self.timers) + TIMERS_SPARE
-
-    def pop_due(self, now_s: float) -> Timer | None:
-        if self.timers and self.timers[0].at_s <= now_s:
-            return heappop(self.timers)
-        return None
 
     def take_dirty(self) -> Dirty:
         taken, self.dirty = self.dirty, Dirty()
         return taken
 
     def index_job(self, job: Job, before: JobState | None) -> None:
-        """Bring every index in step with what the job is now."""
+        """Bring everything that is derived in step with what the job is now."""
         after = job.state
         if before is not after:
-            if before is not None:
-                self.by_state[before].pop(job.id, None)
+            self.census.move(job.id, before, after)
             if after in FINAL:
                 self._leave(job, after)
-            else:
-                self.by_state[after][job.id] = None
-        if (before in ACTIVE) is not (after in ACTIVE):
-            self._index_caps(job, after in ACTIVE)
-            if after in ACTIVE and self.may_grow(job.spec):
-                self.elastic[job.id] = None
-            else:
-                self.elastic.pop(job.id, None)
-        self.waiting.put(job.id, job.spec, int(after in WAITING))
+        active = after in ACTIVE
+        if (before in ACTIVE) is not active:
+            self._index_caps(job, active)
+            self.census.mark_elastic(job.id, active and self.may_grow(job.spec))
+        self.accounts.waiting.put(job.id, job.spec, int(after in WAITING))
         if after in (JobState.QUEUED, JobState.PREEMPTED) and job.eligible_s:
             key = self.lanes.key_of(job.spec, self.capped_array(job))
             self.lanes.add(key, (-job.spec.priority, job.id))
@@ -310,26 +135,18 @@ class Cluster:
 
     def index_array(self, array: Array) -> None:
         """An array with untouched elements is one member of a lane."""
-        self.waiting.put(array.id, array.spec, len(array.pending()))
+        self.accounts.waiting.put(array.id, array.spec, len(array.pending()))
         if array.waiting and array.eligible_s and not array.held:
             key = self.lanes.key_of(array.spec, array.id if array.cap else 0)
             self.lanes.add(key, (-array.spec.priority, array.id))
         else:
             self.lanes.remove(array.id)
 
-    def caps_of(self, job: Job) -> tuple[Counter, ...]:
-        """The counters that this job takes part in while it holds room."""
-        spec = job.spec
-        return counters_of(spec, job.array_id)
-
     def _index_caps(self, job: Job, active: bool) -> None:
-        for cap in self.caps_of(job):
-            if active:
-                self.active_in.setdefault(cap, {})[job.id] = None
-            elif cap in self.active_in and job.id in self.active_in[cap]:
-                del self.active_in[cap][job.id]
-                if not self.active_in[cap]:
-                    del self.active_in[cap]
+        if active:
+            self.census.count(job)
+        else:
+            for cap in self.census.uncount(job):
                 self.lanes.given_back.add(cap)
 
     def may_grow(self, spec: JobSpec) -> bool:
@@ -345,27 +162,19 @@ class Cluster:
         for job in self.jobs.values():
             self.lanes.remove(job.id)
             self.index_job(job, job.state)
-            if job.state in ACTIVE and self.may_grow(job.spec):
-                self.elastic[job.id] = None
-            else:
-                self.elastic.pop(job.id, None)
+            self.census.mark_elastic(job.id, job.state in ACTIVE and self.may_grow(job.spec))
         for array in self.arrays.values():
             self.lanes.remove(array.id)
             self.index_array(array)
 
-    def touch(self, node: str, uid: str = "") -> None:
-        """The room on a node changed: of one attempt there, or in some other way."""
-        self.touched.add((node, uid))
-
     def rules_changed(self) -> None:
-        """Every waiting job is worth another look."""
-        self.rules_version += 1
+        """Every lane is worth another look, and what was worked out from the rules is void."""
+        self.agenda.rules_version += 1
 
     def _leave(self, job: Job, state: JobState) -> None:
-        self.ended.put(job.id, state)
+        self.ids.ended.put(job.id, state)
         self.jobs.pop(job.id, None)
-        if job.array_id in self.unfinished_elements:
-            self.unfinished_elements[job.array_id].pop(job.id, None)
+        self.families.leave(job)
         array = self.arrays.get(job.array_id)
         if array is not None:
             self.let_go(array)
@@ -376,10 +185,10 @@ class Cluster:
         Elements that ended untouched have no record but the array's, so an array that has some
         stays.
         """
-        if array.waiting or array.cut or self.unfinished_elements.get(array.id):
+        if array.waiting or array.cut or self.families.unfinished.get(array.id):
             return
         state = self.array_state(array.id)
         if state is not None:
-            self.ended.put_array(array.id, state)
-        self.unfinished_elements.pop(array.id, None)
-        del self.arrays[array.id], self.array_ids[bisect_left(self.array_ids, array.id)]
+            self.ids.ended.put_array(array.id, state)
+        self.families.forget(array.id)
+        del self.arrays[array.id]

@@ -26,7 +26,7 @@ class LocalQuotas:
         self._beside: dict[tuple[str, str], Resources] = {}
 
     def get_quota(self, project: str, job_type: str = "") -> QuotaInfo:
-        known = self._cluster.projects.get(project)
+        known = self._cluster.accounts.projects.get(project)
         limits = NO_LIMITS
         if known is not None:
             quota = known.quota
@@ -40,7 +40,11 @@ class LocalQuotas:
     def check_quota(self, project: str, resources: Resources, job_type: str = "") -> bool:
         """Under every limit on the way up the tree of projects, for all jobs and for the type."""
         types = ("", job_type) if job_type else ("",)
-        infos = [self.get_quota(name, kind) for name in self._chain(project) for kind in types]
+        infos = [
+            self.get_quota(name, kind)
+            for name in self._cluster.accounts.chain(project)
+            for kind in types
+        ]
         return all(info.used + resources <= info.limits for info in infos)
 
     def allocate_quota(self, project: str, resources: Resources, job_type: str = "") -> bool:
@@ -56,21 +60,9 @@ class LocalQuotas:
         if left != Resources():
             self._beside[key] = left
 
-    def _chain(self, project: str) -> list[str]:
-        """The project and those above it; records that run in a circle are walked once."""
-        chain: list[str] = []
-        while project not in chain:
-            chain.append(project)
-            known = self._cluster.projects.get(project)
-            if known is None or not known.parent:
-                break
-            project = known.parent
-        return chain
-
     def _used(self, project: str, job_type: str) -> Resources:
-        below = [name for name in self._cluster.projects if project in self._chain(name)]
-        names = dict.fromkeys([project, *below])
-        holdings, used = self._cluster.holdings, Resources()
+        names, used = self._cluster.accounts.below(project), Resources()
+        holdings = self._cluster.accounts.holdings
         for name in names:
             counter = ("type", f"{name}\n{job_type}") if job_type else ("project", name)
             used += _resources(holdings.get(counter))

@@ -55,7 +55,7 @@ def grow(this: Growing) -> None:
     """Give running elastic jobs the tasks that they lack, in order of their ids."""
     lacking = {
         job_id: missing
-        for job_id in sorted(this.cluster.elastic)
+        for job_id in sorted(this.cluster.census.elastic)
         if (missing := missing_tasks(this.cluster.jobs[job_id]))
     }
     if not lacking:

@@ -124,7 +124,7 @@ class Pass:
             else:
                 self._settle(turns, head, self._deal_with(head))
         self._start_promised(turns, limit)
-        if self.policy.gang.grow and self.cluster.elastic and len(starts) < limit:
+        if self.policy.gang.grow and self.cluster.census.elastic and len(starts) < limit:
             grow(self)
         self._end(turns, limit)
         return self.plan

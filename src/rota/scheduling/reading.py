@@ -40,18 +40,18 @@ class Reading:
 
     def unread(self) -> set[str]:
         """The nodes that changed since the last call of ``news``."""
-        touched = self._cluster.touched.since(self._nodes)
+        touched = self._cluster.agenda.touched.since(self._nodes)
         return {*self._cluster.nodes} if touched is None else {name for name, _ in touched}
 
     def news(self) -> Changes:
         """Everything since the last call."""
         cluster = self._cluster
         lanes = cluster.lanes
-        touched = cluster.touched.since(self._nodes)
+        touched = cluster.agenda.touched.since(self._nodes)
         arrived = lanes.changed.since(self._lanes)
         given_back = lanes.given_back.since(self._counters)
         missed = touched is None or arrived is None or given_back is None
-        everything = missed or cluster.rules_version != self._rules_version
+        everything = missed or cluster.agenda.rules_version != self._rules_version
         nodes, self._planned = self._planned, {}
         if touched is None:
             nodes = dict.fromkeys((*cluster.nodes, *nodes))
@@ -60,6 +60,6 @@ class Reading:
                 nodes[name] = None
             elif (uids := nodes.setdefault(name, {})) is not None:
                 uids[uid] = None
-        self._nodes, self._lanes = cluster.touched.end, lanes.changed.end
-        self._counters, self._rules_version = lanes.given_back.end, cluster.rules_version
+        self._nodes, self._lanes = cluster.agenda.touched.end, lanes.changed.end
+        self._counters, self._rules_version = lanes.given_back.end, cluster.agenda.rules_version
         return Changes(nodes, arrived or [], given_back or [], everything)

@@ -167,7 +167,7 @@ class Scheduler:
         return timeline.loosened or (more and len(promises.kept) < (rules.depth or MANY_PROMISES))
 
     def _may_grow(self, changes: Changes) -> bool:
-        return bool(self.cluster.elastic) and (changes.everything or bool(changes.nodes))
+        return bool(self.cluster.census.elastic) and (changes.everything or bool(changes.nodes))
 
     def _expect(self) -> None:
         """Tell the strategy that minds fragments which shapes come, as far as that changed."""

@@ -134,7 +134,7 @@ class _Stage:
         next_s = self._coming[-1].submit_s if self._coming else None
         if self._due and (next_s is None or self._due[0][0] < next_s):
             next_s = self._due[0][0]
-        timers = self.cluster.timers
+        timers = self.cluster.agenda.timers
         if not timers or (next_s is None and not self.parts):
             return next_s
         ring_s = timers[0].at_s
@@ -158,7 +158,7 @@ class _Stage:
         while self._due and self._due[0][0] <= self._moment_s:
             self._happen(heappop(self._due))
             self._decide()
-        if self.cluster.timers and self.cluster.timers[0].at_s <= self.scribe.now_s:
+        if self.cluster.agenda.timers and self.cluster.agenda.timers[0].at_s <= self.scribe.now_s:
             self._decide()
 
     def _push(self, moment_s: float, kind: int, part: Part) -> None:
@@ -317,7 +317,7 @@ class _Stage:
             ]
             placed += [self._withheld.pop(uid) for uid in free]
         for event in placed:
-            if event.uid not in self.cluster.live:
+            if event.uid not in self.cluster.live.where:
                 continue
             if event.uid in nodes[event.allocation.node].withheld:
                 self._withheld[event.uid] = event

@@ -148,9 +148,9 @@ class _Replay:
     def _begin_anew(self) -> None:
         """A new controller knows the facts and nothing else."""
         self.verdict.controllers += 1
-        timers = [timer for timer in self._cluster.timers if timer.kind != "pass"]
+        timers = [timer for timer in self._cluster.agenda.timers if timer.kind != "pass"]
         heapify(timers)
-        self._cluster.timers = timers
+        self._cluster.agenda.timers = timers
         self._passes = Passes(self._cluster, self._load)
         self._unsure = False
 
@@ -177,7 +177,7 @@ class _Replay:
                 apply(self._cluster, event, at_s)
             return
         scribe = Scribe(self._cluster, at_s, 1)
-        while (timer := self._cluster.pop_due(at_s)) is not None:
+        while (timer := self._cluster.agenda.pop_due(at_s)) is not None:
             if timer.kind in LOOKS:
                 RINGS[timer.kind](scribe, timer)
         if reopened:

@@ -44,7 +44,7 @@ def association_tree(cluster: Cluster, more: Iterable[str] = ()) -> list[Associa
 def _branch(
     cluster: Cluster, name: str, parent: str, depth: int, people: list[str]
 ) -> list[Association]:
-    project = cluster.projects[name]
+    users, project = cluster.accounts.users, cluster.accounts.projects[name]
     quota = project.quota if project.quota != NO_QUOTA else project.unenforced
     found = [
         Association(account=name, parent=parent, depth=depth, shares=project.shares, quota=quota)
@@ -54,8 +54,8 @@ def _branch(
             account=name,
             user=user,
             depth=depth + 1,
-            shares=cluster.users[user].shares if user in cluster.users else 1,
-            quota=cluster.users[user].quota if user in cluster.users else NO_QUOTA,
+            shares=users[user].shares if user in users else 1,
+            quota=users[user].quota if user in users else NO_QUOTA,
         )
         for user in people
     ]
@@ -65,13 +65,14 @@ def _branch(
 
 
 def _children(cluster: Cluster, parent: str) -> list[str]:
-    return sorted(name for name, project in cluster.projects.items() if project.parent == parent)
+    projects = cluster.accounts.projects.values()
+    return sorted(project.name for project in projects if project.parent == parent)
 
 
 def known_users(cluster: Cluster) -> list[str]:
     """Those with a record, with use, or with unfinished jobs."""
-    names = {name for name in cluster.users if name}
-    names |= {usage.user for usage in cluster.usage.values()}
+    names = {name for name in cluster.accounts.users if name}
+    names |= {usage.user for usage in cluster.accounts.usage.values()}
     names |= {job.spec.user for job in cluster.jobs.values()}
     names |= {array.spec.user for array in cluster.arrays.values()}
     return sorted(names | {"root"})
@@ -79,17 +80,19 @@ def known_users(cluster: Cluster) -> list[str]:
 
 def is_known(cluster: Cluster, name: str) -> bool:
     """Whether Rota has ever heard of somebody who may have no account on this machine."""
-    if name in cluster.users or any(token.user == name for token in cluster.tokens.values()):
+    accounts = cluster.accounts
+    if name in accounts.users or any(token.user == name for token in accounts.tokens.values()):
         return True
     return name in known_users(cluster)
 
 
 def default_account(cluster: Cluster, user: str) -> str:
     """Where somebody has used the most; else the first account there is."""
-    used = [usage for usage in cluster.usage.values() if usage.user == user and usage.project]
+    known = cluster.accounts.usage.values()
+    used = [usage for usage in known if usage.user == user and usage.project]
     if used:
         return max(used, key=lambda usage: usage.recent.cpu_s).project
-    return next(iter(sorted(cluster.projects)), ROOT)
+    return next(iter(sorted(cluster.accounts.projects)), ROOT)
 
 
 def grp_tres(limits: Limits) -> str:

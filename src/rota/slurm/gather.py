@@ -108,7 +108,7 @@ def _of_ref(cluster: Cluster, ref: JobRef) -> Iterator[Job | Array]:
 
 def _of_array(cluster: Cluster, array: Array, ref: JobRef) -> Iterator[Job | Array]:
     """All of it, or the elements that are named."""
-    touched = cluster.unfinished_elements.get(array.id, ())
+    touched = cluster.families.unfinished.get(array.id, ())
     yield from (cluster.jobs[number] for number in list(touched))
     if ref.indices is None:
         if array.waiting:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rota.api.auth import may_look_into
 from rota.api.views import indices_text
 from rota.controller.launch import awaits_room, fill_in, output_path
-from rota.core.changes.dependencies import parent_id
+from rota.core.derived.families import parent_id
 from rota.core.facts.indices import parse_indices
 from rota.core.facts.job import Array, Job
 from rota.core.facts.parents import DependencyKind
@@ -328,8 +328,8 @@ def _one_dependency(cluster: Cluster, item: Job | Array, one: Dependency) -> str
         verdict = "failed"
     else:
         verdict = "unfulfilled"
-    family = cluster.family_of(one.parent)
-    if one.parent in cluster.arrays or cluster.ended.is_array(one.parent):
+    family = cluster.families.family_of(one.parent)
+    if one.parent in cluster.arrays or cluster.ids.ended.is_array(one.parent):
         shown = f"{one.parent}_*"
     elif family is not None:
         shown = f"{family.id}_{family.expand(family.position(one.parent)).array_index}"

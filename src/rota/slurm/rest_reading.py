@@ -41,7 +41,7 @@ async def diag(asked: Asked) -> dict[str, Any]:
             "agent_queue_size": host.waiting,
             "jobs_submitted": sum(counts.values()),
             "jobs_started": sum(counts[s] for s in ACTIVE)
-            + sum(view.cluster.ended.counts.values()),
+            + sum(view.cluster.ids.ended.counts.values()),
             "jobs_completed": counts[JobState.COMPLETED],
             "jobs_canceled": counts[JobState.CANCELLED],
             "jobs_failed": sum(counts[state] for state in failed),

@@ -92,12 +92,12 @@ def _names(order: Order) -> list[str]:
 def _add_accounts(call: Call, view: View, order: Order) -> Change:
     cluster, values = view.cluster, order.values
     parent = values.get("parent", "")
-    if parent and parent != ROOT and parent not in cluster.projects:
+    if parent and parent != ROOT and parent not in cluster.accounts.projects:
         raise Failed(
             f" Parent account '{parent}' doesn't exist on cluster {view.cluster_name}\n"
             "        Contact your admin to add this account.\n No associations created.\n"
         )
-    names = [name for name in _names(order) if name not in cluster.projects]
+    names = [name for name in _names(order) if name not in cluster.accounts.projects]
     if not names:
         raise Failed(_NOTHING_NEW)
     made = [
@@ -117,13 +117,13 @@ def _add_accounts(call: Call, view: View, order: Order) -> Change:
 def _add_users(call: Call, view: View, order: Order) -> Change:
     cluster = view.cluster
     account = order.values.pop("account", order.values.pop("accounts", "")) or ROOT
-    if account != ROOT and account not in cluster.projects:
+    if account != ROOT and account not in cluster.accounts.projects:
         raise Failed(
             f" This account '{account}' doesn't exist.\n"
             "        Contact your admin to add this account.\n"
             " No associations or wckeys created.\n"
         )
-    names = [name for name in _names(order) if name not in cluster.users]
+    names = [name for name in _names(order) if name not in cluster.accounts.users]
     if not names:
         raise Failed(_NOTHING_NEW)
     known = known_users(cluster)
@@ -151,7 +151,8 @@ def _add_qos(call: Call, view: View, order: Order) -> Change:
 
 def _modify_accounts(call: Call, view: View, order: Order) -> Change:
     cluster = view.cluster
-    chosen = [cluster.projects[name] for name in order.names if name in cluster.projects]
+    projects = cluster.accounts.projects
+    chosen = [projects[name] for name in order.names if name in projects]
     if not chosen:
         raise Failed(" Nothing modified\n")
     commands: list[Command] = []
@@ -176,7 +177,7 @@ def _modify_users(call: Call, view: View, order: Order) -> Change:
         for place in association_tree(cluster)
         if place.user in chosen
     )
-    made = [_changed_user(cluster.users.get(name) or User(name), order) for name in chosen]
+    made = [_changed_user(cluster.accounts.users.get(name) or User(name), order) for name in chosen]
     return Change([SetUser(actor=call.actor, user=user) for user in made], text, "modifying users")
 
 
@@ -192,14 +193,14 @@ def _modify_qos(call: Call, view: View, order: Order) -> Change:
 
 
 def _delete_accounts(call: Call, view: View, order: Order) -> Change:
-    chosen = [name for name in order.names if name in view.cluster.projects]
+    chosen = [name for name in order.names if name in view.cluster.accounts.projects]
     return _deletion(
         [RemoveProject(actor=call.actor, project=name) for name in chosen], chosen, "accounts"
     )
 
 
 def _delete_users(call: Call, view: View, order: Order) -> Change:
-    chosen = [name for name in order.names if name in view.cluster.users]
+    chosen = [name for name in order.names if name in view.cluster.accounts.users]
     return _deletion([RemoveUser(actor=call.actor, user=name) for name in chosen], chosen, "users")
 
 

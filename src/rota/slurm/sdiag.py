@@ -77,7 +77,7 @@ def _waiting(view: View) -> int:
 def _jobs(view: View, moments: Moments) -> list[str]:
     counts = view.cluster.count_states()
     failed = (JobState.FAILED, JobState.TIMEOUT, JobState.NODE_FAILED, JobState.UNSCHEDULABLE)
-    ended = view.cluster.ended.counts
+    ended = view.cluster.ids.ended.counts
     running = sum(counts[state] for state in ACTIVE)
     return [
         f"Jobs submitted: {sum(counts.values())}",

@@ -276,7 +276,7 @@ def _own_values(
         "MaxArraySize": str(MAX_ELEMENTS + 1),
         "MaxNodeCount": str(len(cluster.nodes)),
         "MinJobAge": f"{MIN_JOB_AGE_S} sec",
-        "NEXT_JOB_ID": str(cluster.next_id),
+        "NEXT_JOB_ID": str(cluster.ids.next),
         "SlurmctldHost[0]": f"{host}({host})",
         "SlurmctldPort": "6817",
     }

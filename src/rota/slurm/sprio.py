@@ -100,7 +100,7 @@ def _waiting(view: View) -> list[tuple[Job | Array, str]]:
     jobs: list[tuple[Job | Array, str]] = [
         (cluster.jobs[number], str(number))
         for state in WAITING
-        for number in list(cluster.by_state[state])
+        for number in list(cluster.census.by_state[state])
         if cluster.jobs[number].eligible_s and not cluster.jobs[number].held
     ]
     jobs += [

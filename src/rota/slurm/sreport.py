@@ -116,7 +116,7 @@ class Report:
         return int(seconds / self.unit_s)
 
     def _cluster(self) -> list[str]:
-        used = sum(self._spent(usage) for usage in self.view.cluster.usage.values())
+        used = sum(self._spent(usage) for usage in self.view.cluster.accounts.usage.values())
         cpus = capacity(self.view.cluster).cpu_milli / 1000
         whole = int(cpus * max(0.0, self.end_s - self.begin_s) / self.unit_s)
         rows: list[NamedTuple] = [Whole(self.view.cluster_name, used, max(0, whole - used))]
@@ -135,7 +135,7 @@ class Report:
         name = self.view.cluster_name
         rows: list[NamedTuple] = [
             Line(name, usage.project, usage.user, self._spent(usage))
-            for usage in self.view.cluster.usage.values()
+            for usage in self.view.cluster.accounts.usage.values()
             if self._spent(usage)
         ]
         columns = [

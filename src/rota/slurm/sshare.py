@@ -124,7 +124,7 @@ def _row(
     own = stand.get((project, place.user))
     spent = sum(
         usage.recent.cpu_s
-        for usage in cluster.usage.values()
+        for usage in cluster.accounts.usage.values()
         if (not place.depth or usage.project == place.account) and place.user in ("", usage.user)
     )
     if own is None:

@@ -59,7 +59,7 @@ async def stand_in(call: Call) -> Answer:
 def _of(call: Call) -> tuple[Job | None, int]:
     """The job and which member of it this is, if the caller may speak for it."""
     uid = call.env.get("ROTA_ATTEMPT_UID", "")
-    where = call.context.host.cluster.live.get(uid)
+    where = call.context.host.cluster.live.where.get(uid)
     job = call.context.host.cluster.jobs.get(where[0]) if where else None
     if job is None or where is None or not may_change_job(call.actor, job.spec, job.id):
         return None, 0

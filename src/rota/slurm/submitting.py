@@ -230,7 +230,7 @@ def _features(order: Order) -> list[str]:
 
 def _check_account(call: Call, order: Order) -> None:
     """Where accounts are kept, one that is named must be among them; nobody submits for others."""
-    known = call.context.host.cluster.projects
+    known = call.context.host.cluster.accounts.projects
     named = order.text("account")
     stranger = order.has("uid") and order.text("uid") not in (
         call.actor.user,

@@ -30,8 +30,9 @@ def tried(call: Call, made: Submission) -> Answer:
     moments = Moments(now_s, zone_of(call.env.get("TZ", "")))
     cpus = sum(role.count * role.request.cpu_milli // 1000 for role in made.spec.roles)
     nodes = compress(held.node for held in found.allocations)
+    job, start_s = host.cluster.ids.next, found.start_s or now_s
     text = (
-        f"{program}: Job {host.cluster.next_id} to start at {moments.text(found.start_s or now_s)} "
+        f"{program}: Job {job} to start at {moments.text(start_s)} "
         f"using {cpus} processors on nodes {nodes} in partition {made.spec.queue}\n"
     )
     return Answer("", text)

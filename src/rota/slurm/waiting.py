@@ -41,7 +41,7 @@ async def until_over(context: Context, job_id: int) -> list[Job]:
     """Every job of an id, once all of them have ended."""
     host = context.host
     while host.cluster.state_of(job_id) not in FINAL and not context.closing.is_set():
-        watched = [job_id, *list(host.cluster.unfinished_elements.get(job_id, ()))[:1000]]
+        watched = [job_id, *list(host.cluster.families.unfinished.get(job_id, ()))[:1000]]
         await context.until_closing(host.watch.settled(watched, LOOK_S))
     await host.on_disk()
     found = await host.read(lambda store: store.job(job_id) or store.array(job_id))

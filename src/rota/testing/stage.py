@@ -78,7 +78,7 @@ class Stage:
 
     def submit(self, spec: JobSpec, runs_s: float = 0.0) -> int:
         """A job that is ready; it will run for so long, or as long as it may."""
-        job = self.cluster.next_id
+        job = self.cluster.ids.next
         self._runs_s[job] = runs_s
         self.tell(ev.JobSubmitted(job=job, uid=f"u{job}", spec=spec, eligible=True))
         return job
@@ -105,7 +105,7 @@ class Stage:
         """One pass (or several, while a pass says that there is more), and what follows from it."""
         while True:
             scribe = Scribe(self.cluster, self.now_s, 1)
-            while self.cluster.pop_due(self.now_s) is not None:
+            while self.cluster.agenda.pop_due(self.now_s) is not None:
                 pass  # The stage knows by itself when something happens.
             wake_lenders(scribe)
             plan = self._passes.run(scribe, limit)
@@ -164,7 +164,7 @@ class Stage:
 
     @property
     def running(self) -> list[int]:
-        return sorted({job for job, _ in self.cluster.live.values()})
+        return sorted({job for job, _ in self.cluster.live.where.values()})
 
     def nodes_of(self, job: int) -> list[str]:
         """Where the tasks of a live job are, task by task."""
@@ -193,7 +193,7 @@ class Stage:
             self.submit(*self._to_come[job])
         elif what == "look":
             for name in self.cluster.nodes:
-                self.cluster.touch(name)
+                self.cluster.agenda.touch(name)
             self.cluster.rules_changed()
         elif what == "end" and record is not None and self._ends_at(record) == at_s:
             self.end(job)
@@ -203,7 +203,8 @@ class Stage:
     def _ends_at(self, job: Job) -> float:
         """0 while it is not running, or on its way out."""
         live = job.live_attempts
-        if not live or not job.started_s or any(a.stop_cause for a in live) or job.suspended_s:
+        # A gang that only shrinks ends at its time.
+        if not job.started_s or all(a.stop_cause for a in live) or job.suspended_s:
             return 0.0
         return job.started_s + self._length_s(job) + job.paused_s
 
@@ -217,10 +218,10 @@ class Stage:
         """Whatever was placed and waits for nobody starts."""
         nodes = self.cluster.nodes
         for uid in list(self._unstarted):
-            if uid not in self.cluster.live:
+            if uid not in self.cluster.live.where:
                 del self._unstarted[uid]
                 continue
-            job_id, task = self.cluster.live[uid]
+            job_id, task = self.cluster.live.where[uid]
             job = self.cluster.jobs[job_id]
             attempt = job.tasks[task].attempts[-1]
             if uid in nodes[attempt.allocation.node].withheld:

@@ -127,11 +127,11 @@ class Site:
             found.append(cmd.SetPolicy(actor=ROOT, rules=rules))
         if cluster.queues.get("side") != Queue(name="side"):
             found.append(cmd.SetQueue(actor=ROOT, queue=Queue(name="side")))
-        for project in cluster.projects.values():
+        for project in cluster.accounts.projects.values():
             free = Project(project.name, project.parent)
             if project != free:
                 found.append(cmd.SetProject(actor=ROOT, project=free))
-        found += [cmd.RemoveUser(actor=ROOT, user=name) for name in cluster.users]
+        found += [cmd.RemoveUser(actor=ROOT, user=name) for name in cluster.accounts.users]
         found += [cmd.RemoveReservation(actor=ROOT, reservation=r) for r in cluster.reservations]
         for node in cluster.nodes.values():
             found += self._cleared(node)

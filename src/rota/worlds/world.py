@@ -167,7 +167,7 @@ class World:
     def _compare_rows_and_log(self) -> None:
         """The rows and the log are two records of one truth."""
         loaded, folded = recover(self.store.load()), fold(self.store.all_events())
-        folded.cluster_id = loaded.cluster_id
+        folded.ids.cluster_id = loaded.ids.cluster_id
         wrong = differences(loaded, folded)
         if wrong:
             raise Broken(f"A: the rows and the log differ: {wrong[0]}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.changes import events as ev
 from rota.core.changes.apply_jobs import find_job, job_changed, set_attempt_timers, set_timers
-from rota.core.derived.holdings import hold, let_go
+from rota.core.changes.holding import hold, let_go
 from rota.core.derived.usage import Spent, Usage, rate_of, usage_key
 from rota.core.facts.errors import IllegalMove
 from rota.core.facts.job import Attempt, Job, Task
@@ -61,7 +61,7 @@ def _set_first_timers(cluster: Cluster, job: Job) -> None:
 
 
 def _add_missing_tasks(job: Job) -> None:
-    """A task for each member that the spec asks for now; those of an older spec stay as history."""
+    """A task for each member that the spec asks for now; tasks of an older spec stay as history."""
     roles = [number for number, role in enumerate(job.spec.roles) for _ in range(role.count)]
     for index in range(len(job.tasks), len(roles)):
         job.tasks.append(Task(index=index, role=roles[index]))
@@ -75,7 +75,7 @@ def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) ->
     attempt.pid = event.pid
     attempt.started_s = event.started_s
     _judge_node(cluster, job, attempt)
-    cluster.running.shift(job.spec, attempt, 1)
+    cluster.accounts.running.shift(job.spec, attempt, 1)
     set_timers(cluster, job.id, job)
     job_changed(cluster, job, before)
 
@@ -83,7 +83,7 @@ def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) ->
 def _stop_clock(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     """Its use so far is no longer that of a running attempt: charged, or counted anew."""
     if attempt.phase is Phase.RUNNING:
-        cluster.running.shift(job.spec, attempt, -1)
+        cluster.accounts.running.shift(job.spec, attempt, -1)
 
 
 def _attempt_stop_asked(cluster: Cluster, event: ev.AttemptStopAsked, at_s: float) -> None:
@@ -92,7 +92,7 @@ def _attempt_stop_asked(cluster: Cluster, event: ev.AttemptStopAsked, at_s: floa
     if attempt.stop_cause is None:
         attempt.stop_cause, attempt.stop_s, attempt.detail = event.cause, at_s, event.detail
         # When it will be gone is another moment now.
-        cluster.touch(attempt.allocation.node)
+        cluster.agenda.touch(attempt.allocation.node)
     job_changed(cluster, job, before)
 
 
@@ -124,10 +124,10 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
 
 
 def _judge_node(cluster: Cluster, job: Job, attempt: Attempt) -> None:
-    """Remember who could not be started on a node; one start that works clears it.
+    """Remember which jobs could not be started on a node; one start that works clears it.
 
     A file that a job named itself says little about the node: such failures of one user count
-    once, however many jobs he sends.
+    once, however many jobs fail.
     """
     node = cluster.nodes.get(attempt.allocation.node)
     if node is None:
@@ -137,15 +137,15 @@ def _judge_node(cluster: Cluster, job: Job, attempt: Attempt) -> None:
         failed = ()
     elif attempt.cause is Cause.START_FAILED:
         named = attempt.detail.startswith(NAMED_BY_JOB)
-        who = f"user {job.spec.user}" if named else f"job {job.id}"
-        failed = failed if who in failed else (*failed, who)
+        blamed = f"user {job.spec.user}" if named else f"job {job.id}"
+        failed = failed if blamed in failed else (*failed, blamed)
     if failed != node.failed_starts:
         node.failed_starts = failed
         cluster.dirty.nodes[node.name] = None
 
 
 def _remember_end(cluster: Cluster, job: Job, attempt: Attempt) -> None:
-    """Who died at once counts against the node, who ran well speaks for it."""
+    """A job that died at once counts against the node, one that ran well speaks for it."""
     node = cluster.nodes.get(attempt.allocation.node)
     if node is None:
         return
@@ -160,9 +160,9 @@ def _charge(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     if not attempt.started_s or attempt.ended_s <= attempt.started_s:
         return
     key = usage_key(job.spec.user, job.spec.project)
-    usage = cluster.usage.get(key)
+    usage = cluster.accounts.usage.get(key)
     if usage is None:
-        usage = cluster.usage[key] = Usage(
+        usage = cluster.accounts.usage[key] = Usage(
             job.spec.user, job.spec.project, Spent(), attempt.ended_s, {}
         )
     usage.charge(

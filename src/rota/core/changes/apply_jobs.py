@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.core.changes import events as ev
-from rota.core.changes.dependencies import parent_id
-from rota.core.derived.holdings import hold, note_mode
-from rota.core.facts.checkpoint import save_due_s
+from rota.core.changes.holding import hold
 from rota.core.facts.endpoints import changed
 from rota.core.facts.errors import IllegalMove
 from rota.core.facts.indices import IndexSet
@@ -55,9 +53,8 @@ def _job_submitted(cluster: Cluster, event: ev.JobSubmitted, at_s: float) -> Non
         not_before_s=event.not_before_s,
         key=event.key,
     )
-    cluster.next_id = max(cluster.next_id, event.job + 1)
-    if event.key:
-        cluster.keys[event.spec.user, event.key] = event.job
+    cluster.ids.give(event.job)
+    cluster.ids.remember(event.spec.user, event.key, event.job)
     add_job(cluster, job)
     cluster.dirty.jobs[job.id] = job
 
@@ -69,43 +66,25 @@ def add_job(cluster: Cluster, job: Job) -> None:
         attempt = task.current
         if attempt is not None and attempt.live:
             hold(cluster, job, task.index, attempt)
-    if job.array_id:
-        cluster.unfinished_elements.setdefault(job.array_id, {})[job.id] = None
-    _link_parents(cluster, job.id, job)
+    cluster.families.enter(job)
+    cluster.families.link(job)
     set_timers(cluster, job.id, job)
     if job.tasks:
         set_attempt_timers(cluster, job)
     cluster.index_job(job, None)
 
 
-def _link_parents(cluster: Cluster, item: int, job: Job | Array) -> None:
-    if not job.parents_met:
-        for dependency in job.spec.dependencies:
-            parent = parent_id(dependency, job)
-            cluster.children.setdefault(parent, {})[item] = None
-
-
-def _unlink_parents(cluster: Cluster, item: int, job: Job | Array) -> None:
-    for dependency in job.spec.dependencies:
-        parent = parent_id(dependency, job)
-        waiting = cluster.children.get(parent)
-        if waiting is not None:
-            waiting.pop(item, None)
-            if not waiting:
-                del cluster.children[parent]
-
-
 def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
     if job.not_before_s and not job.eligible_s:
-        cluster.push_timer(job.not_before_s, "begin", item)
+        cluster.agenda.push(job.not_before_s, "begin", item)
     if job.spec.dependency_timeout_s and job.spec.dependencies and not job.parents_met:
-        cluster.push_timer(job.submitted_s + job.spec.dependency_timeout_s, "parents", item)
+        cluster.agenda.push(job.submitted_s + job.spec.dependency_timeout_s, "parents", item)
     if job.spec.scheduling_timeout_s and job.eligible_s:
-        cluster.push_timer(job.eligible_s + job.spec.scheduling_timeout_s, "unschedulable", item)
+        cluster.agenda.push(job.eligible_s + job.spec.scheduling_timeout_s, "unschedulable", item)
     if isinstance(job, Job) and job.limit_due_s and job.state is JobState.RUNNING:
-        cluster.push_timer(job.limit_due_s, "time-limit", item)
+        cluster.agenda.push(job.limit_due_s, "time-limit", item)
     if isinstance(job, Job) and job.spec.save_every_s and job.state is JobState.RUNNING:
-        cluster.push_timer(save_due_s(job), "save", item)
+        cluster.agenda.push(job.save_due_s, "save", item)
 
 
 def set_attempt_timers(cluster: Cluster, job: Job) -> None:
@@ -113,11 +92,11 @@ def set_attempt_timers(cluster: Cluster, job: Job) -> None:
     live = job.live_attempts
     window_s = min((a.window_s for a in live if a.window_s), default=0.0)
     if window_s:
-        cluster.push_timer(window_s, "window", job.id)
+        cluster.agenda.push(window_s, "window", job.id)
     timeout_s = cluster.policy.gang.assembly_timeout_s
     unstarted = [a.placed_s for a in live if a.phase is Phase.PLACED]
     if timeout_s and unstarted and job.spec.task_count > 1:
-        cluster.push_timer(min(unstarted) + timeout_s, "assembly", job.id)
+        cluster.agenda.push(min(unstarted) + timeout_s, "assembly", job.id)
 
 
 def _array_submitted(cluster: Cluster, event: ev.ArraySubmitted, at_s: float) -> None:
@@ -136,9 +115,8 @@ def _array_submitted(cluster: Cluster, event: ev.ArraySubmitted, at_s: float) ->
         waiting=IndexSet.full(event.count).spans,
         key=event.key,
     )
-    cluster.next_id = max(cluster.next_id, event.array + event.count + 1)
-    if event.key:
-        cluster.keys[event.spec.user, event.key] = event.array
+    cluster.ids.give(event.array + event.count)
+    cluster.ids.remember(event.spec.user, event.key, event.array)
     add_array(cluster, array)
     cluster.dirty.arrays[array.id] = array
 
@@ -146,9 +124,9 @@ def _array_submitted(cluster: Cluster, event: ev.ArraySubmitted, at_s: float) ->
 def add_array(cluster: Cluster, array: Array) -> None:
     """An array enters the cluster: at submit and when it is loaded from a row."""
     cluster.arrays[array.id] = array
-    cluster.array_ids.append(array.id)
+    cluster.families.array_ids.append(array.id)
     if array.waiting:
-        _link_parents(cluster, array.id, array)
+        cluster.families.link(array)
         set_timers(cluster, array.id, array)
     cluster.index_array(array)
 
@@ -167,14 +145,15 @@ def _element_expanded(cluster: Cluster, event: ev.ElementExpanded, at_s: float) 
 def _array_changed_rows(cluster: Cluster, array: Array) -> None:
     cluster.index_array(array)
     if not array.waiting:
-        _unlink_parents(cluster, array.id, array)
+        cluster.families.unlink(array)
     cluster.dirty.arrays[array.id] = array
 
 
 def _array_cancelled(cluster: Cluster, event: ev.ArrayCancelled, at_s: float) -> None:
     array = cluster.arrays[event.array]
     for first, last in array.waiting:
-        cluster.ended.put_span(array.element_id(first), array.element_id(last), event.outcome.state)
+        first_id, last_id = array.element_id(first), array.element_id(last)
+        cluster.ids.ended.put_span(first_id, last_id, event.outcome.state)
     array.cut, array.waiting = array.waiting, []
     array.cut_outcome, array.cut_s = event.outcome, at_s
     _array_changed_rows(cluster, array)
@@ -182,7 +161,7 @@ def _array_cancelled(cluster: Cluster, event: ev.ArrayCancelled, at_s: float) ->
 
 def _array_changed(cluster: Cluster, event: ev.ArrayChanged, at_s: float) -> None:
     array = cluster.arrays[event.array]
-    _unlink_parents(cluster, array.id, array)
+    cluster.families.unlink(array)
     if event.spec is not None:
         _replace_spec(array, event.spec)
     if event.cap is not None:
@@ -193,10 +172,10 @@ def _array_changed(cluster: Cluster, event: ev.ArrayChanged, at_s: float) -> Non
         array.eligible_s = at_s if event.eligible else 0.0
     if event.eligible:
         array.not_before_s, array.parents_met = 0.0, True
-    _link_parents(cluster, array.id, array)
+    cluster.families.link(array)
     set_timers(cluster, array.id, array)
     cluster.lanes.remove(array.id)
-    for job_id in cluster.unfinished_elements.get(array.id, {}):
+    for job_id in cluster.families.unfinished.get(array.id, {}):
         cluster.index_job(cluster.jobs[job_id], cluster.jobs[job_id].state)
     cluster.rules_changed()
     _array_changed_rows(cluster, array)
@@ -205,7 +184,7 @@ def _array_changed(cluster: Cluster, event: ev.ArrayChanged, at_s: float) -> Non
 def _job_eligible(cluster: Cluster, event: ev.JobEligible, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
     job.eligible_s, job.not_before_s, job.parents_met = at_s, 0.0, True
-    _unlink_parents(cluster, job.id, job)
+    cluster.families.unlink(job)
     set_timers(cluster, job.id, job)
     job_changed(cluster, job, before)
 
@@ -213,7 +192,7 @@ def _job_eligible(cluster: Cluster, event: ev.JobEligible, at_s: float) -> None:
 def _job_held(cluster: Cluster, event: ev.JobHeld, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
     job.held, job.eligible_s = True, 0.0
-    _link_parents(cluster, job.id, job)
+    cluster.families.link(job)
     job_changed(cluster, job, before)
 
 
@@ -246,7 +225,7 @@ def _job_resumed(cluster: Cluster, event: ev.JobResumed, at_s: float) -> None:
 def _touch_nodes(cluster: Cluster, job: Job) -> None:
     """It leaves its room at another time than a pass believed."""
     for attempt in job.live_attempts:
-        cluster.touch(attempt.allocation.node)
+        cluster.agenda.touch(attempt.allocation.node)
 
 
 def _wake(job: Job, at_s: float) -> None:
@@ -258,14 +237,14 @@ def _wake(job: Job, at_s: float) -> None:
 
 def _job_updated(cluster: Cluster, event: ev.JobUpdated, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
-    _unlink_parents(cluster, job.id, job)
+    cluster.families.unlink(job)
     cluster.lanes.remove(job.id)
     _replace_spec(job, event.spec)
     for attempt in job.live_attempts:
         # With another limit it will be gone at another moment.
-        cluster.touch(attempt.allocation.node)
-        note_mode(cluster, job, attempt)
-    _link_parents(cluster, job.id, job)
+        cluster.agenda.touch(attempt.allocation.node)
+        cluster.live.note_mode(job, attempt)
+    cluster.families.link(job)
     set_timers(cluster, job.id, job)
     job_changed(cluster, job, before)
 
@@ -303,7 +282,7 @@ def _job_retried(cluster: Cluster, event: ev.JobRetried, at_s: float) -> None:
     job, before = _job_whose_attempts_ended(cluster, event.job)
     job.retries_used += 1
     _back_in_queue(job, event.not_before_s)
-    _link_parents(cluster, job.id, job)
+    cluster.families.link(job)
     set_timers(cluster, job.id, job)
     job_changed(cluster, job, before)
 
@@ -315,7 +294,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued, at_s: float) -> None:
     job.requeues += 1
     job.held = event.held
     _back_in_queue(job, 0.0)
-    _link_parents(cluster, job.id, job)
+    cluster.families.link(job)
     job_changed(cluster, job, before)
 
 
@@ -348,7 +327,7 @@ def _job_settled(cluster: Cluster, event: ev.JobSettled, at_s: float) -> None:
     job.outcome = event.outcome
     job.ended_s = at_s
     _wake(job, at_s)
-    _unlink_parents(cluster, job.id, job)
+    cluster.families.unlink(job)
     job_changed(cluster, job, before)
 
 
@@ -356,7 +335,7 @@ def _job_whose_attempts_ended(cluster: Cluster, job_id: int) -> tuple[Job, JobSt
     """The state before the attempts of this tick ended: the index still knows it."""
     job, before = find_job(cluster, job_id)
     for state in (JobState.RUNNING, JobState.SCHEDULED):
-        if job_id in cluster.by_state[state]:
+        if job_id in cluster.census.by_state[state]:
             return job, state
     return job, before
 

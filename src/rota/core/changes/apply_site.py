@@ -38,7 +38,7 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
 def _welcome_withheld(cluster: Cluster, node: Node) -> None:
     """No agent has heard of an attempt that waits for others to leave: this boot will do."""
     for uid in node.withheld:
-        job_id, task = cluster.live[uid]
+        job_id, task = cluster.live.where[uid]
         job = cluster.jobs[job_id]
         job.tasks[task].attempts[-1].incarnation = f"{node.incarnation}/{node.boot_id}"
         cluster.dirty.jobs[job_id] = job
@@ -68,7 +68,7 @@ def _nodes_vanished(cluster: Cluster, event: ev.NodesVanished, at_s: float) -> N
 
 
 def _note(node: Node, note: str) -> None:
-    """Why somebody drained a node stays on record, whatever happens to its connection."""
+    """Why an operator drained a node stays on record, whatever happens to its connection."""
     if not node.drained:
         node.note = note
 
@@ -89,7 +89,7 @@ def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
 def set_drain_timer(cluster: Cluster, node: Node) -> None:
     """When whatever is left on a node has to go."""
     if node.deadline_s:
-        cluster.push_timer(node.deadline_s, "drain", 0)
+        cluster.agenda.push(node.deadline_s, "drain", 0)
 
 
 def _node_quarantined(cluster: Cluster, event: ev.NodeQuarantined, at_s: float) -> None:
@@ -106,7 +106,7 @@ def _node_quarantined(cluster: Cluster, event: ev.NodeQuarantined, at_s: float) 
 
 
 def _devices_seen(cluster: Cluster, event: ev.DevicesSeen, at_s: float) -> None:
-    """A pid that is gone may come back as somebody else's: it counts again."""
+    """A pid that is gone may come back as another process: it counts again."""
     node = cluster.nodes[event.node]
     node.foreign = event.foreign
     there = {use.pid for use in event.foreign}
@@ -123,12 +123,12 @@ def _devices_elsewhere(cluster: Cluster, event: ev.DevicesElsewhere, at_s: float
 
 def _node_removed(cluster: Cluster, event: ev.NodeRemoved, at_s: float) -> None:
     del cluster.nodes[event.node]
-    cluster.touch(event.node)
+    cluster.agenda.touch(event.node)
     cluster.dirty.nodes[event.node] = None
 
 
 def _node_changed(cluster: Cluster, name: str) -> None:
-    cluster.touch(name)
+    cluster.agenda.touch(name)
     cluster.dirty.nodes[name] = None
 
 
@@ -142,11 +142,12 @@ def _queue_set(cluster: Cluster, event: ev.QueueSet, at_s: float) -> None:
 def set_queue_timer(cluster: Cluster, queue: Queue) -> None:
     """The controller looks at its hours when they begin or end."""
     if queue.turns_s:
-        cluster.push_timer(queue.turns_s, "hours", 0)
+        cluster.agenda.push(queue.turns_s, "hours", 0)
 
 
 def _queue_removed(cluster: Cluster, event: ev.QueueRemoved, at_s: float) -> None:
     del cluster.queues[event.queue]
+    cluster.rules_changed()
     cluster.dirty.queues[event.queue] = None
 
 
@@ -157,32 +158,32 @@ def _group_set(cluster: Cluster, event: ev.GroupSet, at_s: float) -> None:
 
 
 def _project_set(cluster: Cluster, event: ev.ProjectSet, at_s: float) -> None:
-    cluster.projects[event.project.name] = event.project
+    cluster.accounts.projects[event.project.name] = event.project
     cluster.rules_changed()
     cluster.dirty.projects[event.project.name] = None
 
 
 def _project_removed(cluster: Cluster, event: ev.ProjectRemoved, at_s: float) -> None:
-    del cluster.projects[event.project]
+    del cluster.accounts.projects[event.project]
     cluster.rules_changed()
     cluster.dirty.projects[event.project] = None
 
 
 def _user_set(cluster: Cluster, event: ev.UserSet, at_s: float) -> None:
-    cluster.users[event.user.name] = event.user
+    cluster.accounts.users[event.user.name] = event.user
     cluster.rules_changed()
     cluster.dirty.users[event.user.name] = None
 
 
 def _user_removed(cluster: Cluster, event: ev.UserRemoved, at_s: float) -> None:
-    del cluster.users[event.user]
+    del cluster.accounts.users[event.user]
     cluster.rules_changed()
     cluster.dirty.users[event.user] = None
 
 
 def _usage_forgotten(cluster: Cluster, event: ev.UsageForgotten, at_s: float) -> None:
     key = usage_key(event.user, event.project)
-    cluster.usage.pop(key, None)
+    cluster.accounts.usage.pop(key, None)
     cluster.rules_changed()
     cluster.dirty.usage[key] = None
 
@@ -196,7 +197,7 @@ def _policy_set(cluster: Cluster, event: ev.PolicySet, at_s: float) -> None:
     cluster.set_policy(event.policy)
     cluster.rules_changed()
     for name, node in cluster.nodes.items():
-        cluster.touch(name)
+        cluster.agenda.touch(name)
         if offers_less and node.live:
             node.outgrown = tuple(sorted(node.live))
             cluster.dirty.nodes[name] = None
@@ -221,7 +222,7 @@ def _node_marked(cluster: Cluster, event: ev.NodeMarked, at_s: float) -> None:
 
 def _reservation_set(cluster: Cluster, event: ev.ReservationSet, at_s: float) -> None:
     cluster.reservations[event.reservation.id] = event.reservation
-    cluster.next_id = max(cluster.next_id, event.reservation.id + 1)
+    cluster.ids.give(event.reservation.id)
     set_reservation_timers(cluster, event.reservation)
     cluster.rules_changed()
     cluster.dirty.reservations[event.reservation.id] = None
@@ -229,8 +230,8 @@ def _reservation_set(cluster: Cluster, event: ev.ReservationSet, at_s: float) ->
 
 def set_reservation_timers(cluster: Cluster, reservation: Reservation) -> None:
     """Passes look again when it begins and when it is over."""
-    cluster.push_timer(reservation.start_s, "reservation", reservation.id)
-    cluster.push_timer(reservation.end_s, "reservation", reservation.id)
+    cluster.agenda.push(reservation.start_s, "reservation", reservation.id)
+    cluster.agenda.push(reservation.end_s, "reservation", reservation.id)
 
 
 def _reservation_removed(cluster: Cluster, event: ev.ReservationRemoved, at_s: float) -> None:
@@ -240,12 +241,12 @@ def _reservation_removed(cluster: Cluster, event: ev.ReservationRemoved, at_s: f
 
 
 def _token_made(cluster: Cluster, event: ev.TokenMade, at_s: float) -> None:
-    cluster.tokens[event.token.id] = event.token
+    cluster.accounts.tokens[event.token.id] = event.token
     cluster.dirty.tokens[event.token.id] = None
 
 
 def _token_revoked(cluster: Cluster, event: ev.TokenRevoked, at_s: float) -> None:
-    del cluster.tokens[event.token]
+    del cluster.accounts.tokens[event.token]
     cluster.dirty.tokens[event.token] = None
 
 

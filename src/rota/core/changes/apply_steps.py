@@ -1,4 +1,4 @@
-"""How events about steps change a Cluster: a job counts those that were started in it."""
+"""How events about steps change a Cluster: a job counts the steps that were started in it."""
 
 from __future__ import annotations
 

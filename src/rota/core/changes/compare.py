@@ -1,8 +1,8 @@
 """Whether two Clusters are the same: by their facts, and by the indexes derived from them.
 
 ``dump`` gives a plain, sorted picture of a Cluster, ``differences`` lists where two of them part.
-Left out is what only remembers work already done: which
-lanes a pass found blocked, timers that are moot, and the changes of the current tick.
+Left out is what only remembers work already done: which lanes a pass found blocked, timers that
+are moot, and the changes of the current tick.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import msgspec
 
 from rota.core.changes.apply import apply
 from rota.core.cluster import Cluster
-from rota.core.facts.job import Array, Job
-from rota.core.facts.states import ACTIVE, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rota.core.changes.events import Recorded
     from rota.core.derived.lanes import Lane
+    from rota.core.facts.job import Array
 
 
 def fold(log: Iterable[Recorded], cluster_id: str = "") -> Cluster:
@@ -50,23 +49,23 @@ def _differ(path: str, one: object, other: object) -> Iterator[str]:
 
 
 def _facts(cluster: Cluster) -> dict[str, Any]:
-    ended = {i: state for i in range(cluster.next_id) if (state := cluster.ended.get(i))}
+    ended = {i: state for i in range(cluster.ids.next) if (state := cluster.ids.ended.get(i))}
     return {
-        "next_id": cluster.next_id,
+        "next_id": cluster.ids.next,
         "jobs": _plain(cluster.jobs),
         "arrays": {key: _array(array) for key, array in sorted(cluster.arrays.items())},
         "ended": ended,
-        "ended counts": dict(cluster.ended.counts),
+        "ended counts": dict(cluster.ids.ended.counts),
         "nodes": _plain(cluster.nodes),
         "queues": _plain(cluster.queues),
         "groups": _plain(cluster.groups),
-        "projects": _plain(cluster.projects),
+        "projects": _plain(cluster.accounts.projects),
         "reservations": _plain(cluster.reservations),
-        "tokens": _plain(cluster.tokens),
-        "users": _plain(cluster.users),
-        "usage": _plain(cluster.usage),
+        "tokens": _plain(cluster.accounts.tokens),
+        "users": _plain(cluster.accounts.users),
+        "usage": _plain(cluster.accounts.usage),
         "policy": _plain(cluster.policy),
-        "keys": dict(sorted(cluster.keys.items())),
+        "keys": dict(sorted(cluster.ids.keys.items())),
     }
 
 
@@ -79,32 +78,34 @@ def _array(array: Array) -> dict[str, Any]:
 
 
 def _indexes(cluster: Cluster) -> dict[str, Any]:
+    lanes, live, accounts = cluster.lanes, cluster.live, cluster.accounts
+    families, census = cluster.families, cluster.census
     return {
-        "array ids": list(cluster.array_ids),
+        "array ids": list(families.array_ids),
         "lanes": {
             _key(cluster, lane): sorted(lane.walk())
-            for lane in sorted(cluster.lanes.lanes.values(), key=lambda lane: _key(cluster, lane))
+            for lane in sorted(lanes.lanes.values(), key=lambda lane: _key(cluster, lane))
         },
-        "where": {i: _key(cluster, lane) for i, lane in sorted(cluster.lanes.where.items())},
-        "holdings": dict(sorted(cluster.holdings.of.items(), key=repr)),
-        "running": dict(sorted(cluster.running.of.items(), key=repr)),
-        "waiting": dict(sorted(cluster.waiting.of.items(), key=repr)),
-        "elastic": sorted(cluster.elastic),
-        "waited for": {key: sorted(uids) for key, uids in sorted(cluster.waited_for.items())},
-        "live": dict(sorted(cluster.live.items())),
-        "loans": {uid: dict(sorted(lent.items())) for uid, lent in sorted(cluster.loans.items())},
-        "children": {key: sorted(kids) for key, kids in sorted(cluster.children.items())},
-        "active": {key: sorted(ids) for key, ids in sorted(cluster.active_in.items(), key=repr)},
-        "by state": {state: sorted(ids) for state, ids in cluster.by_state.items()},
+        "where": {i: _key(cluster, lane) for i, lane in sorted(lanes.where.items())},
+        "holdings": dict(sorted(accounts.holdings.of.items(), key=repr)),
+        "running": dict(sorted(accounts.running.of.items(), key=repr)),
+        "waiting": dict(sorted(accounts.waiting.of.items(), key=repr)),
+        "elastic": sorted(census.elastic),
+        "waited for": {key: sorted(uids) for key, uids in sorted(live.waited_for.items())},
+        "live": dict(sorted(live.where.items())),
+        "loans": {uid: dict(sorted(lent.items())) for uid, lent in sorted(live.loans.items())},
+        "children": {key: sorted(kids) for key, kids in sorted(families.children.items())},
+        "active": {key: sorted(ids) for key, ids in sorted(census.active_in.items(), key=repr)},
+        "by state": {state: sorted(ids) for state, ids in census.by_state.items()},
         "unfinished elements": {
-            key: sorted(ids) for key, ids in sorted(cluster.unfinished_elements.items()) if ids
+            key: sorted(ids) for key, ids in sorted(families.unfinished.items()) if ids
         },
         "counts": cluster.count_states(),
     }
 
 
 def _key(cluster: Cluster, lane: Lane) -> str:
-    """Shapes have numbers that depend on who came first; here they are written out."""
+    """Shapes have numbers that depend on which job came first; here they are written out."""
     return repr((cluster.lanes.shapes[lane.key.shape], lane.key[1:]))
 
 
@@ -117,33 +118,3 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any record, field by field
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def missing_timers(cluster: Cluster, now_s: float) -> list[tuple[float, str, int]]:
-    """Moments to come at which something is due and no timer will ring, then or before."""
-    rings: dict[tuple[str, int], float] = {}
-    for timer in cluster.timers:
-        known = rings.get((timer.kind, timer.id), timer.at_s)
-        rings[timer.kind, timer.id] = min(known, timer.at_s)
-    waiting: list[Job | Array] = [*cluster.jobs.values()]
-    waiting += [array for array in cluster.arrays.values() if array.waiting]
-    due = [moment for item in waiting for moment in _due(item)]
-    return [
-        (at_s, kind, item)
-        for at_s, kind, item in due
-        if at_s > now_s and rings.get((kind, item), at_s + 1) > at_s
-    ]
-
-
-def _due(item: Job | Array) -> Iterator[tuple[float, str, int]]:
-    spec = item.spec
-    waits = isinstance(item, Array) or item.state in WAITING
-    if waits and item.not_before_s and not item.eligible_s and not item.held:
-        yield item.not_before_s, "begin", item.id
-    if waits and spec.dependency_timeout_s and spec.dependencies and not item.parents_met:
-        yield item.submitted_s + spec.dependency_timeout_s, "parents", item.id
-    if waits and spec.scheduling_timeout_s and item.eligible_s:
-        yield item.eligible_s + spec.scheduling_timeout_s, "unschedulable", item.id
-    if isinstance(item, Job) and item.state in ACTIVE and item.limit_due_s:
-        stopping = any(attempt.stop_cause is not None for attempt in item.live_attempts)
-        yield from () if stopping else [(item.limit_due_s, "time-limit", item.id)]

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.core.derived.families import parent_id
 from rota.core.facts.errors import Rejected
-from rota.core.facts.indices import position_of
-from rota.core.facts.job import Array, Job
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.facts.states import FINAL, JobState
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rota.core.cluster import Cluster
+    from rota.core.facts.job import Array, Job
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -28,15 +28,6 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 MET = Verdict(met=True)
-
-
-def parent_id(dependency: Dependency, job: Job | Array) -> int:
-    """The job that is waited for: with ``element``, the one of equal index in the other array."""
-    if dependency.element and isinstance(job, Job) and job.array_id:
-        position = position_of(dependency.runs, job.array_index)
-        if position is not None:
-            return dependency.parent + 1 + position
-    return dependency.parent
 
 
 def judge(cluster: Cluster, job: Job | Array) -> Verdict:
@@ -121,11 +112,11 @@ def _is_part(cluster: Cluster, item: int, job_id: int) -> bool:
 
 
 def _parents(cluster: Cluster, item: int) -> Iterator[int]:
-    """Whom a job waits for. An array waits for whatever one of its elements waits for."""
+    """The parents of a job. An array waits for whatever one of its elements waits for."""
     waiting: list[Job | Array | None] = [
         cluster.jobs.get(item) or cluster.arrays.get(item) or cluster.array_of(item)
     ]
-    waiting += [cluster.jobs[element] for element in cluster.unfinished_elements.get(item, ())]
+    waiting += [cluster.jobs[element] for element in cluster.families.unfinished.get(item, ())]
     for job in waiting:
         if job is not None:
             yield from (dependency.parent for dependency in job.spec.dependencies)

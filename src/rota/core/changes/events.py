@@ -181,9 +181,9 @@ class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
 class StopPlanned(Event, frozen=True, tag="stop-planned"):
     """What becomes of a job once its live attempts have gone.
 
-    ``requeue``, ``hold`` and ``cancel`` are what somebody asked for. ``preempt`` (back in the
+    ``requeue``, ``hold`` and ``cancel`` are what a user asked for. ``preempt`` (back in the
     queue), ``evict`` (the end) and ``return`` (back in the queue without any blame) are decided
-    by the scheduler, and give way to what somebody asks for before it is over.
+    by the scheduler, and give way to what a user asks for before it is over.
     """
 
     job: int
@@ -204,7 +204,7 @@ class JobRequeued(Event, frozen=True, tag="job-requeued"):
 
     job: int
     held: bool = False
-    #: Nobody asked: the retries that it used stay used.
+    #: No user asked: the retries that it used stay used.
     kept: bool = False
 
 
@@ -289,7 +289,7 @@ class RuleDropped(Event, frozen=True, tag="rule-dropped"):
 class PassesMade(Event, frozen=True, tag="passes-made"):
     """Passes before this record that decided nothing: nothing changed, and a replay makes them too.
 
-    ``reopened_s`` are those that looked at everything because somebody asked for it. ``anew``: a
+    ``reopened_s`` are those that looked at everything because a user asked for it. ``anew``: a
     new controller goes on from here.
     """
 

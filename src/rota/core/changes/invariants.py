@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.derived.census import caps_of
 from rota.core.derived.holdings import Holdings
 from rota.core.derived.running import Running
 from rota.core.derived.waiting import Waiting
-from rota.core.facts.loans import Loan, held_by
 from rota.core.facts.states import ACTIVE, FINAL, WAITING, JobState, Phase
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Job
+    from rota.core.facts.loans import Loan
     from rota.core.facts.node import Allocation, Node
 
 
@@ -43,7 +44,7 @@ def check(cluster: Cluster) -> None:
 
 
 def _one_live_attempt(cluster: Cluster) -> Iterator[str]:
-    """Promise B: at most one live attempt of a task, and the index knows exactly those."""
+    """Promise B: at most one live attempt of a task, and the index knows exactly these."""
     live: dict[str, tuple[int, int]] = {}
     for job in cluster.jobs.values():
         for task in job.tasks:
@@ -52,8 +53,8 @@ def _one_live_attempt(cluster: Cluster) -> Iterator[str]:
                 yield f"job {job.id} task {task.index} has more than its last attempt alive"
             for attempt in alive:
                 live[attempt.uid] = (job.id, task.index)
-    if live != cluster.live:
-        yield f"live index differs: {sorted(set(live) ^ set(cluster.live))}"
+    if live != cluster.live.where:
+        yield f"live index differs: {sorted(set(live) ^ set(cluster.live.where))}"
     held = {uid for node in cluster.nodes.values() for uid in node.live}
     known = {u for u in live if _node_of(cluster, u) in cluster.nodes}
     if held != known:
@@ -61,7 +62,7 @@ def _one_live_attempt(cluster: Cluster) -> Iterator[str]:
 
 
 def _node_of(cluster: Cluster, uid: str) -> str:
-    job_id, task = cluster.live[uid]
+    job_id, task = cluster.live.where[uid]
     return cluster.jobs[job_id].tasks[task].attempts[-1].allocation.node
 
 
@@ -85,7 +86,7 @@ def _capacity(cluster: Cluster) -> Iterator[str]:
 
 
 def _newcomers(node: Node) -> list[Allocation]:
-    """What is held by those who came after the node was last made smaller."""
+    """What is held by attempts that came after the node was last made smaller."""
     return [held for uid, held in _holding(node) if uid not in node.outgrown]
 
 
@@ -123,7 +124,7 @@ def _ports(cluster: Cluster, node: Node) -> Iterator[str]:
     """No two gangs meet at one port of a node."""
     held: set[int] = set()
     for uid in node.live:
-        job_id, task = cluster.live.get(uid, (0, 0))
+        job_id, task = cluster.live.where.get(uid, (0, 0))
         job = cluster.jobs.get(job_id)
         port = job.tasks[task].attempts[-1].port if job is not None else 0
         if port and port in held:
@@ -156,32 +157,32 @@ def _devices(node: Node) -> Iterator[str]:
 
 
 def _loans(cluster: Cluster) -> Iterator[str]:
-    """Who lends CPUs stands still, or is told to end; nodes know what lenders have left."""
+    """Lenders of CPUs stand still, or are told to end; nodes know what lenders have left."""
     derived: dict[str, dict[str, Loan]] = {}
-    for uid, (job_id, task) in cluster.live.items():
+    for uid, (job_id, task) in cluster.live.where.items():
         job = cluster.jobs[job_id]
         attempt = job.tasks[task].attempts[-1]
         for loan in attempt.borrows:
-            if loan.lender in cluster.live:
+            if loan.lender in cluster.live.where:
                 derived.setdefault(loan.lender, {})[uid] = loan
-        if uid in cluster.loans and not job.suspended_s and attempt.stop_cause is None:
+        if uid in cluster.live.loans and not job.suspended_s and attempt.stop_cause is None:
             yield f"job {job_id} runs and lends its CPUs"
         node = cluster.nodes.get(attempt.allocation.node)
-        if node is not None and node.live.get(uid) != held_by(cluster, attempt):
+        if node is not None and node.live.get(uid) != cluster.live.held_by(attempt):
             yield f"node {node.name} does not know what {uid} holds"
-    if derived != cluster.loans:
-        yield f"loans differ: {sorted(set(derived) ^ set(cluster.loans))}"
+    if derived != cluster.live.loans:
+        yield f"loans differ: {sorted(set(derived) ^ set(cluster.live.loans))}"
 
 
 def _indexes(cluster: Cluster) -> Iterator[str]:
     """Derived indexes say what the facts say."""
     for job in cluster.jobs.values():
-        if job.id not in cluster.by_state.get(job.state, {}):
+        if job.id not in cluster.census.by_state.get(job.state, {}):
             yield f"job {job.id} is {job.state} and indexed elsewhere"
         if job.state in FINAL:
             yield f"job {job.id} has ended and is still among the unfinished"
         yield from _lane_of(cluster, job)
-    count = sum(len(ids) for ids in cluster.by_state.values())
+    count = sum(len(ids) for ids in cluster.census.by_state.values())
     if count != len(cluster.jobs):
         yield f"{count} jobs indexed by state, {len(cluster.jobs)} on record"
 
@@ -202,24 +203,24 @@ def _caps(cluster: Cluster) -> Iterator[str]:
     active: dict[tuple[str, str | int], set[int]] = {}
     for job in cluster.jobs.values():
         if job.state in ACTIVE:
-            for cap in cluster.caps_of(job):
+            for cap in caps_of(job):
                 active.setdefault(cap, set()).add(job.id)
-    if active != {cap: set(ids) for cap, ids in cluster.active_in.items()}:
+    if active != {cap: set(ids) for cap, ids in cluster.census.active_in.items()}:
         yield "the counters under caps differ from the active jobs"
 
 
 def _holdings(cluster: Cluster) -> Iterator[str]:
     """Sums by account are the sums over live attempts."""
     derived, running = Holdings(), Running()
-    for job_id, task in cluster.live.values():
+    for job_id, task in cluster.live.where.values():
         job = cluster.jobs[job_id]
         attempt = job.tasks[task].attempts[-1]
         derived.shift(job.spec, attempt.allocation, 1)
         if attempt.phase is Phase.RUNNING:
             running.shift(job.spec, attempt, 1)
-    if derived.of != cluster.holdings.of:
+    if derived.of != cluster.accounts.holdings.of:
         yield "the sums by account differ from the live attempts"
-    if running.of != cluster.running.of:
+    if running.of != cluster.accounts.running.of:
         yield "the paces by account differ from the running attempts"
 
 
@@ -230,15 +231,15 @@ def _waiting(cluster: Cluster) -> Iterator[str]:
         derived.put(job.id, job.spec, int(job.state in WAITING))
     for array in cluster.arrays.values():
         derived.put(array.id, array.spec, len(array.pending()))
-    if derived.of != cluster.waiting.of:
+    if derived.of != cluster.accounts.waiting.of:
         yield "the counts of waiting jobs by account differ from the jobs"
 
 
 def _ends(cluster: Cluster) -> Iterator[str]:
-    """Promise E: who waits without being ready has something to wait for."""
-    due = {timer.id for timer in cluster.timers}
+    """Promise E: a job that waits without being ready has something to wait for."""
+    due = {timer.id for timer in cluster.agenda.timers}
     for job in cluster.jobs.values():
         if job.state in (JobState.QUEUED, JobState.PREEMPTED) and not job.eligible_s:
-            waits = any(job.id in children for children in cluster.children.values())
+            waits = any(job.id in children for children in cluster.families.children.values())
             if not waits and not (job.not_before_s and job.id in due):
                 yield f"job {job.id} waits for nothing"

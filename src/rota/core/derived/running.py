@@ -64,7 +64,7 @@ class Running:
             age_s = now_s - (slot * SLOT_S + pivot_ms / 1000)
             left = 0.5 ** (age_s / half_life_s) if rate and age_s > 0 else 1.0
             length_s = max(0.0, 1.0 - left) / rate if rate else max(0.0, age_s)
-            # Who started later than the mean has used less, by what an instant of then weighs.
+            # A start later than the mean has used less, by what an instant of then weighs.
             late_s = left / 1000
             cpu_s += max(0.0, cpu * length_s - late_s * (cpu_ms - cpu * pivot_ms)) / 1000
             gib_s += max(0.0, memory * length_s - late_s * (memory_ms - memory * pivot_ms)) / 1024
@@ -91,7 +91,7 @@ def _mean_start_ms(pace: Pace) -> float:
 
 
 def _add_slot(total: Spent, pace: Pace, length_s: float, pivot_ms: float, weight: float) -> None:
-    """Add rate times length, corrected for who started before or after the pivot."""
+    """Add rate times length, corrected for starts before or after the pivot."""
     cpu, memory, device, cpu_ms, memory_ms, device_ms = pace
     late_s = weight / 1000
     total.cpu_s += max(0.0, cpu * length_s - late_s * (cpu_ms - cpu * pivot_ms)) / 1000

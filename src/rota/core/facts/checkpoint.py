@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
-
-if TYPE_CHECKING:
-    from rota.core.facts.job import Job
 
 #: More are never remembered, whatever a site keeps: a job may report one each second.
 RECORDS_MAX = 20
@@ -32,8 +27,3 @@ def remembered(
     others = [record for record in known if not fresh.path or record.path != fresh.path]
     most = min(keep, RECORDS_MAX) if keep else RECORDS_MAX
     return (*others, fresh)[-most:]
-
-
-def save_due_s(job: Job) -> float:
-    """When a running job is next asked to save its work; each save of its own puts that off."""
-    return max(job.started_s, job.save_asked_s, job.checkpoint_s) + job.spec.save_every_s

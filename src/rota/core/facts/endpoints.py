@@ -1,6 +1,6 @@
 """Endpoints: where a task of a running job can be reached, by a name that others look up.
 
-An endpoint belongs to one attempt. When that has ended nobody can be reached there any more, so
+An endpoint belongs to one attempt. When that has ended nothing can be reached there any more, so
 whether an endpoint lives is derived from the attempt and nothing has to take it back.
 """
 

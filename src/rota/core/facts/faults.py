@@ -23,7 +23,7 @@ class Fault(StrEnum):
     NODE = "node"
     #: The rules of the site: it gave way, moved, or never got its turn. Nothing is wrong with it.
     SITE = "site"
-    #: Somebody wanted it so.
+    #: A user or an operator wanted it so.
     PEOPLE = "people"
     #: Another job, or another member of its gang, failed first.
     OTHERS = "others"

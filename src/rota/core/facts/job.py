@@ -32,7 +32,7 @@ class ServiceClass(StrEnum):
     """How firm a claim on room is.
 
     ``guaranteed`` counts against what a node really has and is never evicted; ``best-effort``
-    gives way first, to anybody of another class.
+    gives way first, to any job of another class.
     """
 
     GUARANTEED = "guaranteed"
@@ -55,9 +55,8 @@ class Role(msgspec.Struct, frozen=True, omit_defaults=True):
 class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What was asked for. Never changes, except through an ``updated`` event that replaces it.
 
-    Exactly one of ``command`` (an argument list) and ``script`` (digest of a stored blob) is
-    set. ``environment`` is the digest of a stored blob, so that a thousand jobs from one shell
-    keep it once.
+    Exactly one of ``command`` (a list) and ``script`` (the digest of a stored blob) is set.
+    ``environment`` is such a digest, too, so that a thousand jobs from one shell keep it once.
     """
 
     name: str
@@ -110,7 +109,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     preempt_retries: int = 100
     #: Sent at the beginning of the grace instead of TERM, so that it can save its state.
     checkpoint_signal: str = ""
-    #: Sent so that it saves its work and goes on: when somebody asks, and each so many seconds.
+    #: Sent so that it saves its work and goes on: when a user asks, and each so many seconds.
     save_signal: str = ""
     save_every_s: int = 0
     #: The digest of a working folder that travels with it, and the image of a container.
@@ -129,7 +128,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     parameters: tuple[str, ...] = ()
     #: On a pseudo-terminal that people can attach to.
     pty: bool = False
-    #: Whom it wants to tell of what happens to it.
+    #: Where notices of what happens to it go.
     notify: tuple[Target, ...] = ()
 
     @property
@@ -243,10 +242,10 @@ class Job(msgspec.Struct, omit_defaults=True):
     checkpoints: tuple[Checkpoint, ...] = ()
     #: What to do when the live attempts have gone: set by cancel and requeue.
     after_stop: str = ""
-    #: Since when its processes are stopped where they are, and who asked; 0: they are not.
+    #: Since when its processes are stopped where they are (0: they are not), and by which user.
     suspended_s: float = 0.0
     suspended_by: str = ""
-    #: The job that it lends its CPUs to meanwhile, and goes on after; 0: somebody suspended it.
+    #: The job that it lends its CPUs to meanwhile, and goes on after; 0: a user suspended it.
     yields_to: int = 0
     #: How long this round was suspended before; such time does not count against its limit.
     paused_s: float = 0.0
@@ -302,6 +301,11 @@ class Job(msgspec.Struct, omit_defaults=True):
         return started_s + self.spec.time_limit_s + self.paused_s
 
     @property
+    def save_due_s(self) -> float:
+        """When it is next asked to save its work while it runs; each save of its own delays it."""
+        return max(self.started_s, self.save_asked_s, self.checkpoint_s) + self.spec.save_every_s
+
+    @property
     def pause(self) -> str:
         """Why its processes stand still, in words; empty: they do not."""
         if not self.suspended_s:
@@ -314,9 +318,8 @@ class Job(msgspec.Struct, omit_defaults=True):
     def next_number(self) -> int:
         """The number of the round that is being placed: of its live attempts, else a new one."""
         latest = self.round
-        if not latest:
-            return 1
-        return latest[0].number + (not any(attempt.live for attempt in latest))
+        over = not any(attempt.live for attempt in latest)
+        return latest[0].number + over if latest else 1
 
     def attempt_uid(self, task: int) -> str:
         """The uid of the next attempt at a task: unique, and the same in every replay.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from rota.core.facts.placing import Taint
-from rota.core.facts.quarantine import EarlyEnd
 from rota.core.facts.resources import Amount, part_of
 from rota.core.facts.states import NodeState
 
@@ -108,6 +107,14 @@ class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
         return max(self.device_memory_mib, part_of(device.memory_mib, self.device_milli))
 
 
+class EarlyEnd(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A job that failed within seconds of its start, and the devices that it had."""
+
+    user: str
+    job: int
+    devices: tuple[int, ...] = ()
+
+
 class Node(msgspec.Struct):
     """A machine as the controller knows it. ``live`` are the uids that hold room on it.
 
@@ -132,7 +139,7 @@ class Node(msgspec.Struct):
     #: Labels and taints that an operator added to what the agent says.
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
-    #: Who could not be started here since the last start that worked.
+    #: Jobs and users whose start failed here since the last start that worked.
     failed_starts: tuple[str, ...] = ()
     #: The uuids of devices that an operator keeps from jobs.
     closed: tuple[str, ...] = ()
@@ -163,7 +170,7 @@ class Node(msgspec.Struct):
 
     @property
     def shut(self) -> tuple[str, ...]:
-        """The uuids of all devices that jobs do not get, whoever says so."""
+        """The uuids of all devices that jobs do not get, for whatever reason."""
         return tuple(dict.fromkeys([*self.closed, *self.elsewhere]))
 
     @property

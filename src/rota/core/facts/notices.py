@@ -1,4 +1,4 @@
-"""Who wants to hear of a job: what can be told, and how a job names those to tell.
+"""Notices of a job: what can be told, and how a job names the targets.
 
 A target is written ``https://hooks.example.org/x``, ``mail:ann@example.org`` or ``NAME:ADDRESS``
 for a notifier that the site has set up, and may end with the events that it is for:
@@ -30,7 +30,7 @@ EVENTS: tuple[str, ...] = (
     "node_failed",
     "unschedulable",
 )
-#: What somebody who names no events hears of: how the job ended.
+#: What a target that names no events hears of: how the job ended.
 ENDS: tuple[str, ...] = EVENTS[-6:]
 #: Short names for several events at once.
 SHORT = {"all": EVENTS, "end": ENDS, "problem": ENDS[1:]}
@@ -41,7 +41,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
 
 
 class Target(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whom a job wants to tell, and of what."""
+    """Where a notice of a job goes, and of which events."""
 
     #: ``http``, ``https``, ``mail``, or the name of a notifier of the site.
     scheme: str

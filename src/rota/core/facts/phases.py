@@ -9,25 +9,20 @@ from rota.core.facts.states import Cause, JobState
 if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job
 
-#: Every word that ``phase_of`` may say.
-PHASES = (
-    *("pending", "queued", "scheduled", "provisioning", "running", "checkpointing"),
-    *("completed", "failed", "cancelled", "suspended", "preempted", "migrating"),
-)
 _ENDS = {JobState.COMPLETED: "completed", JobState.CANCELLED: "cancelled"}
 #: Stops that leave time to save the work.
 _SAVING = (Cause.PREEMPTED, Cause.SHRUNK, Cause.BACKFILL_WINDOW)
 
 
 def phase_of(job: Job) -> str:
-    """One of ``PHASES``. Every end that is neither good nor wished for is ``failed``."""
+    """One word. Every end that is neither good nor wished for is ``failed``."""
     if job.outcome is not None:
         return _ENDS.get(job.outcome.state, "failed")
     latest, state = job.round, job.state
     if state is JobState.RUNNING:
         return _running(job, latest)
     if state is JobState.SCHEDULED:
-        # Whoever waits for others to leave his room is not prepared for yet.
+        # An attempt that waits for others to leave its room is not prepared for yet.
         return "scheduled" if any(attempt.after for attempt in latest) else "provisioning"
     if state is JobState.PREEMPTED:
         return "preempted"

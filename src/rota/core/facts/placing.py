@@ -111,7 +111,7 @@ class Affinity(msgspec.Struct, frozen=True, omit_defaults=True):
     weight: int = 0
 
     def concerns(self, labels: Mapping[str, str]) -> bool:
-        """Whether a job with these labels is one of those meant."""
+        """Whether a job with these labels is meant."""
         have = labels.get(self.key)
         return have is not None and (not self.value or have == self.value)
 

@@ -53,7 +53,7 @@ class PreemptMode(StrEnum):
 
 
 class OrderRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who comes first. ``primary`` decides, ``secondary`` among equals, then the lower id."""
+    """Which job comes first. ``primary`` decides, ``secondary`` among equals, then the lower id."""
 
     primary: str = "priority"
     secondary: str = "fairshare"
@@ -67,8 +67,8 @@ class OrderRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     age_after_s: int = 3600
     age_factor: float = 1.1
     priority_max: int = 1000
-    #: Who has waited this long comes before all others, and nothing that would delay him passes,
-    #: whatever the rules say: nobody waits for ever. 0: never.
+    #: A job that has waited this long comes before all others, and nothing that would delay it
+    #: passes, whatever the rules say: no job waits for ever. 0: never.
     wait_max_s: int = 7 * 86400
     #: Weight of the bonus for a (short) time limit in the sum; 0 leaves it to break ties.
     limit_bonus_weight: float = 0.0
@@ -91,7 +91,7 @@ class ShareRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: What is held now against what was used before.
     live_weight: float = 1.0
     past_weight: float = 1.0
-    #: Beyond this multiple of its target an account comes after everybody below it; 0: no limit.
+    #: Beyond this multiple of its target an account comes after all that are below it; 0: no limit.
     soft_ratio: float = 0.0
     #: Beyond this multiple of its target an account starts nothing while others wait; 0: no limit.
     hard_ratio: float = 0.0
@@ -110,11 +110,11 @@ class BackfillRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     overrun: Overrun = Overrun.EXTEND
     #: ``predicted``: waiting jobs are measured by what such jobs took before.
     estimates: Estimates = Estimates.USER
-    #: Behind the first who waits, who is taken to run the shortest is asked first.
+    #: Behind the first job that waits, the one that is taken to run the shortest is asked first.
     shortest: bool = False
-    #: Who stays longer than until a promise begins may use what that leaves over.
+    #: A job that stays longer than until a promise begins may use what that leaves over.
     spare: bool = True
-    #: When somebody leaves early, all promises are made anew instead of each brought forward.
+    #: When a job leaves early, all promises are made anew instead of each brought forward.
     rebuild: bool = False
     #: Assumed for jobs that name neither a limit nor an estimate.
     estimate_device_s: int = 4 * 3600

@@ -1,9 +1,9 @@
 """Nodes and devices on which jobs keep dying: what counts against them, and when it is enough.
 
 A broken disk or a GPU that fell off the bus kills whatever starts there, within seconds, and the
-next job is sent there at once. One user's broken program looks the same, so his failures never
-suffice: jobs of two users must have died, each several times, of people whose jobs do not die
-like that on other nodes, too, and nothing must have run well there in between.
+next job is sent there at once. One user's broken program looks the same, so the failures of one
+user never suffice: jobs of two users must have died, each several times. Jobs of these users must
+not die like that on other nodes, too, and nothing must have run well there in between.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from rota.core.facts.node import EarlyEnd
 from rota.core.facts.states import Cause
 
 if TYPE_CHECKING:
@@ -21,20 +20,12 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job
     from rota.core.facts.node import Node
 
-#: Who ends later than this after his start was not killed by the node.
+#: A job that ends later than this after its start was not killed by the node.
 EARLY_S = 10.0
 #: So many users, each with so many jobs, must have failed.
 USERS_MIN, JOBS_EACH = 2, 3
 #: So many ends are remembered of each user, and of all of them together.
 OF_ONE_USER, REMEMBERED = 3, 24
-
-
-class EarlyEnd(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A job that failed within seconds of its start, and the devices that it had."""
-
-    user: str
-    job: int
-    devices: tuple[int, ...] = ()
 
 
 def after_end(ends: tuple[EarlyEnd, ...], job: Job, attempt: Attempt) -> tuple[EarlyEnd, ...]:
@@ -65,7 +56,7 @@ def verdict(node: Node, nodes: Iterable[Node]) -> tuple[int, ...] | None:
     """None: nothing to say against it. Else the devices that are to blame; empty: all of it.
 
     The last node in service is never taken out of it: two users with broken programs on one
-    machine would else stop everybody's work.
+    machine would else stop all work.
     """
     if not _enough(node.early_ends):
         return None  # Said before all nodes are looked at: the jobs of one user may fail for hours.

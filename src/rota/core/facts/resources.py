@@ -39,8 +39,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     def device_use_milli(self) -> int:
         """Thousandths of devices, for accounts: a share named by memory counts as a whole one.
 
-        A request must be charged before anybody knows which card it gets, and whoever could
-        make it smaller by naming bytes instead of thousandths would do so.
+        A request is charged before it is known which card it gets, and no request must become
+        cheaper by naming bytes instead of thousandths.
         """
         return self.device_count * (
             self.device_milli if self.shared and self.device_milli else 1000
@@ -48,7 +48,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Amount(msgspec.Struct, frozen=True):
-    """Plain amounts: what a node has or has left, what somebody holds."""
+    """Plain amounts: what a node has or has left, what an account holds."""
 
     cpu_milli: int = 0
     memory_mib: int = 0

@@ -1,4 +1,4 @@
-"""Steps: what was started inside a running job, told for whoever asks about it later.
+"""Steps: what was started inside a running job, on record for later questions.
 
 A step holds nothing of its own; its job only counts them, so that no number is given twice.
 """
@@ -18,7 +18,7 @@ class StepStarted(Event, frozen=True, tag="step-started"):
 
 
 class StepEnded(Event, frozen=True, tag="step-ended"):
-    """Its job may be over already: both end at the same moment when somebody ends the job."""
+    """Its job may be over already: both end at the same moment when a user ends the job."""
 
     job: int
     step: int

@@ -1,4 +1,4 @@
-"""Who asks and where jobs wait: queues, groups, projects, reservations, tokens."""
+"""Tenants, and where their jobs wait: queues, groups, projects, reservations, tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rota.core.facts.states import QueueState
 
 
 class Access(StrEnum):
-    """What somebody may do. Each one includes the ones below it.
+    """What a user may do. Each one includes the ones below it.
 
     ``agent`` stands apart: nodes join with it, and it is good for nothing else.
     """
@@ -23,7 +23,7 @@ class Access(StrEnum):
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Who is asking: the kernel's word on a local socket, a token's over the network."""
+    """The user that asks: the kernel's word on a local socket, a token's over the network."""
 
     user: str
     access: Access
@@ -84,8 +84,8 @@ UNLIMITED = Limits()
 class Quota(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an account may hold.
 
-    ``hard`` is never exceeded. Beyond ``soft`` an account *borrows*: only while nobody under his
-    own soft limit wants the room, and what was borrowed can be reclaimed. ``types`` are further
+    ``hard`` is never exceeded. Beyond ``soft`` an account *borrows*: only while no account under
+    its own soft limit wants the room, and what was borrowed can be reclaimed. ``types`` are further
     hard limits per type of job (``training``, ``inference``, ``workflow``).
     """
 
@@ -112,9 +112,9 @@ class Project(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class User(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Somebody who submits. Without a record a user has one share and the default quota.
+    """A user that submits. Without a record it has one share and the default quota.
 
-    The record with the empty name holds the defaults of everybody who has none.
+    The record with the empty name holds the defaults of all users without one.
     """
 
     name: str
@@ -123,11 +123,11 @@ class User(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who may use which devices or nodes from when to when.
+    """Which user or project has which devices or nodes, from when to when.
 
     Either whole ``nodes``, or ``devices`` of one node by index, or ``device_count`` devices of a
     type wherever they are (on ``nodes`` if given). Without ``owner`` and ``project`` it is a
-    maintenance window: nobody may.
+    maintenance window: no job runs there.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""Somebody went into a running job: on record, because it changes nothing else."""
+"""Visits: a user went into a running job. On record, because it changes nothing else."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from rota.core.facts.event import Event
 
 
 class JobEntered(Event, frozen=True, tag="job-entered"):
-    """Somebody attached to a task of a job or reached into one of its ports.
+    """A user attached to a task of a job or reached into one of its ports.
 
-    ``way`` is ``attach`` or ``forward 8888``; who it was stands with every event.
+    ``way`` is ``attach`` or ``forward 8888``; the user stands with every event.
     """
 
     job: int

@@ -1,8 +1,8 @@
 """Named policies: what ``policy = "fifo"`` in the settings means.
 
-A preset is the whole of who comes first, what may pass a waiting job, who gives way and how gangs
-start. How use is weighed, where jobs are put and plug-ins are not its business and stay as they
-are.
+A preset is the whole of which job comes first, what may pass a waiting job, what gives way and
+how gangs start. How use is weighed, where jobs are put and plug-ins are not its business and stay
+as they are.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PRESETS: Mapping[str, Policy] = {
     "fairshare": _rules("fairshare"),
     "fairshare-easy": _rules("fairshare", backfill=_EASY),
     "easy": _rules("fifo", backfill=_EASY),
-    # The shortest of those who may pass the first is asked first.
+    # The shortest of the jobs that may pass the first is asked first.
     "easy-sjbf": _rules("fifo", backfill=BackfillRules(kind=Backfill.EASY, shortest=True)),
     "conservative": _rules("fifo", backfill=_CONSERVATIVE),
     "conservative-rebuild": _rules(
@@ -75,7 +75,7 @@ PRESETS: Mapping[str, Policy] = {
     "preemptive": Policy(
         order=OrderRules(primary="priority", secondary="fairshare"),
         backfill=_EASY,
-        # Whoever chose to be interrupted by others wants the time to save his work.
+        # A job that chose to be interrupted by others wants the time to save its work.
         preempt=PreemptRules(enabled=True, grace_s=300),
     ),
 }

@@ -107,7 +107,7 @@ def parse_duration_ms(text: str) -> int:
         hint = _DURATION_FORMS
         if re.fullmatch(r"[0-9]+:[0-9]{2}", body):
             first, last = body.split(":")
-            hint = f"write {first}h{last}m or {first}m{last}s, so that nobody misreads it"
+            hint = f"write {first}h{last}m or {first}m{last}s, so that it cannot be misread"
         raise ValueError(_refusal(text, hint))
     if length_ms > MAX_DURATION_S * 1000:
         raise ValueError(_refusal(text, "at most 100 years"))

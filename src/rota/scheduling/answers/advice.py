@@ -176,7 +176,7 @@ class Adviser:
         counter: Counter = ("user", user)
         if kind in ("group", "array"):
             counter = (kind, int(name) if kind == "array" else name)
-        running = [cluster.jobs[j] for j in cluster.active_in.get(counter, ())]
+        running = [cluster.jobs[j] for j in cluster.census.active_in.get(counter, ())]
         own = [job for job in running if job.spec.user == user and job.started_s]
         for job in sorted(own, key=lambda job: (-job.started_s, -job.id))[:2]:
             if self._starts(Gone(job.id), self._as(self.spec)):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.changes.dependencies import judge, parent_id
+from rota.core.changes.dependencies import judge
+from rota.core.derived.families import parent_id
 from rota.core.derived.lanes import key_with, shape_of
 from rota.core.facts.job import Array, Job
 from rota.core.facts.states import ACTIVE, FINAL, Cause, JobState
@@ -141,7 +142,7 @@ class Inquiry:
         return Entry(number, key, shape, item.submitted_s, item.eligible_s, run_s)
 
     def _ended(self, job_id: int) -> Reason:
-        return why.Ended(state=str(self.cluster.ended.get(job_id)))
+        return why.Ended(state=str(self.cluster.ids.ended.get(job_id)))
 
     def _active(self, job: Job) -> Reason:
         live = job.live_attempts
@@ -154,9 +155,9 @@ class Inquiry:
                 cause=str(first.stop_cause),
                 grace_s=job.spec.grace_s,
             )
-        uids = [uid for attempt in live for uid in attempt.after if uid in self.cluster.live]
+        uids = [uid for attempt in live for uid in attempt.after if uid in self.cluster.live.where]
         if uids:
-            others = dict.fromkeys(self.cluster.live[uid][0] for uid in uids)
+            others = dict.fromkeys(self.cluster.live.where[uid][0] for uid in uids)
             return why.Leaving(jobs=tuple(others), nodes=nodes)
         verb = "running" if job.state is JobState.RUNNING else "starting"
         return why.Active(verb=verb, nodes=nodes, cause=job.pause)

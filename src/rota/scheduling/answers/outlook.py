@@ -61,7 +61,7 @@ def outlook(
     with WhatIf(scheduler, now_s) as world:
         small = size_of(world.cluster) <= LARGE
         before = world.foretell(DEPTH) if small else {}
-        job = world.cluster.next_id
+        job = world.cluster.ids.next
         world.make(Added(spec, held))
         plan = world.run()
         after = world.foretell(DEPTH) if small else {}

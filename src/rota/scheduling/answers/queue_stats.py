@@ -54,7 +54,7 @@ def queue_stats(scheduler: Scheduler, now_s: float) -> list[QueueStats]:
             if lane is not None:
                 of_lane[lane.number] = code
         _count(stats, item, count, code, now_s)
-    for state, ids in cluster.by_state.items():
+    for state, ids in cluster.census.by_state.items():
         for job_id in ids if state in ACTIVE else ():
             job = cluster.jobs[job_id]
             if (stats := found.get(job.spec.queue)) is not None:
@@ -66,7 +66,7 @@ def queue_stats(scheduler: Scheduler, now_s: float) -> list[QueueStats]:
 
 
 def _waiting(cluster: Cluster) -> Iterator[tuple[Job | Array, int]]:
-    for state, ids in cluster.by_state.items():
+    for state, ids in cluster.census.by_state.items():
         if state in WAITING:
             yield from ((cluster.jobs[job_id], 1) for job_id in ids)
     for array in cluster.arrays.values():

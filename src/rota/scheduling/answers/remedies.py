@@ -116,18 +116,18 @@ def _of_quota(reason: why.OverQuota, cluster: Cluster) -> Iterator[Remedy]:
     quota = _raised(_quota_of(cluster, table, name), field, value, kind, reason.hard)
     record: User | Project
     if table == "user":
-        record = cluster.users.get(name) or User(name)
+        record = cluster.accounts.users.get(name) or User(name)
         changed: User | Project = msgspec.structs.replace(record, quota=quota)
-        yield Remedy(text, command, Replaced("users", name, changed), 0.6)
-    elif name in cluster.projects:
-        changed = msgspec.structs.replace(cluster.projects[name], quota=quota)
-        yield Remedy(text, command, Replaced("projects", name, changed), 0.6)
+        yield Remedy(text, command, Replaced("accounts.users", name, changed), 0.6)
+    elif name in cluster.accounts.projects:
+        changed = msgspec.structs.replace(cluster.accounts.projects[name], quota=quota)
+        yield Remedy(text, command, Replaced("accounts.projects", name, changed), 0.6)
 
 
 def _quota_of(cluster: Cluster, table: str, name: str) -> Quota:
     if table == "user":
-        return (cluster.users.get(name) or User(name)).quota
-    return cluster.projects[name].quota if name in cluster.projects else Quota()
+        return (cluster.accounts.users.get(name) or User(name)).quota
+    return cluster.accounts.projects[name].quota if name in cluster.accounts.projects else Quota()
 
 
 def _raised(quota: Quota, field: str, value: int, kind: str, hard: bool) -> Quota:

@@ -12,11 +12,13 @@ else may use the Cluster inside the block: there must be no ``await`` in it.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
 from rota.core.changes.dependencies import judge
+from rota.core.derived.census import caps_of
 from rota.core.derived.holdings import Holdings
 from rota.core.derived.log import Log
 from rota.core.facts.job import Array, Job, JobSpec
@@ -88,7 +90,7 @@ class Added(NamedTuple):
 
     def make(self, world: WhatIf) -> None:
         cluster, spec, now_s = world.cluster, self.spec, world.now_s
-        job = Job(cluster.next_id, "", spec, now_s, held=self.held)
+        job = Job(cluster.ids.next, "", spec, now_s, held=self.held)
         job.not_before_s = spec.begin_s if spec.begin_s > now_s else 0.0
         ready = not self.held and not job.not_before_s and judge(cluster, job).met
         job.eligible_s = now_s if ready else 0.0
@@ -107,7 +109,7 @@ class Gone(NamedTuple):
         job = cluster.jobs[self.job]
         live = {attempt.uid: attempt for attempt in job.live_attempts}
         holdings = Holdings()
-        holdings.of = cluster.holdings.of.copy()
+        holdings.of = cluster.accounts.holdings.of.copy()
         for attempt in live.values():
             holdings.shift(job.spec, attempt.allocation, -1)
             node = cluster.nodes.get(attempt.allocation.node)
@@ -116,12 +118,13 @@ class Gone(NamedTuple):
                 left |= _paid_back(cluster, left, live)
                 world.put_item(cluster.nodes, node.name, msgspec.structs.replace(node, live=left))
                 world.touch(node.name)
-        world.put("holdings", holdings)
-        kept = {uid: where for uid, where in cluster.live.items() if uid not in live}
-        world.put("live", kept)
-        for counter in cluster.caps_of(job):
-            ids = {other: None for other in cluster.active_in.get(counter, ()) if other != self.job}
-            world.put_item(cluster.active_in, counter, ids)
+        world.put(cluster.accounts, "holdings", holdings)
+        kept = {uid: where for uid, where in cluster.live.where.items() if uid not in live}
+        world.put(cluster.live, "where", kept)
+        active = cluster.census.active_in
+        for counter in caps_of(job):
+            ids = {other: None for other in active.get(counter, ()) if other != self.job}
+            world.put_item(active, counter, ids)
 
 
 def _paid_back(
@@ -130,10 +133,9 @@ def _paid_back(
     """What lenders on a node hold when these borrowers have gone."""
     found = {}
     for uid in left:
-        lent = cluster.loans.get(uid)
+        lent = cluster.live.loans.get(uid)
         if lent is not None:
-            job_id, task = cluster.live[uid]
-            full = cluster.jobs[job_id].tasks[task].attempts[-1].allocation
+            full = cluster.live.attempt(uid).allocation
             rest = [loan for borrower, loan in lent.items() if borrower not in gone]
             found[uid] = without(full, rest)
     return found
@@ -142,12 +144,13 @@ def _paid_back(
 class Replaced(NamedTuple):
     """Another record in one of the Cluster's tables: a queue, a group, a user, a project."""
 
+    #: By its name, or by that of the part and its own: ``accounts.users``.
     table: str
     key: Any
     record: Any
 
     def make(self, world: WhatIf) -> None:
-        world.put_item(getattr(world.cluster, self.table), self.key, self.record)
+        world.put_item(attrgetter(self.table)(world.cluster), self.key, self.record)
 
 
 class Dropped(NamedTuple):
@@ -159,7 +162,7 @@ class Dropped(NamedTuple):
     def make(self, world: WhatIf) -> None:
         table = getattr(world.cluster, self.table)
         rest = {key: record for key, record in table.items() if key != self.key}
-        world.put(self.table, rest)
+        world.put(world.cluster, self.table, rest)
 
 
 class Resumed(NamedTuple):
@@ -194,9 +197,9 @@ class WhatIf:
 
     def __enter__(self) -> WhatIf:
         cluster = self.cluster
-        self._lanes, self._touched = cluster.lanes, cluster.touched
-        self._policy, self._version = cluster.policy, cluster.rules_version
-        cluster.lanes, cluster.touched = cluster.lanes.twin(), Log()
+        self._lanes, self._touched = cluster.lanes, cluster.agenda.touched
+        self._policy, self._version = cluster.policy, cluster.agenda.rules_version
+        cluster.lanes, cluster.agenda.touched = cluster.lanes.twin(), Log()
         return self
 
     def __exit__(
@@ -207,8 +210,8 @@ class WhatIf:
     ) -> None:
         self.take_back()
         cluster = self.cluster
-        cluster.lanes, cluster.touched = self._lanes, self._touched
-        cluster.policy, cluster.rules_version = self._policy, self._version
+        cluster.lanes, cluster.agenda.touched = self._lanes, self._touched
+        cluster.policy, cluster.agenda.rules_version = self._policy, self._version
 
     @property
     def scheduler(self) -> Scheduler:
@@ -217,12 +220,11 @@ class WhatIf:
             self._own = self._live.another()
         return self._own
 
-    def put(self, field: str, value: Any) -> None:  # noqa: ANN401 - any part of a Cluster
-        """Give the Cluster another table or sum until the change is taken back."""
-        cluster = self.cluster
-        before = getattr(cluster, field)
-        setattr(cluster, field, value)
-        self._undo.append(lambda: setattr(cluster, field, before))
+    def put(self, part: object, field: str, value: Any) -> None:  # noqa: ANN401 - any table or sum
+        """Give the Cluster or a part of it another table until the change is taken back."""
+        before = getattr(part, field)
+        setattr(part, field, value)
+        self._undo.append(lambda: setattr(part, field, before))
 
     def put_item(self, table: dict[Any, Any], key: Any, value: Any) -> None:  # noqa: ANN401
         """Put a record into a table, until the change is taken back."""
@@ -254,7 +256,7 @@ class WhatIf:
 
     def touch(self, node: str) -> None:
         """The node is not as it was: look again now, and once more when this is taken back."""
-        self.cluster.touch(node)
+        self.cluster.agenda.touch(node)
         self._dirty[node] = None
 
     def take_back(self) -> None:
@@ -262,7 +264,7 @@ class WhatIf:
         while self._undo:
             self._undo.pop()()
         for name in self._dirty:
-            self.cluster.touch(name)
+            self.cluster.agenda.touch(name)
         self._dirty.clear()
 
     def make(self, *changes: Change) -> None:
@@ -283,12 +285,12 @@ class WhatIf:
             self._forget(start)
         for eviction in plan.evictions:
             for attempt in self.cluster.jobs[eviction.job].live_attempts:
-                self.cluster.touch(attempt.allocation.node)
+                self.cluster.agenda.touch(attempt.allocation.node)
         return plan
 
     def _forget(self, start: Start) -> None:
         for allocation in start.allocations:
-            self.cluster.touch(allocation.node)
+            self.cluster.agenda.touch(allocation.node)
 
     def start_of(self, job: int, *changes: Change) -> Start | None:
         """How the job (of an array: one of its elements) would start after these changes."""
@@ -300,7 +302,7 @@ class WhatIf:
             while len(self._undo) > mark:
                 self._undo.pop()()
             for name in self._dirty:
-                self.cluster.touch(name)
+                self.cluster.agenda.touch(name)
 
     def foretell(self, depth: int = DEPTH) -> dict[int, Promise]:
         """When the first waiting jobs start if everything goes to plan, none delaying another."""

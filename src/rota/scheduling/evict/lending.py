@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.facts.job import ServiceClass
-from rota.core.facts.loans import Loan, counting, without
+from rota.core.facts.loans import Loan, without
 from rota.core.facts.node import Allocation
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.states import Phase
@@ -62,7 +62,7 @@ def _may_lend(job: Job) -> bool:
 
 def _unlent(cluster: Cluster, attempt: Attempt) -> Allocation:
     """What nobody has of it, and nobody was promised."""
-    return without(attempt.allocation, cluster.loans.get(attempt.uid, {}).values())
+    return without(attempt.allocation, cluster.live.loans.get(attempt.uid, {}).values())
 
 
 def _cpus_of(held: Allocation) -> Allocation:
@@ -112,9 +112,9 @@ def _taken_over(cluster: Cluster, unit: Unit, uid: str, gone: set[str]) -> Itera
     """The loans of a victim that its successor may have; who leaves anyway pays his back."""
     if not unit.job:
         return
-    job_id, task = cluster.live[uid]
+    job_id, task = cluster.live.where[uid]
     for loan in cluster.jobs[job_id].tasks[task].attempts[-1].borrows:
-        if loan.lender in cluster.live and loan.lender not in gone:
+        if loan.lender in cluster.live.where and loan.lender not in gone:
             yield loan
 
 
@@ -147,11 +147,11 @@ def after_loans(cluster: Cluster, node: Node, found: dict[str, Leaving]) -> None
 
     A lender goes on when the last borrower has gone, so it leaves that much later.
     """
-    for lender in [uid for uid in node.live if uid in cluster.loans]:
-        job_id, task = cluster.live[lender]
+    for lender in [uid for uid in node.live if uid in cluster.live.loans]:
+        job_id, task = cluster.live.where[lender]
         job = cluster.jobs[job_id]
-        back_s = max(found[borrower].end_s for borrower in cluster.loans[lender])
-        for borrower, loan in counting(cluster, job.tasks[task].attempts[-1]).items():
+        back_s = max(found[borrower].end_s for borrower in cluster.live.loans[lender])
+        for borrower, loan in cluster.live.counting(job.tasks[task].attempts[-1]).items():
             leaving = found[borrower]
             found[borrower] = leaving._replace(allocation=without(leaving.allocation, [loan]))
         own = found[lender]

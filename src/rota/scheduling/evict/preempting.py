@@ -94,7 +94,7 @@ class Takeovers:
             this, rule = self._pass, self._pass.rules.victims
             cluster, rooms = this.cluster, this.space.rooms
             self._search = Preemption(cluster, rooms, this.now_s, self._priority_of, rule)
-            if self._rules.mode is PreemptMode.SUSPEND or cluster.stoppable:
+            if self._rules.mode is PreemptMode.SUSPEND or cluster.live.stoppable:
                 self._loans = Preemption(
                     cluster, rooms, this.now_s, self._priority_of, rule, Lenders
                 )

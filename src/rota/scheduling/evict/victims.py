@@ -14,7 +14,6 @@ import msgspec
 
 from rota.core.derived.holdings import amount_of
 from rota.core.facts.job import ServiceClass
-from rota.core.facts.loans import freed_by, held_by
 from rota.core.facts.resources import Amount
 from rota.core.facts.states import Cause
 from rota.scheduling.api import Victim
@@ -196,14 +195,14 @@ class Herd:
     def _look(self, node: Node) -> Iterator[Unit]:
         seen: set[int] = set()
         # By job, not by who was placed first: after a restart nobody remembers that.
-        for uid in sorted(node.live, key=self.cluster.live.__getitem__):
+        for uid in sorted(node.live, key=self.cluster.live.where.__getitem__):
             if uid in node.withheld:
                 continue
-            job_id, task = self.cluster.live[uid]
+            job_id, task = self.cluster.live.where[uid]
             job = self.cluster.jobs[job_id]
             attempt = job.tasks[task].attempts[-1]
             if uid in self.leaving or attempt.stop_cause is not None:
-                held = freed_by(self.cluster, attempt)
+                held = self.cluster.live.freed_by(attempt)
                 yield Unit(0, 0.0, 0.0, True, True, ((uid, held),))
             elif job_id not in seen:
                 seen.add(job_id)
@@ -286,7 +285,7 @@ class Herd:
             cost *= BEST_EFFORT_WEIGHT
         return unit._replace(
             cost=COST_MIN + cost,
-            held=tuple((attempt.uid, held_by(self.cluster, attempt)) for attempt in attempts),
+            held=tuple((attempt.uid, self.cluster.live.held_by(attempt)) for attempt in attempts),
         )
 
 

@@ -33,19 +33,19 @@ class Leavers:
         if node is None:
             self._timeline.set_node(name, {})
             return
-        if uids is not None and not cluster.loans:
+        if uids is not None and not cluster.live.loans:
             # Those who had not begun when they were last asked may have begun since.
             asked = {**uids, **young}
             changed = {uid: self._leaver(node, uid) if uid in node.live else None for uid in asked}
             if self._timeline.change_node(name, changed):
                 return
         found = {uid: self._leaver(node, uid) for uid in node.live}
-        if cluster.loans:
+        if cluster.live.loans:
             after_loans(cluster, node, found)
         self._timeline.set_node(name, found)
 
     def _leaver(self, node: Node, uid: str) -> Leaving:
-        job_id, task = self._cluster.live[uid]
+        job_id, task = self._cluster.live.where[uid]
         job = self._cluster.jobs[job_id]
         attempt = job.tasks[task].attempts[-1]
         if attempt.stop_cause is not None:

@@ -101,7 +101,7 @@ def _ranks(
         if device.usable and is_variant(device.model, reservation.device_type)
     }
     for uid, held in node.live.items():
-        job = cluster.jobs[cluster.live[uid][0]]
+        job = cluster.jobs[cluster.live.where[uid][0]]
         own = reservation.admits(job.spec.user, job.spec.project, job.id)
         rank = (0, now_s) if own else (2, timeline.end_s(node.name, uid))
         for index in held.devices:

@@ -28,9 +28,6 @@ from rota.scheduling.limits.quota_rules import (
     Dimension,
     Rule,
     RuleBook,
-    project_chain,
-    projects_below,
-    quota_of,
 )
 
 if TYPE_CHECKING:
@@ -248,13 +245,13 @@ def refuse_over_quota(cluster: Cluster, spec: JobSpec, count: int = 1) -> None:
     """
     user, project = spec.user, spec.project
     quotas: list[tuple[str, Quota, list[str]]] = []
-    own = quota_of(cluster, user)
+    own = cluster.accounts.quota_of(user)
     if own != NO_QUOTA:
         quotas.append((f"user {user}", own, []))
-    for name in project_chain(cluster, project):
-        quota = cluster.projects[name].quota
+    for name in cluster.accounts.chain(project):
+        quota = cluster.accounts.projects[name].quota
         if quota != NO_QUOTA:
-            quotas.append((f"project {name}", quota, projects_below(cluster, name)))
+            quotas.append((f"project {name}", quota, cluster.accounts.below(name)))
     for scope, quota, below in quotas:
         whole: list[Counter] = [("project", name) for name in below] or [("user", user)]
         typed: list[Counter] = [("type", f"{name}\n{spec.type}") for name in below]
@@ -276,7 +273,7 @@ def _refuse(
     counters: list[Counter],
 ) -> None:
     if limits.queued is not None:
-        waiting = sum(cluster.waiting.get(counter) for counter in counters)
+        waiting = sum(cluster.accounts.waiting.get(counter) for counter in counters)
         if waiting + count > limits.queued:
             allowed = f"{scope} may have {limits.queued} jobs waiting and has {waiting}"
             raise Conflict(

@@ -79,30 +79,8 @@ class Binding(NamedTuple):
     type: str
 
 
-def quota_of(cluster: Cluster, user: str) -> Quota:
-    """A user's quota: his own record's, else that of everybody who has none."""
-    record = cluster.users.get(user) or cluster.users.get("")
-    return record.quota if record is not None else NO_QUOTA
-
-
-def _is_none(cluster: Cluster, user: str) -> bool:
-    quota = quota_of(cluster, user)
+def _is_none(quota: Quota) -> bool:
     return quota is NO_QUOTA or quota == NO_QUOTA
-
-
-def project_chain(cluster: Cluster, project: str) -> list[str]:
-    """A project on record and those above it; a circle ends where it closes."""
-    chain: list[str] = []
-    while project in cluster.projects and project not in chain:
-        chain.append(project)
-        project = cluster.projects[project].parent
-    return chain
-
-
-def projects_below(cluster: Cluster, project: str) -> list[str]:
-    """A project and all that hang under it, in order of their names."""
-    below = {name for name in cluster.projects if project in project_chain(cluster, name)}
-    return sorted(below | {project})
 
 
 class RuleBook:
@@ -125,7 +103,8 @@ class RuleBook:
                 record.max_running or record.max_per_user or record.max_per_project
             )
             self._free_queues[queue] = free
-        return free and project not in self._cluster.projects and _is_none(self._cluster, user)
+        accounts = self._cluster.accounts
+        return free and project not in accounts.projects and _is_none(accounts.quota_of(user))
 
     def bind(self, binding: Binding) -> Bound:
         rules = [*self._caps(binding), *self._quotas(binding)]
@@ -162,17 +141,17 @@ class RuleBook:
                 yield Rule(scope, Dimension.JOBS, limit, True, meter), False
 
     def _quotas(self, binding: Binding) -> Iterator[tuple[Rule, bool]]:
-        user, kind = binding.user, binding.type
-        if not _is_none(self._cluster, user):
-            quota, scope = quota_of(self._cluster, user), f"user {user}"
+        accounts, user, kind = self._cluster.accounts, binding.user, binding.type
+        if not _is_none(quota := accounts.quota_of(user)):
+            scope = f"user {user}"
             if (scope, kind) not in self._of_scope:
                 typed: tuple[Counter, ...] = (("user type", f"{user}\n{kind}"),)
                 found = self._of_quota(quota, scope, (("user", user),), typed, kind)
                 self._of_scope[scope, kind] = list(found)
             yield from self._of_scope[scope, kind]
-        for project in project_chain(self._cluster, binding.project):
-            quota, scope = self._cluster.projects[project].quota, f"project {project}"
-            if quota is NO_QUOTA or quota == NO_QUOTA:
+        for project in accounts.chain(binding.project):
+            quota, scope = accounts.projects[project].quota, f"project {project}"
+            if _is_none(quota):
                 continue
             if (scope, kind) not in self._of_scope:
                 below = self._projects_below(project)
@@ -184,9 +163,9 @@ class RuleBook:
 
     def _projects_below(self, project: str) -> list[str]:
         if self._below is None:
-            self._below = {}
-            for name in sorted(self._cluster.projects):
-                for above in project_chain(self._cluster, name):
+            self._below, accounts = {}, self._cluster.accounts
+            for name in sorted(accounts.projects):
+                for above in accounts.chain(name):
                     self._below.setdefault(above, []).append(name)
         return self._below[project]
 
@@ -223,8 +202,8 @@ class RuleBook:
         if meter is None:
             used = [0.0] * 5
             for counter in counters:
-                held = self._cluster.holdings.get(counter)
-                used[Dimension.JOBS] += len(self._cluster.active_in.get(counter, ()))
+                held = self._cluster.accounts.holdings.get(counter)
+                used[Dimension.JOBS] += len(self._cluster.census.active_in.get(counter, ()))
                 used[Dimension.CPU_MILLI] += held.cpu_milli
                 used[Dimension.MEMORY_MIB] += held.memory_mib
                 used[Dimension.DEVICE_MILLI] += held.device_milli
@@ -240,7 +219,7 @@ class RuleBook:
         by_day = self._spent_by_day(whole, self._now_s - period_s)
         if meter is None:
             meter = self._meters[name] = Meter((), [0.0] * 5)
-            running = self._cluster.running
+            running = self._cluster.accounts.running
             live = (running.since(c, self._now_s, self._now_s - period_s).device_s for c in whole)
             meter.used[4] = (sum(by_day.values()) + sum(live)) / 3600
         beyond_s = (meter.used[4] - limit) * 3600
@@ -257,7 +236,7 @@ class RuleBook:
         first = int(start_s // DAY_S)
         names = set(whole)
         found: dict[int, float] = {}
-        for _, usage in sorted(self._cluster.usage.items()):
+        for _, usage in sorted(self._cluster.accounts.usage.items()):
             if ("user", usage.user) not in names and ("project", usage.project) not in names:
                 continue
             for day, spent in usage.days.items():

@@ -54,7 +54,7 @@ class FairShare:
         self._rules = cluster.policy.share
         self._simple = self._rules.form == "simple"
         #: The simple form knows users only.
-        self._projects = {} if self._simple else cluster.projects
+        self._projects = {} if self._simple else cluster.accounts.projects
         self._total = total
         self._leaves: dict[tuple[str, str], ShareNode] = {}
         self._nodes: dict[tuple[str, str], ShareNode] = {}
@@ -145,13 +145,14 @@ class FairShare:
         self._held: dict[tuple[str, str], list[str]] = {}
         self._records: dict[tuple[str, str], list[Usage]] = {}
         cluster, projects = self._cluster, self._projects
-        active = dict.fromkeys(name for kind, name in cluster.holdings.of if kind == "account")
-        active |= dict.fromkeys(name for kind, name in cluster.waiting.of if kind == "account")
+        held, waiting = cluster.accounts.holdings.of, cluster.accounts.waiting.of
+        active = dict.fromkeys(name for kind, name in held if kind == "account")
+        active |= dict.fromkeys(name for kind, name in waiting if kind == "account")
         for name in active:
             user, _, project = str(name).partition("\n")
             leaf = (project if project in projects else "", user)
             self._held.setdefault(leaf, []).append(str(name))
-        for usage in cluster.usage.values():
+        for usage in cluster.accounts.usage.values():
             leaf = (usage.project if usage.project in projects else "", usage.user)
             self._records.setdefault(leaf, []).append(usage)
         self._plant()
@@ -202,7 +203,7 @@ class FairShare:
                 project = parent
 
     def _shares_of(self, user: str) -> int:
-        users = self._cluster.users
+        users = self._cluster.accounts.users
         record = users.get(user) or users.get("")
         return max(record.shares, 0) if record is not None else 1
 
@@ -266,7 +267,7 @@ class FairShare:
 
     def _sum_up(self, leaf: tuple[str, str]) -> tuple[Amount, Spent]:
         live, spent = NOTHING, []
-        held, running = self._cluster.holdings.of, self._cluster.running.of
+        held, running = self._cluster.accounts.holdings.of, self._cluster.accounts.running.of
         for name in self._held.get(leaf, ()):
             account = ("account", name)
             if account in held:
@@ -278,7 +279,7 @@ class FairShare:
         return found
 
     def _running(self, account: str) -> Spent:
-        running, rules, now_s = self._cluster.running, self._rules, self._now_s
+        running, rules, now_s = self._cluster.accounts.running, self._rules, self._now_s
         if rules.memory == "window":
             return running.since(("account", account), now_s, now_s - rules.window_s)
         return running.decayed(("account", account), now_s, rules.half_life_s)

@@ -205,7 +205,7 @@ def may_borrow(cluster: Cluster) -> bool:
     """Whether any account has a soft limit that it may pass."""
     return any(
         _is_soft(record.quota)
-        for table in (cluster.projects, cluster.users)
+        for table in (cluster.accounts.projects, cluster.accounts.users)
         for record in table.values()
     )
 

@@ -65,7 +65,7 @@ class NodeChecks:
         if self._neighbours is None:
             cluster = self._cluster
             found = Neighbours(topologies_of(cluster.lanes.shapes.values()))
-            for job_id, task in cluster.live.values():
+            for job_id, task in cluster.live.where.values():
                 job = cluster.jobs[job_id]
                 node = cluster.nodes.get(job.tasks[task].attempts[-1].allocation.node)
                 if node is not None and job.spec.labels:

@@ -1,0 +1,50 @@
+"""Accounts: users and projects, what each of them holds and waits for, and has used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.derived.holdings import Holdings
+from rota.core.derived.running import Running
+from rota.core.derived.waiting import Waiting
+from rota.core.facts.tenant import NO_QUOTA, User
+
+if TYPE_CHECKING:
+    from rota.core.derived.usage import Usage
+    from rota.core.facts.tenant import Project, Quota, Token
+
+
+class Accounts:
+    """Users, projects and tokens on record; beside them what follows from their jobs."""
+
+    def __init__(self) -> None:
+        self.users: dict[str, User] = {}
+        self.projects: dict[str, Project] = {}
+        self.tokens: dict[str, Token] = {}
+        #: By ``usage_key``.
+        self.usage: dict[str, Usage] = {}
+        self.holdings = Holdings()
+        self.running = Running()
+        self.waiting = Waiting()
+
+    def user(self, name: str) -> User:
+        """The user's own record, else the one with the defaults."""
+        return self.users.get(name) or self.users.get("") or User(name)
+
+    def quota_of(self, user: str) -> Quota:
+        """A user's quota: that of its own record, else the default one."""
+        record = self.users.get(user) or self.users.get("")
+        return record.quota if record is not None else NO_QUOTA
+
+    def chain(self, project: str) -> list[str]:
+        """A project on record and those above it; a circle ends where it closes."""
+        chain: list[str] = []
+        while project in self.projects and project not in chain:
+            chain.append(project)
+            project = self.projects[project].parent
+        return chain
+
+    def below(self, project: str) -> list[str]:
+        """A project and all that hang under it, in order of their names."""
+        below = {name for name in self.projects if project in self.chain(name)}
+        return sorted(below | {project})
