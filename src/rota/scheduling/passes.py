@@ -68,7 +68,7 @@ class Pass:
         self.promises = scheduler.promises
         self.takeovers = Takeovers(self)
         self.plan = Plan(starts=[], evictions=[], promises=[], dropped=[])
-        self.refusals = Refusals(self)
+        self.refusals: Refusals = Refusals(self)
         self._strict = self.policy.order.strict
         self._is_lenient = self.policy.share.hard_ratio <= 0.0
         self._closed = False

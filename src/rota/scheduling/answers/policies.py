@@ -68,7 +68,8 @@ class CorePolicy:
         )
         entry = self._inquiry.entry_of(new_job, new_job.id)
         priority = effective_priority(entry, this.view)
-        found = search.find(entry, priority, sorted(this.space.rooms))
+        claimant = search.claimant(entry, priority)
+        found = search.find(entry, claimant, sorted(this.space.rooms))
         if found is None or len(found.evictions) != 1:
             return None
         victim = found.evictions[0].job
