@@ -35,6 +35,7 @@ ALL = 10**9
 PLACEMENTS_MIN = 20_000
 INCREMENTAL_MS_MAX = 10
 EASY_S_MAX = 5
+PREEMPT_MS_MAX = 1_000
 
 
 def measure(context: Context) -> list[Row]:
@@ -177,12 +178,13 @@ def preempting(context: Context) -> list[Row]:
         evictions += len(plan.evictions)
         starts += len(plan.starts)
     rounds = len(took)
-    seconds = gauge.median_cpu_s(took)
+    whole_s = sum(one.cpu_s for one in took)
     return [
-        Row(SECTION, f"pass with preemption, {node_count:,} nodes, 200 urgent jobs",
-            seconds * 1000, "ms",
+        Row(SECTION, f"pass with preemption, 200 urgent jobs on {node_count:,} full nodes",
+            gauge.median_cpu_s(took) * 1000, "ms", bar=value_at_most(PREEMPT_MS_MAX),
             note=f"{evictions / rounds:.0f} evictions for {starts / rounds:.0f} starts; "
             + gauge.spread(took)),
+        Row(SECTION, "pass with preemption: each start", 1000 * whole_s / max(starts, 1), "ms"),
         Row(SECTION, "pass with preemption: each eviction",
-            1000 * sum(one.cpu_s for one in took) / max(evictions, 1), "ms"),
+            1000 * whole_s / max(evictions, 1), "ms"),
     ]  # fmt: skip

@@ -1,16 +1,21 @@
 """Victims against brute force: never more than needed, the cheapest, and only who may be asked."""
 
+from collections import Counter
 from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rota.core.derived.usage import device_milli_of
 from rota.core.facts.job import Job, ServiceClass
+from rota.core.facts.placing import Placement
+from rota.core.facts.states import Cause
 from rota.scheduling.evict.search import Takeover
-from rota.scheduling.evict.victims import BEST_EFFORT_WEIGHT, COST_MIN, LostWork, total_of
+from rota.scheduling.evict.victims import BEST_EFFORT_WEIGHT, COST_MIN, LostWork
+from rota.scheduling.order.fairshare import capacity
 from rota.scheduling.place.node_room import Room
-from tests.support.running import NOW_S, Site
+from tests.support.running import NOW_S, Lent, Site
 
 GAP = 10
 NODES = ("a", "b", "c")
@@ -36,6 +41,14 @@ wanted = st.fixed_dictionaries(
         "service": st.sampled_from((ServiceClass.BURSTABLE, ServiceClass.GUARANTEED)),
     }
 )
+
+
+def shared_by_some(wishes: dict) -> st.SearchStrategy[dict]:
+    """The same, or with one device that it shares."""
+    shares = st.sampled_from((4000, 12000, 20000, 30000))
+    return st.just(wishes) | shares.map(
+        lambda mib: wishes | {"gpus": 1, "gpu_mem": mib, "shared": True}
+    )
 
 
 def build(jobs: list[dict]) -> Site:
@@ -70,47 +83,68 @@ def fits_without(site: Site, vip: Job, gone: tuple[Job, ...]) -> bool:
 
 
 def placed(rooms: dict[str, Room], vip: Job) -> bool:
-    firm = vip.spec.service is ServiceClass.GUARANTEED
-    for _ in range(vip.spec.task_count):
-        room = next(
-            (r for r in rooms.values() if not r.shortage(vip.spec.request, firm=firm)), None
+    firm, request = vip.spec.service is ServiceClass.GUARANTEED, vip.spec.request
+    alone, own = vip.spec.placement.exclusive, set[str]()
+
+    def fits(room: Room) -> bool:
+        mine = room.node.name in own
+        return not room.shortage(
+            request, firm=firm, exclusive=alone and not mine, own=alone and mine
         )
+
+    for _ in range(vip.spec.task_count):
+        room = next(filter(fits, rooms.values()), None)
         if room is None:
             return False
-        room.take(room.choose(vip.spec.request, firm=firm))
+        room.take(room.choose(request, firm=firm, exclusive=alone))
+        own.add(room.node.name)
     return True
 
 
 def cost_of(site: Site, jobs: tuple[Job, ...]) -> float:
-    rule = LostWork(total_of(site.cluster))
+    rule = LostWork(capacity(site.cluster))
     total = 0.0
     for job in jobs:
         seconds = 1 + NOW_S - job.started_s + job.spec.restart_cost_s
         held = [attempt.allocation for attempt in job.live_attempts]
         share = max(
             sum(a.cpu_milli for a in held) / rule.total.cpu_milli,
-            1000 * sum(len(a.devices) for a in held) / rule.total.device_milli,
+            sum(device_milli_of(a) for a in held) / rule.total.device_milli,
         )
         weight = BEST_EFFORT_WEIGHT if job.spec.service is ServiceClass.BEST_EFFORT else 1.0
         total += COST_MIN + share * seconds * weight
     return total
 
 
-def cheapest(site: Site, vip: Job) -> float | None:
+def cheapest(site: Site, vip: Job, lent: dict[str, int] | None = None) -> float | None:
     """The cost of the best of all sets of victims there are."""
     running_jobs = [job for job in site.cluster.jobs.values() if job is not vip]
-    candidates = [job for job in running_jobs if may_go(vip, job)]
+    candidates = [job for job in running_jobs if may_go(vip, job) or may_give_back(job, lent)]
     costs = [
         cost_of(site, gone)
         for size in range(len(candidates) + 1)
         for gone in combinations(candidates, size)
-        if fits_without(site, vip, gone)
+        if fits_without(site, vip, gone) and is_lent(vip, gone, lent or {})
     ]
     return min(costs, default=None)
 
 
-def find(site: Site, vip: Job) -> Takeover | None:
-    return site.preemption().find(site.entry("vip"), float(vip.spec.priority), NODES)
+def may_give_back(job: Job, lent: dict[str, int] | None) -> bool:
+    """Whether a job is old enough, and of an account that borrows."""
+    if not lent or job.spec.service is ServiceClass.GUARANTEED or not job.live_attempts:
+        return False
+    return NOW_S - job.started_s >= 100 and lent.get(job.spec.user, 0) > 0
+
+
+def is_lent(vip: Job, gone: tuple[Job, ...], lent: dict[str, int]) -> bool:
+    """Whether an account that only gives back what it borrowed gives back no more than that."""
+    counts = Counter(job.spec.user for job in gone)
+    reclaimed = {job.spec.user for job in gone if not may_go(vip, job)}
+    return all(counts[user] <= lent.get(user, 0) for user in reclaimed)
+
+
+def find(site: Site) -> Takeover | None:
+    return site.find("vip", NODES)
 
 
 @given(st.lists(running, max_size=6), wanted)
@@ -118,7 +152,7 @@ def test_the_victims_are_the_cheapest_set_that_brute_force_finds(jobs: list[dict
     site = build(jobs)
     vip = site.submit("vip", **wish)
 
-    takeover = find(site, vip)
+    takeover = find(site)
 
     best = cheapest(site, vip)
     assert (takeover is None) == (best is None)
@@ -126,12 +160,75 @@ def test_the_victims_are_the_cheapest_set_that_brute_force_finds(jobs: list[dict
         assert takeover.cost == pytest.approx(best)
 
 
+@given(
+    st.lists(running.flatmap(shared_by_some), max_size=7),
+    wanted.flatmap(shared_by_some),
+    st.booleans(),
+)
+def test_the_victims_are_the_cheapest_where_devices_are_shared_or_a_node_is_wanted_whole(
+    jobs: list[dict], wish: dict, exclusive: bool
+):
+    site = build(jobs)
+    vip = site.submit("vip", **wish, placement=Placement(exclusive=exclusive))
+
+    takeover = find(site)
+
+    best = cheapest(site, vip)
+    assert (takeover is None) == (best is None)
+    if takeover is not None and best is not None:
+        assert takeover.cost == pytest.approx(best)
+
+
+@given(
+    st.lists(st.tuples(running, st.sampled_from(("bob", "eve"))), max_size=6),
+    wanted,
+    st.fixed_dictionaries({"bob": st.integers(0, 3), "eve": st.integers(0, 2)}),
+)
+def test_the_cheapest_victims_give_back_no_more_than_was_lent(
+    jobs: list[tuple[dict, str]], wish: dict, lent: dict[str, int]
+):
+    site = build([one | {"user": user} for one, user in jobs])
+    vip = site.submit("vip", **wish)
+
+    takeover = site.find("vip", NODES, lent=Lent(**lent))
+
+    best = cheapest(site, vip, lent)
+    assert (takeover is None) == (best is None)
+    if takeover is not None and best is not None:
+        assert takeover.cost == pytest.approx(best)
+
+
+@given(st.lists(running, max_size=7), st.lists(wanted, min_size=2, max_size=5))
+def test_a_search_that_has_served_others_finds_what_a_new_one_finds(
+    jobs: list[dict], wishes: list[dict]
+):
+    site = build(jobs)
+    known = site.preemption()
+
+    for number, wish in enumerate(wishes):
+        vip = site.submit(f"vip {number}", **wish)
+        takeover = site.find(f"vip {number}", NODES, known)
+        fresh = site.find(f"vip {number}", NODES)
+
+        assert (takeover is None) == (fresh is None)
+        if takeover is None or fresh is None:
+            continue
+        assert takeover.cost == pytest.approx(fresh.cost)
+        known.commit(takeover)
+        for task, allocation in enumerate(takeover.allocations):
+            known.rooms[allocation.node].take(allocation)
+            site.place(vip, task, allocation, takeover.after)
+        for eviction in takeover.evictions:
+            name = next(name for name, job in site.names.items() if job == eviction.job)
+            site.stop(name, Cause.PREEMPTED)
+
+
 @given(st.lists(running, max_size=6), wanted)
 def test_only_those_go_who_may_whole_and_none_of_them_in_vain(jobs: list[dict], wish: dict):
     site = build(jobs)
     vip = site.submit("vip", **wish)
 
-    takeover = find(site, vip)
+    takeover = find(site)
 
     if takeover is None:
         return
@@ -147,7 +244,7 @@ def test_only_those_go_who_may_whole_and_none_of_them_in_vain(jobs: list[dict], 
 def test_the_room_is_there_once_the_victims_have_left_it(jobs: list[dict], wish: dict):
     site = build(jobs)
     vip = site.submit("vip", **wish)
-    takeover = find(site, vip)
+    takeover = find(site)
     if takeover is None:
         return
 
@@ -170,7 +267,7 @@ def test_jobs_of_one_pass_are_never_promised_the_same_room(jobs: list[dict], wis
     for number, wish in enumerate(wishes):
         name = f"vip {number}"
         vip = site.submit(name, **wish)
-        takeover = preemption.find(site.entry(name), float(vip.spec.priority), NODES)
+        takeover = site.find(name, NODES, preemption)
         if takeover is not None:
             preemption.commit(takeover)
             for allocation in takeover.allocations:
@@ -203,9 +300,9 @@ def test_an_elastic_job_never_shrinks_below_its_least_size(
     nodes = tuple(name for name, _ in members)
     least = min(least, len(nodes))
     elastic = site.run("low", on=nodes, min_tasks=least, preemptible=False, priority=10)
-    vip = site.submit("vip", **(wish | {"cpus": 3}))
+    site.submit("vip", **(wish | {"cpus": 3}))
 
-    takeover = find(site, vip)
+    takeover = find(site)
 
     if takeover is not None and takeover.evictions:
         (eviction,) = takeover.evictions

@@ -1,5 +1,6 @@
 """Clusters with running jobs, made of events alone: no controller, no agents."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rota.core.changes import events as ev
@@ -13,12 +14,31 @@ from rota.core.facts.policy import Policy, PreemptRules
 from rota.core.facts.resources import Request
 from rota.core.facts.states import Cause
 from rota.scheduling.api import Entry
-from rota.scheduling.evict.search import Preemption
+from rota.scheduling.evict.search import Preemption, Takeover
+from rota.scheduling.limits.quota import Part
 from rota.scheduling.place.node_room import Room
 
 START_S = 1000.0
 #: Long enough after the start of everything for nobody to be protected by his youth.
 NOW_S = 2000.0
+
+
+class Lent:
+    """Users who may be made to give back so many jobs each, whatever their priority."""
+
+    turns = moves = 0
+
+    def __init__(self, **jobs: int) -> None:
+        self._jobs = jobs
+
+    def reclaimable(self, part: Part) -> bool:
+        return self.all_reclaimable([part], [])
+
+    def all_reclaimable(self, parts: Sequence[Part], gone: Sequence[Part]) -> bool:
+        left = dict(self._jobs)
+        for part in (*gone, *parts):
+            left[part.job.spec.user] = left.get(part.job.spec.user, 0) - 1
+        return all(left[part.job.spec.user] >= 0 for part in parts)
 
 
 class Site:
@@ -154,6 +174,14 @@ class Site:
         return Preemption(
             self.cluster, self.rooms(), now_s, lambda job: float(job.spec.priority), **more
         )
+
+    def find(
+        self, name: str, names: Sequence[str], preemption: Preemption | None = None, **more: Any
+    ) -> Takeover | None:
+        """The victims for a waiting job; ``lent`` says what it may reclaim."""
+        search, entry = preemption or self.preemption(), self.entry(name)
+        priority = more.pop("priority", None) or self.job(name).spec.priority
+        return search.find(entry, search.claimant(entry, float(priority), **more), names)
 
     def entry(self, name: str) -> Entry:
         """A waiting job as a pass sees it."""

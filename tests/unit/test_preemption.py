@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from rota.core.changes import events as ev
-from rota.core.facts.job import Job, Role, ServiceClass
-from rota.core.facts.node import Allocation
+from rota.core.facts.job import Role, ServiceClass
 from rota.core.facts.placing import Placement
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.resources import Amount, Request
@@ -15,16 +14,11 @@ from rota.core.facts.tenant import Queue
 from rota.scheduling.api import Eviction, Victim
 from rota.scheduling.evict.search import Takeover
 from rota.scheduling.evict.victims import LostWork
-from rota.scheduling.place.node_room import Room
-from tests.support.running import NOW_S, Site
+from tests.support.running import NOW_S, Lent, Site
 
 
 def find(site: Site, name: str = "vip", **more: Any) -> Takeover | None:
-    preemption = site.preemption()
-    job = site.job(name)
-    return preemption.find(
-        site.entry(name), float(job.spec.priority), sorted(site.cluster.nodes), **more
-    )
+    return site.find(name, sorted(site.cluster.nodes), **more)
 
 
 def victims(site: Site, name: str = "vip", **more: Any) -> list[str]:
@@ -137,8 +131,8 @@ def test_it_is_known_when_the_first_of_the_young_no_longer_is():
     site.submit("vip", gpus=2, priority=90)
     preemption = site.preemption()
 
-    assert preemption.find(site.entry("vip"), 90.0, ["box"]) is None
-    assert preemption.herd.ripe_s == NOW_S + 100
+    assert site.find("vip", ["box"], preemption) is None
+    assert preemption.candidates.ripe_s == NOW_S + 100
 
 
 def test_an_attempt_that_did_not_start_yet_is_spared():
@@ -251,7 +245,7 @@ def test_a_rule_of_a_site_decides_who_is_cheap():
     site.run("young", gpus=2, start_s=NOW_S - 60)
     site.submit("vip", gpus=2, priority=90)
 
-    takeover = site.preemption(rule=OldestFirst()).find(site.entry("vip"), 90.0, ["box"])
+    takeover = site.find("vip", ["box"], site.preemption(rule=OldestFirst()))
 
     assert takeover is not None
     assert [eviction.job for eviction in takeover.evictions] == [site.names["old"]]
@@ -365,7 +359,7 @@ def test_jobs_of_one_pass_share_what_a_big_victim_leaves():
     for number in range(5):
         name = f"vip {number}"
         site.submit(name, gpus=1, priority=90)
-        takeover = preemption.find(site.entry(name), 90.0, ["box"])
+        takeover = site.find(name, ["box"], preemption)
         if takeover is not None:
             preemption.commit(takeover)
             for allocation in takeover.allocations:
@@ -379,15 +373,25 @@ def test_jobs_of_one_pass_share_what_a_big_victim_leaves():
     assert len({cpu for a in granted for cpu in a.cpus}) == 4
 
 
-def test_a_pass_evicts_no_more_than_it_may():
-    site = box(max_per_pass=1)
-    site.run("one", gpus=2)
-    site.run("two", gpus=2)
-    site.submit("both", gpus=4, priority=90)
-    site.submit("either", gpus=2, priority=90)
+def test_room_that_one_shape_makes_free_is_found_by_the_next_job_of_another():
+    site = Site()
+    site.add_node("a", gpus=8)
+    site.add_node("b", gpus=8)
+    site.run("big", on="a", gpus=8)
+    for number in range(4):
+        site.run(f"small {number}", on="b", gpus=2, start_s=NOW_S - 10 - number)
+    preemption = site.preemption()
+    found = []
+    for name, gpus, nodes in (("one", 2, "ab"), ("wide", 4, "a"), ("two", 2, "ab")):
+        site.submit(name, gpus=gpus, priority=90)
+        takeover = site.find(name, list(nodes), preemption)
+        assert takeover is not None
+        preemption.commit(takeover)
+        for allocation in takeover.allocations:
+            preemption.rooms[allocation.node].take(allocation)
+        found.append([eviction.job for eviction in takeover.evictions])
 
-    assert find(site, "both") is None
-    assert len(victims(site, "either")) == 1
+    assert found == [[site.names["small 0"]], [site.names["big"]], []]
 
 
 def test_borrowed_room_is_reclaimed_whatever_the_priorities_and_wishes():
@@ -395,11 +399,33 @@ def test_borrowed_room_is_reclaimed_whatever_the_priorities_and_wishes():
     site.run("borrower", gpus=4, priority=90, preemptible=False, user="bob")
     site.submit("owner", gpus=1, priority=10)
 
-    def borrowed(job: Job) -> bool:
-        return job.spec.user == "bob"
-
     assert find(site, "owner") is None
-    assert victims(site, "owner", reclaims=borrowed) == ["borrower"]
+    assert victims(site, "owner", lent=Lent(bob=1)) == ["borrower"]
+
+
+@pytest.mark.parametrize(("lent", "found"), [(1, None), (2, ["one", "two"]), (3, ["one", "two"])])
+def test_a_set_of_victims_reclaims_no_more_than_was_lent(lent: int, found: list[str] | None):
+    site = box()
+    for name in ("one", "two"):
+        site.run(name, gpus=2, priority=90, user="bob")
+    site.submit("owner", gpus=4, priority=10)
+
+    takeover = find(site, "owner", lent=Lent(bob=lent))
+
+    assert (takeover is None) == (found is None)
+    if found is not None:
+        assert victims(site, "owner", lent=Lent(bob=lent)) == found
+
+
+def test_a_gang_on_many_nodes_reclaims_no_more_than_was_lent():
+    site = Site()
+    for number in range(40):
+        site.add_node(f"n{number:02}", gpus=2)
+        site.run(f"bob's {number}", on=f"n{number:02}", gpus=2, priority=90, user="bob")
+    site.submit("three", tasks=3, gpus=2)
+
+    assert find(site, "three", lent=Lent(bob=2)) is None
+    assert len(victims(site, "three", lent=Lent(bob=3))) == 3
 
 
 def test_a_job_never_evicts_itself():
@@ -407,8 +433,8 @@ def test_a_job_never_evicts_itself():
     site.run("elastic", on=("box",) * 4, gpus=1, min_tasks=1)
     site.submit("same shape", tasks=4, gpus=1, min_tasks=1)
 
-    assert site.preemption().find(site.entry("elastic"), 90.0, ["box"]) is None
-    assert site.preemption().find(site.entry("same shape"), 90.0, ["box"]) is not None
+    assert site.find("elastic", ["box"], priority=90) is None
+    assert site.find("same shape", ["box"], priority=90) is not None
 
 
 def test_a_job_says_itself_how_it_gives_way():
@@ -478,23 +504,6 @@ def test_a_gang_on_many_nodes_takes_the_cheapest_of_them():
     site.submit("vip", tasks=3, gpus=2, priority=90)
 
     assert victims(site) == ["low 0", "low 1", "low 2"]
-
-
-def test_whoever_places_the_job_has_the_last_word():
-    site = Site()
-    for name in ("a", "b", "c"):
-        site.add_node(name, gpus=2)
-        site.run(f"low {name}", on=name, gpus=2, start_s=NOW_S - ord(name))
-    vip = site.submit("vip", tasks=2, gpus=2, priority=90)
-    request = vip.spec.request
-
-    def neighbours(rooms: list[Room]) -> list[Allocation] | None:
-        """Only on b and c together, as if they stood in one rack."""
-        rack = [room for room in rooms if room.node.name in "bc" and not room.shortage(request)]
-        return [room.choose(request) for room in rack] if len(rack) == 2 else None
-
-    assert victims(site) == ["low a", "low b"]
-    assert victims(site, placer=neighbours) == ["low b", "low c"]
 
 
 def test_roles_of_different_size_are_placed_together():

@@ -8,7 +8,7 @@ from rota.core.derived.lanes import LaneKey
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.indices import parse_indices
 from rota.core.facts.tenant import Group, Limits, Queue
-from rota.scheduling.limits.quota import Quotas, Short, refuse_over_quota
+from rota.scheduling.limits.quota import Part, Quotas, Short, held_by, refuse_over_quota
 from rota.scheduling.limits.quota_rules import Dimension
 from rota.scheduling.outcomes import Capped
 from rota.scheduling.scheduler import Scheduler
@@ -267,19 +267,40 @@ def test_only_what_was_borrowed_can_be_reclaimed():
         books.project(name, soft=Limits(device_milli=4000))
     borrowed = [books.run("ann", "rich", gpus=3), books.run("ann", "rich", gpus=3)]
     cpu_only, own = books.run("ann", "rich"), books.run("bob", "poor", gpus=2)
-    jobs = books.cluster.jobs
     desk = quotas(books)
 
-    assert [desk.reclaimable(jobs[job]) for job in (*borrowed, cpu_only, own)] == [
+    first, second, third, fourth = (
+        Part(books.cluster.jobs[job], held_by(books.cluster.jobs[job]))
+        for job in (*borrowed, cpu_only, own)
+    )
+
+    assert [desk.reclaimable(part) for part in (first, second, third, fourth)] == [
         True,
         True,
         False,
         False,
     ]
-    desk.evict(jobs[borrowed[0]])
-    assert not desk.reclaimable(jobs[borrowed[1]])
-    desk.restore(jobs[borrowed[0]])
-    assert desk.reclaimable(jobs[borrowed[1]])
+    assert not desk.all_reclaimable([first, second])
+    assert not desk.all_reclaimable([second], [first])
+    assert desk.all_reclaimable([second]), "asking changes nothing"
+    desk.evict(first)
+    assert not desk.reclaimable(second)
+
+
+def test_parts_are_reclaimed_in_an_order_in_which_each_is_still_borrowed():
+    books = Books()
+    books.project("rich", soft=Limits(device_milli=4000))
+    parts = []
+    for gpus in (3, 2, 2):
+        job = books.cluster.jobs[books.run("ann", "rich", gpus=gpus)]
+        parts.append(Part(job, held_by(job)))
+    desk = quotas(books)
+
+    large, small, other = parts
+
+    assert desk.all_reclaimable([large, small]), "the small one first"
+    assert desk.all_reclaimable([small, other])
+    assert not desk.all_reclaimable([large, small, other])
 
 
 def test_what_a_victim_holds_counts_until_it_has_gone():
@@ -289,7 +310,7 @@ def test_what_a_victim_holds_counts_until_it_has_gone():
     job = books.wait(gpus=1)
     desk = quotas(books)
 
-    desk.evict(books.cluster.jobs[running], amount(cpus=0, gpus=2))
+    desk.evict(Part(books.cluster.jobs[running], amount(cpus=0, gpus=2), whole=False))
 
     found = desk.shorts(key_of(books, job), amount(gpus=3))
     assert [(s.dimension, s.used) for s in found] == [

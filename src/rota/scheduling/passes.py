@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from rota.core.facts.node import Allocation
     from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry
+    from rota.scheduling.later.promises import Promises
     from rota.scheduling.order.heads import Head
     from rota.scheduling.outcomes import Outcome, RoomWait, Wait
     from rota.scheduling.place.gang import Placed
@@ -107,6 +108,10 @@ class Pass:
     @property
     def space(self) -> Space:
         return self.scheduler.space
+
+    @property
+    def promises(self) -> Promises:
+        return self.scheduler.promises
 
     def run(self, limit: int) -> Plan:
         turns, starts = self._begin(), self.plan.starts

@@ -146,7 +146,8 @@ class PreemptRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     grace_s: int = 60
     #: Only jobs that said ``--preemptible`` (or are best-effort) are victims.
     only_willing: bool = True
-    #: Victims of one pass at most, so that a burst cannot empty the cluster.
+    #: A pass that has evicted so many jobs looks for no more victims until a little later, so that
+    #: a burst cannot empty the cluster. A single job may have as many as it needs.
     max_per_pass: int = 16
 
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rota.core.facts.job import ServiceClass
+from rota.scheduling.evict.node_units import (
+    ALONE,
+    ATTEMPTS,
+    CPU,
+    DISK,
+    HOLDERS,
+    MEMORY,
+    SHARED_MIB,
+    TAKERS,
+    Lack,
+)
+from rota.scheduling.place.devices import open_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -14,9 +25,10 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Role
     from rota.core.facts.node import Allocation
     from rota.core.facts.resources import Request
+    from rota.scheduling.evict.node_units import Needs
     from rota.scheduling.evict.search import Placer, Preemption
     from rota.scheduling.evict.victims import Unit
-    from rota.scheduling.place.node_room import Room
+    from rota.scheduling.place.node_room import DeviceRoom, Room
 
 
 class Trial:
@@ -38,7 +50,8 @@ class Trial:
         self._exclusive = shape.placement.exclusive
         self._placer = placer
         self._copies: dict[str, Room] = {}
-        self._freed: dict[str, None] = {}
+        #: Nodes that something was given back on.
+        self.freed: dict[str, None] = {}
         #: Nodes before this one have no room left for a request.
         self._full_before: dict[Request, int] = {}
         #: Nodes that tasks were put on.
@@ -47,18 +60,17 @@ class Trial:
     def evict(self, units: Iterable[Unit]) -> None:
         """Give back everything that these units hold."""
         unpinned: dict[str, None] = {}
-        for unit in units:
-            for _, allocation in unit.held:
-                name = allocation.node
-                if name in self._preemption.rooms:
-                    self._own(name).give_back(allocation)
-                    self._freed[name] = None
-                    unpinned.update(dict.fromkeys([name] if allocation.cpus else ()))
+        for _, allocation in {pair[0]: pair for unit in units for pair in unit.held}.values():
+            name = allocation.node
+            if name in self._preemption.rooms:
+                self._own(name).give_back(allocation)
+                self.freed[name] = None
+                unpinned.update(dict.fromkeys([name] if allocation.cpus else ()))
         for name in unpinned:
             self._keep_pins(name)
 
     def _keep_pins(self, name: str) -> None:
-        """CPUs are no counters: those that somebody else was promised stay his."""
+        """CPUs are no counters: those that another job was promised stay with it."""
         room = self._copies[name]
         promised = set(self._preemption.pins(name))
         if promised:
@@ -89,12 +101,16 @@ class Trial:
     def put(self, name: str, request: Request) -> None:
         self._take(name, request)
 
+    def made_free(self) -> list[str]:
+        """Nodes for the job that something was given back on."""
+        if self.freed and not self._allowed:
+            self._allowed = frozenset(self._names)
+        return [name for name in self.freed if name in self._allowed]
+
     def put_free(self, request: Request) -> bool:
         """Place one task where there is room, on a node that was made free if possible."""
-        if self._freed and not self._allowed:
-            self._allowed = frozenset(self._names)
-        for name in self._freed:
-            if name in self._allowed and not self._short(name, request):
+        for name in self.made_free():
+            if not self._short(name, request):
                 self._take(name, request)
                 return True
         return self._put_next(request) is not None
@@ -119,70 +135,62 @@ class Trial:
             placed.append(allocation)
         return placed
 
-    def would_fit(self, name: str, request: Request, units: Sequence[Unit]) -> bool:
-        """Whether one task fits on a node without these units."""
-        room = self._room(name)
-        mine = [held for unit in units for _, held in unit.held if held.node == name]
-        if (
-            room.cpu_milli + sum([held.cpu_milli for held in mine]) < request.cpu_milli
-            or room.memory_mib + sum([held.memory_mib for held in mine]) < request.memory_mib
-        ):
-            return False
-        # Single CPUs do not decide whether it fits, and moving them costs most.
-        for allocation in mine:
-            room.shift(allocation, -1)
-        short = self._short(name, request)
-        for allocation in mine:
-            room.shift(allocation, 1)
-        return not short
-
-    def let_off(self, name: str, request: Request, chosen: list[Unit]) -> list[Unit]:
-        """Without the units that one node does not need, the dearest asked first."""
-        for unit in sorted(chosen, key=lambda unit: unit.order, reverse=True):
-            fewer = [other for other in chosen if other is not unit]
-            if self.would_fit(name, request, fewer):
-                chosen = fewer
-        return chosen
-
-    def least_count(self, name: str, request: Request, units: Sequence[Unit]) -> int:
-        """So many units must go at least, by amounts alone; more than there are: it is hopeless."""
-        room = self._room(name)
-        if self._exclusive:
-            return 0
+    def lack(self, name: str, request: Request) -> Lack:
+        """What a node lacks for one task."""
+        room, own = self._room(name), name in self.used
         cpu_milli, memory_mib = room.cpu_milli, room.memory_mib
         if self._firm:
             cpu_milli = min(cpu_milli, room.firm_cpu_milli)
             memory_mib = min(memory_mib, room.firm_memory_mib)
-        here = [[held for _, held in unit.held if held.node == name] for unit in units]
-        count = max(
-            _count(request.cpu_milli - cpu_milli, [sum(a.cpu_milli for a in h) for h in here]),
-            _count(request.memory_mib - memory_mib, [sum(a.memory_mib for a in h) for h in here]),
-            _count(request.disk_mib - room.disk_mib, [sum(a.disk_mib for a in h) for h in here]),
-        )
-        if request.device_count and count <= len(units):
-            offered = sum(device.offers(request) for device in room.devices.values())
-            gains = [sum(len(a.devices) for a in h) for h in here]
-            count = max(count, _count(request.device_count - offered, gains))
-        return count
+        needs: Needs = {}
+        if request.cpu_milli > cpu_milli:
+            needs[CPU] = request.cpu_milli - cpu_milli
+        if request.memory_mib > memory_mib:
+            needs[MEMORY] = request.memory_mib - memory_mib
+        if request.disk_mib > room.disk_mib:
+            needs[DISK] = request.disk_mib - room.disk_mib
+        if self._exclusive and not own and room.holders:
+            needs[ATTEMPTS] = room.holders
+        elif room.alone and not (self._exclusive and own):
+            needs[ALONE] = room.alone
+        if not request.device_count:
+            return Lack(needs, 0, None)
+        rooms = room.devices.values()
+        count = request.device_count - len(open_devices(request, rooms))
+        if count <= 0 or any([each.device.parent >= 0 for each in rooms]):
+            return Lack(needs, max(0, count), None)
+        return Lack(needs, count, _closed(request, rooms))
 
-    def least_cost(self, name: str, request: Request, units: Sequence[Unit]) -> float | None:
-        """No set of these units that makes room costs less than this; None: none makes room."""
-        if not units and self._short(name, request):
-            return None
-        count = self.least_count(name, request, units)
-        if count > len(units):
-            return None
-        return sum(unit.cost for unit in units[:count])
+    def would_fit(self, name: str, request: Request, held: Iterable[Allocation]) -> bool:
+        """Whether one task fits on a node when this is given back."""
+        # Single CPUs do not decide whether it fits, and moving them costs most.
+        room, given = self._room(name), [*held]
+        for allocation in given:
+            room.shift(allocation, -1)
+        short = self._short(name, request)
+        for allocation in given:
+            room.shift(allocation, 1)
+        return not short
 
 
-def _count(missing: int, gains: list[int]) -> int:
-    """How many of these are needed to make up for what is missing."""
-    if missing <= 0:
-        return 0
-    for number, gained in enumerate(accumulate(sorted(gains, reverse=True)), start=1):
-        if gained >= missing:
-            return number
-    return len(gains) + 1
+def _closed(request: Request, rooms: Iterable[DeviceRoom]) -> dict[int, Needs]:
+    """What each device needs that could be opened for a request."""
+    found: dict[int, Needs] = {}
+    for room in rooms:
+        index, memory_mib = room.device.index, room.device.memory_mib
+        if room.offers(request) or not room.matches(request):
+            continue
+        if not request.shared:
+            if not room.foreign_pids:
+                found[index] = {(HOLDERS, index): room.taken + room.sharers}
+            continue
+        wanted = request.share_of(memory_mib)
+        left = memory_mib - room.shared_mib - room.foreign_mib
+        if 0 < wanted <= memory_mib - room.foreign_mib:
+            needs = found[index] = {(TAKERS, index): room.taken} if room.taken else {}
+            if wanted > left:
+                needs[SHARED_MIB, index] = wanted - left
+    return found
 
 
 def least_tasks(shape: Shape) -> tuple[tuple[int, ...], tuple[Request, ...]]:

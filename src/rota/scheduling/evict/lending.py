@@ -14,7 +14,7 @@ from rota.core.facts.loans import Loan, without
 from rota.core.facts.node import Allocation
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.states import Phase
-from rota.scheduling.evict.victims import COST_MIN, Herd, Unit, mode_of
+from rota.scheduling.evict.victims import COST_MIN, Candidates, Unit, mode_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,22 +26,24 @@ if TYPE_CHECKING:
     from rota.scheduling.place.node_room import Room
 
 
-class Lenders(Herd):
-    """Those who could stand still, by node, with the CPUs that they hold; and those who leave."""
+class Lenders(Candidates):
+    """Jobs that could stand still, by node, with the CPUs they hold; and attempts that leave."""
 
     def _cut(self, job: Job) -> Iterator[Unit]:
         """The whole job or nothing: single tasks of a gang do not stand still."""
         spec, rules = job.spec, self.cluster.policy.preempt
         best_effort = spec.service is ServiceClass.BEST_EFFORT
-        willing = spec.preemptible or best_effort or not rules.only_willing
-        if mode_of(spec, rules.mode) is not PreemptMode.SUSPEND or not (willing or self._all):
+        preemptible = spec.preemptible or best_effort or not rules.only_willing
+        if mode_of(spec, rules.mode) is not PreemptMode.SUSPEND:
+            return
+        if not (preemptible or self._with_unwilling):
             return
         stands = bool(job.yields_to)
         if self._spared(job) or not _may_lend(job):
             return
         if job.preemptions >= rules.max_per_job and not stands:
             return
-        unit = Unit(job.id, 0.0, self._priority_of(job), best_effort, willing, (), lends=True)
+        unit = Unit(job.id, 0.0, self._priority_of(job), best_effort, preemptible, lends=True)
         unit = self._unit(unit, job, job.live_attempts)
         left = [(a.uid, _unlent(self.cluster, a)) for a in job.live_attempts]
         parts = [(uid, _cpus_of(held)) for uid, held in left if held.cpu_milli > 0]
@@ -77,7 +79,7 @@ def loans_for(
 ) -> tuple[tuple[Loan, ...], ...]:
     """Which CPUs of lenders each allocation takes; empty: there is none.
 
-    Lenders are the units that stand still, and those who lend to a victim that is sent away.
+    Lenders are the units that stand still, and the lenders of a victim that is sent away.
     """
     lenders: dict[str, dict[str, Allocation]] = {}
     free: dict[str, int] = {}
@@ -109,7 +111,7 @@ def loans_for(
 
 
 def _taken_over(cluster: Cluster, unit: Unit, uid: str, gone: set[str]) -> Iterator[Loan]:
-    """The loans of a victim that its successor may have; who leaves anyway pays his back."""
+    """The loans of a victim that its successor may have; a lender that leaves lends no more."""
     if not unit.job:
         return
     job_id, task = cluster.live.where[uid]

@@ -1,31 +1,33 @@
 """Who may be asked to give way, and what that would cost.
 
-Rules of who is spared stand in one place, ``Herd._spared``: guaranteed jobs, queues that are
+Rules of who is spared stand in one place, ``Candidates._spared``: guaranteed jobs, queues that are
 switched off, jobs that started only just now (or did not start yet), jobs that gave way often
-enough, and whoever is being stopped already.
+enough, and jobs that are being stopped already.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from rota.core.derived.holdings import amount_of
 from rota.core.facts.job import ServiceClass
-from rota.core.facts.resources import Amount
+from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.states import Cause
 from rota.scheduling.api import Victim
+from rota.scheduling.evict.node_units import NodeUnits
+from rota.scheduling.order.fairshare import capacity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Attempt, Job, JobSpec
     from rota.core.facts.node import Allocation, Node
     from rota.core.facts.policy import PreemptMode
-    from rota.scheduling.api import Entry, VictimRule
+    from rota.scheduling.api import VictimRule
+    from rota.scheduling.evict.claimant import Claimant
 
 #: The lost work of a best-effort job counts this much: it goes before anybody with a claim.
 BEST_EFFORT_WEIGHT = 1e-6
@@ -59,18 +61,6 @@ def dominant_share(held: Amount, total: Amount) -> float:
     )
 
 
-def total_of(cluster: Cluster) -> Amount:
-    """Everything that the nodes have."""
-    cpu = memory = disk = devices = 0
-    for node in cluster.nodes.values():
-        spec = node.spec
-        cpu += spec.cpu_milli
-        memory += spec.memory_mib
-        disk += spec.disk_mib
-        devices += 1000 * len(spec.devices)
-    return Amount(cpu, memory, disk, devices)
-
-
 def mode_of(spec: JobSpec, default: PreemptMode) -> PreemptMode:
     """How a job gives way: as it says itself, else as the policy says."""
     return spec.preempt_mode or default
@@ -86,9 +76,11 @@ class Unit(NamedTuple):
     cost: float
     priority: float
     best_effort: bool
-    willing: bool
+    preemptible: bool
     #: Uid and what is held, in task order.
-    held: tuple[tuple[str, Allocation], ...]
+    held: tuple[tuple[str, Allocation], ...] = ()
+    #: What its account holds by it.
+    amount: Amount = NOTHING
     #: The one task of a unit that shrinks its job; -1: all of it.
     task: int = -1
     #: Its role, and how many tasks that can spare.
@@ -103,29 +95,7 @@ class Unit(NamedTuple):
         return (self.cost, self.priority, -self.job, -self.task)
 
 
-class Hunter(NamedTuple):
-    """The job that looks for room, and what entitles it to the room of others."""
-
-    job: int
-    priority: float
-    gap: float
-    best_effort: bool
-    #: Jobs that hold what was lent to them and can be reclaimed, whatever their priority.
-    reclaims: Callable[[Job], bool] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        entry: Entry,
-        priority: float,
-        gap: float,
-        reclaims: Callable[[Job], bool] | None = None,
-    ) -> Hunter:
-        best_effort = entry.shape.service is ServiceClass.BEST_EFFORT
-        return cls(entry.job, priority, gap, best_effort, reclaims)
-
-
-class Herd:
+class Candidates:
     """All that could give way, by node. Lives as long as one pass."""
 
     def __init__(
@@ -138,59 +108,68 @@ class Herd:
         self.cluster = cluster
         self.now_s = now_s
         self._priority_of = priority_of
-        self._rule: VictimRule = rule or LostWork(total_of(cluster))
+        self._rule: VictimRule = rule or LostWork(capacity(cluster))
         #: Attempts that were chosen in this pass: they leave, as if they had been told already.
         self.leaving: dict[str, None] = {}
         #: Jobs that were chosen in this pass to stand still: nobody else may have them now.
-        self.still: dict[int, None] = {}
+        self.suspended: dict[int, None] = {}
         #: When the first of those that were spared for their youth no longer is; 0: none was.
         self.ripe_s = 0.0
-        #: Whether jobs that are not willing are looked at, too.
-        self._all = False
+        #: Whether jobs that are not preemptible are looked at, too.
+        self._with_unwilling = False
         self._units: dict[int, tuple[Unit, ...]] = {}
-        self._sites: dict[str, tuple[Unit, ...]] = {}
+        #: By node, with the highest priority of a unit there.
+        self._on_node: dict[str, tuple[tuple[Unit, ...], float]] = {}
+        #: What a claimant may have on a node, by node and by the rights of the claimant.
+        self._allowed: dict[str, dict[object, NodeUnits]] = {}
 
     def count_unwilling(self) -> None:
         """From here on also look at jobs that only give back what they borrowed."""
-        if not self._all:
-            self._all = True
+        if not self._with_unwilling:
+            self._with_unwilling = True
             self._units.clear()
-            self._sites.clear()
+            self._on_node.clear()
+            self._allowed.clear()
 
-    def on(self, name: str) -> tuple[Unit, ...]:
+    def _on(self, name: str) -> tuple[tuple[Unit, ...], float]:
         """The units that hold room on a node, those that leave anyway first."""
-        known = self._sites.get(name)
+        known = self._on_node.get(name)
         if known is None:
             node = self.cluster.nodes.get(name)
-            found = () if node is None else tuple(self._look(node))
-            known = self._sites[name] = tuple(sorted(found, key=lambda unit: unit.order))
+            found = [] if node is None else sorted(self._look(node), key=lambda unit: unit.order)
+            highest = max([unit.priority for unit in found], default=0.0)
+            known = self._on_node[name] = tuple(found), highest
         return known
 
-    def forget(self, unit: Unit) -> None:
-        """It was chosen: from here on its attempts leave, or stand still."""
-        if unit.lends:
-            self.still[unit.job] = None
-        for uid, allocation in unit.held:
-            if not unit.lends:
-                self.leaving[uid] = None
-            self._sites.pop(allocation.node, None)
-        others = self._units.pop(unit.job, ())
-        for _, allocation in (held for other in others for held in other.held):
-            self._sites.pop(allocation.node, None)
+    def allowed_on(self, name: str, claimant: Claimant, *, shrinks: bool) -> NodeUnits:
+        """What a claimant may have on a node; ``shrinks``: single tasks of elastic jobs as well."""
+        units, highest = self._on(name)
+        rights = (shrinks, *claimant.rights(highest))
+        known = self._allowed.setdefault(name, {})
+        found = known.get(rights)
+        if found is None:
+            elastic = any([unit.task >= 0 for unit in units])
+            mine = [
+                unit for unit in units if (shrinks or unit.task < 0) and claimant.may_have(unit)
+            ]
+            node = self.cluster.nodes.get(name)
+            found = known[rights] = NodeUnits(
+                node, mine, elastic=elastic, above=claimant.is_above(highest)
+            )
+        return found
 
-    def may(self, unit: Unit, hunter: Hunter) -> bool:
-        """Whether this hunter may have the room of this unit."""
-        if not unit.job:
-            return True
-        if unit.job == hunter.job:
-            return False
-        if hunter.reclaims is not None and hunter.reclaims(self.cluster.jobs[unit.job]):
-            return True
-        if not unit.willing or (hunter.best_effort and not unit.best_effort):
-            return False
-        if unit.best_effort and not hunter.best_effort:
-            return True
-        return hunter.priority > unit.priority and hunter.priority >= unit.priority + hunter.gap
+    def forget(self, unit: Unit) -> dict[str, None]:
+        """It was chosen: from here on its attempts leave, or stand still. On which nodes."""
+        if unit.lends:
+            self.suspended[unit.job] = None
+        else:
+            self.leaving.update(dict.fromkeys([uid for uid, _ in unit.held]))
+        others = (unit, *self._units.pop(unit.job, ()))
+        names = dict.fromkeys(held.node for other in others for _, held in other.held)
+        for name in names:
+            self._on_node.pop(name, None)
+            self._allowed.pop(name, None)
+        return names
 
     def _look(self, node: Node) -> Iterator[Unit]:
         seen: set[int] = set()
@@ -203,7 +182,7 @@ class Herd:
             attempt = job.tasks[task].attempts[-1]
             if uid in self.leaving or attempt.stop_cause is not None:
                 held = self.cluster.live.freed_by(attempt)
-                yield Unit(0, 0.0, 0.0, True, True, ((uid, held),))
+                yield Unit(0, 0.0, 0.0, True, True, ((uid, held),), amount_of(held))
             elif job_id not in seen:
                 seen.add(job_id)
                 yield from self._here(job, node.name)
@@ -221,9 +200,9 @@ class Herd:
         """The whole job, and each task of an elastic one while enough others stay."""
         spec, rules = job.spec, self.cluster.policy.preempt
         best_effort = spec.service is ServiceClass.BEST_EFFORT
-        willing = spec.preemptible or best_effort or not rules.only_willing
+        preemptible = spec.preemptible or best_effort or not rules.only_willing
         elastic = spec.elastic
-        if not (willing or elastic or self._all) or self._spared(job):
+        if not (preemptible or elastic or self._with_unwilling) or self._spared(job):
             return
         live = [
             (task.role, task.index, attempt)
@@ -233,13 +212,13 @@ class Herd:
             and attempt.stop_cause is None
             and attempt.uid not in self.leaving
         ]
-        whole = Unit(job.id, 0.0, self._priority_of(job), best_effort, willing, ())
+        whole = Unit(job.id, 0.0, self._priority_of(job), best_effort, preemptible)
         if job.preemptions < rules.max_per_job:
             yield self._unit(whole, job, [attempt for _, _, attempt in live])
         if not elastic:
             return
-        # Whoever names a least size has said that the rest may go.
-        part = whole._replace(willing=True)
+        # A job that names a least size has said that the rest may go.
+        part = whole._replace(preemptible=True)
         for role, index, attempt in live:
             floor = spec.roles[role].min_count if role < len(spec.roles) else 0
             spare = sum(other == role for other, _, _ in live) - floor
@@ -249,7 +228,7 @@ class Herd:
     def _spared(self, job: Job) -> bool:
         """Jobs that nobody may evict, or not now."""
         spec = job.spec
-        if spec.service is ServiceClass.GUARANTEED or job.id in self.still:
+        if spec.service is ServiceClass.GUARANTEED or job.id in self.suspended:
             return True
         queue = self.cluster.queues.get(spec.queue)
         if queue is not None and not queue.preemptible:
@@ -285,7 +264,8 @@ class Herd:
             cost *= BEST_EFFORT_WEIGHT
         return unit._replace(
             cost=COST_MIN + cost,
-            held=tuple((attempt.uid, self.cluster.live.held_by(attempt)) for attempt in attempts),
+            held=tuple([(attempt.uid, self.cluster.live.held_by(attempt)) for attempt in attempts]),
+            amount=held,
         )
 
 
@@ -297,26 +277,3 @@ def fits_in_set(unit: Unit, chosen: Iterable[Unit]) -> bool:
     if unit.task < 0 or any(other.task < 0 or other.task == unit.task for other in peers):
         return False
     return sum(other.role == unit.role for other in peers) < unit.spare
-
-
-def cheapest_first(units: Sequence[Unit], least: int = 0) -> Iterator[list[Unit]]:
-    """Sets of units by ascending cost, the empty one first; none with less than ``least``."""
-    if not least:
-        yield []
-    heap: list[tuple[float, int, tuple[int, ...]]] = []
-    if units:
-        heap.append((units[0].cost, 1, (0,)))
-    while heap:
-        cost, size, chosen = heappop(heap)
-        last = chosen[-1]
-        if size >= least and _coherent([units[at] for at in chosen]):
-            yield [units[at] for at in chosen]
-        if last + 1 < len(units):
-            following = units[last + 1].cost
-            heappush(heap, (cost + following, size + 1, (*chosen, last + 1)))
-            swapped = cost - units[last].cost + following
-            heappush(heap, (swapped, size, (*chosen[:-1], last + 1)))
-
-
-def _coherent(chosen: list[Unit]) -> bool:
-    return all(fits_in_set(unit, chosen[:at]) for at, unit in enumerate(chosen))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.core.derived.holdings import amount_of
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.resources import NOTHING, Amount
-from rota.core.facts.tenant import NO_QUOTA
+from rota.core.facts.tenant import NO_QUOTA, UNLIMITED
 from rota.scheduling.limits.quota_rules import (
     UNBOUND,
     Binding,
@@ -31,10 +31,13 @@ from rota.scheduling.limits.quota_rules import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Counter, LaneKey
-    from rota.core.facts.job import Job, JobSpec
+    from rota.core.facts.job import Attempt, Job, JobSpec
     from rota.core.facts.tenant import Limits, Quota
+    from rota.scheduling.limits.quota_rules import Meter
 
 #: How a dimension is told: its unit, and how much of the stored number makes one.
 _UNITS: dict[Dimension, tuple[str, float]] = {
@@ -77,6 +80,14 @@ class Short(NamedTuple):
         return f"{self.scope} holds {used:g} of at most {limit:g} {unit}{kind}, {wanted:g} wanted"
 
 
+class Part(NamedTuple):
+    """What a running job would give back: all of it with its place, or some tasks."""
+
+    job: Job
+    amount: Amount
+    whole: bool = True
+
+
 _Wish = tuple[float, float, float, float, float]
 
 
@@ -104,6 +115,13 @@ class Quotas:
         self._book = RuleBook(cluster, now_s)
         self._by_key: dict[LaneKey, Bound] = {}
         self._bounds: dict[Binding, Bound] = {}
+        self._lends: bool | None = None
+        #: Somebody asked for what is borrowed: from here on it is noted when that changes.
+        self._is_asked = False
+        #: Grows with whatever changes how much an account borrows.
+        self.moves = 0
+        #: Grows whenever an account begins to borrow or no longer does.
+        self.turns = 0
 
     def short(self, key: LaneKey, amount: Amount, jobs: int = 1) -> Short | None:
         """The first ceiling that this much more would pass; None: it may start."""
@@ -130,34 +148,104 @@ class Quotas:
         wish = _wish(amount, jobs)
         return any(_exceeds(rule, wish) for rule in soft)
 
-    def reclaimable(self, job: Job) -> bool:
-        """Whether a running job holds what its account borrowed: it may be made to give it back."""
-        soft = self._of_job(job).soft
-        if not soft:
+    @property
+    def lends(self) -> bool:
+        """Whether any account may hold more than its own: else there is nothing to reclaim."""
+        if self._lends is None:
+            tables = (self._cluster.accounts.users, self._cluster.accounts.projects)
+            quotas = [record.quota for table in tables for record in table.values()]
+            self._lends = any(quota.borrow and quota.soft != UNLIMITED for quota in quotas)
+        return self._lends
+
+    def reclaimable(self, part: Part) -> bool:
+        """Whether this is of what its account borrowed: it may be made to give it back."""
+        return self._is_borrowed(self._of_job(part.job), part)
+
+    def all_reclaimable(self, parts: Sequence[Part], gone: Sequence[Part] = ()) -> bool:
+        """Whether all of these may be reclaimed one after the other, when others have gone.
+
+        Its account must still borrow when it is the turn of a part. Each that goes leaves less
+        borrowed for the next, so a part that can even be the last one is put last.
+        """
+        left = [(self._of_job(part.job), part) for part in parts]
+        others = [(self._of_job(part.job), part) for part in gone]
+        for bound, part in (*others, *left):
+            self._depart(bound, part)
+        while left:
+            last = next((each for each in left if self._is_borrowed(*each, back=True)), None)
+            if last is None:
+                break
+            left.remove(last)
+            self._depart(*last, sign=-1)
+        for bound, part in (*others, *left):
+            self._depart(bound, part, sign=-1)
+        return not left
+
+    def _is_borrowed(self, bound: Bound, part: Part, *, back: bool = False) -> bool:
+        """``back``: the part was taken off already, and counts as if it had not been."""
+        if not bound.soft:
             return False
-        wish = _wish(held_by(job), 1)
-        return any(wish[rule.at] and _beyond(rule) for rule in soft)
+        self._is_asked = True
+        wish = _wish(part.amount, part.whole)
+        return any(
+            wish[rule.at] and self._is_beyond(rule, wish[rule.at] if back else 0.0)
+            for rule in bound.soft
+        )
+
+    def _is_beyond(self, rule: Rule, more: float = 0.0) -> bool:
+        used = rule.meter.used[rule.at]
+        if rule.at is Dimension.DEVICE_HOURS:
+            return used >= rule.limit
+        return used - self._leaving(rule.meter)[rule.at] + more > rule.limit
+
+    def _leaving(self, meter: Meter) -> list[float]:
+        """What of an account's holdings is on its way out, from what is known and decided."""
+        if meter.leaving is None:
+            meter.leaving = [0.0] * 5
+            for counter in meter.counters:
+                for number in self._cluster.census.active_in.get(counter, ()):
+                    job = self._cluster.jobs[number]
+                    live = job.live_attempts
+                    going = [attempt for attempt in live if attempt.stop_cause is not None]
+                    if going:
+                        _add(meter.leaving, _sum(going), len(going) == len(live))
+        return meter.leaving
 
     def take(self, key: LaneKey, amount: Amount, jobs: int = 1) -> None:
         """The pass gave this to a job of the lane."""
-        _shift(self._by_key.get(key) or self._of_key(key), amount, jobs)
+        bound = self._by_key.get(key) or self._of_key(key)
+        before = self._borrowers(bound)
+        for meter in bound.meters:
+            _add(meter.used, amount, jobs)
+        self._note(bound, before)
 
     def give_back(self, key: LaneKey, amount: Amount, jobs: int = 1) -> None:
         """What was taken in this pass is not taken after all."""
-        _shift(self._by_key.get(key) or self._of_key(key), amount, jobs, -1)
+        for meter in (self._by_key.get(key) or self._of_key(key)).meters:
+            _add(meter.used, amount, jobs, -1)
 
-    def evict(self, job: Job, amount: Amount | None = None) -> None:
-        """A victim will give its room back: all of it and its place, or (elastic) an amount.
+    def evict(self, part: Part) -> None:
+        """A victim will give its room back.
 
         Until it has gone it counts against every ceiling; but no more need be reclaimed for it.
         """
-        held = held_by(job) if amount is None else amount
-        _shift(self._of_job(job), held, amount is None, leaving=True)
+        bound = self._of_job(part.job)
+        before = self._borrowers(bound)
+        self._depart(bound, part)
+        self._note(bound, before)
 
-    def restore(self, job: Job, amount: Amount | None = None) -> None:
-        """The opposite of ``evict``, for a plan that was dropped."""
-        held = held_by(job) if amount is None else amount
-        _shift(self._of_job(job), held, amount is None, -1, leaving=True)
+    def _depart(self, bound: Bound, part: Part, sign: int = 1) -> None:
+        for meter in bound.meters:
+            _add(self._leaving(meter), part.amount, part.whole, sign)
+
+    def _borrowers(self, bound: Bound) -> list[bool]:
+        """Which limits are exceeded, as far as anybody has asked for that in this pass."""
+        return [self._is_beyond(rule) for rule in bound.soft] if self._is_asked else []
+
+    def _note(self, bound: Bound, before: list[bool]) -> None:
+        if bound.soft:
+            self.moves += 1
+            self.turns += before != self._borrowers(bound)
 
     def _of_key(self, key: LaneKey) -> Bound:
         bound = UNBOUND
@@ -202,26 +290,21 @@ def _short_of(rule: Rule, wish: _Wish) -> Short:
     )
 
 
-def _beyond(rule: Rule) -> bool:
-    used = rule.meter.used[rule.at] - rule.meter.leaving[rule.at]
-    return used >= rule.limit if rule.at is Dimension.DEVICE_HOURS else used > rule.limit
-
-
-def _shift(
-    bound: Bound, amount: Amount, jobs: int, sign: int = 1, *, leaving: bool = False
-) -> None:
-    for meter in bound.meters:
-        used = meter.leaving if leaving else meter.used
-        used[0] += sign * jobs
-        used[1] += sign * amount.cpu_milli
-        used[2] += sign * amount.memory_mib
-        used[3] += sign * amount.device_milli
+def _add(used: list[float], amount: Amount, jobs: int, sign: int = 1) -> None:
+    used[0] += sign * jobs
+    used[1] += sign * amount.cpu_milli
+    used[2] += sign * amount.memory_mib
+    used[3] += sign * amount.device_milli
 
 
 def held_by(job: Job) -> Amount:
     """What the live attempts of a job hold."""
+    return _sum(job.live_attempts)
+
+
+def _sum(attempts: Iterable[Attempt]) -> Amount:
     held = NOTHING
-    for attempt in job.live_attempts:
+    for attempt in attempts:
         held = held.plus(amount_of(attempt.allocation))
     return held
 

@@ -39,8 +39,8 @@ class Meter:
         #: Opened when something of it is given back.
         self.counters = counters
         self.used = used
-        #: Of it: what this pass has asked back and its holders still have.
-        self.leaving = [0.0] * 5
+        #: Of it: what its holders still have and are giving back; None: nobody has asked yet.
+        self.leaving: list[float] | None = None
 
 
 class Rule(NamedTuple):

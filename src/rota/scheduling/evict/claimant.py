@@ -1,0 +1,101 @@
+"""The job that looks for room, and what entitles it to the room of others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rota.core.facts.job import ServiceClass
+from rota.scheduling.limits.quota import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rota.core.facts.job import Job
+    from rota.scheduling.api import Entry
+    from rota.scheduling.evict.victims import Unit
+
+INFINITE = float("inf")
+
+
+class Lent(Protocol):
+    """Knows what accounts hold beyond their own, and what of it may be reclaimed."""
+
+    @property
+    def turns(self) -> int:
+        """Grows whenever an account begins to borrow or no longer does."""
+
+    @property
+    def moves(self) -> int:
+        """Grows with whatever changes how much an account borrows."""
+
+    def reclaimable(self, part: Part) -> bool: ...
+
+    def all_reclaimable(self, parts: Sequence[Part], gone: Sequence[Part]) -> bool: ...
+
+
+class Claimant(NamedTuple):
+    """A waiting job and its rights."""
+
+    #: Its id where it holds something itself, which it must not take from itself; else 0.
+    job: int
+    priority: float
+    gap: float
+    best_effort: bool
+    jobs: Mapping[int, Job]
+    #: What was lent to others and may be reclaimed whatever their priority; None: nothing.
+    lent: Lent | None = None
+
+    @classmethod
+    def of(
+        cls, entry: Entry, priority: float, gap: float, jobs: Mapping[int, Job], lent: Lent | None
+    ) -> Claimant:
+        own = jobs.get(entry.job)
+        holds = own is not None and bool(own.live_attempts)
+        best_effort = entry.shape.service is ServiceClass.BEST_EFFORT
+        return cls(entry.job if holds else 0, priority, gap, best_effort, jobs, lent)
+
+    @property
+    def turns(self) -> int:
+        return self.lent.turns if self.lent is not None else -1
+
+    @property
+    def moves(self) -> int:
+        return self.lent.moves if self.lent is not None else -1
+
+    def rights(self, highest: float) -> tuple[int, float, bool, int]:
+        """Claimants with the same rights may have the same units, of priorities up to this."""
+        reach = INFINITE if self.is_above(highest) else self.priority
+        return self.job, reach, self.best_effort, self.turns
+
+    def is_above(self, priority: float) -> bool:
+        """Whether its own priority is so much higher that it may evict a job of this one."""
+        return self.priority > priority and self.priority >= priority + self.gap
+
+    def may_have(self, unit: Unit) -> bool:
+        """Whether this unit by itself may be made to give way."""
+        if not unit.job:
+            return True
+        if unit.job == self.job:
+            return False
+        if self._outranks(unit):
+            return True
+        return self.lent is not None and self.lent.reclaimable(self._part(unit))
+
+    def may_have_all(self, units: Iterable[Unit]) -> bool:
+        """Whether these may give way together: no more is reclaimed than was lent."""
+        if self.lent is None:
+            return True
+        known = [unit for unit in units if unit.job]
+        reclaimed = [self._part(unit) for unit in known if not self._outranks(unit)]
+        if not reclaimed:
+            return True
+        gone = [self._part(unit) for unit in known if self._outranks(unit)]
+        return self.lent.all_reclaimable(reclaimed, gone)
+
+    def _outranks(self, unit: Unit) -> bool:
+        if not unit.preemptible or (self.best_effort and not unit.best_effort):
+            return False
+        return (unit.best_effort and not self.best_effort) or self.is_above(unit.priority)
+
+    def _part(self, unit: Unit) -> Part:
+        return Part(self.jobs[unit.job], unit.amount, unit.task < 0)
