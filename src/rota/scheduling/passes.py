@@ -86,6 +86,7 @@ class Pass:
     def run(self, limit: int) -> Plan:
         promised = [*self.promises.kept]
         self.promises.begin(self)
+        self.promises.loosened = self.timeline.loosened
         self._lines = lines = self._line_up(promised)
         starts = self.plan.starts
         while len(starts) < limit and not self._is_over():
@@ -211,7 +212,7 @@ class Pass:
 
     def asking(self, entry: Entry) -> Asking:
         key = entry.key
-        return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s)
+        return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s, key.time_limit_s)
 
     def until_s(self, entry: Entry) -> float:
         """When the job will be gone. Against reservations only a limit counts."""

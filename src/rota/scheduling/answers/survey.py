@@ -141,11 +141,9 @@ class Survey:
         claims = this.timeline.claims.get(name)
         if not claims or name not in this.space.rooms:
             return None
-        limit_s = entry.key.time_limit_s
-        reserved = name in this.promises.reserved
-        stays_s = float(limit_s) if reserved else entry.run_s
-        until_s = this.now_s + stays_s if stays_s else INFINITE
         asking = this.asking(entry)
+        stays_s = asking.limit_s if this.timeline.is_bound(name, asking) else entry.run_s
+        until_s = this.timeline.until_s(name, this.now_s, asking)
         left = this.timeline.window(name, this.now_s, until_s, asking)
         exclusive = self._shape.placement.exclusive
         if not left.shortage(self._request, firm=self._firm, exclusive=exclusive):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from rota.core.facts.policy import Backfill
 from rota.scheduling.api import Promise
 from rota.scheduling.later.reserved import claims_of
+from rota.scheduling.later.start_search import earliest
 from rota.scheduling.later.timeline import Claim
 
 if TYPE_CHECKING:
@@ -51,8 +52,6 @@ class Promises:
         self.kept: dict[int, Promise] = {}
         #: When each waiting job was first told that it would start, where that bounds its delay.
         self._first_s: dict[int, float] = {}
-        #: Nodes that a reservation has a claim on.
-        self.reserved: dict[str, None] = {}
         self.made = 0
         #: The only job that waits for room; its promise was not worked out yet.
         self.owed = 0
@@ -65,6 +64,8 @@ class Promises:
         self._reused = False
         #: Something happened that may let promised jobs start earlier.
         self._loose = True
+        #: What of that a pass has taken in; merely asking takes nothing in.
+        self.loosened = 0
         #: A claim went since those it kept out were last looked at.
         self.withdrawn = False
         #: Whose promise this pass has looked at.
@@ -72,12 +73,14 @@ class Promises:
         #: The last start that was found with no claims about, and what it was found for.
         self._found: Promise | None = None
         self._found_for: tuple[object, ...] = ()
+        #: When an attempt may outstay its time and change that.
+        self._sure_until_s = -INFINITE
         self._kind, self.depth = Backfill.NONE, 0
         #: How many were left waiting by the last pass.
         self.seen = 0
 
     def forget(self) -> None:
-        self._found, self._found_for = None, ()
+        self._found, self._found_for, self.loosened = None, (), 0
         self.kept.clear()
         self._first_s.clear()
 
@@ -128,7 +131,16 @@ class Promises:
             return False
         waiting = len(self._scheduler.cluster.lanes.where)
         more = waiting > self.seen and len(self.kept) < self.depth
-        return more or self._scheduler.timeline.loosened
+        return more or self.may_be_earlier
+
+    @property
+    def reserved(self) -> dict[str, list[Claim]]:
+        """Nodes that a reservation has a claim on."""
+        return self._scheduler.timeline.reserved
+
+    @property
+    def may_be_earlier(self) -> bool:
+        return self._scheduler.timeline.loosened != self.loosened
 
     @property
     def wants_more(self) -> bool:
@@ -164,19 +176,16 @@ class Promises:
         self.hopeless = dict.fromkeys(number for number in self.hopeless if number in lanes)
         timeline, cluster = self._scheduler.timeline, this.cluster
         timeline.unclaim()
-        self.reserved.clear()
         for name, claim in claims_of(cluster, this.now_s, timeline):
-            self.reserved[name] = None
             timeline.claim(name, claim)
         before, self.kept = self.kept, {}
-        anew = this.policy.backfill.rebuild and timeline.loosened
+        anew = this.policy.backfill.rebuild and self.may_be_earlier
         if (self._kind is Backfill.CONSERVATIVE and not anew) or self._are_recent(this):
             for promise in before.values():
                 if self._holds(promise):
                     self._keep(promise)
         self.withdrawn = self.withdrawn or len(self.kept) < len(before)
-        self._loose = timeline.loosened or len(self.kept) < len(before)
-        timeline.loosened = False
+        self._loose = self.may_be_earlier or len(self.kept) < len(before)
         if self._first_s:
             told = self._first_s.items()
             self._first_s = {job: at_s for job, at_s in told if self._waits(job)}
@@ -290,21 +299,23 @@ class Promises:
         asks = this.near.hinders(shape) or shape.placement.asks_nodes
         free = not (timeline.claims or asks or horizon_s) and before_s == INFINITE
         asked: tuple[object, ...] = (timeline.version, entry.job, entry.key.shape, entry.run_s)
-        if free and asked == self._found_for and this.now_s < timeline.sure_until_s:
+        if free and asked == self._found_for and this.now_s < self._sure_until_s:
             # Nobody came or went since the same was asked.
             return self._found
-        found = timeline.earliest(
+        wants = this.space.wants(entry.key.shape, shape)
+        found = earliest(
+            timeline,
             this.asking(entry),
             min(before_s, this.now_s + horizon_s if horizon_s else INFINITE),
-            this.space.wants(entry.key.shape, shape),
+            wants,
             self._open_now(entry),
             partial(this.near.refuses, shape) if asks else None,
         )
         if found is None:
             return None
-        start_s, allocations = found
-        promise = Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
+        promise = Promise(entry.job, found[0], found[0] + entry.run_s, tuple(found[1]))
         self._found, self._found_for = promise, asked if free else ()
+        self._sure_until_s = timeline.first_end_s(this.space.classes_for(wants))
         return promise
 
     def _open_now(self, entry: Entry) -> Iterator[str]:
@@ -337,33 +348,23 @@ class Promises:
         self._first_s.pop(job, None)
 
     def is_full(self, name: str, entry: Entry, request: Request) -> bool:
-        """Whether plain amounts say already that a claimed node has no room for a task."""
+        """Whether a claimed node has too little for a task for as long as that may stay."""
         this = self._pass
         assert this is not None
-        course = this.timeline.course(name, this.asking(entry))
-        if course is None:
-            return False
-        until_s = self._until_s(name, entry)
-        return not course.look(request, 1, this.now_s, until_s)[0]
+        asking = this.asking(entry)
+        return this.timeline.lacks(name, self._until_s(name, asking), asking, request)
 
     def window(self, name: str, asking: Asking, entry: Entry) -> Room:
         """What is free on a node as long as the job may stay there."""
-        return self._scheduler.timeline.window_now(name, self._until_s(name, entry), asking)
+        timeline = self._scheduler.timeline
+        return timeline.window(name, timeline.now_s, self._until_s(name, asking), asking)
 
-    def _until_s(self, name: str, entry: Entry) -> float:
-        """When a job will have left a node.
-
-        It is taken to keep to its estimate where others wait for it, and to its limit (if it has
-        one at all) where a reservation begins. A pass comes a little after a promise is due: that
-        is nobody's fault, and the next in line must not keep the job from what it was promised.
-        """
-        now_s = self._scheduler.timeline.now_s
-        until_s = now_s + entry.run_s
-        if self.is_due(entry.job):
-            until_s = min(until_s, self.kept[entry.job].end_s)
-        if name in self.reserved:
-            limit_s = entry.key.time_limit_s
-            until_s = now_s + limit_s if limit_s else INFINITE
+    def _until_s(self, name: str, asking: Asking) -> float:
+        """When a job will have left a node; a pass that comes late takes nothing from a promise."""
+        timeline = self._scheduler.timeline
+        until_s = timeline.until_s(name, timeline.now_s, asking)
+        if self.is_due(asking.job) and not timeline.is_bound(name, asking):
+            until_s = min(until_s, self.kept[asking.job].end_s)
         return until_s
 
     def outlasts(self, entry: Entry) -> bool:
