@@ -98,6 +98,9 @@ class Scheduler:
         fresh = Scheduler(self.cluster, *self._rulebook.sources)
         fresh.expected = self.expected
         fresh.promises.take_over(self.promises)
+        fresh.catch_up(self.timeline.now_s)
+        if not (self.promises.may_be_earlier or self.changed_nodes()):
+            fresh.promises.loosened = fresh.timeline.loosened
         return fresh
 
     def run(self, now_s: float, limit: int = 1000) -> Plan:
@@ -107,7 +110,7 @@ class Scheduler:
         changes = self.catch_up(now_s)
         self.waits.on_time(now_s)
         self.waits.on_turn(self.cluster.lanes.where)
-        if not (self.waits.open or self._promises_move() or self._may_grow(changes)):
+        if not (self.waits.open or self._promises_move(changes) or self._may_grow(changes)):
             return Plan(promises=self.promises.all())
         self.looks += 1
         rules = self.rules()
@@ -149,11 +152,14 @@ class Scheduler:
         self.space.refresh(self.cluster, name)
         self._departures.follow(name, uids)
 
-    def _promises_move(self) -> bool:
+    def _promises_move(self, changes: Changes) -> bool:
         """Whether a promise is due or lost, or may be better now, though no lane is open."""
-        promises, timeline = self.promises, self.timeline
+        promises = self.promises
         if not promises.kept:
             return False
+        if changes.nodes and self.waits.has_claimed:
+            # Where a promise goes elsewhere, the lanes that it kept out may start.
+            return True
         if any(map(promises.is_due, promises.kept)):
             return True
         if promises.has_lost():
@@ -164,7 +170,8 @@ class Scheduler:
             return False
         # A job that came behind others of its lane is to have a promise, too.
         more = len(self.cluster.lanes.where) > promises.seen
-        return timeline.loosened or (more and len(promises.kept) < (rules.depth or MANY_PROMISES))
+        more = more and len(promises.kept) < (rules.depth or MANY_PROMISES)
+        return more or promises.may_be_earlier
 
     def _may_grow(self, changes: Changes) -> bool:
         return bool(self.cluster.census.elastic) and (changes.everything or bool(changes.nodes))

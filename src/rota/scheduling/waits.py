@@ -105,6 +105,11 @@ class Waits:
             self.full = {shape for shape in self.full if shape in lanes.shapes}
 
     @property
+    def has_claimed(self) -> bool:
+        """Whether a claim keeps a lane out."""
+        return bool(self._claimed.known())
+
+    @property
     def shapes(self) -> list[int]:
         """The shapes of lanes that wait for room."""
         return self._by_shape.known()

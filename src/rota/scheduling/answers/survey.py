@@ -14,6 +14,7 @@ import msgspec
 from rota.core.facts.job import ServiceClass
 from rota.core.words.units import format_mib
 from rota.scheduling.answers.reasons import Away, BadCompany, Claimed, Scarce, Unfit, WouldDelay
+from rota.scheduling.later.promises import asking_of
 from rota.scheduling.place.devices import open_devices
 from rota.scheduling.place.filters import FILTERS, NO_PROBLEM, Case, Problem, problems
 from rota.scheduling.place.node_room import Room
@@ -152,11 +153,8 @@ class Survey:
         claims = this.scheduler.timeline.claims.get(name)
         if not claims or name not in this.space.rooms:
             return None
-        stays_s = (
-            float(key.time_limit_s)
-            if name in this.scheduler.promises.reserved
-            else self._entry.run_s
-        )
+        timeline, asking = this.scheduler.timeline, asking_of(self._entry)
+        stays_s = asking.limit_s if timeline.is_bound(name, asking) else asking.run_s
         binding = [c for c in claims if c.binds(self._entry.job, key.user, key.project)]
         binding.sort(key=_reserved_first)
         made = [claim for claim in binding if claim.reservation is not None]
@@ -174,7 +172,9 @@ class Survey:
         met = [claim for claim in claims if claim.start_s < until_s and claim.end_s > from_s]
 
         def is_short(count: int) -> bool:
-            left = self._pass.scheduler.timeline.window_under(met[:count], name, from_s, until_s)
+            left = self._pass.scheduler.timeline.window_under(
+                met[:count], name, from_s, until_s, asking_of(self._entry)
+            )
             exclusive = self._shape.placement.exclusive
             return bool(left.shortage(self._request, firm=self._firm, exclusive=exclusive))
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Attempt, Job
-    from rota.core.facts.node import Node
-    from rota.scheduling.later.timeline import Leaving
     from rota.scheduling.place.node_room import Room
 
 
@@ -142,21 +140,3 @@ def _draw(taken: Allocation, short: int, lenders: dict[str, Allocation]) -> tupl
             loans.append(loan)
             lenders[uid] = without(held, [loan])
     return tuple(loans)
-
-
-def after_loans(cluster: Cluster, node: Node, found: dict[str, Leaving]) -> None:
-    """Who leaves when, where CPUs are lent: a borrower frees only what is its own.
-
-    A lender goes on when the last borrower has gone, so it leaves that much later.
-    """
-    for lender in [uid for uid in node.live if uid in cluster.live.loans]:
-        job_id, task = cluster.live.where[lender]
-        job = cluster.jobs[job_id]
-        back_s = max(found[borrower].end_s for borrower in cluster.live.loans[lender])
-        for borrower, loan in cluster.live.counting(job.tasks[task].attempts[-1]).items():
-            leaving = found[borrower]
-            found[borrower] = leaving._replace(allocation=without(leaving.allocation, [loan]))
-        own = found[lender]
-        late_s = max(0.0, back_s - job.suspended_s) if job.suspended_s else 0.0
-        full = job.tasks[task].attempts[-1].allocation
-        found[lender] = own._replace(end_s=max(back_s, own.end_s + late_s), allocation=full)

@@ -1,7 +1,8 @@
 """Room later: when a job that finds no room can start, and what is kept free for it.
 
 promises, promising                      what is promised, and who is promised a start
-timeline, start_search, reserved         claims on nodes, and the earliest start beside them
-occupancy, free_profile, departures      which attempt is where until when
+start_search                             the earliest start of a waiting job
+timeline, free_profile                   what will be free on each node, from moment to moment
+occupancy, departures, reserved          what that follows from: attempts that leave, and claims
 predict, predict_runs                    how long a job will run
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.scheduling.evict.lending import after_loans
+from rota.core.facts.loans import without
 from rota.scheduling.later.timeline import Leaving
 from rota.scheduling.order.heads import stay_s_of
 
@@ -41,7 +41,7 @@ class Leavers:
                 return
         found = {uid: self._leaver(node, uid) for uid in node.live}
         if cluster.live.loans:
-            after_loans(cluster, node, found)
+            _after_loans(cluster, node, found)
         self._timeline.set_node(name, found)
 
     def _leaver(self, node: Node, uid: str) -> Leaving:
@@ -56,3 +56,21 @@ class Leavers:
         if not attempt.started_s:
             self._young.setdefault(node.name, {})[uid] = None
         return Leaving(end_s, uid, node.name, node.live[uid])
+
+
+def _after_loans(cluster: Cluster, node: Node, found: dict[str, Leaving]) -> None:
+    """Who leaves when, where CPUs are lent: a borrower frees only what is its own.
+
+    A lender goes on when the last borrower has gone, so it leaves that much later.
+    """
+    for lender in [uid for uid in node.live if uid in cluster.live.loans]:
+        job_id, task = cluster.live.where[lender]
+        job = cluster.jobs[job_id]
+        back_s = max(found[borrower].end_s for borrower in cluster.live.loans[lender])
+        for borrower, loan in cluster.live.counting(job.tasks[task].attempts[-1]).items():
+            leaving = found[borrower]
+            found[borrower] = leaving._replace(allocation=without(leaving.allocation, [loan]))
+        own = found[lender]
+        late_s = max(0.0, back_s - job.suspended_s) if job.suspended_s else 0.0
+        full = job.tasks[task].attempts[-1].allocation
+        found[lender] = own._replace(end_s=max(back_s, own.end_s + late_s), allocation=full)

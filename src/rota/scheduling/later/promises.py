@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from rota.core.facts.policy import Backfill
 from rota.scheduling.api import Promise
 from rota.scheduling.later.reserved import claims_of
+from rota.scheduling.later.start_search import earliest
 from rota.scheduling.later.timeline import Asking, Claim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Allocation
@@ -48,12 +49,10 @@ class Promises:
         self.kept: dict[int, Promise] = {}
         #: When each waiting job was first told that it would start, where that bounds its delay.
         self._first_s: dict[int, float] = {}
-        #: Nodes that a reservation has a claim on.
-        self.reserved: dict[str, None] = {}
         #: When promises were last worked out.
         self.planned_s = -INFINITE
-        #: The last start that was found with no claims about, and what it was found for.
-        self._found: tuple[tuple[object, ...], Promise | None] = ((), None)
+        #: What the timeline said when promises were last brought forward.
+        self.loosened = 0
         #: How many jobs were left waiting by the last pass.
         self.seen = 0
 
@@ -63,9 +62,19 @@ class Promises:
         self.planned_s, self.seen = other.planned_s, other.seen
 
     def forget(self) -> None:
-        self._found = ((), None)
         self.kept.clear()
         self._first_s.clear()
+        self.loosened = 0
+
+    @property
+    def reserved(self) -> Mapping[str, object]:
+        """Nodes that a reservation has a claim on."""
+        return self.timeline.reserved
+
+    @property
+    def may_be_earlier(self) -> bool:
+        """Whether something happened that may bring promises forward."""
+        return self.timeline.loosened != self.loosened
 
     def all(self) -> list[Promise]:
         return [*self.kept.values()]
@@ -97,9 +106,7 @@ class Promises:
         """Nothing is claimed but by the reservations that stand now."""
         timeline = self.timeline
         timeline.unclaim()
-        self.reserved.clear()
         for name, claim in claims_of(self._cluster, timeline.now_s, timeline):
-            self.reserved[name] = None
             timeline.claim(name, claim)
 
     def still_holds(self, promise: Promise) -> bool:
@@ -146,12 +153,8 @@ class Promises:
         timeline, shape = self.timeline, entry.shape
         horizon_s = self._cluster.policy.backfill.horizon_s
         asks = checks.hinders(shape) or shape.placement.asks_nodes
-        free = not (timeline.claims or asks or horizon_s) and before_s == INFINITE
-        asked: tuple[object, ...] = (timeline.version, entry.job, entry.key.shape, entry.run_s)
-        if free and asked == self._found[0] and timeline.now_s < timeline.sure_until_s:
-            # Nothing came or went since the same was asked.
-            return self._found[1]
-        found = timeline.earliest(
+        found = earliest(
+            timeline,
             asking_of(entry),
             min(before_s, timeline.now_s + horizon_s if horizon_s else INFINITE),
             self._space.wants(entry.key.shape, shape),
@@ -161,9 +164,7 @@ class Promises:
         if found is None:
             return None
         start_s, allocations = found
-        promise = Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
-        self._found = (asked if free else (), promise)
-        return promise
+        return Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
 
     def _open_now(self, entry: Entry, checks: NodeChecks) -> Iterator[str]:
         """Nodes that have room for some of its tasks today."""
@@ -184,30 +185,24 @@ class Promises:
 
     def is_full(self, name: str, entry: Entry, request: Request) -> bool:
         """Whether plain amounts say already that a claimed node has no room for a task."""
-        course = self.timeline.course(name, asking_of(entry))
-        if course is None:
-            return False
-        until_s = self._until_s(name, entry)
-        return not course.look(request, 1, self.timeline.now_s, until_s)[0]
+        asking = asking_of(entry)
+        return self.timeline.lacks(name, self._until_s(name, asking), asking, request)
 
     def window(self, name: str, entry: Entry) -> Room:
         """What is free on a node as long as the job may stay there."""
-        return self.timeline.window_now(name, self._until_s(name, entry), asking_of(entry))
+        asking, timeline = asking_of(entry), self.timeline
+        return timeline.window(name, timeline.now_s, self._until_s(name, asking), asking)
 
-    def _until_s(self, name: str, entry: Entry) -> float:
-        """When a job will have left a node.
+    def _until_s(self, name: str, asking: Asking) -> float:
+        """When a job that starts now will have left a node.
 
-        It is taken to keep to its estimate where others wait for it, and to its limit (if it has
-        one at all) where a reservation begins. A pass comes a little after a promise is due: the
-        next promise must not keep the job from what it was promised for that.
+        A pass comes a little after a promise is due: the next promise must not keep the job from
+        what it was promised for that.
         """
-        now_s = self.timeline.now_s
-        until_s = now_s + entry.run_s
-        if self.is_due(entry.job):
-            until_s = min(until_s, self.kept[entry.job].end_s)
-        if name in self.reserved:
-            limit_s = entry.key.time_limit_s
-            until_s = now_s + limit_s if limit_s else INFINITE
+        timeline = self.timeline
+        until_s = timeline.until_s(name, timeline.now_s, asking)
+        if self.is_due(asking.job) and not timeline.is_bound(name, asking):
+            until_s = min(until_s, self.kept[asking.job].end_s)
         return until_s
 
     def outlasts(self, entry: Entry) -> bool:

@@ -71,15 +71,15 @@ class Promising:
         self._before = self._claims()
         promises.claim_reservations()
         before, promises.kept = promises.kept, {}
-        anew = self._rebuilds and timeline.loosened
+        anew = self._rebuilds and promises.may_be_earlier
         recent = 0.0 <= timeline.now_s - promises.planned_s < 1.0
         self._is_reused = waiting > MANY_FULL and recent
         if (self._kind is Backfill.CONSERVATIVE and not anew) or self._is_reused:
             for promise in before.values():
                 if promises.still_holds(promise):
                     promises.keep(promise)
-        self._loose = timeline.loosened or len(promises.kept) < len(before)
-        timeline.loosened = False
+        self._loose = promises.may_be_earlier or len(promises.kept) < len(before)
+        promises.loosened = timeline.loosened
         promises.forget_gone()
 
     def _claims(self) -> dict[str, tuple[Claim, ...]]:

@@ -1,177 +1,279 @@
-"""Free room over future time, on the nodes themselves rather than on sums.
+"""Free room over future time, node by node.
 
 What is known about the future: running attempts leave at the end of their time, and *claims*
-come and go: promises to waiting jobs, reservations that somebody made, maintenance windows. From
-these follow the two questions of a pass: what stays free on a node up to a moment (``window``),
-and when and where a waiting job can start at the earliest (``earliest``).
+come and go: promises to waiting jobs, reservations, maintenance windows. Both make the *profile*
+of a node. From it follow what stays free on the node up to a moment (``window``), and when and
+where a waiting job can start at the earliest (``start_search``).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-from heapq import merge
+from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
+from rota.scheduling.later.free_profile import Profile, need_of
 from rota.scheduling.later.occupancy import (
     INFINITE,
+    NOWHERE,
     OVERDUE_S,
+    SLASH,
     Asking,
     Claim,
+    End,
+    Ends,
     Leaving,
-    Stays,
+    Stay,
     planned_uid,
 )
-from rota.scheduling.later.start_search import Future
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from rota.core.facts.node import Allocation
+    from rota.core.facts.resources import Request
     from rota.scheduling.place.node_index import Space
-    from rota.scheduling.place.wants import Want
+    from rota.scheduling.place.node_room import Room
 
 __all__ = ["OVERDUE_S", "Asking", "Claim", "Leaving", "Timeline", "planned_uid"]
 
-#: More new ends than this are sorted in at once instead of one by one.
-MANY = 1024
-#: On a site of up to so many nodes each of them is searched by itself for a single task.
-SMALL = 64
-#: Up to so many ends are put in order at once instead of one by one as they are asked for.
-SHORT = 1024
-#: So many entries of those who left are carried along before they are cleared away.
-SLACK = 64
+#: More claims than this are not taken out of a profile one by one.
+FEW = 2
 
 
-class Timeline(Stays):
-    """Who leaves when, and who has a claim on what from when."""
+class Timeline:
+    """Which attempt leaves when, and who has a claim on what from when."""
 
     def __init__(self, space: Space) -> None:
-        super().__init__(space)
-        #: By class of node, in order of their ends; some have left already.
-        self._order: dict[int, list[Leaving]] = {}
-        #: Up to when the last start that was found is right, if nobody comes or goes.
-        self.sure_until_s = -INFINITE
-        #: When the ends were put in order.
-        self._ends_s = 0.0
+        self.space = space
+        self.now_s = 0.0
+        self._stays: dict[str, Stay] = {}
+        self._ends = Ends()
+        self.claims: dict[str, list[Claim]] = {}
+        #: Those of reservations among them, and the nodes that waiting jobs were promised.
+        self.reserved: dict[str, list[Claim]] = {}
+        self._promised: dict[int, dict[str, None]] = {}
+        #: When and where claims end, in order.
+        self._claim_ends: list[End] = []
+        #: Changes whenever an attempt comes, goes, or leaves at another time.
+        self.version = 0
+        #: Grows when an attempt leaves or a node comes: plans may go earlier. Even leaving on time
+        #: counts: plans that moved before that left gaps that no job was asked about.
+        self.loosened = 1
 
-    def _ends(self, classes: Iterable[int]) -> Iterator[tuple[float, str]]:
-        """(when, where) somebody leaves a node of these classes, soonest first; claims likewise."""
-        self._sort_in()
-        if self._ends_s != self.now_s:
-            self._ends_of, self._ends_s = {}, self.now_s
-        numbers = [number for number in classes if number in self._order]
-        if not self._claim_ends and len(numbers) == 1:
-            return self._ends_in(numbers[0])
-        if sum(len(self._order[number]) for number in numbers) > SHORT:
-            return merge(self._claim_ends, *map(self._ends_in, numbers))
-        found = [*self._claim_ends]
-        for number in numbers:
-            ends = self._ends_of.get(number)
-            if ends is None:
-                ends = self._ends_of[number] = [*self._ends_in(number)]
-            found += ends
-        if len(numbers) > 1 or self._claim_ends:
-            found.sort()
-        return iter(found)
+    def _stay(self, name: str) -> Stay:
+        stay = self._stays.get(name)
+        if stay is None:
+            stay = self._stays[name] = Stay(self._class(name))
+        return stay
 
-    def _ends_in(self, number: int) -> Iterator[tuple[float, str]]:
-        order, class_of = self._order[number], self._space.class_of
-        late = bisect_right(order, self.now_s, key=lambda item: item.end_s)
-        overdue_s = self.now_s + OVERDUE_S
-        overdue = sorted(item.node for item in order[:late] if self._is_here(item))
-        at = 0
-        for position in range(late, len(order)):
-            item = order[position]
-            while at < len(overdue) and overdue_s <= item.end_s:
-                yield overdue_s, overdue[at]
-                at += 1
-            if self._is_here(item) and class_of[item.node].id == number:
-                yield item.end_s, item.node
-        yield from ((overdue_s, name) for name in overdue[at:])
+    def _class(self, name: str) -> int:
+        kind = self.space.class_of.get(name)
+        return kind.id if kind is not None else NOWHERE
 
-    def _is_here(self, item: Leaving) -> bool:
-        here = self._of_node.get(item.node)
-        return here is not None and here.get(item.uid) is item and item.node in self._space.rooms
+    def set_node(self, name: str, leaving: dict[str, Leaving]) -> None:
+        """All attempts that are on a node now."""
+        number, stay = self._class(name), self._stays.get(name)
+        if stay is None or stay.number != number:
+            # Ends stand in order by class, and a profile follows the devices of one.
+            self.loosened += 1
+            if stay is not None:
+                for item in stay.here.values():
+                    self._ends.remove(stay.number, item)
+            stay = self._stays[name] = Stay(number)
+            stay.here = leaving
+            for item in leaving.values():
+                self._ends.add(number, item)
+            self.version += 1
+        else:
+            self.change_node(name, {**dict.fromkeys(stay.here), **leaving})
+        if not leaving and number == NOWHERE:
+            del self._stays[name]
 
-    def _sort_in(self) -> None:
-        fresh, self._fresh = self._fresh, []
-        class_of = self._space.class_of
-        held = sum(map(len, self._order.values()))
-        if len(fresh) > MANY or held > 2 * self._count + SLACK:
-            self._order = {}
-            for name, items in self._of_node.items():
-                if name in class_of:
-                    self._order.setdefault(class_of[name].id, []).extend(items.values())
-            for order in self._order.values():
-                order.sort(key=_by_end)
-            return
-        for item in fresh:
-            if item.node in class_of:
-                order = self._order.setdefault(class_of[item.node].id, [])
-                insort(order, item, key=_by_end)
+    def change_node(self, name: str, changed: dict[str, Leaving | None]) -> bool:
+        """Single attempts came, went (None) or leave at another time; False: tell me all."""
+        stay = self._stays.get(name)
+        if stay is None or stay.number != self._class(name):
+            return False
+        for uid, item in changed.items():
+            known = stay.here.get(uid)
+            if known == item:
+                continue
+            if known is not None:
+                if item is None and _has_left(known, changed):
+                    self.loosened += 1
+                self._go(stay, known)
+            if item is not None:
+                self._come(stay, item)
+        self.version += 1
+        return True
 
-    def earliest(
-        self,
-        asking: Asking,
-        until_s: float,
-        wants: Sequence[Want],
-        open_now: Iterable[str],
-        refuses: Callable[[str], bool] | None,
-    ) -> tuple[float, list[Allocation]] | None:
-        """The first moment at which all tasks of a job find room, and which room that is.
+    def add(self, leaving: Leaving) -> None:
+        """One more, placed by the pass that is under way."""
+        self._come(self._stay(leaving.node), leaving)
+        self.version += 1
 
-        ``open_now`` are nodes that could take some of its tasks today; ``refuses`` says which
-        must not be used. As time goes on, only nodes where something changes are looked at.
+    def _come(self, stay: Stay, item: Leaving) -> None:
+        stay.come(item)
+        self._ends.add(stay.number, item)
+
+    def _go(self, stay: Stay, item: Leaving) -> None:
+        stay.go(item)
+        self._ends.remove(stay.number, item)
+
+    def end_s(self, name: str, uid: str) -> float:
+        """When an attempt will be gone."""
+        stay = self._stays.get(name)
+        item = stay.here.get(uid) if stay is not None else None
+        if item is None:
+            return self.now_s
+        return item.end_s if item.end_s > self.now_s else self.now_s + OVERDUE_S
+
+    def claim(self, name: str, claim: Claim) -> None:
+        self.claims.setdefault(name, []).append(claim)
+        insort(self._claim_ends, (claim.end_s, name, ""))
+        if claim.job:
+            self._promised.setdefault(claim.job, {})[name] = None
+        else:
+            self.reserved.setdefault(name, []).append(claim)
+        if not claim.confines:
+            self._stay(name).claim(claim, 1)
+        self.space.claim(name, claim.start_s)
+
+    def unclaim(self) -> None:
+        """Take all claims back."""
+        for name, claims in self.claims.items():
+            stay = self._stay(name)
+            if len(claims) > FEW:
+                stay.profile = stay.late = None
+                continue
+            for claim in claims:
+                if not claim.confines:
+                    stay.claim(claim, -1)
+        self.claims.clear()
+        self.reserved.clear()
+        self._promised.clear()
+        self._claim_ends.clear()
+        self.space.unclaim()
+
+    def unclaim_job(self, job: int) -> None:
+        """Take the promise to one waiting job back."""
+        for name in self._promised.pop(job, ()):
+            kept = []
+            for claim in self.claims[name]:
+                if claim.job != job:
+                    kept.append(claim)
+                    continue
+                del self._claim_ends[bisect_left(self._claim_ends, (claim.end_s, name, ""))]
+                self._stay(name).claim(claim, -1)
+            self.space.set_claim(name, min((c.start_s for c in kept), default=INFINITE))
+            if kept:
+                self.claims[name] = kept
+            else:
+                del self.claims[name]
+
+    def first_end_s(self, classes: Iterable[int]) -> float:
+        """When an attempt may first outstay its time on nodes of these classes."""
+        return self._ends.first_s(classes)
+
+    def ends(self, classes: Iterable[int]) -> Iterator[End]:
+        """When and where attempts leave nodes of these classes and claims end, soonest first."""
+        return self._ends.walk(classes, self.now_s, self._claim_ends)
+
+    def is_bound(self, name: str, asking: Asking) -> bool:
+        """Whether a reservation on this node stands in the way of this job."""
+        return any(map(asking.is_bound_by, self.reserved.get(name, ())))
+
+    def until_s(self, name: str, from_s: float, asking: Asking) -> float:
+        """When a job that starts on a node at a moment is taken to be gone from there.
+
+        Jobs that wait can rely on its estimate; where a reservation begins only its limit counts.
         """
-        future = Future(self, self._space, asking)
-        classes = self._space.classes_for(wants)
-        self.sure_until_s = -INFINITE
-        if len(self._space.rooms) <= SMALL and future.is_single:
-            sure, soonest = self._soonest(future, until_s, classes, refuses)
-            if sure:
-                return soonest
-        for name in open_now:
-            future.look(name, self.now_s)
-        rooms, class_of, shut_s = self._space.rooms, self._space.class_of, future.shut_s
-        for at_s, name in self._ends(classes):
-            if at_s > until_s:
-                return None
-            if name in shut_s and at_s < shut_s[name] and not future.suffices:
-                continue
-            if name not in rooms or (refuses is not None and refuses(name)):
-                continue
-            if class_of[name].id in classes:
-                future.look(name, at_s)
-                found = future.find(at_s) if future.suffices else None
-                if found is not None:
-                    return at_s, found
-        return None
+        if name in self.reserved and self.is_bound(name, asking):
+            return from_s + asking.limit_s if asking.limit_s else INFINITE
+        return from_s + asking.run_s
 
-    def _soonest(
-        self,
-        future: Future,
-        until_s: float,
-        classes: set[int],
-        refuses: Callable[[str], bool] | None,
-    ) -> tuple[bool, tuple[float, list[Allocation]] | None]:
-        """The same for a single task on a small site; False: it has to be found the long way."""
-        names = [
-            name
-            for name, kind in self._space.class_of.items()
-            if kind.id in classes and (refuses is None or not refuses(name))
+    def profile(self, name: str, asking: Asking) -> Profile:
+        """What will be free on a node for this job. To look at: others are told the same."""
+        stay = self._stays.get(name) or self._stay(name)
+        profile = stay.profile
+        if profile is None:
+            profile = stay.profile = self._made(name, stay)
+        if stay.queue and stay.queue[0].end_s <= self.now_s:
+            profile = self._late(stay, profile)
+        if name not in self.reserved and asking.job not in self._promised:
+            return profile
+        own = [
+            claim
+            for claim in self.reserved.get(name, ())
+            if asking.is_bound_by(claim) == bool(claim.confines)
         ]
-        found = future.soonest(names, until_s)
-        if found is None:
-            return False, None
-        at_s, name = found
-        if not name:
-            return True, None
-        placed = future.place_at(name, at_s)
-        if placed is None:
-            return False, None
-        self.sure_until_s = future.sure_until_s
-        return True, (at_s, placed)
+        if name in self._promised.get(asking.job, ()):
+            own += [claim for claim in self.claims[name] if claim.job == asking.job]
+        if own:
+            profile = profile.copy()
+            for claim in own:
+                sign = 1 if claim.confines else -1
+                profile.claim(claim.start_s, claim.end_s, claim.allocation, sign)
+        return profile
+
+    def _made(self, name: str, stay: Stay) -> Profile:
+        """All comings and goings, and all claims that bind jobs in general."""
+        moments = [(item.end_s, 1, item.allocation) for item in stay.in_order()]
+        claims = [claim for claim in self.claims.get(name, ()) if not claim.confines]
+        for claim in claims:
+            moments.append((claim.start_s, -1, claim.allocation))
+            moments.append((claim.end_s, 1, claim.allocation))
+        if claims:
+            moments.sort(key=lambda moment: moment[0])
+        profile = Profile(self.space.class_of[name].spec.devices)
+        for at_s, sign, allocation in moments:
+            profile.append(at_s, allocation, sign)
+        profile.claimed = len(claims)
+        return profile
+
+    def _late(self, stay: Stay, profile: Profile) -> Profile:
+        """The same while attempts outstay their time: they are taken to leave soon."""
+        if stay.late is None or stay.late_s != self.now_s:
+            stay.late, stay.late_s = profile.copy(), self.now_s
+            for item in stay.in_order():
+                if item.end_s > self.now_s:
+                    break
+                stay.late.shift(item.end_s, self.now_s + OVERDUE_S, item.allocation, -1)
+        return stay.late
+
+    def lacks(self, name: str, until_s: float, asking: Asking, request: Request) -> bool:
+        """Whether a node has too little for a task from now on, be the node its own or not."""
+        kind, room = self.space.class_of[name], self.space.rooms[name]
+        need = need_of(kind, request, firm=asking.is_firm, bars=0)
+        return not self.profile(name, asking).look(room, need, 1, self.now_s, until_s)[0]
+
+    def window(self, name: str, from_s: float, until_s: float, asking: Asking) -> Room:
+        """What is free on a node all the time between two moments, for this job."""
+        room = self.space.rooms[name]
+        low = self.profile(name, asking).window(room, from_s, until_s)
+        if low.cpus and name in self.claims:
+            for claim in self.claims[name]:
+                if claim.start_s < until_s and asking.is_bound_by(claim):
+                    gone = set(claim.allocation.cpus)
+                    low.cpus = [cpu for cpu in low.cpus if cpu not in gone]
+        return low
+
+    def window_under(
+        self, claims: list[Claim], name: str, from_s: float, until_s: float, asking: Asking
+    ) -> Room:
+        """The same if these were the only claims that stand in the way of this job."""
+        profile = self.profile(name, asking).copy()
+        for claim in self.claims.get(name, ()):
+            if claim not in claims and asking.is_bound_by(claim):
+                profile.claim(claim.start_s, claim.end_s, claim.allocation, -1)
+        return profile.window(self.space.rooms[name], from_s, until_s)
 
 
-def _by_end(item: Leaving) -> tuple[float, str, str]:
-    return item.end_s, item.node, item.uid
+def _has_left(gone: Leaving, there: Mapping[str, Leaving | None]) -> bool:
+    """Whether an attempt is gone, and not only there under another name.
+
+    One that a pass had planned to start is there under the name of its attempt by now, unless it
+    is over already.
+    """
+    job, slash, task = gone.uid.partition(SLASH)
+    name = f"{job}.{task}."
+    return not slash or not any(item and uid.startswith(name) for uid, item in there.items())
