@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from rota.core.facts.job import Job, ServiceClass
 from rota.scheduling.evict.search import Takeover
-from rota.scheduling.evict.victims import BEST_EFFORT_WEIGHT, COST_MIN, LostWork, total_of
+from rota.scheduling.evict.victims import BEST_EFFORT_WEIGHT, COST_MIN, LostWork
+from rota.scheduling.order.share_use import capacity
 from rota.scheduling.place.node_room import Room
 from tests.support.running import NOW_S, Site
 
@@ -82,7 +83,7 @@ def placed(rooms: dict[str, Room], vip: Job) -> bool:
 
 
 def cost_of(site: Site, jobs: tuple[Job, ...]) -> float:
-    rule = LostWork(total_of(site.cluster))
+    rule = LostWork(capacity(site.cluster))
     total = 0.0
     for job in jobs:
         seconds = 1 + NOW_S - job.started_s + job.spec.restart_cost_s

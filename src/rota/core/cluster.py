@@ -266,8 +266,9 @@ class Cluster:
                 self.elastic[job.id] = None
             else:
                 self.elastic.pop(job.id, None)
-        self.waiting.put(job.id, job.spec, int(after in WAITING))
-        if after in (JobState.QUEUED, JobState.PREEMPTED) and job.eligible_s:
+        ready = after in (JobState.QUEUED, JobState.PREEMPTED) and bool(job.eligible_s)
+        self.waiting.put(job.id, job.spec, int(after in WAITING), ready=ready)
+        if ready:
             key = self.lanes.key_of(job.spec, self.capped_array(job))
             self.lanes.add(key, (-job.spec.priority, job.id))
         else:
@@ -286,8 +287,9 @@ class Cluster:
 
     def index_array(self, array: Array) -> None:
         """An array with untouched elements is one member of a lane."""
-        self.waiting.put(array.id, array.spec, len(array.pending()))
-        if array.waiting and array.eligible_s and not array.held:
+        ready = bool(array.waiting and array.eligible_s and not array.held)
+        self.waiting.put(array.id, array.spec, len(array.pending()), ready=ready)
+        if ready:
             key = self.lanes.key_of(array.spec, array.id if array.cap else 0)
             self.lanes.add(key, (-array.spec.priority, array.id))
         else:

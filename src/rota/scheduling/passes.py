@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.derived.holdings import amount_of
+from rota.core.derived.holdings import amount_of, amount_of_all
 from rota.core.facts.policy import Backfill
 from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import Plan, Start, View
@@ -29,9 +29,13 @@ from rota.scheduling.recheck import look_again, look_behind
 from rota.scheduling.successors import line_up
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rota.core.derived.lanes import Counter, Lane, LaneKey
     from rota.core.facts.loans import Loan
+    from rota.core.facts.node import Allocation
     from rota.scheduling.api import Entry
+    from rota.scheduling.limits.quota import Short
     from rota.scheduling.place.node_room import Room
     from rota.scheduling.registry import Rules
     from rota.scheduling.scheduler import Scheduler
@@ -79,6 +83,8 @@ class Pass:
         #: Those that claims keep out were left out, as all claims stood.
         self.left_out = False
         self._watched = 0
+        #: Jobs that found only nodes that their quotas do not let them have to themselves.
+        self._shorts: dict[int, Short] = {}
         #: Lanes that wait for room, and for a place under a cap.
         self._full: dict[int, None] = {}
         self._capped: dict[int, None] = {}
@@ -196,18 +202,47 @@ class Pass:
 
     def forbidden(self, key: LaneKey) -> tuple[Counter, ...] | None:
         """What must be given back before such a job may start."""
-        queue = self.cluster.queues.get(key.queue)
-        if queue is not None and not queue.starts_jobs:
-            return ()
-        if not self._is_lenient and self.shares.barred(key.user, key.project):
-            self.scheduler.barred = True
+        if not self._starts_jobs(key):
             return ()
         short = self.quotas.short(key, self.scheduler.amount(key.shape))
-        if short is None:
-            return None
-        if short.again_s:
+        if short is not None:
             self.wake_at(short.again_s)
-        return short.counters
+            return short.counters
+        first = None if self._is_lenient else self.kept_back_by(key)
+        if first is None:
+            return None
+        self.scheduler.barred = True
+        self.scheduler.ahead[first.first] = None
+        return ()
+
+    def _starts_jobs(self, key: LaneKey) -> bool:
+        queue = self.cluster.queues.get(key.queue)
+        return queue is None or queue.starts_jobs
+
+    def kept_back_by(self, key: LaneKey) -> Lane | None:
+        """A lane within the hard limit on shares that one beyond it has to wait for."""
+        return self.shares.kept_back_by(key.user, key.project, self._lacks_room_only)
+
+    def _lacks_room_only(self, lane: Lane) -> bool:
+        amount = self.scheduler.amount(lane.key.shape)
+        return self._starts_jobs(lane.key) and self.quotas.short(lane.key, amount) is None
+
+    def refuses(self, entry: Entry, name: str) -> bool:
+        """Whether neighbours or quotas keep a job from a node, whatever room there is."""
+        return self.near.refuses(entry.shape, name) or self.short_of_node(entry, name) is not None
+
+    def short_of_node(self, entry: Entry, name: str) -> Short | None:
+        """The quota that keeps a job from having a node to itself, if it wants that."""
+        node = self.cluster.nodes.get(name)
+        if node is None or not entry.shape.placement.exclusive:
+            return None
+        return self.quotas.short_of_node(entry.key, entry.shape.roles[0].request, node.spec)
+
+    def is_over_quota(self, entry: Entry, allocations: Sequence[Allocation]) -> bool:
+        """Whether nodes that a job could have to itself are too many of them together."""
+        if not entry.shape.placement.exclusive:
+            return False
+        return self.quotas.short(entry.key, amount_of_all(allocations)) is not None
 
     def asking(self, entry: Entry) -> Asking:
         key = entry.key
@@ -226,9 +261,14 @@ class Pass:
             return None
         if not self.policy.backfill.spare and self.promises.outlasts(entry):
             return None
-        placed = place(Asker(self, entry, until_s))
+        asker = Asker(self, entry, until_s)
+        placed = place(asker)
         if placed is None:
-            self.refusals.note(entry, until_s)
+            if asker.short is None:
+                self.refusals.note(entry, until_s)
+            else:
+                # Another account may have the nodes that are too large for this one.
+                self._shorts[entry.job] = asker.short
             return None
         self.scheduler.no_room.discard(entry.key.shape)
         return within_quota(self, entry, placed)
@@ -263,14 +303,12 @@ class Pass:
             add(Leaving(end_s, uid, allocation.node, allocation))
             # What the events of this pass change is taken in by the next one.
             touch(allocation.node, uid)
-        if len(roles) == 1:
+        if len(roles) == 1 and not entry.shape.placement.exclusive:
             # All tasks hold the same.
             amount = NOTHING.plus(amount_of(placed[0].allocation), count)
         else:
-            amount = NOTHING
-            for _, allocation in placed:
-                amount = amount.plus(amount_of(allocation))
-        if not self._lines.alone and not (self.is_fixed and self._is_lenient):
+            amount = amount_of_all([allocation for _, allocation in placed])
+        if not self._is_lenient or not (self._lines.alone or self.is_fixed):
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
         self.refusals.is_known = False
@@ -291,6 +329,10 @@ class Pass:
 
     def _no_room(self, head: Head, entry: Entry) -> bool:
         """The lane waits for room; its first jobs may get a promise. Whether to go on with it."""
+        short = self._shorts.get(entry.job)
+        if short is not None:
+            self.cluster.lanes.block(head.lane, short.counters)
+            self.wake_at(short.again_s)
         self._closed = self._strict
         if self._strict or self.policy.backfill.look_ahead:
             self.scheduler.ahead[head.array or entry.job] = None
@@ -303,7 +345,7 @@ class Pass:
             head.full = True
             if self.policy.backfill.kind is not Backfill.NONE and self.promises.wants_more:
                 return True
-        if not self.promises.wants_more and not self.policy.preempt.enabled:
+        if short is None and not self.promises.wants_more and not self.policy.preempt.enabled:
             self.refusals.give_up(entry)
         return False
 

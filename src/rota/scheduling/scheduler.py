@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.facts.resources import NOTHING, Amount
 from rota.scheduling.api import Plan
 from rota.scheduling.evict.victims import LostWork
 from rota.scheduling.guarded import Guard, no_guard
 from rota.scheduling.later.departures import Leavers
 from rota.scheduling.later.promises import Promises
 from rota.scheduling.later.timeline import Timeline
+from rota.scheduling.limits.quota import least_of
 from rota.scheduling.order.account_queues import forget_keys
-from rota.scheduling.order.fairshare import capacity
 from rota.scheduling.order.first_blocked import Firsts
 from rota.scheduling.order.key_memo import holds, may_borrow, steps_of
 from rota.scheduling.order.orderings import ORDERINGS
+from rota.scheduling.order.share_use import capacity
 from rota.scheduling.passes import Pass
 from rota.scheduling.place.fragments import waiting_shapes
 from rota.scheduling.place.node_index import Space
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rota.core.derived.lanes import Lane
     from rota.core.facts.node import NodeSpec
     from rota.core.facts.policy import Policy
+    from rota.core.facts.resources import Amount
     from rota.scheduling.api import Promise
     from rota.scheduling.place.fragments import Typical
     from rota.scheduling.registry import Catalog, Rules
@@ -355,20 +356,10 @@ class Scheduler:
         )
 
     def amount(self, number: int) -> Amount:
-        """What a job of a shape holds when it starts; an elastic one with its fewest tasks."""
+        """What a job of a shape holds at the least when it starts."""
         known = self._amounts.get(number)
         if known is None:
-            known = NOTHING
-            for role in self.cluster.lanes.shapes[number].roles:
-                request = role.request
-                each = Amount(
-                    request.cpu_milli,
-                    request.memory_mib,
-                    request.disk_mib,
-                    request.device_use_milli,
-                )
-                known = known.plus(each, role.min_count or role.count)
-            self._amounts[number] = known
+            known = self._amounts[number] = least_of(self.cluster.lanes.shapes[number])
         return known
 
     def first_of_full(self, this: Pass, count: int) -> list[Lane]:

@@ -87,6 +87,7 @@ def _indexes(cluster: Cluster) -> dict[str, Any]:
         },
         "where": {i: _key(cluster, lane) for i, lane in sorted(cluster.lanes.where.items())},
         "holdings": dict(sorted(cluster.holdings.of.items(), key=repr)),
+        "lent": dict(sorted(cluster.holdings.lent.items(), key=repr)),
         "running": dict(sorted(cluster.running.of.items(), key=repr)),
         "waiting": dict(sorted(cluster.waiting.of.items(), key=repr)),
         "elastic": sorted(cluster.elastic),

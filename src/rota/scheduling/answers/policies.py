@@ -54,7 +54,7 @@ class CorePolicy:
 
         def place(job: Job) -> tuple[float, ...]:
             entry = self._inquiry.entry_of(job, job.id)
-            return entry_key(this, entry, least_of(job.spec), this.view)
+            return entry_key(this, entry, least_of(entry.shape), this.view)
 
         return min(ready, key=place, default=None)
 

@@ -12,7 +12,15 @@ import msgspec
 
 from rota.core.facts.job import ServiceClass
 from rota.core.words.units import format_mib
-from rota.scheduling.answers.reasons import Away, BadCompany, Claimed, Scarce, Unfit, WouldDelay
+from rota.scheduling.answers.reasons import (
+    Away,
+    BadCompany,
+    Claimed,
+    Scarce,
+    Unfit,
+    WouldDelay,
+    over_quota,
+)
 from rota.scheduling.place.devices import open_devices
 from rota.scheduling.place.filters import Case, Problem, first_problem
 from rota.scheduling.place.node_room import Room
@@ -120,6 +128,8 @@ class Survey:
         elif name in this.space.rooms and (text := this.near.problem(self._shape, name)):
             reason = BadCompany(nodes=count, node=name, problem=text)
             self._count("neighbours", text, reason, 0.0, count)
+        elif (over := this.short_of_node(self._entry, name)) is not None:
+            self._count("quota", over.scope, over_quota(over, name), -over.missing, count)
         elif (claimed := self._claimed(name, room)) is not None:
             kind = "reserved" if isinstance(claimed, Claimed) else "backfill"
             whose = claimed.reservation if isinstance(claimed, Claimed) else claimed.job
@@ -176,7 +186,7 @@ class Survey:
 
     def all(self) -> list[Reason]:
         """Every reason, what is nearest to a fit first."""
-        kinds = ("reserved", "backfill", "room", "neighbours", "node_away", "filter")
+        kinds = ("quota", "reserved", "backfill", "room", "neighbours", "node_away", "filter")
         return [reason for kind in kinds for reason in self.of(kind)]
 
 

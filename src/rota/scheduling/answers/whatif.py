@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 
 from rota.core.changes.dependencies import judge
-from rota.core.derived.holdings import Holdings
 from rota.core.facts.job import Array, Job, JobSpec
 from rota.core.facts.loans import without
 from rota.core.facts.policy import Backfill
@@ -105,10 +104,9 @@ class Gone(NamedTuple):
         cluster = world.cluster
         job = cluster.jobs[self.job]
         live = {attempt.uid: attempt for attempt in job.live_attempts}
-        holdings = Holdings()
-        holdings.of = cluster.holdings.of.copy()
+        holdings = cluster.holdings.twin()
         for attempt in live.values():
-            holdings.shift(job.spec, attempt.allocation, -1)
+            holdings.shift(job.spec, holdings.count_of(attempt), -1)
             node = cluster.nodes.get(attempt.allocation.node)
             if node is not None:
                 left = {uid: held for uid, held in node.live.items() if uid not in live}

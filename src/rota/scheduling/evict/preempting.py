@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.derived.holdings import amount_of
+from rota.core.derived.holdings import amount_of_all
 from rota.core.derived.lanes import key_with, shape_of
 from rota.core.facts.policy import PreemptMode
-from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import Entry
 from rota.scheduling.evict.lending import Lenders
 from rota.scheduling.evict.search import Preemption
@@ -46,8 +45,14 @@ class Takeovers:
         if priority <= self._vain.get(vain, -1.0) or self._searching().left <= 0:
             return False
         takeover = self._find(head, entry, priority)
-        if takeover is None or not (takeover.after or takeover.borrows):
-            self._vain[vain] = max(priority, self._vain.get(vain, -1.0))
+        if (
+            takeover is None
+            or not (takeover.after or takeover.borrows)
+            or this.is_over_quota(entry, takeover.allocations)
+        ):
+            if not entry.shape.placement.exclusive:
+                # Which nodes may be had alone depends on the quotas of who asks.
+                self._vain[vain] = max(priority, self._vain.get(vain, -1.0))
             this.wake_at(self._searching().herd.ripe_s)
             return False
         for search in (self._search, self._loans):
@@ -68,12 +73,9 @@ class Takeovers:
         """What a victim holds need not be reclaimed from its account again."""
         this = self._pass
         job = this.cluster.jobs[eviction.job]
-        held = NOTHING
-        for task in eviction.tasks or range(len(job.tasks)):
-            attempt = job.tasks[task].current
-            if attempt is not None and attempt.live:
-                held = held.plus(amount_of(attempt.allocation))
-        this.quotas.evict(job, held if eviction.tasks else None)
+        current = [job.tasks[task].current for task in eviction.tasks]
+        live = [attempt.allocation for attempt in current if attempt is not None and attempt.live]
+        this.quotas.evict(job, amount_of_all(live) if eviction.tasks else None)
 
     def _find(self, head: Head, entry: Entry, priority: float) -> Takeover | None:
         """Who stands still loses nothing: those are asked first, where CPUs are all that lacks."""
@@ -127,6 +129,8 @@ class Takeovers:
                 if any(space.may_ever_fit(want, name) for want in wants)
                 and not this.near.refuses(shape, name)
             ]
+        if entry.shape.placement.exclusive:
+            names = [name for name in names if this.short_of_node(entry, name) is None]
         claimed = this.space.claimed_from
         if not claimed:
             return names

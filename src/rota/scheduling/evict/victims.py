@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rota.core.derived.holdings import amount_of
+from rota.core.derived.holdings import amount_of_all
 from rota.core.facts.job import ServiceClass
 from rota.core.facts.loans import freed_by, held_by
 from rota.core.facts.resources import Amount
 from rota.core.facts.states import Cause
 from rota.scheduling.api import Victim
+from rota.scheduling.order.share_use import capacity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -58,18 +59,6 @@ def dominant_share(held: Amount, total: Amount) -> float:
         held.disk_mib / total.disk_mib if total.disk_mib else 0.0,
         held.device_milli / total.device_milli if total.device_milli else 0.0,
     )
-
-
-def total_of(cluster: Cluster) -> Amount:
-    """Everything that the nodes have."""
-    cpu = memory = disk = devices = 0
-    for node in cluster.nodes.values():
-        spec = node.spec
-        cpu += spec.cpu_milli
-        memory += spec.memory_mib
-        disk += spec.disk_mib
-        devices += 1000 * len(spec.devices)
-    return Amount(cpu, memory, disk, devices)
 
 
 def mode_of(spec: JobSpec, default: PreemptMode) -> PreemptMode:
@@ -139,7 +128,7 @@ class Herd:
         self.cluster = cluster
         self.now_s = now_s
         self._priority_of = priority_of
-        self._rule: VictimRule = rule or LostWork(total_of(cluster))
+        self._rule: VictimRule = rule or LostWork(capacity(cluster))
         #: Attempts that were chosen in this pass: they leave, as if they had been told already.
         self.leaving: dict[str, None] = {}
         #: Jobs that were chosen in this pass to stand still: nobody else may have them now.
@@ -267,9 +256,7 @@ class Herd:
 
     def _unit(self, unit: Unit, job: Job, attempts: list[Attempt]) -> Unit:
         """The same with what these attempts hold, and what it costs if they go."""
-        held = amount_of(attempts[0].allocation)
-        for attempt in attempts[1:]:
-            held = held.plus(amount_of(attempt.allocation))
+        held = amount_of_all([attempt.allocation for attempt in attempts])
         started_s = job.started_s
         victim = Victim(
             job.id,

@@ -298,9 +298,9 @@ class Promises:
             min(before_s, this.now_s + horizon_s if horizon_s else INFINITE),
             this.space.wants(entry.key.shape, shape),
             self._open_now(entry),
-            partial(this.near.refuses, shape) if asks else None,
+            partial(this.refuses, entry) if asks else None,
         )
-        if found is None:
+        if found is None or this.is_over_quota(entry, found[1]):
             return None
         start_s, allocations = found
         promise = Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
@@ -315,7 +315,7 @@ class Promises:
         for want in this.space.wants(entry.key.shape, entry.shape):
             names.update(dict.fromkeys(this.space.open_nodes(want)))
         for name in names:
-            if not this.near.refuses(entry.shape, name):
+            if not this.refuses(entry, name):
                 yield name
 
     def _keep(self, promise: Promise) -> None:

@@ -8,16 +8,21 @@ A hard limit is never exceeded. Beyond a soft one an account borrows, if its quo
 the pass puts borrowers behind all who do not borrow (``borrowing``), and when somebody within his
 own limits waits, jobs of accounts beyond theirs may be evicted for him (``reclaimable``).
 
-A budget of device-hours looks back: a job that asks for devices starts while less than the budget
-was used within the period, running jobs included, and is not stopped when it runs out. Use is not
-recorded by type of job, so a budget in a limit by type does not bind.
+A job that has its nodes to itself counts with all of them, so which nodes it may have depends on
+its quotas (``short_of_node``).
+
+A budget of device-hours is never overdrawn by what is known: a job that asks for devices starts if
+what was used within the period, what running jobs may still use, and what it may use itself stay
+within the budget. A job without a time limit is taken to run as long as the policy assumes; it is
+not stopped when it runs for longer. Use is not recorded by type of job, so a budget in a limit by
+type does not bind.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core.derived.holdings import amount_of
+from rota.core.derived.lanes import shape_of
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.tenant import NO_QUOTA
@@ -28,6 +33,7 @@ from rota.scheduling.limits.quota_rules import (
     Dimension,
     Rule,
     RuleBook,
+    paid_s_of,
     project_chain,
     projects_below,
     quota_of,
@@ -35,8 +41,10 @@ from rota.scheduling.limits.quota_rules import (
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.derived.lanes import Counter, LaneKey
+    from rota.core.derived.lanes import Counter, LaneKey, Shape
     from rota.core.facts.job import Job, JobSpec
+    from rota.core.facts.node import NodeSpec
+    from rota.core.facts.resources import Request
     from rota.core.facts.tenant import Limits, Quota
 
 #: How a dimension is told: its unit, and how much of the stored number makes one.
@@ -49,6 +57,10 @@ _UNITS: dict[Dimension, tuple[str, float]] = {
 }
 
 
+#: Hours are sums of rounded parts; all else is whole.
+ROUNDED = 1e-6
+
+
 class Short(NamedTuple):
     """A ceiling that a job does not fit under now."""
 
@@ -59,7 +71,7 @@ class Short(NamedTuple):
     wanted: float
     limit: float
     hard: bool
-    #: Any of these opens when something is given back; empty for a budget.
+    #: Any of these opens when something is given back.
     counters: tuple[Counter, ...]
     #: When time alone may have helped; 0: it does not.
     again_s: float = 0.0
@@ -75,7 +87,10 @@ class Short(NamedTuple):
         unit, size = _UNITS[self.dimension]
         used, limit, wanted = (n / size for n in (self.used, self.limit, self.wanted))
         if self.dimension is Dimension.DEVICE_HOURS:
-            return f"{self.scope} has used {used:.4g} of {limit:.4g} {unit}"
+            return (
+                f"{self.scope} has used or spoken for {used:.4g} of {limit:.4g} {unit}, "
+                f"{wanted:.4g} wanted"
+            )
         kind = "" if self.hard else " without borrowing"
         return f"{self.scope} holds {used:g} of at most {limit:g} {unit}{kind}, {wanted:g} wanted"
 
@@ -83,20 +98,23 @@ class Short(NamedTuple):
 _Wish = tuple[float, float, float, float, float]
 
 
-def _wish(amount: Amount, jobs: int) -> _Wish:
+def _wish(amount: Amount, jobs: int, paid_s: float) -> _Wish:
     device = amount.device_milli
-    # A budget is asked by anybody who wants a device, whatever the number.
-    return jobs, amount.cpu_milli, amount.memory_mib, device, float(device > 0)
+    return jobs, amount.cpu_milli, amount.memory_mib, device, device * paid_s / 3_600_000
+
+
+def _add(used: list[float], wish: _Wish) -> None:
+    used[0] += wish[0]
+    used[1] += wish[1]
+    used[2] += wish[2]
+    used[3] += wish[3]
+    used[4] += wish[4]
 
 
 def _exceeds(rule: Rule, wish: _Wish) -> bool:
     """Whoever asks for nothing of a dimension is not kept waiting by it."""
     at = rule.at
-    if not wish[at]:
-        return False
-    if at is Dimension.DEVICE_HOURS:
-        return rule.meter.used[at] >= rule.limit
-    return rule.meter.used[at] + wish[at] > rule.limit
+    return bool(wish[at]) and rule.meter.used[at] + wish[at] > rule.limit + ROUNDED
 
 
 class Quotas:
@@ -104,6 +122,7 @@ class Quotas:
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self._cluster = cluster
+        self._rules = cluster.policy.backfill
         self._book = RuleBook(cluster, now_s)
         self._by_key: dict[LaneKey, Bound] = {}
         self._bounds: dict[Binding, Bound] = {}
@@ -113,15 +132,23 @@ class Quotas:
         firm = (self._by_key.get(key) or self._of_key(key)).firm
         if not firm:
             return None
-        wish = _wish(amount, jobs)
+        wish = self._wish(key, amount, jobs)
         for rule in firm:
             if _exceeds(rule, wish):
                 return _short_of(rule, wish)
         return None
 
+    def short_of_node(
+        self, key: LaneKey, request: Request, node: NodeSpec, besides: Amount = NOTHING
+    ) -> Short | None:
+        """The ceiling that keeps a job from having a node to itself, besides what it has then."""
+        if not (self._by_key.get(key) or self._of_key(key)).firm:
+            return None
+        return self.short(key, besides.plus(node.kept_by(request.amount)))
+
     def shorts(self, key: LaneKey, amount: Amount, jobs: int = 1) -> list[Short]:
         """Every ceiling that this much more would pass, for explanations."""
-        wish = _wish(amount, jobs)
+        wish = self._wish(key, amount, jobs)
         bound = self._by_key.get(key) or self._of_key(key)
         return [_short_of(rule, wish) for rule in bound.firm if _exceeds(rule, wish)]
 
@@ -130,7 +157,7 @@ class Quotas:
         soft = (self._by_key.get(key) or self._of_key(key)).soft
         if not soft:
             return False
-        wish = _wish(amount, jobs)
+        wish = self._wish(key, amount, jobs)
         return any(_exceeds(rule, wish) for rule in soft)
 
     def reclaimable(self, job: Job) -> bool:
@@ -138,29 +165,32 @@ class Quotas:
         soft = self._of_job(job).soft
         if not soft:
             return False
-        wish = _wish(held_by(job), 1)
+        wish = _wish(held_by(self._cluster, job), 1, 1.0)
         return any(wish[rule.at] and _beyond(rule) for rule in soft)
 
     def take(self, key: LaneKey, amount: Amount, jobs: int = 1) -> None:
         """The pass gave this to a job of the lane."""
-        _shift(self._by_key.get(key) or self._of_key(key), amount, jobs)
-
-    def give_back(self, key: LaneKey, amount: Amount, jobs: int = 1) -> None:
-        """What was taken in this pass is not taken after all."""
-        _shift(self._by_key.get(key) or self._of_key(key), amount, jobs, -1)
+        bound = self._by_key.get(key) or self._of_key(key)
+        if not bound.meters:
+            return
+        wish = self._wish(key, amount, jobs)
+        for meter in bound.meters:
+            _add(meter.used, wish)
 
     def evict(self, job: Job, amount: Amount | None = None) -> None:
         """A victim will give its room back: all of it and its place, or (elastic) an amount.
 
         Until it has gone it counts against every ceiling; but no more need be reclaimed for it.
         """
-        held = held_by(job) if amount is None else amount
-        _shift(self._of_job(job), held, amount is None, leaving=True)
+        held = held_by(self._cluster, job) if amount is None else amount
+        # What it has used of a budget does not come back.
+        wish = _wish(held, amount is None, 0.0)
+        for meter in self._of_job(job).meters:
+            _add(meter.leaving, wish)
 
-    def restore(self, job: Job, amount: Amount | None = None) -> None:
-        """The opposite of ``evict``, for a plan that was dropped."""
-        held = held_by(job) if amount is None else amount
-        _shift(self._of_job(job), held, amount is None, -1, leaving=True)
+    def _wish(self, key: LaneKey, amount: Amount, jobs: int) -> _Wish:
+        paid_s = paid_s_of(key, self._rules) if amount.device_milli else 0.0
+        return _wish(amount, jobs, paid_s)
 
     def _of_key(self, key: LaneKey) -> Bound:
         bound = UNBOUND
@@ -191,54 +221,64 @@ class Quotas:
 
 
 def _short_of(rule: Rule, wish: _Wish) -> Short:
-    wanted = 0.0 if rule.at is Dimension.DEVICE_HOURS else wish[rule.at]
-    meter = rule.meter
-    return Short(
-        rule.scope,
-        rule.at,
-        meter.used[rule.at],
-        wanted,
-        rule.limit,
-        rule.hard,
-        meter.counters,
-        rule.again_s,
-    )
+    used, wanted, counters = rule.meter.used[rule.at], wish[rule.at], rule.meter.counters
+    again_s = rule.meter.again_s(used + wanted - rule.limit)
+    return Short(rule.scope, rule.at, used, wanted, rule.limit, rule.hard, counters, again_s)
 
 
 def _beyond(rule: Rule) -> bool:
-    used = rule.meter.used[rule.at] - rule.meter.leaving[rule.at]
-    return used >= rule.limit if rule.at is Dimension.DEVICE_HOURS else used > rule.limit
+    return rule.meter.used[rule.at] - rule.meter.leaving[rule.at] > rule.limit
 
 
-def _shift(
-    bound: Bound, amount: Amount, jobs: int, sign: int = 1, *, leaving: bool = False
-) -> None:
-    for meter in bound.meters:
-        used = meter.leaving if leaving else meter.used
-        used[0] += sign * jobs
-        used[1] += sign * amount.cpu_milli
-        used[2] += sign * amount.memory_mib
-        used[3] += sign * amount.device_milli
-
-
-def held_by(job: Job) -> Amount:
-    """What the live attempts of a job hold."""
+def held_by(cluster: Cluster, job: Job) -> Amount:
+    """What the live attempts of a job keep from others."""
     held = NOTHING
     for attempt in job.live_attempts:
-        held = held.plus(amount_of(attempt.allocation))
+        held = held.plus(cluster.holdings.count_of(attempt).kept)
     return held
 
 
-def least_of(spec: JobSpec) -> Amount:
-    """What a job needs to start at all: an elastic one starts with its fewest members."""
+def least_of(shape: Shape) -> Amount:
+    """What a job holds at the least when it starts: an elastic one has its fewest tasks then.
+
+    What it keeps from others beyond that, on nodes of its own, depends on the nodes.
+    """
     least = NOTHING
-    for role in spec.roles:
-        request = role.request
-        one = Amount(
-            request.cpu_milli, request.memory_mib, request.disk_mib, request.device_use_milli
-        )
-        least = least.plus(one, role.min_count or role.count)
+    for role in shape.roles:
+        least = least.plus(role.request.amount, shape.least_tasks(role))
     return least
+
+
+def _whole_nodes(cluster: Cluster, shape: Shape) -> list[Amount]:
+    """What a job that has its nodes to itself keeps from others with each of those that suit."""
+    given, only = max((role.request.amount for role in shape.roles), key=_size), shape.placement
+    return [
+        node.spec.kept_by(given)
+        for name, node in cluster.nodes.items()
+        if (not only.nodes or name in only.nodes)
+        and name not in only.exclude
+        and node.spec.cpu_milli >= given.cpu_milli
+        and node.spec.memory_mib >= given.memory_mib
+        and 1000 * len(node.spec.devices) >= given.device_milli
+    ]
+
+
+def _size(amount: Amount) -> tuple[int, int]:
+    return amount.cpu_milli, amount.device_milli
+
+
+def least_on(cluster: Cluster, shape: Shape) -> Amount:
+    """The same on the nodes that there are: in no dimension can a start hold less."""
+    least = least_of(shape)
+    wholes = _whole_nodes(cluster, shape) if shape.placement.exclusive else []
+    if not wholes:
+        return least
+    return Amount(
+        max(least.cpu_milli, min(whole.cpu_milli for whole in wholes)),
+        max(least.memory_mib, min(whole.memory_mib for whole in wholes)),
+        max(least.disk_mib, min(whole.disk_mib for whole in wholes)),
+        max(least.device_milli, min(whole.device_milli for whole in wholes)),
+    )
 
 
 def refuse_over_quota(cluster: Cluster, spec: JobSpec, count: int = 1) -> None:
@@ -285,7 +325,8 @@ def _refuse(
                 value=count,
                 allowed=allowed,
             )
-    least = least_of(spec)
+    shape = shape_of(spec, cluster.policy.gang.partial)
+    least = least_of(shape)
     checks = (
         ("tasks", 1, limits.jobs, Dimension.JOBS),
         ("resources.cpus", least.cpu_milli, limits.cpu_milli, Dimension.CPU_MILLI),
@@ -299,9 +340,37 @@ def _refuse(
             raise Rejected.bad(
                 field, f"{wanted / size:g}", f"{scope} may {verb} at most {limit / size:g} {unit}"
             )
-    if limits.device_hours is not None and limits.device_hours <= 0 and least.device_milli:
+    if spec.placement.exclusive:
+        _refuse_nodes(cluster, shape, scope, limits)
+    paid_s = paid_s_of(spec, cluster.policy.backfill)
+    hours = _wish(least, 1, paid_s)[Dimension.DEVICE_HOURS]
+    if limits.device_hours is not None and hours > limits.device_hours:
+        assumed = "" if spec.time_limit_s else ", as no time limit is named"
         raise Rejected.bad(
             "resources.gpus",
-            f"{least.device_milli / 1000:g}",
-            f"{scope} has no device-hours to spend",
+            f"{least.device_milli / 1000:g} for {paid_s / 3600:.4g} hours{assumed}",
+            f"{scope} has {limits.device_hours:.4g} device-hours to spend",
         )
+
+
+def _refuse_nodes(cluster: Cluster, shape: Shape, scope: str, limits: Limits) -> None:
+    """A job that has its nodes to itself may find only nodes that are larger than its quota."""
+    wholes = _whole_nodes(cluster, shape)
+    if not wholes or any(_fits(whole, limits) for whole in wholes):
+        return
+    least = min(wholes, key=_size)
+    words = f"{least.cpu_milli / 1000:g} CPUs and {least.device_milli / 1000:g} devices"
+    raise Rejected.bad(
+        "exclusive",
+        "true",
+        f"{scope} may not hold a whole node: the smallest that suits has {words}",
+    )
+
+
+def _fits(whole: Amount, limits: Limits) -> bool:
+    pairs = (
+        (whole.cpu_milli, limits.cpu_milli),
+        (whole.memory_mib, limits.memory_mib),
+        (whole.device_milli, limits.device_milli),
+    )
+    return all(limit is None or kept <= limit for kept, limit in pairs)

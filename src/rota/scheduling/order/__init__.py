@@ -5,5 +5,6 @@ heads                        the first job of a lane, as a pass deals with it
 account_queues               lanes in the order of the policy, one queue per account
 first_blocked                the first lanes among those that wait for room
 key_memo                     how long a remembered key holds
-fairshare, share_tree        use over target of users and projects
+fairshare                    use over target of users and projects
+share_tree, share_use        what each is entitled to, and what it holds and has used
 """

@@ -12,12 +12,15 @@ from functools import partial
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.core.facts.resources import NOTHING
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rota.core.facts.job import Role
     from rota.core.facts.node import Allocation
     from rota.scheduling.api import Entry
+    from rota.scheduling.limits.quota import Short
     from rota.scheduling.passes import Pass
     from rota.scheduling.place.node_room import Room
     from rota.scheduling.place.wants import Want
@@ -37,8 +40,8 @@ class Placed(NamedTuple):
 class Asker:
     """Answers for single nodes what integers cannot; the pass knows claims and neighbours."""
 
-    __slots__ = ("_this", "barred", "bonus", "entry", "group", "own", "shape", "space", "until_s",
-                 "wants")  # fmt: skip
+    __slots__ = ("_this", "barred", "bonus", "entry", "group", "kept", "own", "shape", "short",
+                 "space", "until_s", "wants")  # fmt: skip
 
     def __init__(self, this: Pass, entry: Entry, until_s: float) -> None:
         self._this = this
@@ -52,6 +55,9 @@ class Asker:
         self.group: str | None = None
         #: Nodes that this very job already has tasks on: exclusive, but its own.
         self.own: set[str] = set()
+        #: What such nodes keep from others, and why one more may not be had: it exceeds a quota.
+        self.kept = NOTHING
+        self.short: Short | None = None
         #: Points of single nodes: for wishes about neighbours that can do without.
         self.bonus: Callable[[str], int] | None = None
         affinities = self.shape.placement.affinities
@@ -67,7 +73,7 @@ class Asker:
         alone = want.exclusive and name not in self.own
         if room.shortage(request, firm=want.firm, exclusive=alone, own=name in self.own):
             return None
-        if self._this.near.refuses(self.shape, name):
+        if self._this.near.refuses(self.shape, name) or (alone and self._is_too_large(name, want)):
             return None
         if self.until_s > space.claimed_from.get(name, float("inf")):
             if self._this.promises.is_full(name, self.entry, request):
@@ -76,6 +82,13 @@ class Asker:
             if room.shortage(request, firm=want.firm, exclusive=alone, own=name in self.own):
                 return None
         return room
+
+    def _is_too_large(self, name: str, want: Want) -> bool:
+        """Whether a quota does not let the job have this node to itself, beside those it has."""
+        node = self._this.cluster.nodes[name].spec
+        short = self._this.quotas.short_of_node(self.entry.key, want.request, node, self.kept)
+        self.short = self.short or short
+        return short is not None
 
     def room_for_all(self, name: str, want: Want, tasks: int) -> Room | None:
         """The same, if the node takes so many of them: counted by trying, on a copy."""
@@ -146,6 +159,7 @@ def _place_in_order(asker: Asker, order: tuple[int, ...]) -> list[Placed] | None
             placed.clear()
             break
     asker.own.clear()
+    asker.kept = NOTHING
     asker.barred.clear()
     return placed or None
 
@@ -237,6 +251,8 @@ def _fill(
     while allocation is not None:
         here.take(allocation)
         placed.append(Placed(first + done, allocation))
+        if allocation.keeps is not None and name not in asker.own:
+            asker.kept = asker.kept.plus(allocation.keeps)
         asker.own.add(name)
         done += 1
         if done == tasks:
