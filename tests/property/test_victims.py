@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.core.derived.usage import device_milli_of
+from rota.core.derived.holdings import amount_of
 from rota.core.facts.job import Job, ServiceClass
 from rota.core.facts.placing import Placement
 from rota.core.facts.states import Cause
 from rota.scheduling.evict.search import Takeover
 from rota.scheduling.evict.victims import BEST_EFFORT_WEIGHT, COST_MIN, LostWork
-from rota.scheduling.order.fairshare import capacity
+from rota.scheduling.order.share_use import capacity
 from rota.scheduling.place.node_room import Room
 from tests.support.running import NOW_S, Lent, Site
 
@@ -109,7 +109,7 @@ def cost_of(site: Site, jobs: tuple[Job, ...]) -> float:
         held = [attempt.allocation for attempt in job.live_attempts]
         share = max(
             sum(a.cpu_milli for a in held) / rule.total.cpu_milli,
-            sum(device_milli_of(a) for a in held) / rule.total.device_milli,
+            sum(amount_of(a).device_milli for a in held) / rule.total.device_milli,
         )
         weight = BEST_EFFORT_WEIGHT if job.spec.service is ServiceClass.BEST_EFFORT else 1.0
         total += COST_MIN + share * seconds * weight

@@ -13,7 +13,8 @@ from rota.core.facts.resources import Amount, Request
 from rota.core.facts.states import Cause, JobState
 from rota.core.facts.tenant import Project, Quota, User
 from rota.scheduling.api import Entry, View
-from rota.scheduling.order.fairshare import FairShare, capacity
+from rota.scheduling.order.fairshare import FairShare
+from rota.scheduling.order.share_use import capacity
 
 HOUR_S = 3600.0
 DAY_S = 86400.0

@@ -2,15 +2,25 @@
 
 import pytest
 
+from rota.controller import commands as cmd
 from rota.core.changes import events as ev
 from rota.core.derived.usage import Spent, Usage, decay
+from rota.core.facts.policy import Backfill
+from rota.core.facts.states import QueueState
+from rota.core.facts.tenant import Limits, Queue, Quota, User
 from rota.scheduling.order.fairshare import FairShare, nested, shares_of
-from tests.unit.books import DAY_S, HOUR_S, Books, amount
+from rota.testing.scene import ADMIN, ALICE, BOB, Scene
+from rota.testing.stage import Stage, node, spec
+from tests.unit.books import DAY_S, HOUR_S, Books, amount, policy_with
 
 
 def ratios(books: Books, *accounts: str, project: str = "") -> list[float]:
     shares = books.shares()
     return [shares.ratio(user, project) for user in accounts]
+
+
+def kept_back(books: Books, user: str) -> bool:
+    return books.shares().kept_back_by(user, "", lambda lane: True) is not None
 
 
 def both_wait(books: Books, *users: str) -> None:
@@ -274,8 +284,6 @@ def test_a_start_in_a_pass_counts_at_once_for_the_account_and_its_project():
     assert after[2] == before[2]
     assert shares.version("ben", "vision") != versions[0]
     assert shares.version("dan", "") == versions[1]
-    shares.undo("ann", "vision", amount(gpus=2))
-    assert [shares.ratio("ann", "vision"), shares.ratio("ben", "vision")] == before[:2]
 
 
 def test_a_start_that_the_pass_counted_is_what_the_next_pass_reads_from_the_books():
@@ -337,9 +345,9 @@ def test_a_long_job_is_not_charged_more_while_it_runs_than_memory_holds():
 
 
 @pytest.mark.parametrize(
-    ("weight", "gpu_hours", "priority"), [(1, 0, 1.0), (1, 1, 0.5), (2, 3, 0.5), (10, 99, 0.1)]
+    ("weight", "gpu_hours", "ratio"), [(1, 0, 1), (1, 1, 2), (2, 3, 2), (10, 99, 10)]
 )
-def test_the_simple_form_is_weight_over_usage_plus_one(weight, gpu_hours, priority):
+def test_the_simple_form_is_weight_over_usage_plus_one(weight, gpu_hours, ratio):
     books = Books()
     books.rules(share={"form": "simple", "memory": "window"})
     books.user("alice", shares=weight)
@@ -348,8 +356,7 @@ def test_the_simple_form_is_weight_over_usage_plus_one(weight, gpu_hours, priori
 
     shares = books.shares()
 
-    assert shares.priority("alice") == pytest.approx(priority)
-    assert shares.ratio("alice", "any") == pytest.approx(1 / priority)
+    assert shares.ratio("alice", "any") == pytest.approx(ratio)
 
 
 def test_the_simple_form_counts_a_user_over_all_projects_and_cpus_where_no_devices_are():
@@ -359,7 +366,7 @@ def test_the_simple_form_counts_a_user_over_all_projects_and_cpus_where_no_devic
     books.ran("alice", "p", hours=1, cpus=2)
     books.ran("alice", hours=1, cpus=1)
 
-    assert books.shares().priority("alice") == pytest.approx(1 / 4)
+    assert books.shares().ratio("alice", "") == pytest.approx(4)
 
 
 def test_beyond_the_hard_limit_an_account_starts_nothing_while_others_wait():
@@ -368,15 +375,14 @@ def test_beyond_the_hard_limit_an_account_starts_nothing_while_others_wait():
     books.wait("alice")
     books.run("alice", gpus=9, at_s=books.now_s - 300 * DAY_S)
 
-    alone = books.shares().barred("alice", "")
+    alone = kept_back(books, "alice")
     books.wait("bob")
-    shares = books.shares()
 
     assert not alone
-    assert shares.barred("alice", "")
-    assert not shares.barred("bob", "")
+    assert kept_back(books, "alice")
+    assert not kept_back(books, "bob")
     books.rules(share={"hard_ratio": 0.0})
-    assert not books.shares().barred("alice", "")
+    assert not kept_back(books, "alice")
 
 
 def test_soft_and_hard_limits_look_at_every_level_of_the_tree():
@@ -451,3 +457,144 @@ def test_what_was_used_counts_no_longer_once_it_is_forgotten():
 
     assert after == [0.0, before[1]]
     assert 0.0 < ratios(books, "alice")[0] < before[0]
+
+
+HARD = {"share.hard_ratio": 0.4, "share.past_weight": 0.0}
+
+
+def crowded(preset: str = "") -> Scene:
+    """Twenty CPUs; of bob a gang waits that needs all of them, and of alice many small jobs."""
+    scene = Scene(cpus=10, nodes=2)
+    scene.ask(cmd.SetPolicy(actor=ADMIN, preset=preset, rules=HARD))
+    scene.submit("hog", cpus=1, time_limit_s=600, actor=BOB)
+    scene.submit("gang", cpus=10, tasks=2, time_limit_s=600, actor=BOB)
+    return scene
+
+
+def running_of(scene: Scene, user: str) -> int:
+    active = scene.cluster.census.active_in.get(("user", user), {})
+    return len(active)
+
+
+@pytest.mark.parametrize("preset", ["", "easy", "easy-sjbf", "fairshare"])
+def test_no_account_starts_more_in_one_pass_than_its_hard_share_allows(preset):
+    at_once, one_by_one = crowded(preset), crowded(preset)
+
+    at_once.submit("many", cpus=1, time_limit_s=60, actor=ALICE, array="0-29")
+    for number in range(30):
+        one_by_one.submit(f"job {number}", cpus=1, time_limit_s=60, actor=ALICE)
+
+    # Her target is a half: beyond 0.4 of it, which is four CPUs of twenty, nothing more starts.
+    assert running_of(at_once, "alice") == running_of(one_by_one, "alice") == 5
+
+
+@pytest.mark.parametrize("limit", [1, 2, 1000])
+def test_a_hard_share_does_not_depend_on_how_many_starts_a_pass_may_make(limit):
+    share = {"hard_ratio": 0.4, "past_weight": 0.0}
+    policy = policy_with(share=share, backfill={"kind": Backfill.NONE})
+    stage = Stage([node(f"n{n}", cpus=10) for n in range(2)], policy)
+    stage.submit(spec(cpus=10, tasks=3, user="bob"))
+    stage.run()
+    for _ in range(30):
+        stage.submit(spec(cpus=1, user="alice"))
+
+    while stage.run(limit).starts:
+        pass
+
+    assert len(stage.cluster.census.active_in["user", "alice"]) == 5
+
+
+def beyond(**bob: object) -> Scene:
+    """Alice has half of an idle node and wants more; bob may have something that waits."""
+    scene = Scene(cpus=10)
+    scene.ask(cmd.SetPolicy(actor=ADMIN, rules=HARD))
+    scene.ask(cmd.SetQueue(actor=ADMIN, queue=Queue("side", state=QueueState.PAUSED)))
+    scene.submit("has", cpus=5)
+    scene.submit("waits", cpus=10, actor=BOB, **bob)
+    return scene
+
+
+def test_an_account_beyond_its_hard_share_waits_for_one_that_lacks_nothing_but_room():
+    scene = beyond()
+
+    scene.submit("more", cpus=1)
+
+    assert scene.state("more") == "queued"
+    assert "share" in scene.why("more")
+
+
+def test_an_account_that_waited_for_another_starts_when_that_waits_no_more():
+    scene = beyond()
+    scene.submit("more", cpus=1)
+
+    scene.cancel("waits", actor=BOB)
+
+    assert scene.state("more") == "running"
+
+
+def test_nobody_is_kept_back_by_a_job_in_a_queue_that_starts_nothing():
+    scene = beyond(queue="side")
+
+    scene.submit("more", cpus=1)
+
+    assert scene.state("more") == "running"
+
+
+def test_nobody_is_kept_back_by_an_account_that_its_own_quota_keeps_back():
+    scene = Scene(cpus=10)
+    scene.ask(cmd.SetPolicy(actor=ADMIN, rules=HARD))
+    scene.submit("has", cpus=5)
+    scene.submit("small", cpus=1, actor=BOB)
+    quota = Quota(hard=Limits(cpu_milli=4000))
+    scene.ask(cmd.SetUser(actor=ADMIN, user=User("bob", quota=quota)))
+    scene.submit("waits", cpus=4, actor=BOB)
+
+    scene.submit("more", cpus=1)
+
+    assert scene.states("waits", "more") == ["queued", "running"]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_jobs_that_are_held_or_wait_for_others_lower_nobodys_target(held):
+    scene = Scene(cpus=10)
+    scene.submit("has", cpus=5)
+    before = FairShare(scene.cluster, scene.now_s).ratio("alice", "")
+
+    if held:
+        scene.submit("held", actor=BOB, hold=True)
+    else:
+        scene.submit("child", actor=BOB, after={"has": "after-ok"})
+
+    assert FairShare(scene.cluster, scene.now_s).ratio("alice", "") == before
+    scene.submit("ready", cpus=6, actor=BOB)
+    assert FairShare(scene.cluster, scene.now_s).ratio("alice", "") == 2 * before
+
+
+def test_an_account_that_is_away_stands_where_it_will_stand_when_it_comes_back():
+    books = Books()
+    books.project("lab")
+    books.wait("ann", "lab")
+    books.ran("ben", "lab", hours=5, gpus=1)
+    away = books.shares().ratio("ben", "lab")
+
+    books.wait("ben", "lab")
+
+    assert away == books.shares().ratio("ben", "lab") > 0
+
+
+@pytest.mark.parametrize("active", ["nobody", "one", "all"])
+def test_targets_on_the_list_add_up_to_one_whoever_waits(active):
+    books = Books()
+    books.project("lab", shares=2)
+    books.project("idle")
+    accounts = [("ann", "lab"), ("ben", "lab"), ("cem", ""), ("dan", "")]
+    for user, project in accounts:
+        books.ran(user, project, hours=1, gpus=1)
+    for user, project in {"nobody": [], "one": accounts[:1], "all": accounts}[active]:
+        books.wait(user, project)
+
+    rows = shares_of(books.cluster, books.now_s)
+
+    assert sum(row.target for row in rows if row.user) == pytest.approx(1.0)
+    assert all(row.ratio > 0 for row in rows if row.user)
+    assert {row.project: row.target for row in rows}["idle"] == 0.0

@@ -8,8 +8,9 @@ from rota.core.derived.lanes import LaneKey
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.indices import parse_indices
 from rota.core.facts.tenant import Group, Limits, Queue
-from rota.scheduling.limits.quota import Part, Quotas, Short, held_by, refuse_over_quota
+from rota.scheduling.limits.quota import Part, Quotas, Short, held_by
 from rota.scheduling.limits.quota_rules import Dimension
+from rota.scheduling.limits.refusals import refuse_over_quota
 from rota.scheduling.outcomes import Capped
 from rota.scheduling.scheduler import Scheduler
 from tests.unit.books import DAY_S, Books, amount, make_spec
@@ -108,8 +109,6 @@ def test_what_the_pass_gave_counts_for_everybody_under_the_same_limit():
     assert (found.used, found.wanted, found.limit, found.missing) == (3000, 2000, 4000, 1000)
     assert str(found) == "user alice holds 3 of at most 4 devices, 2 wanted"
     assert desk.short(key_of(books, small), amount(gpus=1)) is None
-    desk.give_back(key_of(books, large), amount(gpus=2))
-    assert desk.short(key_of(books, large), amount(gpus=2)) is None
 
 
 @pytest.mark.parametrize(
@@ -205,18 +204,29 @@ def test_limits_by_type_bind_jobs_of_that_type_alone():
 def test_a_budget_of_device_hours_is_used_up_by_the_past_and_by_what_runs():
     books = Books()
     books.user("alice", hard=Limits(device_hours=10.0))
-    job = books.wait(gpus=1)
+    job = books.wait(gpus=1, time_limit_s=3600)
     books.ran("alice", hours=3, gpus=2, ago_h=24)
+    books.run(gpus=1, time_limit_s=3 * 3600, at_s=books.now_s - 2 * 3600)
     before = short(books, job, gpus=1)
-    books.run(gpus=2, at_s=books.now_s - 2 * 3600)
 
-    found = short(books, job, gpus=1)
+    found = short(books, job, gpus=2)
 
     assert before is None
-    assert str(found) == "user alice has used 10 of 10 device-hours"
+    assert str(found) == ("user alice has used or spoken for 9 of 10 device-hours, 2 wanted")
     assert found is not None
-    assert found.counters == ()
+    assert found.counters == (("user", "alice"),), "a job that ends early gives back the rest"
     assert short(books, job, cpus=1) is None
+
+
+def test_a_job_that_may_use_more_than_a_whole_budget_is_refused_and_told_to_name_a_limit():
+    books = Books()
+    books.user("alice", hard=Limits(device_hours=3.0))
+
+    refuse_over_quota(books.cluster, make_spec(user="alice", gpus=1, time_limit_s=3 * 3600))
+    with pytest.raises(Rejected, match=r"4 for 1 hours.*3 device-hours to spend"):
+        refuse_over_quota(books.cluster, make_spec(user="alice", gpus=4, time_limit_s=3600))
+    with pytest.raises(Rejected, match="1 for 4 hours, as no time limit is named"):
+        refuse_over_quota(books.cluster, make_spec(user="alice", gpus=1))
 
 
 def test_a_budget_comes_back_when_its_period_has_passed():
@@ -270,7 +280,7 @@ def test_only_what_was_borrowed_can_be_reclaimed():
     desk = quotas(books)
 
     first, second, third, fourth = (
-        Part(books.cluster.jobs[job], held_by(books.cluster.jobs[job]))
+        Part(books.cluster.jobs[job], held_by(books.cluster, books.cluster.jobs[job]))
         for job in (*borrowed, cpu_only, own)
     )
 
@@ -293,7 +303,7 @@ def test_parts_are_reclaimed_in_an_order_in_which_each_is_still_borrowed():
     parts = []
     for gpus in (3, 2, 2):
         job = books.cluster.jobs[books.run("ann", "rich", gpus=gpus)]
-        parts.append(Part(job, held_by(job)))
+        parts.append(Part(job, held_by(books.cluster, job)))
     desk = quotas(books)
 
     large, small, other = parts
@@ -352,7 +362,7 @@ def test_waiting_jobs_of_all_projects_below_count_for_the_one_above():
         ({"hard": Limits(cpu_milli=8000)}, {"cpus": 3, "tasks": 3}, "resources.cpus", "8 CPUs"),
         ({"hard": Limits(memory_mib=1024)}, {"mem": 2048}, "resources.memory", "1 GiB"),
         ({"hard": Limits(jobs=0)}, {}, "tasks", "run at most 0 jobs"),
-        ({"hard": Limits(device_hours=0)}, {"gpus": 1}, "resources.gpus", "no device-hours"),
+        ({"hard": Limits(device_hours=0)}, {"gpus": 1}, "resources.gpus", "0 device-hours"),
         ({"soft": Limits(device_milli=0), "borrow": False}, {"gpus": 1}, "resources.gpus", "0"),
         ({"types": {"training": Limits(jobs=0)}}, {"type": "training"}, "tasks", "for training"),
     ],
@@ -391,5 +401,5 @@ def test_counts_of_waiting_jobs_follow_them_through_their_lives():
     books.end(first)
 
     assert counts == [2, 1, 1]
-    assert waiting.of == {("user", "ann"): 1, ("project", "r"): 1, ("account", "ann\nr"): 1}
+    assert waiting.of == {("user", "ann"): 1, ("project", "r"): 1}
     assert not [line for line in violations(books.cluster) if "counts" in line]

@@ -54,6 +54,7 @@ HAPPENS = (
     "job-preempted",
     "placed after others",
     "placed in a window",
+    "placed alone",
     "ended: preempted",
     "ended: time_limit",
 )

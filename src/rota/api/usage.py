@@ -14,6 +14,7 @@ from rota.api.requests import Body
 from rota.api.site_requests import ResetRequest
 from rota.api.times import when
 from rota.controller.commands import ForgetUsage
+from rota.core.derived.holdings import uncharged_s
 from rota.core.derived.usage import DAYS_KEPT, Spent, Usage, rate_of, usage_key
 from rota.core.facts.errors import Rejected
 from rota.scheduling.order.fairshare import ShareRow, shares_of
@@ -79,9 +80,10 @@ def _running(cluster: Cluster, since_s: float, now_s: float) -> dict[str, Spent]
     for job_id, task in cluster.live.where.values():
         job = cluster.jobs[job_id]
         attempt = job.tasks[task].attempts[-1]
-        start_s = max(since_s, attempt.started_s or attempt.placed_s)
+        start_s = max(since_s, uncharged_s(attempt) if attempt.started_s else attempt.placed_s)
         account = found.setdefault(usage_key(job.spec.user, job.spec.project), Spent())
-        account.add(rate_of(attempt.allocation), max(0.0, now_s - start_s))
+        used = cluster.accounts.holdings.count_of(attempt).used
+        account.add(rate_of(used), max(0.0, now_s - start_s))
     return found
 
 

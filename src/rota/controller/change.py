@@ -35,7 +35,7 @@ from rota.core.facts.job import Array, Job, JobSpec, Outcome
 from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState
 from rota.core.facts.tenant import Access, Actor
 from rota.core.words.kin import is_kin
-from rota.scheduling.limits.quota import refuse_over_quota
+from rota.scheduling.limits.refusals import refuse_over_quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable

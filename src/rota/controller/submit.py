@@ -15,7 +15,7 @@ from rota.core.facts.errors import Conflict, Forbidden, Rejected
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Access, Actor, Group
 from rota.core.words.kin import PARENT_LABEL
-from rota.scheduling.limits.quota import refuse_over_quota
+from rota.scheduling.limits.refusals import refuse_over_quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -121,8 +121,9 @@ class Cluster:
         if (before in ACTIVE) is not active:
             self._index_caps(job, active)
             self.census.mark_elastic(job.id, active and self.may_grow(job.spec))
-        self.accounts.waiting.put(job.id, job.spec, int(after in WAITING))
-        if after in (JobState.QUEUED, JobState.PREEMPTED) and job.eligible_s:
+        ready = after in (JobState.QUEUED, JobState.PREEMPTED) and bool(job.eligible_s)
+        self.accounts.waiting.put(job.id, job.spec, int(after in WAITING), ready=ready)
+        if ready:
             key = self.lanes.key_of(job.spec, self.capped_array(job))
             self.lanes.add(key, (-job.spec.priority, job.id))
         else:
@@ -135,8 +136,9 @@ class Cluster:
 
     def index_array(self, array: Array) -> None:
         """An array with untouched elements is one member of a lane."""
-        self.accounts.waiting.put(array.id, array.spec, len(array.pending()))
-        if array.waiting and array.eligible_s and not array.held:
+        ready = bool(array.waiting and array.eligible_s and not array.held)
+        self.accounts.waiting.put(array.id, array.spec, len(array.pending()), ready=ready)
+        if ready:
             key = self.lanes.key_of(array.spec, array.id if array.cap else 0)
             self.lanes.add(key, (-array.spec.priority, array.id))
         else:

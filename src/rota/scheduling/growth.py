@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from rota.core.derived.holdings import amount_of
+from rota.core.derived.holdings import amount_of, amount_of_all
 from rota.core.derived.lanes import Shape, key_with, shape_of
-from rota.core.facts.resources import NOTHING
 from rota.core.facts.states import Cause, JobState
 from rota.scheduling.api import Entry, Start
 from rota.scheduling.later.timeline import planned_uid
@@ -87,17 +86,14 @@ def within_quota(quotas: Quotas, space: Space, entry: Entry, placed: list[Placed
     spare = _spare(entry.shape.roles, [role_of[task] for task, _ in placed])
     if not any(spare):
         return placed
-    amount = NOTHING
-    for _, allocation in placed:
-        amount = amount.plus(amount_of(allocation))
     for one in reversed(placed):
+        amount = amount_of_all([allocation for _, allocation in left])
         if quotas.short(entry.key, amount) is None:
             break
         role = role_of[one.task]
         if spare[role]:
             spare[role] -= 1
             left.remove(one)
-            amount = amount.plus(amount_of(one.allocation), -1)
             space.give_back(one.allocation.node, one.allocation)
     return left
 

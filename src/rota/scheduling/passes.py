@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.derived.holdings import amount_of
+from rota.core.derived.holdings import amount_of, amount_of_all
 from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import Plan, Start, View
 from rota.scheduling.evict.preempting import Takeovers
@@ -33,6 +33,7 @@ from rota.scheduling.outcomes import (
     Started,
     is_for_room,
 )
+from rota.scheduling.passing import Passing
 from rota.scheduling.place.gang import Asker, place
 from rota.scheduling.place.node_checks import NodeChecks
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry
     from rota.scheduling.later.promises import Promises
+    from rota.scheduling.limits.quota import Short
     from rota.scheduling.order.heads import Head
     from rota.scheduling.outcomes import Outcome, RoomWait, Wait
     from rota.scheduling.place.gang import Placed
@@ -56,26 +58,6 @@ SHARES_AGAIN_S = 60.0
 INFINITE = float("inf")
 
 
-class Passing:
-    """How many jobs, or which ones, may pass a job that waits for room."""
-
-    def __init__(self, policy: Policy) -> None:
-        self.is_strict = policy.order.strict
-        self._look_ahead = policy.backfill.look_ahead
-        #: Lanes that are known to wait take their turn, too.
-        self.is_bounded = self.is_strict or self._look_ahead > 0
-        #: No lane may be left out because its answer is known: it counts, or may take room.
-        self.asks_all = self.is_bounded or policy.preempt.enabled
-        #: Heads that were looked at behind the first promise.
-        self.watched = 0
-        #: Nothing may pass the job that was looked at last.
-        self.is_closed = False
-
-    @property
-    def is_over(self) -> bool:
-        return self.is_closed or 0 < self._look_ahead <= self.watched
-
-
 class Pass:
     """One pass: from lanes in order to decisions."""
 
@@ -86,7 +68,7 @@ class Pass:
         self.shares = FairShare(self.cluster, now_s, scheduler.total)
         self.view = View(now_s, self.cluster.policy, self.shares, scheduler.total)
         self.quotas = Quotas(self.cluster, now_s)
-        self.checks = NodeChecks(self.cluster, self.space, rules)
+        self.checks = NodeChecks(self.cluster, self.space, rules, self.quotas)
         borrows = self.quotas.borrowing if scheduler.may_borrow else None
         self.keys = Keys(self.cluster, rules, self.view, borrows)
         self.promising = Promising(scheduler.promises, self.checks, self.policy)
@@ -180,10 +162,26 @@ class Pass:
         queue = self.cluster.queues.get(key.queue)
         if queue is not None and not queue.starts_jobs:
             return Capped()
-        if self.policy.share.hard_ratio > 0.0 and self.shares.barred(key.user, key.project):
-            return Barred()
         short = self.quotas.short(key, self.scheduler.amount(key.shape))
-        return None if short is None else Capped(short.counters, short.again_s)
+        if short is not None:
+            return Capped(short.counters, short.again_s)
+        if self.policy.share.hard_ratio > 0.0 and self.kept_back_by(key) is not None:
+            return Barred()
+        return None
+
+    def kept_back_by(self, key: LaneKey) -> Lane | None:
+        """A lane within the hard limit on shares that one beyond it has to wait for."""
+        return self.shares.kept_back_by(key.user, key.project, self._lacks_room_only)
+
+    def _lacks_room_only(self, lane: Lane) -> bool:
+        queue = self.cluster.queues.get(lane.key.queue)
+        if queue is not None and not queue.starts_jobs:
+            return False
+        return self.quotas.short(lane.key, self.scheduler.amount(lane.key.shape)) is None
+
+    def short_of_node(self, entry: Entry, name: str) -> Short | None:
+        """The quota that keeps a job from having a node to itself, if it wants that."""
+        return self.checks.short_of_node(entry, name)
 
     def _place(self, head: Head) -> Started | RoomWait:
         """Room for all tasks of the job now, beside everything that is claimed."""
@@ -207,9 +205,14 @@ class Pass:
             return known
         if not self.policy.backfill.spare and promises.outlasts(entry):
             return Claimed(until_s)
-        placed = place(self.asker(entry))
+        asker = self.asker(entry)
+        placed = place(asker)
         if placed is None:
-            return self.misses.note(entry, until_s)
+            if asker.short is None:
+                return self.misses.note(entry, until_s)
+            # Another account may have the nodes that are too large for this one.
+            self.wake_at(asker.short.again_s)
+            return Refused()
         return within_quota(self.quotas, self.space, entry, placed)
 
     def asker(self, entry: Entry) -> Asker:
@@ -245,13 +248,11 @@ class Pass:
         take = self.take
         for task, allocation in placed:
             take(planned_uid(entry.job, task), end_s, allocation)
-        if len(roles) == 1:
+        if len(roles) == 1 and not entry.shape.placement.exclusive:
             # All tasks hold the same.
             amount = NOTHING.plus(amount_of(placed[0].allocation), count)
         else:
-            amount = NOTHING
-            for _, allocation in placed:
-                amount = amount.plus(amount_of(allocation))
+            amount = amount_of_all([allocation for _, allocation in placed])
         if self.policy.share.hard_ratio > 0.0 or not (self.keys.is_fixed or self.keys.is_alone):
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)

@@ -17,7 +17,7 @@ from rota.scheduling.later.departures import Leavers
 from rota.scheduling.later.promises import Promises
 from rota.scheduling.later.promising import MANY_PROMISES
 from rota.scheduling.later.timeline import Timeline
-from rota.scheduling.limits.least import least_amount
+from rota.scheduling.limits.least import least_of
 from rota.scheduling.order.capacity import Capacity
 from rota.scheduling.order.keys import may_borrow
 from rota.scheduling.order.standing import Standing
@@ -204,5 +204,5 @@ class Scheduler:
         return self._rulebook.rules(self.total)
 
     def amount(self, number: int) -> Amount:
-        """What a job of a shape holds when it starts; an elastic one with its fewest tasks."""
-        return least_amount(self.cluster.lanes.shapes[number].roles)
+        """What a job of a shape holds at the least when it starts."""
+        return least_of(self.cluster.lanes.shapes[number])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.scheduling.order.fairshare import capacity
+from rota.scheduling.order.share_use import capacity
 from rota.slurm.amounts import Moments, zone_of
 from rota.slurm.command import Answer, Failed
 from rota.slurm.getopt import Table as Options

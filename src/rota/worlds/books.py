@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.core.changes import events as ev
 from rota.core.facts.policy import DEFAULT, PreemptMode
 from rota.core.facts.tenant import NO_QUOTA, UNLIMITED
+from rota.worlds.sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,6 +55,7 @@ class Books:
         #: Live attempts with what they hold and whose they are.
         self.live: dict[str, tuple[Allocation, JobSpec, int]] = {}
         self.placed_at: dict[str, int] = {}
+        self.sums = Sums()
         #: How often each kind of event, cause of an end or way of starting occurred.
         self.counts: Counter[str] = Counter()
         self._since: dict[tuple[str, str], int] = {}
@@ -64,6 +66,7 @@ class Books:
             return
         self.seq = record.seq
         event = record.event
+        self.sums.read(record)
         self.counts[type(event).__struct_config__.tag] += 1  # type: ignore[index]
         if isinstance(event, ev.AttemptPlaced):
             self._placed(record, event, spec_of(event.uid))
@@ -114,6 +117,7 @@ class Books:
         if event.uid in self.live:
             raise Broken(f"B: {event.uid} was placed twice")
         self.placed_at[event.uid] = record.seq
+        self.sums.placed(event, spec)
         for reservation in self.reservations.values():
             if not _may_use(reservation, spec, event.job):
                 self._hold_against(reservation, record.at_s, event, spec)
@@ -121,6 +125,7 @@ class Books:
         self.counts["placed after others"] += bool(event.after)
         self.counts["placed in a window"] += bool(event.window_s)
         self.counts["placed on lent CPUs"] += bool(event.borrows)
+        self.counts["placed alone"] += event.allocation.exclusive
 
     def _hold_against(
         self, made: Reservation, at_s: float, event: ev.AttemptPlaced, spec: JobSpec

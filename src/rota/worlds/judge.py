@@ -1,7 +1,8 @@
 """What really happened in a world, kept apart from what the controller believes.
 
 The judge sees every process start and end with its own eyes, reads the log and knows what callers
-were told. Each rule below is one of the promises A to F of the architecture.
+were told. Each rule below is one of the promises A to F of the architecture. Sums over accounts are
+its own too (``sums.py``).
 """
 
 from __future__ import annotations
@@ -9,10 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.changes.node_events import NodeLost
-from rota.core.derived.holdings import amount_of
 from rota.core.facts.loans import without
 from rota.core.facts.policy import PreemptMode
-from rota.core.facts.resources import NOTHING
 from rota.core.facts.states import FINAL, Cause, JobState
 from rota.worlds.books import Books, Broken
 
@@ -186,13 +185,28 @@ class Judge:
         for ceiling in books.ceilings(spec):
             if ceiling.since < placed:
                 group = [p for p in alive if ceiling.binds(p.spec)]
-                over = _exceeded(ceiling.limits, group, jobs=not grows)
+                over = self._exceeded(ceiling.limits, group, jobs=not grows)
                 if over:
                     raise Broken(f"F: {process.uid} takes {ceiling.name} beyond its {over}")
         for name, since, cap, binds in books.job_caps(spec):
             jobs = {p.job for p in alive if binds(p.spec)}
             if cap and since < placed and len(jobs) > cap and not grows:
                 raise Broken(f"F: {process.uid} takes {name} beyond its cap of {cap}")
+
+    def _exceeded(self, limits: Limits, group: list[Process], *, jobs: bool) -> str:
+        """The dimension in which these processes keep more from others than a limit allows."""
+        cpu_milli, memory_mib, device_milli = self.books.sums.kept(p.uid for p in group)
+        used = {
+            "jobs": len({process.job for process in group}) if jobs else 0,
+            "cpu_milli": cpu_milli,
+            "memory_mib": memory_mib,
+            "device_milli": device_milli,
+        }
+        for name, amount in used.items():
+            limit = getattr(limits, name)
+            if limit is not None and amount > limit:
+                return f"{name} of {limit} ({amount})"
+        return ""
 
     def stands(self, uid: str, stopped: bool) -> None:
         """Its processes were stopped where they are, or go on: on CPUs that are its own again."""
@@ -224,8 +238,22 @@ class Judge:
         for uid, process in self.processes.items():
             if not process.ended:
                 raise Broken(f"C: {uid} is alive when all is quiet")
+        self._check_charges()
         if self.books.live:
             raise Broken(f"C: {min(self.books.live)} is on record as alive when all is quiet")
+
+    def _check_charges(self) -> None:
+        """Every account is charged what it kept from others, and all together no more than was."""
+        sums, total_s = self.books.sums, 0.0
+        for usage in self.store.load().usage:
+            spent, account = usage.since(0.0), (usage.user, usage.project)
+            total_s += spent.cpu_s
+            charged = [spent.cpu_s, spent.memory_gib_s, spent.device_s]
+            wrong = sums.wrong_charge(account, charged) if sums.is_known(account) else ""
+            if wrong:
+                raise Broken(f"F: {' in '.join(account)} was charged {wrong}")
+        if total_s > sums.capacity_s(self.books.overcommit_cpu):
+            raise Broken("F: more CPU time was charged than the nodes had")
 
     def _check_ends(self, job: Job) -> None:
         for task in job.tasks:
@@ -272,21 +300,3 @@ class Judge:
         rounds = {attempt.number for task in job.tasks for attempt in task.attempts}
         if len(rounds) > allowed:
             raise Broken(f"B: job {job.id} had more attempts than its retries and requeues allow")
-
-
-def _exceeded(limits: Limits, group: list[Process], *, jobs: bool) -> str:
-    """The dimension in which these processes hold more than a limit allows."""
-    total = NOTHING
-    for process in group:
-        total = total.plus(amount_of(process.allocation))
-    used = {
-        "jobs": len({process.job for process in group}) if jobs else 0,
-        "cpu_milli": total.cpu_milli,
-        "memory_mib": total.memory_mib,
-        "device_milli": total.device_milli,
-    }
-    for name, amount in used.items():
-        limit = getattr(limits, name)
-        if limit is not None and amount > limit:
-            return f"{name} of {limit} ({amount})"
-    return ""

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.changes import events as ev
 from rota.core.changes.apply_jobs import find_job, job_changed, set_attempt_timers, set_timers
+from rota.core.changes.charging import begin, charge, stop_clock
 from rota.core.changes.holding import hold, let_go
-from rota.core.derived.usage import Spent, Usage, rate_of, usage_key
+from rota.core.derived.usage import usage_key
 from rota.core.facts.errors import IllegalMove
 from rota.core.facts.job import Attempt, Job, Task
 from rota.core.facts.quarantine import after_end
@@ -47,7 +48,7 @@ def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> N
         )
     )
     job.preempted = False
-    hold(cluster, job, event.task, job.tasks[event.task].attempts[-1])
+    hold(cluster, job, event.task, job.tasks[event.task].attempts[-1], at_s)
     if event.window_s or job.spec.task_count > 1:
         _set_first_timers(cluster, job)
     job_changed(cluster, job, before)
@@ -70,20 +71,12 @@ def _add_missing_tasks(job: Job) -> None:
 def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
     attempt = _attempt(job, event.task, event.uid)
-    _stop_clock(cluster, job, attempt)
-    attempt.phase = Phase.RUNNING
+    stop_clock(cluster, job, attempt)
+    begin(cluster, job, attempt, event.started_s)
     attempt.pid = event.pid
-    attempt.started_s = event.started_s
     _judge_node(cluster, job, attempt)
-    cluster.accounts.running.shift(job.spec, attempt, 1)
     set_timers(cluster, job.id, job)
     job_changed(cluster, job, before)
-
-
-def _stop_clock(cluster: Cluster, job: Job, attempt: Attempt) -> None:
-    """Its use so far is no longer that of a running attempt: charged, or counted anew."""
-    if attempt.phase is Phase.RUNNING:
-        cluster.accounts.running.shift(job.spec, attempt, -1)
 
 
 def _attempt_stop_asked(cluster: Cluster, event: ev.AttemptStopAsked, at_s: float) -> None:
@@ -100,10 +93,11 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
     """The end of its last attempt is not yet the end of a job: the next event of the tick says."""
     job, before = find_job(cluster, event.job)
     attempt = _attempt(job, event.task, event.uid)
-    _stop_clock(cluster, job, attempt)
-    attempt.phase = Phase.ENDED
     first_seen = not attempt.started_s
-    attempt.started_s = attempt.started_s or event.started_s
+    if first_seen and event.started_s:
+        begin(cluster, job, attempt, event.started_s)
+    stop_clock(cluster, job, attempt)
+    attempt.phase = Phase.ENDED
     attempt.ended_s = event.ended_s
     attempt.cause = event.cause
     attempt.exit_code = event.exit_code
@@ -111,11 +105,11 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
     attempt.detail = event.detail
     attempt.peak_memory_mib = event.peak_memory_mib
     attempt.cpu_s = event.cpu_s
+    _charge(cluster, job, attempt)
     let_go(cluster, job, attempt)
     if first_seen:
         _judge_node(cluster, job, attempt)
     _remember_end(cluster, job, attempt)
-    _charge(cluster, job, attempt)
     cluster.dirty.jobs[job.id] = job
     if job.live_attempts:
         # Its peers go on, and its start may have been news.
@@ -156,22 +150,12 @@ def _remember_end(cluster: Cluster, job: Job, attempt: Attempt) -> None:
 
 
 def _charge(cluster: Cluster, job: Job, attempt: Attempt) -> None:
-    """What ran is charged to its user and project: by what was declared, for as long as it ran."""
-    if not attempt.started_s or attempt.ended_s <= attempt.started_s:
-        return
-    key = usage_key(job.spec.user, job.spec.project)
-    usage = cluster.accounts.usage.get(key)
-    if usage is None:
-        usage = cluster.accounts.usage[key] = Usage(
-            job.spec.user, job.spec.project, Spent(), attempt.ended_s, {}
-        )
-    usage.charge(
-        rate_of(attempt.allocation),
-        attempt.started_s,
-        attempt.ended_s,
-        cluster.policy.share.half_life_s,
-    )
-    cluster.dirty.usage[key] = None
+    """The end of an attempt that ran: the rest of its use is charged, and it counts as one."""
+    if attempt.started_s and attempt.ended_s > attempt.started_s:
+        charge(cluster, job, attempt, attempt.ended_s)
+        usage = cluster.accounts.usage.get(usage_key(job.spec.user, job.spec.project))
+        if usage is not None:
+            usage.attempts += 1
 
 
 ATTEMPT_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {

@@ -88,6 +88,7 @@ def _indexes(cluster: Cluster) -> dict[str, Any]:
         },
         "where": {i: _key(cluster, lane) for i, lane in sorted(lanes.where.items())},
         "holdings": dict(sorted(accounts.holdings.of.items(), key=repr)),
+        "lent": dict(sorted(accounts.holdings.lent.items(), key=repr)),
         "running": dict(sorted(accounts.running.of.items(), key=repr)),
         "waiting": dict(sorted(accounts.waiting.of.items(), key=repr)),
         "elastic": sorted(census.elastic),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.changes.charging import begin_to_charge, recount_beside, recount_lenders
 from rota.core.derived.holdings import accounts_of
 from rota.core.facts.states import Phase
 
@@ -12,13 +13,12 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job
 
 
-def hold(cluster: Cluster, job: Job, task: int, attempt: Attempt) -> None:
-    """A live attempt holds its room, or waits for others to leave it."""
+def hold(
+    cluster: Cluster, job: Job, task: int, attempt: Attempt, at_s: float | None = None
+) -> None:
+    """A live attempt holds its room, or waits for others to leave it; without a moment: loaded."""
     live = cluster.live
     live.where[attempt.uid] = (job.id, task)
-    cluster.accounts.holdings.shift(job.spec, attempt.allocation, 1)
-    if attempt.phase is Phase.RUNNING:
-        cluster.accounts.running.shift(job.spec, attempt, 1)
     live.note_mode(job, attempt)
     node = cluster.nodes.get(attempt.allocation.node)
     if node is not None:
@@ -27,16 +27,21 @@ def hold(cluster: Cluster, job: Job, task: int, attempt: Attempt) -> None:
             node.withheld[attempt.uid] = attempt.after
             live.wait(attempt)
         cluster.agenda.touch(node.name, attempt.uid)
+    begin_to_charge(cluster, job, attempt, at_s)
     if attempt.borrows:
         live.lend(attempt)
         _begin_to_count(cluster, attempt)
+        recount_lenders(cluster, attempt, at_s)
 
 
 def let_go(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     """An ended attempt gives its room back, and lets the attempts in that waited for it."""
-    live = cluster.live
+    # Ends may be told in another order than they came: what was charged up to then stays so.
+    at_s = max(attempt.ended_s, attempt.charged_s)
+    live, holdings = cluster.live, cluster.accounts.holdings
+    holdings.shift(job.spec, holdings.count_of(attempt), -1)
+    holdings.special.pop(attempt.uid, None)
     live.drop(attempt.uid)
-    cluster.accounts.holdings.shift(job.spec, attempt.allocation, -1)
     for counter in accounts_of(job.spec):
         cluster.lanes.given_back.add(counter)
     node = cluster.nodes.get(attempt.allocation.node)
@@ -44,8 +49,10 @@ def let_go(cluster: Cluster, job: Job, attempt: Attempt) -> None:
         node.live.pop(attempt.uid, None)
         node.withheld.pop(attempt.uid, None)
         cluster.agenda.touch(node.name, attempt.uid)
+    recount_beside(cluster, job, attempt, at_s)
     if attempt.borrows:
         _pay_back(cluster, attempt)
+        recount_lenders(cluster, attempt, at_s)
     live.wait_no_more(attempt)
     for uid in live.waited_for.pop(attempt.uid, ()):
         _let_in(cluster, uid)

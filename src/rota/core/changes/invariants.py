@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.changes.charging import derive_count
 from rota.core.derived.census import caps_of
-from rota.core.derived.holdings import Holdings
+from rota.core.derived.holdings import Holdings, uncharged_s
 from rota.core.derived.running import Running
 from rota.core.derived.waiting import Waiting
 from rota.core.facts.states import ACTIVE, FINAL, WAITING, JobState, Phase
@@ -215,10 +216,11 @@ def _holdings(cluster: Cluster) -> Iterator[str]:
     for job_id, task in cluster.live.where.values():
         job = cluster.jobs[job_id]
         attempt = job.tasks[task].attempts[-1]
-        derived.shift(job.spec, attempt.allocation, 1)
+        count = derive_count(cluster, attempt)
+        derived.shift(job.spec, count, 1)
         if attempt.phase is Phase.RUNNING:
-            running.shift(job.spec, attempt, 1)
-    if derived.of != cluster.accounts.holdings.of:
+            running.shift(job.spec, count.used, uncharged_s(attempt), 1)
+    if (derived.of, derived.lent) != (cluster.accounts.holdings.of, cluster.accounts.holdings.lent):
         yield "the sums by account differ from the live attempts"
     if running.of != cluster.accounts.running.of:
         yield "the paces by account differ from the running attempts"
@@ -228,9 +230,11 @@ def _waiting(cluster: Cluster) -> Iterator[str]:
     """Counts of waiting jobs by account are the waiting jobs and the untouched elements."""
     derived = Waiting()
     for job in cluster.jobs.values():
-        derived.put(job.id, job.spec, int(job.state in WAITING))
+        ready = job.id in cluster.lanes.where
+        derived.put(job.id, job.spec, int(job.state in WAITING), ready=ready)
     for array in cluster.arrays.values():
-        derived.put(array.id, array.spec, len(array.pending()))
+        ready = array.id in cluster.lanes.where
+        derived.put(array.id, array.spec, len(array.pending()), ready=ready)
     if derived.of != cluster.accounts.waiting.of:
         yield "the counts of waiting jobs by account differ from the jobs"
 

@@ -43,6 +43,10 @@ class Shape(NamedTuple):
         """One request per task, in task order."""
         return tuple(role.request for role in self.roles for _ in range(role.count))
 
+    def least_tasks(self, role: Role) -> int:
+        """With how many tasks of a role a job starts at the least; spread ones start together."""
+        return role.count if self.placement.node_count else role.min_count or role.count
+
 
 def shape_of(spec: JobSpec, partial: float = 1.0) -> Shape:
     """``partial``: a gang that says nothing itself starts with this share of its tasks."""

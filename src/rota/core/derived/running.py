@@ -11,11 +11,12 @@ from __future__ import annotations
 from math import log
 from typing import TYPE_CHECKING
 
-from rota.core.derived.usage import Spent, device_milli_of
+from rota.core.derived.usage import Spent
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Counter
-    from rota.core.facts.job import Attempt, JobSpec
+    from rota.core.facts.job import JobSpec
+    from rota.core.facts.resources import Amount
 
 #: The width of a slot of starts.
 SLOT_S = 3600
@@ -30,12 +31,11 @@ class Running:
     def __init__(self) -> None:
         self.of: dict[Counter, dict[int, Pace]] = {}
 
-    def shift(self, spec: JobSpec, attempt: Attempt, sign: int) -> None:
-        """An attempt began to run (1), or does so no longer (-1)."""
-        slot, rest_s = divmod(attempt.started_s, SLOT_S)
+    def shift(self, spec: JobSpec, used: Amount, since_s: float, sign: int) -> None:
+        """So much is used since a moment (1), or is so no longer (-1)."""
+        slot, rest_s = divmod(since_s, SLOT_S)
         offset = round(rest_s * 1000)
-        held = attempt.allocation
-        rates = (held.cpu_milli, held.memory_mib, device_milli_of(held))
+        rates = (used.cpu_milli, used.memory_mib, used.device_milli)
         user, project = spec.user, spec.project
         for counter in (("user", user), ("project", project), ("account", f"{user}\n{project}")):
             self._add(counter, int(slot), rates, offset, sign)

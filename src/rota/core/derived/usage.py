@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from rota.core.facts.node import Allocation
+    from rota.core.facts.resources import Amount
 
 DAY_S = 86400
 #: Days on record; older ones are forgotten when a new one begins.
@@ -73,7 +73,6 @@ class Usage(msgspec.Struct):
         self.recent = self.recent.times(decay(as_of_s - self.as_of_s, half_life_s))
         self.recent.add(rate, decayed_seconds(start_s, end_s, as_of_s, half_life_s))
         self.as_of_s = as_of_s
-        self.attempts += 1
         self._charge_days(rate, start_s, end_s)
 
     def _charge_days(self, rate: Spent, start_s: float, end_s: float) -> None:
@@ -108,15 +107,6 @@ def decayed_seconds(start_s: float, end_s: float, now_s: float, half_life_s: flo
     return max(0.0, decay(now_s - end_s, half_life_s) - decay(now_s - start_s, half_life_s)) / rate
 
 
-def rate_of(allocation: Allocation) -> Spent:
-    """What an allocation spends in a second. Declared, never measured."""
-    return Spent(
-        allocation.cpu_milli / 1000,
-        allocation.memory_mib / 1024,
-        device_milli_of(allocation) / 1000,
-    )
-
-
-def device_milli_of(allocation: Allocation) -> int:
-    each = allocation.device_milli if allocation.shared and allocation.device_milli else 1000
-    return len(allocation.devices) * each
+def rate_of(kept: Amount) -> Spent:
+    """What keeping this from others spends in a second. Declared, never measured."""
+    return Spent(kept.cpu_milli / 1000, kept.memory_mib / 1024, kept.device_milli / 1000)

@@ -1,5 +1,7 @@
 """How many jobs wait, by account: held, queued and preempted ones, elements of arrays one by one.
 
+For fair share also which accounts have jobs that are ready, and not held or waiting for others.
+
 Kept in step by the Cluster's indexing; the invariants count again and compare.
 """
 
@@ -11,12 +13,12 @@ if TYPE_CHECKING:
     from rota.core.derived.lanes import Counter
     from rota.core.facts.job import JobSpec
 
-#: User, project and type: what a waiting job is counted under.
-_Account = tuple[str, str, str]
+#: User, project and type: what a waiting job is counted under, and whether it is ready.
+_Account = tuple[str, str, str, bool]
 
 
 class Waiting:
-    """Counts by ("user", name), ("project", name), ("account", both) and by type of job."""
+    """Counts by ("user", name), ("project", name), ("ready", both) and by type of job."""
 
     def __init__(self) -> None:
         self.of: dict[Counter, int] = {}
@@ -27,7 +29,7 @@ class Waiting:
     def get(self, account: Counter) -> int:
         return self.of.get(account, 0)
 
-    def put(self, item: int, spec: JobSpec, count: int) -> None:
+    def put(self, item: int, spec: JobSpec, count: int, *, ready: bool) -> None:
         """A job (or the untouched elements of an array) counts as this many from now on."""
         before = self._items.get(item)
         if not count:
@@ -35,7 +37,7 @@ class Waiting:
                 del self._items[item]
                 self._shift(before[0], -before[1])
             return
-        account = (spec.user, spec.project, spec.type)
+        account = (spec.user, spec.project, spec.type, ready)
         more = count
         if before is not None:
             if before == (account, count):
@@ -49,12 +51,10 @@ class Waiting:
         self._shift(account, more)
 
     def _shift(self, account: _Account, by: int) -> None:
-        user, project, kind = account
-        counters: list[Counter] = [
-            ("user", user),
-            ("project", project),
-            ("account", f"{user}\n{project}"),
-        ]
+        user, project, kind, ready = account
+        counters: list[Counter] = [("user", user), ("project", project)]
+        if ready:
+            counters.append(("ready", f"{user}\n{project}"))
         if kind:
             counters += [("user type", f"{user}\n{kind}"), ("type", f"{project}\n{kind}")]
         for counter in counters:

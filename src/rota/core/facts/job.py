@@ -175,6 +175,8 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     detail: str = ""
     peak_memory_mib: int = 0
     cpu_s: float = 0.0
+    #: Up to when its use was charged, where what it keeps from others changed while it ran.
+    charged_s: float = 0.0
 
     @property
     def live(self) -> bool:

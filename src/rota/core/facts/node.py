@@ -72,6 +72,19 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     def total(self) -> Amount:
         return Amount(self.cpu_milli, self.memory_mib, self.disk_mib)
 
+    def kept_by(self, given: Amount) -> Amount:
+        """What a job that has the machine to itself keeps from others: all that they could use.
+
+        Where amounts are overcommitted, it may be given more than there is.
+        """
+        devices = 1000 * sum(device.usable for device in self.devices)
+        return Amount(
+            max(self.cpu_milli, given.cpu_milli),
+            max(self.memory_mib, given.memory_mib),
+            max(self.disk_mib, given.disk_mib),
+            max(devices, given.device_milli),
+        )
+
 
 class ForeignUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """A process outside Rota that holds memory on a device."""
@@ -101,6 +114,8 @@ class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
     firm: bool = False
     #: The whole node is its own.
     exclusive: bool = False
+    #: What it keeps from others, where that is more than what it may use: all of such a node.
+    keeps: Amount | None = None
 
     def share_of(self, device: Device) -> int:
         """The memory that a shared allocation takes on one of its devices."""

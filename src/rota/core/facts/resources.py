@@ -46,6 +46,11 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
             self.device_milli if self.shared and self.device_milli else 1000
         )
 
+    @property
+    def amount(self) -> Amount:
+        """What a task of it is given."""
+        return Amount(self.cpu_milli, self.memory_mib, self.disk_mib, self.device_use_milli)
+
 
 class Amount(msgspec.Struct, frozen=True):
     """Plain amounts: what a node has or has left, what an account holds."""

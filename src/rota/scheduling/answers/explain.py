@@ -20,10 +20,17 @@ from rota.core.words.units import format_when
 from rota.scheduling.answers import reasons as why
 from rota.scheduling.answers.prose import lines_of, short
 from rota.scheduling.answers.queue_position import ahead_of
-from rota.scheduling.answers.reasons import DEFERRING, Decision, Expected, Reason, Tree
+from rota.scheduling.answers.reasons import (
+    DEFERRING,
+    Decision,
+    Expected,
+    Reason,
+    Tree,
+    over_quota,
+)
 from rota.scheduling.answers.survey import FEW, Survey
 from rota.scheduling.api import Entry
-from rota.scheduling.limits.quota import least_of
+from rota.scheduling.limits.least import least_on
 from rota.scheduling.order.heads import run_s_of
 from rota.scheduling.order.orderings import terms
 from rota.scheduling.passes import Pass
@@ -33,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.facts.tenant import Queue
-    from rota.scheduling.limits.quota import Short
     from rota.scheduling.scheduler import Scheduler
 
 Item = Job | Array
@@ -138,7 +144,7 @@ class Inquiry:
         if not number and isinstance(item, Array):
             pending = item.pending()
             number = item.element_id(pending.first()) if pending else item.id
-        shape = shape_of(spec)
+        shape = shape_of(spec, cluster.policy.gang.partial)
         return Entry(number, key, shape, item.submitted_s, item.eligible_s, run_s)
 
     def _ended(self, job_id: int) -> Reason:
@@ -190,19 +196,18 @@ class Inquiry:
         )
 
     def _limits(self, item: Item) -> Iterator[Reason]:
-        """The hard limit on shares, caps and quotas."""
-        spec, shares = item.spec, self.this.shares
-        limit = self.this.policy.share.hard_ratio
-        if limit and shares.barred(spec.user, spec.project):
+        """The hard limit on shares, caps and quotas: for who would be looked at otherwise."""
+        entry, limit = self.entry_of(item), self.this.policy.share.hard_ratio
+        key = entry.key
+        if limit and self.this.kept_back_by(key) is not None:
             yield why.OverShare(
-                user=spec.user,
-                project=spec.project,
-                ratio=shares.worst(spec.user, spec.project),
+                user=key.user,
+                project=key.project,
+                ratio=self.this.shares.worst(key.user, key.project),
                 limit=limit,
             )
-        key = self.entry_of(item).key
-        for over in self.this.quotas.shorts(key, least_of(spec)):
-            yield _over_quota(over)
+        for over in self.this.quotas.shorts(key, least_on(self.cluster, entry.shape)):
+            yield over_quota(over)
 
     def _room(self, entry: Entry) -> list[Reason]:
         """What room has to say; the decisive reason comes first."""
@@ -219,7 +224,7 @@ class Inquiry:
     def _whole(self, entry: Entry, surveys: list[Survey]) -> Reason:
         """There is room for single tasks: is there for all of them at once?"""
         names = list(dict.fromkeys(name for survey in surveys for name in survey.open_nodes))
-        tasks = sum(role.count for role in entry.shape.roles)
+        tasks = sum(map(entry.shape.least_tasks, entry.shape.roles))
         if tasks > 1 and not self._all_fit(entry, names):
             return self._parts(entry, names, tasks)
         rules = self.this.policy
@@ -274,19 +279,6 @@ def _decision(item: Item, unmet: tuple[Reason, ...]) -> Decision:
     if isinstance(item, Job) and item.preempted:
         return Decision.PREEMPTED
     return Decision.QUEUED
-
-
-def _over_quota(over: Short) -> Reason:
-    return why.OverQuota(
-        scope=over.scope,
-        dimension=over.dimension.name.lower(),
-        used=over.used,
-        wanted=over.wanted,
-        limit=over.limit,
-        hard=over.hard,
-        again_s=over.again_s,
-        text=str(over),
-    )
 
 
 def describe_end(state: JobState, cause: Cause, detail: str) -> str:

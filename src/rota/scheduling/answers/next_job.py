@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from rota.scheduling.answers.explain import Inquiry
-from rota.scheduling.limits.quota import least_of
+from rota.scheduling.limits.least import least_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,6 +45,6 @@ class CorePolicy:
 
         def place(job: Job) -> tuple[float, ...]:
             entry = self._inquiry.entry_of(job, job.id)
-            return this.keys.of(entry, least_of(job.spec))
+            return this.keys.of(entry, least_of(entry.shape))
 
         return min(ready, key=place, default=None)

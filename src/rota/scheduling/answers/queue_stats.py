@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.core.derived.lanes import shape_of
 from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.states import ACTIVE, WAITING
 from rota.scheduling.answers.explain import Inquiry, code_of
-from rota.scheduling.limits.quota import held_by, least_of
+from rota.scheduling.limits.least import least_of
+from rota.scheduling.limits.quota import held_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,12 +56,14 @@ def queue_stats(scheduler: Scheduler, now_s: float) -> list[QueueStats]:
             if lane is not None:
                 of_lane[lane.number] = code
         _count(stats, item, count, code, now_s)
+        shape = shape_of(item.spec, cluster.policy.gang.partial)
+        stats.wanted = stats.wanted.plus(least_of(shape), count)
     for state, ids in cluster.census.by_state.items():
         for job_id in ids if state in ACTIVE else ():
             job = cluster.jobs[job_id]
             if (stats := found.get(job.spec.queue)) is not None:
                 stats.running += 1
-                stats.held = stats.held.plus(held_by(job))
+                stats.held = stats.held.plus(held_by(cluster, job))
     for stats in found.values():
         stats.mean_wait_s = stats.mean_wait_s / stats.waiting if stats.waiting else 0.0
     return list(found.values())
@@ -79,5 +83,4 @@ def _count(stats: QueueStats, item: Job | Array, count: int, code: str, now_s: f
     stats.waiting += count
     stats.oldest_wait_s = max(stats.oldest_wait_s, wait_s)
     stats.mean_wait_s += wait_s * count
-    stats.wanted = stats.wanted.plus(least_of(item.spec), count)
     stats.reasons[code] = stats.reasons.get(code, 0) + count

@@ -7,8 +7,12 @@ Every reason is a struct with a code (its tag) and exact numbers. Words are made
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import msgspec
+
+if TYPE_CHECKING:
+    from rota.scheduling.limits.quota import Short
 
 
 class Decision(StrEnum):
@@ -74,6 +78,20 @@ class OverQuota(_Reason, frozen=True, kw_only=True, tag="quota"):
     #: When time alone may help; 0: it does not.
     again_s: float = 0.0
     text: str = ""
+
+
+def over_quota(short: Short, node: str = "") -> OverQuota:
+    """``node``: the job would have this one to itself."""
+    return OverQuota(
+        scope=short.scope,
+        dimension=short.dimension.name.lower(),
+        used=short.used,
+        wanted=short.wanted,
+        limit=short.limit,
+        hard=short.hard,
+        again_s=short.again_s,
+        text=f"{short} for the whole of node {node}" if node else str(short),
+    )
 
 
 class NoNode(_Reason, frozen=True, kw_only=True, tag="no_node"):

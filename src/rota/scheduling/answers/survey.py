@@ -13,7 +13,15 @@ import msgspec
 
 from rota.core.facts.job import ServiceClass
 from rota.core.words.units import format_mib
-from rota.scheduling.answers.reasons import Away, BadCompany, Claimed, Scarce, Unfit, WouldDelay
+from rota.scheduling.answers.reasons import (
+    Away,
+    BadCompany,
+    Claimed,
+    Scarce,
+    Unfit,
+    WouldDelay,
+    over_quota,
+)
 from rota.scheduling.later.promises import asking_of
 from rota.scheduling.place.devices import open_devices
 from rota.scheduling.place.filters import FILTERS, NO_PROBLEM, Case, Problem, problems
@@ -127,6 +135,8 @@ class Survey:
         elif name in this.space.rooms and (text := this.checks.problem(self._shape, name)):
             reason = BadCompany(nodes=count, node=name, problem=text)
             self._count("neighbours", text, reason, (), count)
+        elif (over := this.short_of_node(self._entry, name)) is not None:
+            self._count("quota", over.scope, over_quota(over, name), (-over.missing,), count)
         elif isinstance(claimed := self._claimed(name), Claimed):
             # The node that opens first is the nearest.
             self._count("reserved", claimed.reservation, claimed, (-claimed.end_s,), count)
@@ -200,7 +210,7 @@ class Survey:
 
     def all(self) -> list[Reason]:
         """Every reason, what is nearest to a fit first."""
-        kinds = ("reserved", "backfill", "room", "neighbours", "node_away", "filter")
+        kinds = ("quota", "reserved", "backfill", "room", "neighbours", "node_away", "filter")
         return [reason for kind in kinds for reason in self.of(kind)]
 
 

@@ -19,7 +19,6 @@ import msgspec
 
 from rota.core.changes.dependencies import judge
 from rota.core.derived.census import caps_of
-from rota.core.derived.holdings import Holdings
 from rota.core.derived.log import Log
 from rota.core.facts.job import Array, Job, JobSpec
 from rota.core.facts.loans import without
@@ -108,10 +107,9 @@ class Gone(NamedTuple):
         cluster = world.cluster
         job = cluster.jobs[self.job]
         live = {attempt.uid: attempt for attempt in job.live_attempts}
-        holdings = Holdings()
-        holdings.of = cluster.accounts.holdings.of.copy()
+        holdings = cluster.accounts.holdings.twin()
         for attempt in live.values():
-            holdings.shift(job.spec, attempt.allocation, -1)
+            holdings.shift(job.spec, holdings.count_of(attempt), -1)
             node = cluster.nodes.get(attempt.allocation.node)
             if node is not None:
                 left = {uid: held for uid, held in node.live.items() if uid not in live}

@@ -158,7 +158,11 @@ class Takeovers:
             takeover = self._loans.find(entry, claimant, names, barred)
         if takeover is None:
             takeover = full.find(entry, claimant, names, barred)
-        if takeover is None or not (takeover.after or takeover.borrows):
+        if (
+            takeover is None
+            or not (takeover.after or takeover.borrows)
+            or this.checks.is_over_quota(entry, takeover.allocations)
+        ):
             self._misses[entry.key.shape] = asked
             return None
         return takeover
@@ -219,4 +223,7 @@ class Takeovers:
             if not this.checks.hinders(shape):
                 # Neighbours come with every start, and filters of others see how much is free.
                 self._names[entry.key.shape] = names
+        if shape.placement.exclusive:
+            # Which nodes may be had alone depends on the quotas of the account that asks.
+            return [name for name in names if this.checks.short_of_node(entry, name) is None]
         return names

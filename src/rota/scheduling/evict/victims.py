@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rota.core.derived.holdings import amount_of
+from rota.core.derived.holdings import amount_of, amount_of_all
 from rota.core.facts.job import ServiceClass
 from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.states import Cause
 from rota.scheduling.api import Victim
 from rota.scheduling.evict.node_units import NodeUnits
-from rota.scheduling.order.fairshare import capacity
+from rota.scheduling.order.share_use import capacity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -245,9 +245,7 @@ class Candidates:
 
     def _unit(self, unit: Unit, job: Job, attempts: list[Attempt]) -> Unit:
         """The same with what these attempts hold, and what it costs if they go."""
-        held = amount_of(attempts[0].allocation)
-        for attempt in attempts[1:]:
-            held = held.plus(amount_of(attempt.allocation))
+        held = amount_of_all([attempt.allocation for attempt in attempts])
         started_s = job.started_s
         victim = Victim(
             job.id,

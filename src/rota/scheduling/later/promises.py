@@ -152,16 +152,16 @@ class Promises:
         """When and where a job can start at the earliest, before a moment; None: never."""
         timeline, shape = self.timeline, entry.shape
         horizon_s = self._cluster.policy.backfill.horizon_s
-        asks = checks.hinders(shape) or shape.placement.asks_nodes
+        asks = checks.hinders(shape) or shape.placement.asks_nodes or shape.placement.exclusive
         found = earliest(
             timeline,
             asking_of(entry),
             min(before_s, timeline.now_s + horizon_s if horizon_s else INFINITE),
             self._space.wants(entry.key.shape, shape),
             self._open_now(entry, checks),
-            partial(checks.refuses, shape) if asks else None,
+            partial(checks.keeps_off, entry) if asks else None,
         )
-        if found is None:
+        if found is None or checks.is_over_quota(entry, found[1]):
             return None
         start_s, allocations = found
         return Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
@@ -172,7 +172,7 @@ class Promises:
         for want in self._space.wants(entry.key.shape, entry.shape):
             names.update(dict.fromkeys(self._space.open_nodes(want)))
         for name in names:
-            if not checks.refuses(entry.shape, name):
+            if not checks.keeps_off(entry, name):
                 yield name
 
     def until_s(self, entry: Entry) -> float:

@@ -2,5 +2,6 @@
 
 quota            caps and quotas during a pass, borrowing and reclaim
 quota_rules      what each limit counts
-least            what a job holds when it starts
+least            what a job holds at the least when it starts
+refusals         what a submit is refused for
 """

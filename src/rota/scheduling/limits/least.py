@@ -1,4 +1,4 @@
-"""What a job holds when it starts: an elastic one with its fewest tasks."""
+"""What a job keeps from others at the least when it starts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,48 @@ from typing import TYPE_CHECKING
 from rota.core.facts.resources import NOTHING, Amount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Shape
 
-    from rota.core.facts.job import Role
+
+def least_of(shape: Shape) -> Amount:
+    """What a job holds at the least when it starts: an elastic one has its fewest tasks then.
+
+    What it keeps from others beyond that, on nodes of its own, depends on the nodes.
+    """
+    least = NOTHING
+    for role in shape.roles:
+        least = least.plus(role.request.amount, shape.least_tasks(role))
+    return least
 
 
-def least_amount(roles: Iterable[Role]) -> Amount:
-    found = NOTHING
-    for role in roles:
-        request = role.request
-        each = Amount(
-            request.cpu_milli, request.memory_mib, request.disk_mib, request.device_use_milli
-        )
-        found = found.plus(each, role.min_count or role.count)
-    return found
+def whole_nodes(cluster: Cluster, shape: Shape) -> list[Amount]:
+    """What a job that has its nodes to itself keeps from others with each of those that suit."""
+    given, only = max((role.request.amount for role in shape.roles), key=size_of), shape.placement
+    return [
+        node.spec.kept_by(given)
+        for name, node in cluster.nodes.items()
+        if (not only.nodes or name in only.nodes)
+        and name not in only.exclude
+        and node.spec.cpu_milli >= given.cpu_milli
+        and node.spec.memory_mib >= given.memory_mib
+        and 1000 * len(node.spec.devices) >= given.device_milli
+    ]
+
+
+def size_of(amount: Amount) -> tuple[int, int]:
+    return amount.cpu_milli, amount.device_milli
+
+
+def least_on(cluster: Cluster, shape: Shape) -> Amount:
+    """The same on the nodes that there are: in no dimension can a start hold less."""
+    least = least_of(shape)
+    wholes = whole_nodes(cluster, shape) if shape.placement.exclusive else []
+    if not wholes:
+        return least
+    return Amount(
+        max(least.cpu_milli, min(whole.cpu_milli for whole in wholes)),
+        max(least.memory_mib, min(whole.memory_mib for whole in wholes)),
+        max(least.disk_mib, min(whole.disk_mib for whole in wholes)),
+        max(least.device_milli, min(whole.device_milli for whole in wholes)),
+    )

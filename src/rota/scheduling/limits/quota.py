@@ -8,19 +8,22 @@ A hard limit is never exceeded. Beyond a soft one an account borrows, if its quo
 the pass puts borrowers behind all who do not borrow (``borrowing``), and when somebody within his
 own limits waits, jobs of accounts beyond theirs may be evicted for him (``reclaimable``).
 
-A budget of device-hours looks back: a job that asks for devices starts while less than the budget
-was used within the period, running jobs included, and is not stopped when it runs out. Use is not
-recorded by type of job, so a budget in a limit by type does not bind.
+A job that has its nodes to itself counts with all of them, so which nodes it may have depends on
+its quotas (``short_of_node``).
+
+A budget of device-hours is never overdrawn by what is known: a job that asks for devices starts if
+what was used within the period, what running jobs may still use, and what it may use itself stay
+within the budget. A job without a time limit is taken to run as long as the policy assumes; it is
+not stopped when it runs for longer. Use is not recorded by type of job, so a budget in a limit by
+type does not bind.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.core.derived.holdings import amount_of
-from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.resources import NOTHING, Amount
-from rota.core.facts.tenant import NO_QUOTA, UNLIMITED
+from rota.core.facts.tenant import UNLIMITED
 from rota.scheduling.limits.quota_rules import (
     UNBOUND,
     Binding,
@@ -28,6 +31,7 @@ from rota.scheduling.limits.quota_rules import (
     Dimension,
     Rule,
     RuleBook,
+    paid_s_of,
 )
 
 if TYPE_CHECKING:
@@ -35,18 +39,23 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Counter, LaneKey
-    from rota.core.facts.job import Attempt, Job, JobSpec
-    from rota.core.facts.tenant import Limits, Quota
+    from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.node import NodeSpec
+    from rota.core.facts.resources import Request
     from rota.scheduling.limits.quota_rules import Meter
 
 #: How a dimension is told: its unit, and how much of the stored number makes one.
-_UNITS: dict[Dimension, tuple[str, float]] = {
+UNITS: dict[Dimension, tuple[str, float]] = {
     Dimension.JOBS: ("jobs", 1),
     Dimension.CPU_MILLI: ("CPUs", 1000),
     Dimension.MEMORY_MIB: ("GiB of memory", 1024),
     Dimension.DEVICE_MILLI: ("devices", 1000),
     Dimension.DEVICE_HOURS: ("device-hours", 1),
 }
+
+
+#: Hours are sums of rounded parts; all else is whole.
+ROUNDED = 1e-6
 
 
 class Short(NamedTuple):
@@ -59,7 +68,7 @@ class Short(NamedTuple):
     wanted: float
     limit: float
     hard: bool
-    #: Any of these opens when something is given back; empty for a budget.
+    #: Any of these opens when something is given back.
     counters: tuple[Counter, ...]
     #: When time alone may have helped; 0: it does not.
     again_s: float = 0.0
@@ -72,10 +81,13 @@ class Short(NamedTuple):
     def __str__(self) -> str:
         if self.dimension is Dimension.JOBS:
             return f"{self.scope} runs {self.used:g} of at most {self.limit:g}"
-        unit, size = _UNITS[self.dimension]
+        unit, size = UNITS[self.dimension]
         used, limit, wanted = (n / size for n in (self.used, self.limit, self.wanted))
         if self.dimension is Dimension.DEVICE_HOURS:
-            return f"{self.scope} has used {used:.4g} of {limit:.4g} {unit}"
+            return (
+                f"{self.scope} has used or spoken for {used:.4g} of {limit:.4g} {unit}, "
+                f"{wanted:.4g} wanted"
+            )
         kind = "" if self.hard else " without borrowing"
         return f"{self.scope} holds {used:g} of at most {limit:g} {unit}{kind}, {wanted:g} wanted"
 
@@ -91,20 +103,23 @@ class Part(NamedTuple):
 _Wish = tuple[float, float, float, float, float]
 
 
-def _wish(amount: Amount, jobs: int) -> _Wish:
+def wish_of(amount: Amount, jobs: int, paid_s: float) -> _Wish:
     device = amount.device_milli
-    # A budget is asked by anybody who wants a device, whatever the number.
-    return jobs, amount.cpu_milli, amount.memory_mib, device, float(device > 0)
+    return jobs, amount.cpu_milli, amount.memory_mib, device, device * paid_s / 3_600_000
+
+
+def _add(used: list[float], wish: _Wish, sign: int = 1) -> None:
+    used[0] += sign * wish[0]
+    used[1] += sign * wish[1]
+    used[2] += sign * wish[2]
+    used[3] += sign * wish[3]
+    used[4] += sign * wish[4]
 
 
 def _exceeds(rule: Rule, wish: _Wish) -> bool:
     """Whoever asks for nothing of a dimension is not kept waiting by it."""
     at = rule.at
-    if not wish[at]:
-        return False
-    if at is Dimension.DEVICE_HOURS:
-        return rule.meter.used[at] >= rule.limit
-    return rule.meter.used[at] + wish[at] > rule.limit
+    return bool(wish[at]) and rule.meter.used[at] + wish[at] > rule.limit + ROUNDED
 
 
 class Quotas:
@@ -112,6 +127,7 @@ class Quotas:
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self._cluster = cluster
+        self._rules = cluster.policy.backfill
         self._book = RuleBook(cluster, now_s)
         self._by_key: dict[LaneKey, Bound] = {}
         self._bounds: dict[Binding, Bound] = {}
@@ -128,15 +144,23 @@ class Quotas:
         firm = (self._by_key.get(key) or self._of_key(key)).firm
         if not firm:
             return None
-        wish = _wish(amount, jobs)
+        wish = self._wish(key, amount, jobs)
         for rule in firm:
             if _exceeds(rule, wish):
                 return _short_of(rule, wish)
         return None
 
+    def short_of_node(
+        self, key: LaneKey, request: Request, node: NodeSpec, besides: Amount = NOTHING
+    ) -> Short | None:
+        """The ceiling that keeps a job from having a node to itself, besides what it has then."""
+        if not (self._by_key.get(key) or self._of_key(key)).firm:
+            return None
+        return self.short(key, besides.plus(node.kept_by(request.amount)))
+
     def shorts(self, key: LaneKey, amount: Amount, jobs: int = 1) -> list[Short]:
         """Every ceiling that this much more would pass, for explanations."""
-        wish = _wish(amount, jobs)
+        wish = self._wish(key, amount, jobs)
         bound = self._by_key.get(key) or self._of_key(key)
         return [_short_of(rule, wish) for rule in bound.firm if _exceeds(rule, wish)]
 
@@ -145,7 +169,7 @@ class Quotas:
         soft = (self._by_key.get(key) or self._of_key(key)).soft
         if not soft:
             return False
-        wish = _wish(amount, jobs)
+        wish = self._wish(key, amount, jobs)
         return any(_exceeds(rule, wish) for rule in soft)
 
     @property
@@ -186,17 +210,15 @@ class Quotas:
         if not bound.soft:
             return False
         self._is_asked = True
-        wish = _wish(part.amount, part.whole)
+        wish = wish_of(part.amount, part.whole, 1.0)
         return any(
             wish[rule.at] and self._is_beyond(rule, wish[rule.at] if back else 0.0)
             for rule in bound.soft
         )
 
     def _is_beyond(self, rule: Rule, more: float = 0.0) -> bool:
-        used = rule.meter.used[rule.at]
-        if rule.at is Dimension.DEVICE_HOURS:
-            return used >= rule.limit
-        return used - self._leaving(rule.meter)[rule.at] + more > rule.limit
+        left = rule.meter.used[rule.at] - self._leaving(rule.meter)[rule.at]
+        return left + (0.0 if rule.at is Dimension.DEVICE_HOURS else more) > rule.limit
 
     def _leaving(self, meter: Meter) -> list[float]:
         """What of an account's holdings is on its way out, from what is known and decided."""
@@ -208,21 +230,24 @@ class Quotas:
                     live = job.live_attempts
                     going = [attempt for attempt in live if attempt.stop_cause is not None]
                     if going:
-                        _add(meter.leaving, _sum(going), len(going) == len(live))
+                        # What it has used of a budget does not come back.
+                        wish = wish_of(self._sum(going), len(going) == len(live), 0.0)
+                        _add(meter.leaving, wish)
         return meter.leaving
+
+    def _sum(self, attempts: Iterable[Attempt]) -> Amount:
+        return _kept(self._cluster, attempts)
 
     def take(self, key: LaneKey, amount: Amount, jobs: int = 1) -> None:
         """The pass gave this to a job of the lane."""
         bound = self._by_key.get(key) or self._of_key(key)
+        if not bound.meters:
+            return
         before = self._borrowers(bound)
+        wish = self._wish(key, amount, jobs)
         for meter in bound.meters:
-            _add(meter.used, amount, jobs)
+            _add(meter.used, wish)
         self._note(bound, before)
-
-    def give_back(self, key: LaneKey, amount: Amount, jobs: int = 1) -> None:
-        """What was taken in this pass is not taken after all."""
-        for meter in (self._by_key.get(key) or self._of_key(key)).meters:
-            _add(meter.used, amount, jobs, -1)
 
     def evict(self, part: Part) -> None:
         """A victim will give its room back.
@@ -236,7 +261,7 @@ class Quotas:
 
     def _depart(self, bound: Bound, part: Part, sign: int = 1) -> None:
         for meter in bound.meters:
-            _add(self._leaving(meter), part.amount, part.whole, sign)
+            _add(self._leaving(meter), wish_of(part.amount, part.whole, 0.0), sign)
 
     def _borrowers(self, bound: Bound) -> list[bool]:
         """Which limits are exceeded, as far as anybody has asked for that in this pass."""
@@ -246,6 +271,10 @@ class Quotas:
         if bound.soft:
             self.moves += 1
             self.turns += before != self._borrowers(bound)
+
+    def _wish(self, key: LaneKey, amount: Amount, jobs: int) -> _Wish:
+        paid_s = paid_s_of(key, self._rules) if amount.device_milli else 0.0
+        return wish_of(amount, jobs, paid_s)
 
     def _of_key(self, key: LaneKey) -> Bound:
         bound = UNBOUND
@@ -276,112 +305,18 @@ class Quotas:
 
 
 def _short_of(rule: Rule, wish: _Wish) -> Short:
-    wanted = 0.0 if rule.at is Dimension.DEVICE_HOURS else wish[rule.at]
-    meter = rule.meter
-    return Short(
-        rule.scope,
-        rule.at,
-        meter.used[rule.at],
-        wanted,
-        rule.limit,
-        rule.hard,
-        meter.counters,
-        rule.again_s,
-    )
+    used, wanted, counters = rule.meter.used[rule.at], wish[rule.at], rule.meter.counters
+    again_s = rule.meter.again_s(used + wanted - rule.limit)
+    return Short(rule.scope, rule.at, used, wanted, rule.limit, rule.hard, counters, again_s)
 
 
-def _add(used: list[float], amount: Amount, jobs: int, sign: int = 1) -> None:
-    used[0] += sign * jobs
-    used[1] += sign * amount.cpu_milli
-    used[2] += sign * amount.memory_mib
-    used[3] += sign * amount.device_milli
+def held_by(cluster: Cluster, job: Job) -> Amount:
+    """What the live attempts of a job keep from others."""
+    return _kept(cluster, job.live_attempts)
 
 
-def held_by(job: Job) -> Amount:
-    """What the live attempts of a job hold."""
-    return _sum(job.live_attempts)
-
-
-def _sum(attempts: Iterable[Attempt]) -> Amount:
-    held = NOTHING
+def _kept(cluster: Cluster, attempts: Iterable[Attempt]) -> Amount:
+    held, count_of = NOTHING, cluster.accounts.holdings.count_of
     for attempt in attempts:
-        held = held.plus(amount_of(attempt.allocation))
+        held = held.plus(count_of(attempt).kept)
     return held
-
-
-def least_of(spec: JobSpec) -> Amount:
-    """What a job needs to start at all: an elastic one starts with its fewest members."""
-    least = NOTHING
-    for role in spec.roles:
-        request = role.request
-        one = Amount(
-            request.cpu_milli, request.memory_mib, request.disk_mib, request.device_use_milli
-        )
-        least = least.plus(one, role.min_count or role.count)
-    return least
-
-
-def refuse_over_quota(cluster: Cluster, spec: JobSpec, count: int = 1) -> None:
-    """Refuse what a quota can never allow, and more waiting jobs than it allows.
-
-    ``count`` is the number of jobs, elements of an array each; a batch counts what it brings.
-    """
-    user, project = spec.user, spec.project
-    quotas: list[tuple[str, Quota, list[str]]] = []
-    own = cluster.accounts.quota_of(user)
-    if own != NO_QUOTA:
-        quotas.append((f"user {user}", own, []))
-    for name in cluster.accounts.chain(project):
-        quota = cluster.accounts.projects[name].quota
-        if quota != NO_QUOTA:
-            quotas.append((f"project {name}", quota, cluster.accounts.below(name)))
-    for scope, quota, below in quotas:
-        whole: list[Counter] = [("project", name) for name in below] or [("user", user)]
-        typed: list[Counter] = [("type", f"{name}\n{spec.type}") for name in below]
-        _refuse(cluster, spec, count, scope, quota.hard, whole)
-        if not quota.borrow:
-            _refuse(cluster, spec, count, scope, quota.soft, whole)
-        if spec.type in quota.types:
-            typed = typed or [("user type", f"{user}\n{spec.type}")]
-            limits = quota.types[spec.type]
-            _refuse(cluster, spec, count, f"{scope} for {spec.type}", limits, typed)
-
-
-def _refuse(
-    cluster: Cluster,
-    spec: JobSpec,
-    count: int,
-    scope: str,
-    limits: Limits,
-    counters: list[Counter],
-) -> None:
-    if limits.queued is not None:
-        waiting = sum(cluster.accounts.waiting.get(counter) for counter in counters)
-        if waiting + count > limits.queued:
-            allowed = f"{scope} may have {limits.queued} jobs waiting and has {waiting}"
-            raise Conflict(
-                f"quota: {count} more is not allowed; {allowed}",
-                field="quota",
-                value=count,
-                allowed=allowed,
-            )
-    least = least_of(spec)
-    checks = (
-        ("tasks", 1, limits.jobs, Dimension.JOBS),
-        ("resources.cpus", least.cpu_milli, limits.cpu_milli, Dimension.CPU_MILLI),
-        ("resources.memory", least.memory_mib, limits.memory_mib, Dimension.MEMORY_MIB),
-        ("resources.gpus", least.device_milli, limits.device_milli, Dimension.DEVICE_MILLI),
-    )
-    for field, wanted, limit, dimension in checks:
-        if limit is not None and wanted > limit:
-            unit, size = _UNITS[dimension]
-            verb = "run" if dimension is Dimension.JOBS else "hold"
-            raise Rejected.bad(
-                field, f"{wanted / size:g}", f"{scope} may {verb} at most {limit / size:g} {unit}"
-            )
-    if limits.device_hours is not None and limits.device_hours <= 0 and least.device_milli:
-        raise Rejected.bad(
-            "resources.gpus",
-            f"{least.device_milli / 1000:g}",
-            f"{scope} has no device-hours to spend",
-        )

@@ -10,13 +10,16 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.derived.usage import DAY_S
+from rota.core.facts.policy import Estimates
 from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, Quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.cluster import Cluster
-    from rota.core.derived.lanes import Counter
+    from rota.core.derived.lanes import Counter, LaneKey
+    from rota.core.facts.job import JobSpec
+    from rota.core.facts.policy import BackfillRules
     from rota.core.facts.tenant import Limits
 
 
@@ -33,7 +36,7 @@ class Dimension(IntEnum):
 class Meter:
     """What an account (or a queue, a group, an array) holds now, what the pass gave included."""
 
-    __slots__ = ("counters", "leaving", "used")
+    __slots__ = ("back", "counters", "leaving", "used")
 
     def __init__(self, counters: tuple[Counter, ...], used: list[float]) -> None:
         #: Opened when something of it is given back.
@@ -41,6 +44,18 @@ class Meter:
         self.used = used
         #: Of it: what its holders still have and are giving back; None: nobody has asked yet.
         self.leaving: list[float] | None = None
+        #: Of a budget: what time alone gives back, and when, in order.
+        self.back: list[tuple[float, float]] = []
+
+    def again_s(self, missing: float) -> float:
+        """When time alone may have given so much back; 0: never."""
+        when_s = 0.0
+        for at_s, hours in self.back:
+            when_s = at_s
+            missing -= hours
+            if missing <= 0:
+                break
+        return when_s
 
 
 class Rule(NamedTuple):
@@ -51,8 +66,6 @@ class Rule(NamedTuple):
     limit: float
     hard: bool
     meter: Meter
-    #: For a budget: when enough of it may have been given back; 0 for anything else.
-    again_s: float = 0.0
 
 
 class Bound(NamedTuple):
@@ -81,6 +94,14 @@ class Binding(NamedTuple):
 
 def _is_none(quota: Quota) -> bool:
     return quota is NO_QUOTA or quota == NO_QUOTA
+
+
+def paid_s_of(item: JobSpec | LaneKey, rules: BackfillRules) -> float:
+    """How long a job with devices may use them, for budgets: a limit holds, an estimate may not."""
+    if item.time_limit_s:
+        return float(item.time_limit_s)
+    predicted_s = item.predicted_s if rules.estimates is Estimates.PREDICTED else 0
+    return float(predicted_s or item.estimate_s or rules.estimate_device_s)
 
 
 class RuleBook:
@@ -213,23 +234,37 @@ class RuleBook:
     def _budget(
         self, scope: str, limit: float, hard: bool, whole: tuple[Counter, ...], period_s: int
     ) -> Rule:
-        """Device-hours are given back by time alone, so no counter opens them again."""
+        """Device-hours come back as days leave the period, and when jobs end early."""
         name = ("budget", f"{scope}\n{period_s}")
         meter = self._meters.get(name)
-        by_day = self._spent_by_day(whole, self._now_s - period_s)
         if meter is None:
-            meter = self._meters[name] = Meter((), [0.0] * 5)
+            meter = self._meters[name] = Meter(whole, [0.0] * 5)
+            by_day = self._spent_by_day(whole, self._now_s - period_s)
             running = self._cluster.accounts.running
             live = (running.since(c, self._now_s, self._now_s - period_s).device_s for c in whole)
-            meter.used[4] = (sum(by_day.values()) + sum(live)) / 3600
-        beyond_s = (meter.used[4] - limit) * 3600
-        again_s = 0.0
-        for day in sorted(by_day):
-            beyond_s -= by_day[day]
-            again_s = float((day + 1) * DAY_S + period_s)
-            if beyond_s <= 0:
-                break
-        return Rule(scope, Dimension.DEVICE_HOURS, limit, hard, meter, again_s)
+            to_come = (self._to_come_s(counter) for counter in whole)
+            used_s = sum(by_day.values()) + sum(live) + sum(to_come)
+            meter.used[Dimension.DEVICE_HOURS] = used_s / 3600
+            meter.back = [
+                (float((day + 1) * DAY_S + period_s), by_day[day] / 3600) for day in sorted(by_day)
+            ]
+        return Rule(scope, Dimension.DEVICE_HOURS, limit, hard, meter)
+
+    def _to_come_s(self, counter: Counter) -> float:
+        """Device-seconds that live attempts may still use."""
+        cluster, found = self._cluster, 0.0
+        if not cluster.accounts.holdings.get(counter).device_milli:
+            return found
+        for job_id in sorted(cluster.census.active_in.get(counter, ())):
+            job = cluster.jobs[job_id]
+            paused_s = job.paused_s + (self._now_s - job.suspended_s if job.suspended_s else 0.0)
+            paid_s = paid_s_of(job.spec, cluster.policy.backfill) + paused_s
+            for attempt in job.live_attempts:
+                devices = cluster.accounts.holdings.count_of(attempt).kept.device_milli
+                if devices:
+                    end_s = (attempt.started_s or self._now_s) + paid_s
+                    found += devices / 1000 * max(0.0, end_s - self._now_s)
+        return found
 
     def _spent_by_day(self, whole: tuple[Counter, ...], start_s: float) -> dict[int, float]:
         """Device-seconds of ended attempts by day, from a moment on."""

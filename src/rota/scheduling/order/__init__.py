@@ -4,5 +4,6 @@ orderings, keys              the rules that order jobs, and the key that a pass 
 heads                        the first job of a lane, as a pass deals with it
 turns                        whose turn it is, of all lanes that a pass looks at
 account_queues, standing     open lanes by account; lanes that wait for room, in order
-fairshare, share_tree, capacity    use over target of users and projects
+fairshare                    use over target of users and projects
+share_tree, share_use, capacity    what each is entitled to, and what it holds and has used
 """

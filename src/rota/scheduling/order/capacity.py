@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.scheduling.order.fairshare import capacity
+from rota.scheduling.order.share_use import capacity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

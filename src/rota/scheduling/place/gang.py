@@ -12,6 +12,8 @@ from functools import partial
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from rota.core.facts.resources import NOTHING
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from rota.core.facts.node import Allocation
     from rota.core.facts.resources import Request
     from rota.scheduling.api import Entry
+    from rota.scheduling.limits.quota import Short
     from rota.scheduling.place.node_checks import NodeChecks
     from rota.scheduling.place.node_index import Space
     from rota.scheduling.place.node_room import Room
@@ -49,8 +52,8 @@ class Claims(Protocol):
 class Asker:
     """Answers for single nodes what integers cannot: claims, neighbours, names."""
 
-    __slots__ = ("_checks", "_claims", "barred", "bonus", "entry", "group", "own", "shape",
-                 "space", "until_s", "wants")  # fmt: skip
+    __slots__ = ("_checks", "_claims", "barred", "bonus", "entry", "group", "kept", "own",
+                 "shape", "short", "space", "until_s", "wants")  # fmt: skip
 
     def __init__(
         self, space: Space, checks: NodeChecks, claims: Claims, entry: Entry, until_s: float
@@ -67,6 +70,9 @@ class Asker:
         self.group: str | None = None
         #: Nodes that this very job already has tasks on: exclusive, but its own.
         self.own: set[str] = set()
+        #: What such nodes keep from others, and why one more may not be had: it exceeds a quota.
+        self.kept = NOTHING
+        self.short: Short | None = None
         #: Points of single nodes: for wishes about neighbours that can do without.
         self.bonus: Callable[[str], int] | None = None
         affinities = self.shape.placement.affinities
@@ -82,7 +88,7 @@ class Asker:
         alone = want.exclusive and name not in self.own
         if room.shortage(request, firm=want.firm, exclusive=alone, own=name in self.own):
             return None
-        if self._checks.refuses(self.shape, name):
+        if self._checks.refuses(self.shape, name) or (alone and self._is_too_large(name)):
             return None
         if self.until_s > space.claimed_from.get(name, float("inf")):
             if self._claims.is_full(name, self.entry, request):
@@ -91,6 +97,12 @@ class Asker:
             if room.shortage(request, firm=want.firm, exclusive=alone, own=name in self.own):
                 return None
         return room
+
+    def _is_too_large(self, name: str) -> bool:
+        """Whether a quota does not let the job have this node to itself, beside those it has."""
+        short = self._checks.short_of_node(self.entry, name, self.kept)
+        self.short = self.short or short
+        return short is not None
 
     def room_for_all(self, name: str, want: Want, tasks: int) -> Room | None:
         """The same, if the node takes so many of them: counted by trying, on a copy."""
@@ -161,6 +173,7 @@ def _place_in_order(asker: Asker, order: tuple[int, ...]) -> list[Placed] | None
             placed.clear()
             break
     asker.own.clear()
+    asker.kept = NOTHING
     asker.barred.clear()
     return placed or None
 
@@ -252,6 +265,8 @@ def _fill(
     while allocation is not None:
         here.take(allocation)
         placed.append(Placed(first + done, allocation))
+        if allocation.keeps is not None and name not in asker.own:
+            asker.kept = asker.kept.plus(allocation.keeps)
         asker.own.add(name)
         done += 1
         if done == tasks:

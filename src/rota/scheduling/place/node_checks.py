@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.facts.resources import Amount
+from rota.core.derived.holdings import amount_of_all
+from rota.core.facts.resources import NOTHING, Amount
 from rota.scheduling.api import NodeView
 from rota.scheduling.place.filters import Neighbours, affinity_problem, topologies_of
 from rota.scheduling.place.scores import neighbour_score
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Shape
+    from rota.core.facts.node import Allocation
+    from rota.scheduling.api import Entry
+    from rota.scheduling.limits.quota import Quotas, Short
     from rota.scheduling.place.node_index import Space
     from rota.scheduling.registry import Rules
 
@@ -21,10 +25,11 @@ if TYPE_CHECKING:
 class NodeChecks:
     """Answers for one pass; who runs where is found out when somebody asks."""
 
-    def __init__(self, cluster: Cluster, space: Space, rules: Rules) -> None:
+    def __init__(self, cluster: Cluster, space: Space, rules: Rules, quotas: Quotas) -> None:
         self._cluster = cluster
         self._space = space
         self._rules = rules
+        self._quotas = quotas
         self._neighbours: Neighbours | None = None
         #: Who started in this pass before anybody asked: (node, its labels, the job's labels).
         self._started: list[tuple[str, Mapping[str, str], Mapping[str, str]]] = []
@@ -49,6 +54,24 @@ class NodeChecks:
             if text:
                 return text
         return self._rules.plugged_problem(shape, self.view(name))[1] if self._rules.filters else ""
+
+    def keeps_off(self, entry: Entry, name: str) -> bool:
+        """Whether neighbours or quotas keep a job from a node, whatever room there is."""
+        return self.refuses(entry.shape, name) or self.short_of_node(entry, name) is not None
+
+    def short_of_node(self, entry: Entry, name: str, kept: Amount = NOTHING) -> Short | None:
+        """The quota that keeps a job from having a node to itself beside what it keeps already."""
+        node = self._cluster.nodes.get(name)
+        if node is None or not entry.shape.placement.exclusive:
+            return None
+        request = entry.shape.roles[0].request
+        return self._quotas.short_of_node(entry.key, request, node.spec, kept)
+
+    def is_over_quota(self, entry: Entry, allocations: Iterable[Allocation]) -> bool:
+        """Whether nodes that a job could have to itself are too many of them together."""
+        if not entry.shape.placement.exclusive:
+            return False
+        return self._quotas.short(entry.key, amount_of_all(allocations)) is not None
 
     def bonus(self, shape: Shape, name: str) -> int:
         """What wishes about neighbours that hold on a node are worth."""

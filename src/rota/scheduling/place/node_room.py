@@ -333,6 +333,7 @@ class Room:
             request.device_milli if request.shared else 0,
             firm,
             exclusive,
+            self.node.spec.kept_by(request.amount) if exclusive else None,
         )
 
     def _pins_for(self, cpu_milli: int, devices: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,0 +1,114 @@
+"""What a submit is refused for: more than a quota can ever allow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.derived.lanes import shape_of
+from rota.core.facts.errors import Conflict, Rejected
+from rota.core.facts.tenant import NO_QUOTA
+from rota.scheduling.limits.least import least_of, size_of, whole_nodes
+from rota.scheduling.limits.quota import UNITS, wish_of
+from rota.scheduling.limits.quota_rules import Dimension, paid_s_of
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Counter, Shape
+    from rota.core.facts.job import JobSpec
+    from rota.core.facts.resources import Amount
+    from rota.core.facts.tenant import Limits, Quota
+
+
+def refuse_over_quota(cluster: Cluster, spec: JobSpec, count: int = 1) -> None:
+    """Refuse what a quota can never allow, and more waiting jobs than it allows.
+
+    ``count`` is the number of jobs, elements of an array each; a batch counts what it brings.
+    """
+    user, project = spec.user, spec.project
+    quotas: list[tuple[str, Quota, list[str]]] = []
+    own = cluster.accounts.quota_of(user)
+    if own != NO_QUOTA:
+        quotas.append((f"user {user}", own, []))
+    for name in cluster.accounts.chain(project):
+        quota = cluster.accounts.projects[name].quota
+        if quota != NO_QUOTA:
+            quotas.append((f"project {name}", quota, cluster.accounts.below(name)))
+    for scope, quota, below in quotas:
+        whole: list[Counter] = [("project", name) for name in below] or [("user", user)]
+        typed: list[Counter] = [("type", f"{name}\n{spec.type}") for name in below]
+        _refuse(cluster, spec, count, scope, quota.hard, whole)
+        if not quota.borrow:
+            _refuse(cluster, spec, count, scope, quota.soft, whole)
+        if spec.type in quota.types:
+            typed = typed or [("user type", f"{user}\n{spec.type}")]
+            limits = quota.types[spec.type]
+            _refuse(cluster, spec, count, f"{scope} for {spec.type}", limits, typed)
+
+
+def _refuse(
+    cluster: Cluster,
+    spec: JobSpec,
+    count: int,
+    scope: str,
+    limits: Limits,
+    counters: list[Counter],
+) -> None:
+    if limits.queued is not None:
+        waiting = sum(cluster.accounts.waiting.get(counter) for counter in counters)
+        if waiting + count > limits.queued:
+            allowed = f"{scope} may have {limits.queued} jobs waiting and has {waiting}"
+            raise Conflict(
+                f"quota: {count} more is not allowed; {allowed}",
+                field="quota",
+                value=count,
+                allowed=allowed,
+            )
+    shape = shape_of(spec, cluster.policy.gang.partial)
+    least = least_of(shape)
+    checks = (
+        ("tasks", 1, limits.jobs, Dimension.JOBS),
+        ("resources.cpus", least.cpu_milli, limits.cpu_milli, Dimension.CPU_MILLI),
+        ("resources.memory", least.memory_mib, limits.memory_mib, Dimension.MEMORY_MIB),
+        ("resources.gpus", least.device_milli, limits.device_milli, Dimension.DEVICE_MILLI),
+    )
+    for field, wanted, limit, dimension in checks:
+        if limit is not None and wanted > limit:
+            unit, size = UNITS[dimension]
+            verb = "run" if dimension is Dimension.JOBS else "hold"
+            raise Rejected.bad(
+                field, f"{wanted / size:g}", f"{scope} may {verb} at most {limit / size:g} {unit}"
+            )
+    if spec.placement.exclusive:
+        _refuse_nodes(cluster, shape, scope, limits)
+    paid_s = paid_s_of(spec, cluster.policy.backfill)
+    hours = wish_of(least, 1, paid_s)[Dimension.DEVICE_HOURS]
+    if limits.device_hours is not None and hours > limits.device_hours:
+        assumed = "" if spec.time_limit_s else ", as no time limit is named"
+        raise Rejected.bad(
+            "resources.gpus",
+            f"{least.device_milli / 1000:g} for {paid_s / 3600:.4g} hours{assumed}",
+            f"{scope} has {limits.device_hours:.4g} device-hours to spend",
+        )
+
+
+def _refuse_nodes(cluster: Cluster, shape: Shape, scope: str, limits: Limits) -> None:
+    """A job that has its nodes to itself may find only nodes that are larger than its quota."""
+    wholes = whole_nodes(cluster, shape)
+    if not wholes or any(_fits(whole, limits) for whole in wholes):
+        return
+    least = min(wholes, key=size_of)
+    words = f"{least.cpu_milli / 1000:g} CPUs and {least.device_milli / 1000:g} devices"
+    raise Rejected.bad(
+        "exclusive",
+        "true",
+        f"{scope} may not hold a whole node: the smallest that suits has {words}",
+    )
+
+
+def _fits(whole: Amount, limits: Limits) -> bool:
+    pairs = (
+        (whole.cpu_milli, limits.cpu_milli),
+        (whole.memory_mib, limits.memory_mib),
+        (whole.device_milli, limits.device_milli),
+    )
+    return all(limit is None or kept <= limit for kept, limit in pairs)
