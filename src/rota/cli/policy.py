@@ -44,7 +44,7 @@ def show(everything: bool, as_json: bool) -> None:
 
 def policy_lines(answer: dict[str, Any], everything: bool) -> list[str]:
     """``key = value`` lines, as they could stand in rota.toml."""
-    lines = [f"policy: {answer['name']}"]
+    lines = [f"policy: {answer['name']}", f"bound: {answer['bound']}"]
     rules = _flat(answer["rules"]) if everything else answer["changed"]
     lines += [clean(f"{key} = {_text(value)}") for key, value in rules.items()]
     if not everything:

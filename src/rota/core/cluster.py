@@ -328,6 +328,16 @@ class Cluster:
         elif known is not None:
             known[uid] = None
 
+    def lengths_changed(self, user: str, project: str) -> None:
+        """Jobs of an account are taken to run for another time than before."""
+        for lane in self.lanes.by_number.values():
+            if lane.account == (user, project):
+                lane.note = None
+        for number in self.active_in.get(("user", user), ()):
+            job = self.jobs[number]
+            for attempt in job.live_attempts if job.spec.project == project else ():
+                self.touch(attempt.allocation.node, attempt.uid)
+
     def rules_changed(self) -> None:
         self.rules_version += 1
         self.lanes.reopen()

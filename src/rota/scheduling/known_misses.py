@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.scheduling.order.heads import run_s_of
+from rota.scheduling.order.lengths import run_s_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,7 +133,7 @@ class Refusals:
         if lane.number in self._spared:
             return False
         roles = this.cluster.lanes.shapes[key.shape].roles
-        return this.now_s + run_s_of(key, roles, this.policy.backfill) >= from_s
+        return this.now_s + run_s_of(this.cluster, key, roles) >= from_s
 
     def hindered_among(self, lanes: Iterable[Lane]) -> dict[int, bool]:
         """Those that were passed over although more than want of room may keep them out."""

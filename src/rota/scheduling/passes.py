@@ -128,7 +128,7 @@ class Pass:
 
     def open(self, head: Head) -> bool:
         """On to the (next) job of a lane; False when there is none."""
-        return head.advance(self.cluster, self.policy.backfill) is not None
+        return head.advance(self.cluster) is not None
 
     def noted(self, lane: Lane) -> tuple[float, ...] | None:
         """The remembered key of a lane, if it may be used."""
@@ -207,12 +207,18 @@ class Pass:
         return short.counters
 
     def asking(self, entry: Entry) -> Asking:
-        key = entry.key
-        return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s)
+        key, run_s = entry.key, entry.run_s
+        if self.must_give_way(entry):
+            run_s = float(key.time_limit_s or "inf")
+        return Asking(entry.job, key.user, key.project, entry.shape, run_s)
+
+    def must_give_way(self, entry: Entry) -> bool:
+        """Whether a job that it might pass has waited too long: then only its limit counts."""
+        return bool(self.promises.grounds.nodes) and not self.waited_too_long(entry)
 
     def until_s(self, entry: Entry) -> float:
         """When the job will be gone. Against reservations only a limit counts."""
-        if not self.promises.reserved:
+        if not self.promises.reserved and not self.must_give_way(entry):
             return self.now_s + entry.run_s
         limit_s = entry.key.time_limit_s
         return self.now_s + limit_s if limit_s else float("inf")
@@ -235,9 +241,22 @@ class Pass:
         return self.promises.window(name, self.asking(entry), entry)
 
     def start(self, head: Head, entry: Entry, placed: list[Placed]) -> None:
-        window_s = self.promises.window_end_s(entry, placed)
-        self.record(head, entry, placed, window_s=window_s)
+        self.record(head, entry, placed, window_s=self._window_end_s(entry, placed))
         self.promises.fulfilled(entry.job)
+
+    def _window_end_s(self, entry: Entry, placed: list[Placed]) -> float:
+        """When the room that the job was lent is due, if it could stay longer; 0: it was not."""
+        limit_s, claims = entry.key.time_limit_s, self.timeline.claims
+        if not claims or (limit_s and limit_s <= entry.run_s):
+            return 0.0
+        end_s = self.now_s + entry.run_s
+        due = [
+            claim.start_s
+            for _, allocation in placed
+            for claim in claims.get(allocation.node, ())
+            if claim.job and claim.job != entry.job and claim.start_s >= end_s
+        ]
+        return min(due, default=0.0)
 
     def record(
         self,

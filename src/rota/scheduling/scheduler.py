@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 #: More touched nodes than this, and every lane is looked at again without asking which.
 MANY = 64
 INFINITE = float("inf")
+#: Lanes that hold a job that has waited too long are found at least this often.
+CHECK_S = 300.0
 #: Remembered keys that are worked out again with each pass.
 RENEWED = 64
 BUILT_IN = frozenset(ORDERINGS)
@@ -122,7 +124,7 @@ class Scheduler:
         self.space = Space(self._policy, picky=picky)
         self._typical = ()
         self.timeline = Timeline(self.space)
-        self._leavers = Leavers(cluster, self.timeline, self._policy.backfill)
+        self._leavers = Leavers(cluster, self.timeline)
         self.promises.forget()
         forget_keys(cluster.lanes)
         self._all_changed()
@@ -253,6 +255,7 @@ class Scheduler:
         """Take in what changed since the last pass, and open the lanes that it may concern."""
         cluster, space = self.cluster, self.space
         self.timeline.now_s = now_s
+        self._leavers.prolong(now_s)
         touched, cluster.touched = cluster.touched, {}
         if not touched:
             return
@@ -302,7 +305,7 @@ class Scheduler:
         if not most_s or now_s < self._overdue_s:
             return
         # At fixed moments, so that it does not matter when passes were made that found nobody.
-        period_s = max(most_s / 16, 1.0)
+        period_s = min(max(most_s / 16, 1.0), CHECK_S)
         self._overdue_s = (now_s // period_s + 1) * period_s
         self.looks += bool(self.cluster.lanes.by_number)
         cluster = self.cluster

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rota.scheduling.answers.reasons import Ahead
 from rota.scheduling.api import Entry
 from rota.scheduling.order.account_queues import entry_key
-from rota.scheduling.order.heads import run_s_of
+from rota.scheduling.order.lengths import run_s_of
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Lane, Place
@@ -90,5 +90,5 @@ def entry_in(this: Pass, lane: Lane, item: int) -> Entry:
         shape,
         record.submitted_s,
         record.eligible_s,
-        run_s_of(key, shape.roles, this.policy.backfill),
+        run_s_of(cluster, key, shape.roles),
     )

@@ -142,8 +142,7 @@ class Survey:
         if not claims or name not in this.space.rooms:
             return None
         limit_s = entry.key.time_limit_s
-        reserved = name in this.promises.reserved
-        stays_s = float(limit_s) if reserved else entry.run_s
+        stays_s = float(limit_s) if this.promises.counts_limit(name, entry) else entry.run_s
         until_s = this.now_s + stays_s if stays_s else INFINITE
         asking = this.asking(entry)
         left = this.timeline.window(name, this.now_s, until_s, asking)

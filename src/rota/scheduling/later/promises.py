@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
 from rota.scheduling.api import Promise
+from rota.scheduling.later.grounds import Grounds, outside
 from rota.scheduling.later.reserved import claims_of
 from rota.scheduling.later.timeline import Claim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rota.core.derived.lanes import Shape
     from rota.core.facts.resources import Request
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rota.scheduling.later.timeline import Asking
     from rota.scheduling.order.heads import Head
     from rota.scheduling.passes import Pass
-    from rota.scheduling.place.gang import Placed
     from rota.scheduling.place.node_room import Room
     from rota.scheduling.scheduler import Scheduler
 
@@ -53,6 +53,7 @@ class Promises:
         self._first_s: dict[int, float] = {}
         #: Nodes that a reservation has a claim on.
         self.reserved: dict[str, None] = {}
+        self.grounds = Grounds(scheduler.cluster)
         self.made = 0
         #: The only job that waits for room; its promise was not worked out yet.
         self.owed = 0
@@ -80,6 +81,7 @@ class Promises:
         self._found, self._found_for = None, ()
         self.kept.clear()
         self._first_s.clear()
+        self.grounds.forget()
 
     def all(self) -> list[Promise]:
         return [*self.kept.values()]
@@ -165,6 +167,7 @@ class Promises:
         timeline, cluster = self._scheduler.timeline, this.cluster
         timeline.unclaim()
         self.reserved.clear()
+        self.grounds.begin(self._waits)
         for name, claim in claims_of(cluster, this.now_s, timeline):
             self.reserved[name] = None
             timeline.claim(name, claim)
@@ -287,7 +290,9 @@ class Promises:
         this = self._pass
         assert this is not None
         timeline, horizon_s = this.timeline, this.policy.backfill.horizon_s
-        asks = this.near.hinders(shape) or shape.placement.asks_nodes
+        ground = self.grounds.of(entry.job, this.now_s)
+        refuses = partial(outside, ground, partial(this.near.refuses, shape))
+        asks = this.near.hinders(shape) or shape.placement.asks_nodes or ground is not None
         free = not (timeline.claims or asks or horizon_s) and before_s == INFINITE
         asked: tuple[object, ...] = (timeline.version, entry.job, entry.key.shape, entry.run_s)
         if free and asked == self._found_for and this.now_s < timeline.sure_until_s:
@@ -297,31 +302,33 @@ class Promises:
             this.asking(entry),
             min(before_s, this.now_s + horizon_s if horizon_s else INFINITE),
             this.space.wants(entry.key.shape, shape),
-            self._open_now(entry),
-            partial(this.near.refuses, shape) if asks else None,
+            self._open_now(entry, refuses),
+            refuses if asks else None,
         )
         if found is None:
-            return None
+            if ground is None or before_s < INFINITE:
+                return None
+            self.grounds.leave(entry.job)
+            return self._earliest(shape, entry, before_s)
         start_s, allocations = found
         promise = Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
         self._found, self._found_for = promise, asked if free else ()
         return promise
 
-    def _open_now(self, entry: Entry) -> Iterator[str]:
+    def _open_now(self, entry: Entry, refuses: Callable[[str], bool]) -> Iterator[str]:
         """Nodes that have room for some of its tasks today."""
         this = self._pass
         assert this is not None
         names: dict[str, None] = {}
         for want in this.space.wants(entry.key.shape, entry.shape):
             names.update(dict.fromkeys(this.space.open_nodes(want)))
-        for name in names:
-            if not this.near.refuses(entry.shape, name):
-                yield name
+        return (name for name in names if not refuses(name))
 
     def _keep(self, promise: Promise) -> None:
         self.kept[promise.job] = promise
         start_s = promise.start_s
-        if self._kind is Backfill.AGGRESSIVE:
+        firm = self.grounds.keep(promise, self._scheduler.timeline.now_s)
+        if self._kind is Backfill.AGGRESSIVE and not firm:
             delay_s = self._scheduler.cluster.policy.backfill.delay_max_s
             start_s = max(start_s, self._first_s.get(promise.job, start_s) + delay_s)
         end_s = start_s + promise.end_s - promise.start_s
@@ -354,37 +361,27 @@ class Promises:
         """When a job will have left a node.
 
         It is taken to keep to its estimate where others wait for it, and to its limit (if it has
-        one at all) where a reservation begins. A pass comes a little after a promise is due: that
-        is nobody's fault, and the next in line must not keep the job from what it was promised.
+        one at all) where a reservation begins or a job waited too long. A pass comes a little after
+        a promise is due: the next in line must not keep the job from what it was promised.
         """
         now_s = self._scheduler.timeline.now_s
         until_s = now_s + entry.run_s
         if self.is_due(entry.job):
             until_s = min(until_s, self.kept[entry.job].end_s)
-        if name in self.reserved:
+        if self.counts_limit(name, entry):
             limit_s = entry.key.time_limit_s
             until_s = now_s + limit_s if limit_s else INFINITE
         return until_s
+
+    def counts_limit(self, name: str, entry: Entry) -> bool:
+        """Whether a node is claimed by something that no estimate may delay."""
+        now_s = self._scheduler.timeline.now_s
+        return name in self.reserved or self.grounds.binds(name, entry.job, now_s)
 
     def outlasts(self, entry: Entry) -> bool:
         """Whether a job would still be there when somebody else was promised to start."""
         end_s = self._scheduler.timeline.now_s + entry.run_s
         return any(p.start_s < end_s for job, p in self.kept.items() if job != entry.job)
-
-    def window_end_s(self, entry: Entry, placed: list[Placed]) -> float:
-        """When the room that the job was lent is due, if it could stay longer; 0: it was not."""
-        limit_s = entry.key.time_limit_s
-        claims = self._scheduler.timeline.claims
-        if not claims or (limit_s and limit_s <= entry.run_s):
-            return 0.0
-        end_s = self._scheduler.timeline.now_s + entry.run_s
-        due = [
-            claim.start_s
-            for _, allocation in placed
-            for claim in claims.get(allocation.node, ())
-            if claim.job and claim.job != entry.job and claim.start_s >= end_s
-        ]
-        return min(due, default=0.0)
 
     def may_hinder(self, number: int) -> bool:
         """Whether a claim, rather than want of room, may be what keeps a shape waiting."""

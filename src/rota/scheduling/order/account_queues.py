@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rota.scheduling.passes import Pass
 
 Key = tuple[float, ...]
+INFINITE = float("inf")
 
 
 class _NoShares:
@@ -262,11 +263,11 @@ def key_of(this: Pass, head: Head, view: View) -> Key:
 
 
 def entry_key(this: Pass, entry: Entry, amount: Amount, view: View) -> Key:
-    """What decides between jobs: who waited too long first, borrowers last, then queue, rules,
-    the bonus for a limit, and the id."""
+    """What decides between jobs: those that waited too long first, the oldest before the others,
+    borrowers last, then queue, rules, the bonus for a limit, and the id."""
     rules = this.rules
     return (
-        float(not this.waited_too_long(entry)),
+        entry.eligible_s if this.waited_too_long(entry) else INFINITE,
         float(this.quotas.borrowing(entry.key, amount)),
         *order_key(entry, view, rules.primary, rules.secondary, this.rank_of(entry.key.queue)),
     )

@@ -68,7 +68,9 @@ def next_key(lane: Lane, entry: Entry, steps: Steps, now_s: float) -> tuple[floa
     if lane.note is None:
         return None
     _, eligible_s, from_s, _ = lane.noted
-    if _behind(eligible_s, steps, from_s) != _behind(entry.eligible_s, steps, now_s):
+    behind = _behind(entry.eligible_s, steps, now_s)
+    if behind[0] or _behind(eligible_s, steps, from_s) != behind:
+        # Those that waited too long stand in the order of their age.
         return None
     key = (*lane.note[:-1], float(entry.job))
     note_key(lane, key, entry, steps, now_s)
