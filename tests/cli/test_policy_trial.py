@@ -97,12 +97,13 @@ def test_rules_that_change_nothing_need_no_replay(fake, rota):
 
 def test_a_rule_that_no_named_policy_decides_is_marked_as_kept(fake, rota):
     kept = {"order.primary": "fifo", "place.strategy": "first-fit", "filters": ["site:old"]}
-    fake.routes["PATCH /policy"] = {"name": "easy", "rules": {}, "changed": kept}
+    fake.routes["PATCH /policy"] = {"name": "easy", "bound": "1 day", "rules": {}, "changed": kept}
 
     said = rota("policy", "set", "easy")
 
     assert said.out.splitlines() == [
         "policy: easy",
+        "bound: 1 day",
         'order.primary = "fifo"',
         'place.strategy = "first-fit"  # stays under every named policy',
         'filters = ["site:old"]  # stays under every named policy',
@@ -112,7 +113,7 @@ def test_a_rule_that_no_named_policy_decides_is_marked_as_kept(fake, rota):
 
 def test_rules_that_have_no_name_are_not_marked(fake, rota):
     changed = {"order.primary": "sjf", "place.strategy": "first-fit"}
-    fake.routes["GET /policy"] = {"name": "custom", "rules": {}, "changed": changed}
+    fake.routes["GET /policy"] = {"name": "custom", "bound": "1 day", "rules": {}, "changed": changed}
 
     said = rota("policy", "show")
 

@@ -177,8 +177,8 @@ def test_reservations_are_removed_by_id(fake, rota):
 
 
 def test_rules_are_set_by_key_name_and_file(fake, rota, tmp_path):
-    answer = {"name": "custom", "rules": {}, "changed": {"order.primary": "wfp3"}, "known": []}
-    fake.routes["PATCH /policy"] = answer
+    answer = {"name": "custom", "bound": "none", "rules": {}, "known": []}
+    fake.routes["PATCH /policy"] = answer | {"changed": {"order.primary": "wfp3"}}
     fake.routes["POST /policy:test"] = {
         "name": "custom",
         "changes": [{"key": "order.primary", "before": "priority", "after": "wfp3"}],
@@ -207,6 +207,7 @@ def test_rules_are_set_by_key_name_and_file(fake, rota, tmp_path):
 def test_every_rule_is_shown_when_asked_for(fake, rota):
     fake.routes["GET /policy"] = {
         "name": "default",
+        "bound": "a week",
         "rules": {"order": {"primary": "priority"}, "known_projects": False},
         "changed": {},
         "known": [],
@@ -214,7 +215,9 @@ def test_every_rule_is_shown_when_asked_for(fake, rota):
 
     assert "every rule has its default" in rota("policy", "show").out
     everything = rota("policy", "show", "--all").out
-    assert everything == 'policy: default\norder.primary = "priority"\nknown_projects = false\n'
+    assert everything == (
+        'policy: default\nbound: a week\norder.primary = "priority"\nknown_projects = false\n'
+    )
     assert json.loads(rota("policy", "show", "--json").out)["name"] == "default"
 
 

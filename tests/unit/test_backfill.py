@@ -221,7 +221,7 @@ def test_who_was_kept_out_by_a_promise_is_looked_at_again_when_it_could_not_be_k
     stage.run()
     assert stage.waiting == [wide, tiny]
 
-    # Only a minute at a time is lent to whoever passes somebody that waits for an overdue job.
+    # A run that outlives its estimate is taken to last twice as long: the short one fits then.
     stage.play()
 
     assert stage.started_s[wide] == in_hours(stage, 9)

@@ -58,7 +58,7 @@ def test_a_borrower_that_may_reclaim_nothing_does_not_keep_an_account_from_recla
     run_each(stage, *[1] * 8, priority=50, project="borrower")
     stage.submit(spec(cpus=1, priority=50, project="overdue"))
     stage.now_s += 200
-    claims = stage.submit(spec(cpus=1, priority=50, project="owner"))
+    claims = stage.submit(spec(cpus=1, priority=50, project="owner", time_limit_s=60))
 
     stage.run()
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from rota.core.changes import events as ev
 from rota.core.facts.placing import Placement
 from rota.core.facts.policy import Backfill, BackfillRules, OrderRules, Policy
+from rota.core.facts.states import Cause
 from rota.core.facts.tenant import Reservation
 from rota.core.words.presets import PRESETS
 from rota.scheduling.later.timeline import OVERDUE_S
@@ -86,9 +88,13 @@ def test_the_owner_of_a_reservation_is_promised_a_start_in_it_without_a_limit():
 
 
 def overstaying(stage: Stage, **wishes) -> None:
-    """One attempt per node that says it runs ten seconds, and does not leave then."""
+    """One attempt per node that is told to go, has ten seconds for it, and does not leave then."""
     for _ in stage.cluster.nodes:
-        stage.submit(spec(estimate_s=10, time_limit_s=HOUR_S, **wishes), runs_s=HOUR_S)
+        stage.submit(spec(time_limit_s=HOUR_S, grace_s=10, **wishes), runs_s=HOUR_S)
+    stage.run()
+    for uid, (job, task) in stage.cluster.live.where.items():
+        cause = Cause.PREEMPTED
+        stage.tell(ev.AttemptStopAsked(job=job, task=task, uid=uid, cause=cause))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +111,6 @@ def overstaying(stage: Stage, **wishes) -> None:
 def test_behind_an_attempt_that_outstays_its_time_a_start_is_promised_soon(wide):
     stage = a_stage(node("a", gpus=2), node("b", gpus=2))
     overstaying(stage, cpus=2, gpus=2)
-    stage.run()
     job = stage.submit(spec(**wide, time_limit_s=600))
     stage.submit_later(50, spec(cpus=4, gpus=2, time_limit_s=60))
 

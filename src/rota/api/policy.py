@@ -12,6 +12,7 @@ from rota.api.requests import Body
 from rota.api.site_requests import PolicyRequest
 from rota.controller.commands import SetPolicy
 from rota.core.facts.policy import DEFAULT, Policy
+from rota.core.words.bound import bound_of
 from rota.core.words.policy_text import changed, differences, flatten, nest, unnest
 from rota.core.words.presets import ALIASES, PRESETS, name_of, with_preset
 
@@ -19,9 +20,11 @@ _body = Body(PolicyRequest)
 
 
 class PolicyView(msgspec.Struct):
-    """``name`` is the preset that the rules are, or ``custom``; ``changed`` what is not default."""
+    """``name`` is the preset that the rules are, or ``custom``; ``changed`` what is not default;
+    ``bound`` how long a job waits at most, in words."""
 
     name: str
+    bound: str
     rules: dict[str, Any]
     changed: dict[str, Any]
     known: list[str]
@@ -44,6 +47,7 @@ def policy_view(policy: Policy) -> PolicyView:
     new = differences(DEFAULT, policy)
     return PolicyView(
         name=name_of(policy),
+        bound=bound_of(policy).text,
         rules=nest(flatten(policy)),
         changed={key: after for key, (_, after) in new.items()},
         known=[*PRESETS, *ALIASES],

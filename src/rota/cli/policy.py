@@ -45,7 +45,8 @@ def show(everything: bool, as_json: bool) -> None:
 
 def policy_lines(answer: dict[str, Any], everything: bool) -> list[str]:
     """``key = value`` lines, as they could stand in rota.toml."""
-    lines, named = [f"policy: {answer['name']}"], answer["name"] != "custom"
+    lines = [f"policy: {answer['name']}", f"bound: {answer['bound']}"]
+    named = answer["name"] != "custom"
     rules = _flat(answer["rules"]) if everything else answer["changed"]
     for key, value in rules.items():
         kept = key in answer["changed"] and key.partition(".")[0] not in PARTS

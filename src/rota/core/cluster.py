@@ -169,6 +169,16 @@ class Cluster:
             self.lanes.remove(array.id)
             self.index_array(array)
 
+    def lengths_changed(self, user: str, project: str) -> None:
+        """Jobs of an account are taken to run for another time than before."""
+        for lane in self.lanes.by_number.values():
+            if lane.account == (user, project):
+                self.lanes.changed.add(lane.number)
+        for number in self.census.active_in.get(("user", user), ()):
+            job = self.jobs[number]
+            for attempt in job.live_attempts if job.spec.project == project else ():
+                self.agenda.touch(attempt.allocation.node, attempt.uid)
+
     def rules_changed(self) -> None:
         """Every lane is worth another look, and what was worked out from the rules is void."""
         self.agenda.rules_version += 1

@@ -15,7 +15,7 @@ from rota.core.derived.lanes import Shape, key_with, shape_of
 from rota.core.facts.states import Cause, JobState
 from rota.scheduling.api import Entry, Start
 from rota.scheduling.later.timeline import planned_uid
-from rota.scheduling.order.heads import run_s_of
+from rota.scheduling.order.lengths import stay_s_of
 from rota.scheduling.place.gang import Placed, place
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ def _grow_one(this: Growing, job: Job, missing: list[int], kept_out: set[str]) -
     spec = job.spec
     roles = [role for role in spec.roles for _ in range(role.count)]
     key = key_with(-job.id, spec)
-    run_s = run_s_of(spec, spec.roles, this.cluster.policy.backfill)
-    end_s = job.started_s + run_s + job.paused_s
+    began_s = job.started_s + job.paused_s
+    end_s = began_s + stay_s_of(this.cluster, spec, this.now_s - began_s)
     placed: list[Placed] = []
     for index in missing:
         one = msgspec.structs.replace(roles[index], count=1, min_count=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.scheduling.order.heads import run_s_of
+from rota.scheduling.order.lengths import run_s_of
 from rota.scheduling.outcomes import Claimed, NoRoom, Refused
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ class Misses:
         number = lane.key.shape
         if number in self._waits.full:
             return NoRoom()
-        if self._promises.reserved:
+        if self._promises.reserved or self._promises.grounds.nodes:
             return None
         shut = self._shut.get((number,))
         if shut is None:
             return None
-        shape, rules = self._cluster.lanes.shapes[number], self._cluster.policy.backfill
-        run_s = run_s_of(lane.key, shape.roles, rules)
+        roles = self._cluster.lanes.shapes[number].roles
+        run_s = run_s_of(self._cluster, lane.key, roles)
         return shut[1] if self._promises.timeline.now_s + run_s >= shut[0] else None

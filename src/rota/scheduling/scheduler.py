@@ -76,7 +76,7 @@ class Scheduler:
         self._typical = ()
         self.space = Space(policy, picky=bool(policy.filters))
         self.timeline = Timeline(self.space)
-        self._departures = Leavers(cluster, self.timeline, policy.backfill)
+        self._departures = Leavers(cluster, self.timeline)
         self.promises = Promises(cluster, self.space, self.timeline)
 
     @property
@@ -124,6 +124,7 @@ class Scheduler:
     def catch_up(self, now_s: float) -> Changes:
         """Take in what changed since the last pass, and open the lanes that it may concern."""
         self.timeline.now_s = now_s
+        self._departures.prolong(now_s)
         changes = self._reading.news()
         for name, uids in changes.nodes.items():
             self._take_in(name, uids)
@@ -135,11 +136,11 @@ class Scheduler:
             self.standing.start_over()
             return changes
         for number in changes.lanes:
+            self.standing.forget(number)
             if number in lanes.by_number:
                 waits.wake([number])
             else:
                 waits.leave(number)
-                self.standing.forget(number)
         waits.on_counters(changes.counters)
         if changes.nodes:
             many, names = len(changes.nodes) > MANY, changes.nodes

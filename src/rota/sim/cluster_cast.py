@@ -12,7 +12,7 @@ from rota.core.facts.errors import Rejected
 from rota.core.facts.job import JobSpec, Role
 from rota.core.facts.resources import Request
 from rota.core.facts.states import JobState
-from rota.scheduling.order.heads import run_s_of
+from rota.scheduling.order.lengths import run_s_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,7 +109,7 @@ class Cast:
             limit_s = job.estimate_s if known is None else spec.time_limit_s
             if self._kill and limit_s and limit_s < job.run_s:
                 part.left_s, part.limited = limit_s, True
-            part.estimate_s = run_s_of(spec, spec.roles, self._cluster.policy.backfill)
+            part.estimate_s = run_s_of(self._cluster, spec, spec.roles)
             if known is None:
                 found.append(Arrival(job.submit_s, part, spec))
             else:

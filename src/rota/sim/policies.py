@@ -66,8 +66,8 @@ def player_of(name: str, *, nodes: bool) -> Player:
 def rules_of(name: str, *, spare: bool = True) -> Policy:
     """The rules of a name.
 
-    A named rule is played pure: the live site's promise that nobody waits for more than a week is
-    part of ``default`` only.
+    A named rule is played pure: that no job waits for ever, and that wrong estimates are not
+    believed again, is part of the live policies and of ``default`` only.
     """
     if name in PLACINGS:
         return msgspec.structs.replace(DEFAULT, place=PlaceRules(strategy=name))
@@ -75,5 +75,5 @@ def rules_of(name: str, *, spare: bool = True) -> Policy:
     if policy is DEFAULT:
         return policy
     order = msgspec.structs.replace(policy.order, wait_max_s=0)
-    backfill = msgspec.structs.replace(policy.backfill, spare=spare)
+    backfill = msgspec.structs.replace(policy.backfill, spare=spare, stretch=False)
     return msgspec.structs.replace(policy, order=order, backfill=backfill)

@@ -8,6 +8,7 @@ from rota.core.changes import events as ev
 from rota.core.changes.apply_jobs import find_job, job_changed, set_attempt_timers, set_timers
 from rota.core.changes.charging import begin, charge, stop_clock
 from rota.core.changes.holding import hold, let_go
+from rota.core.derived.overruns import taken_s
 from rota.core.derived.usage import usage_key
 from rota.core.facts.errors import IllegalMove
 from rota.core.facts.job import Attempt, Job, Task
@@ -110,6 +111,8 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
     if first_seen:
         _judge_node(cluster, job, attempt)
     _remember_end(cluster, job, attempt)
+    if not event.task:
+        _judge_estimate(cluster, job, attempt)
     cluster.dirty.jobs[job.id] = job
     if job.live_attempts:
         # Its peers go on, and its start may have been news.
@@ -156,6 +159,27 @@ def _charge(cluster: Cluster, job: Job, attempt: Attempt) -> None:
         usage = cluster.accounts.usage.get(usage_key(job.spec.user, job.spec.project))
         if usage is not None:
             usage.attempts += 1
+
+
+def _judge_estimate(cluster: Cluster, job: Job, attempt: Attempt) -> None:
+    """Remember whether a run outlived what it was taken to last by what its user said.
+
+    One that was stopped before that says nothing, and a limit is kept to by force.
+    """
+    spec, key = job.spec, usage_key(job.spec.user, job.spec.project)
+    usage = cluster.accounts.usage.get(key)
+    said_s = taken_s(spec, spec.roles, cluster.policy.backfill)
+    ran_s = attempt.ended_s - attempt.started_s - job.paused_s
+    is_limit = spec.time_limit_s and said_s >= spec.time_limit_s
+    if usage is None or not attempt.started_s or is_limit:
+        return
+    if attempt.cause is not Cause.EXIT and ran_s <= said_s:
+        return
+    before, after = usage.overruns, usage.overruns.after(said_s, ran_s)
+    usage.overruns = after
+    cluster.dirty.usage[key] = None
+    if (after.times, after.run_s) != (before.times, before.run_s):
+        cluster.lengths_changed(spec.user, spec.project)
 
 
 ATTEMPT_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.core.derived.overruns import Overruns
+
 if TYPE_CHECKING:
     from rota.core.facts.resources import Amount
 
@@ -45,6 +47,8 @@ class Usage(msgspec.Struct):
     as_of_s: float = 0.0
     days: dict[int, Spent] = {}
     attempts: int = 0
+    #: What was learned of its estimates.
+    overruns: Overruns = Overruns()
 
     @property
     def key(self) -> str:

@@ -67,8 +67,9 @@ class OrderRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     age_after_s: int = 3600
     age_factor: float = 1.1
     priority_max: int = 1000
-    #: A job that has waited this long comes before all others, and nothing that would delay it
-    #: passes, whatever the rules say: no job waits for ever. 0: never.
+    #: A job that has waited this long comes before all that have not, the oldest of them first,
+    #: and only jobs that their limits end in time pass it, whatever the rules say: no job waits
+    #: for ever. 0: never.
     wait_max_s: int = 7 * 86400
     #: Weight of the bonus for a (short) time limit in the sum; 0 leaves it to break ties.
     limit_bonus_weight: float = 0.0
@@ -108,6 +109,8 @@ class BackfillRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     #: How much later than first computed an aggressive pass may let the head start.
     delay_max_s: int = 3600
     overrun: Overrun = Overrun.EXTEND
+    #: Estimates of an account whose runs outlived theirs are stretched.
+    stretch: bool = True
     #: ``predicted``: waiting jobs are measured by what such jobs took before.
     estimates: Estimates = Estimates.USER
     #: Behind the first job that waits, the one that is taken to run the shortest is asked first.

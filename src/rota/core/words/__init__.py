@@ -2,5 +2,6 @@
 
 units, policy_text, placing_text    amounts, times, rules and places
 presets                             policies by name
+bound                               how long a job waits at most under a policy
 kin                                 what a job may do for itself
 """

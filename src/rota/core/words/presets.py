@@ -34,10 +34,20 @@ _EASY = BackfillRules(kind=Backfill.EASY)
 _CONSERVATIVE = BackfillRules(kind=Backfill.CONSERVATIVE)
 
 
+#: After this wait nothing passes a job that could delay it. A rule that says whose work matters
+#: more has its way for a week where the first job has a promise. Where the rule only says what is
+#: quick, or no job has a promise, a day is long enough.
+_DAY_S, _WEEK_S = 86400, 7 * 86400
+
+
 def _rules(
-    primary: str, secondary: str = "fifo", backfill: BackfillRules = _SKIPS, strict: bool = False
+    primary: str,
+    secondary: str = "fifo",
+    backfill: BackfillRules = _SKIPS,
+    strict: bool = False,
+    wait_max_s: int = _DAY_S,
 ) -> Policy:
-    order = OrderRules(primary=primary, secondary=secondary, strict=strict)
+    order = OrderRules(primary=primary, secondary=secondary, strict=strict, wait_max_s=wait_max_s)
     return Policy(order=order, backfill=backfill)
 
 
@@ -49,7 +59,7 @@ PRESETS: Mapping[str, Policy] = {
     "fifo": _rules("fifo"),
     "priority": _rules("priority"),
     "fairshare": _rules("fairshare"),
-    "fairshare-easy": _rules("fairshare", backfill=_EASY),
+    "fairshare-easy": _rules("fairshare", backfill=_EASY, wait_max_s=_WEEK_S),
     "easy": _rules("fifo", backfill=_EASY),
     # The shortest of the jobs that may pass the first is asked first.
     "easy-sjbf": _rules("fifo", backfill=BackfillRules(kind=Backfill.EASY, shortest=True)),
@@ -58,24 +68,26 @@ PRESETS: Mapping[str, Policy] = {
         "fifo", backfill=BackfillRules(kind=Backfill.CONSERVATIVE, rebuild=True)
     ),
     "aggressive": _rules("fifo", backfill=BackfillRules(kind=Backfill.AGGRESSIVE)),
-    "deadline": _rules("deadline", "priority", BackfillRules(kind=Backfill.DEADLINE)),
+    "deadline": _rules(
+        "deadline", "priority", BackfillRules(kind=Backfill.DEADLINE), wait_max_s=_WEEK_S
+    ),
     "sjf": _rules("sjf"),
     "sjf-easy": _rules("sjf", backfill=_EASY),
     "saf": _rules("saf"),
     "wfp3": _rules("wfp3", backfill=_EASY),
     "unicef": _rules("unicef", backfill=_EASY),
     "f1": _rules("f1", backfill=_EASY),
-    "multifactor": _rules("multifactor", backfill=_EASY),
+    "multifactor": _rules("multifactor", backfill=_EASY, wait_max_s=_WEEK_S),
     # Wide jobs get a promise each, and start with most of their tasks.
     "gang": Policy(
-        order=OrderRules(primary="priority", secondary="fairshare"),
+        order=OrderRules(primary="priority", secondary="fairshare", wait_max_s=_WEEK_S),
         backfill=_CONSERVATIVE,
         gang=GangRules(partial=0.8),
     ),
     "preemptive": Policy(
-        order=OrderRules(primary="priority", secondary="fairshare"),
+        order=OrderRules(primary="priority", secondary="fairshare", wait_max_s=_WEEK_S),
         backfill=_EASY,
-        # A job that chose to be interrupted by others wants the time to save its work.
+        # A job that may be interrupted wants the time to save its work.
         preempt=PreemptRules(enabled=True, grace_s=300),
     ),
 }

@@ -31,7 +31,7 @@ from rota.scheduling.answers.reasons import (
 from rota.scheduling.answers.survey import FEW, Survey
 from rota.scheduling.api import Entry
 from rota.scheduling.limits.least import least_on
-from rota.scheduling.order.heads import run_s_of
+from rota.scheduling.order.lengths import run_s_of
 from rota.scheduling.order.orderings import terms
 from rota.scheduling.passes import Pass
 from rota.scheduling.place.trial_rooms import count_in, place_in
@@ -139,7 +139,7 @@ class Inquiry:
             number = item.array_id if isinstance(item, Job) else item.id
             array = cluster.arrays.get(number)
             key = key_with(0, spec, number if array is not None and array.cap else 0)
-        run_s = run_s_of(spec, spec.roles, self.this.policy.backfill)
+        run_s = run_s_of(cluster, spec, spec.roles)
         number = job_id if job_id != item.id or isinstance(item, Job) else 0
         if not number and isinstance(item, Array):
             pending = item.pending()

@@ -164,7 +164,8 @@ class Survey:
         if not claims or name not in this.space.rooms:
             return None
         timeline, asking = this.scheduler.timeline, asking_of(self._entry)
-        stays_s = asking.limit_s if timeline.is_bound(name, asking) else asking.run_s
+        firm = this.promises.grounds.binds(name, asking.job, this.now_s)
+        stays_s = asking.limit_s if firm or timeline.is_bound(name, asking) else asking.run_s
         binding = [c for c in claims if c.binds(self._entry.job, key.user, key.project)]
         binding.sort(key=_reserved_first)
         made = [claim for claim in binding if claim.reservation is not None]

@@ -10,7 +10,7 @@ from rota.scheduling.api import Entry
 from rota.scheduling.evict.lending import Lenders
 from rota.scheduling.evict.search import Preemption
 from rota.scheduling.limits.quota import Part
-from rota.scheduling.order.heads import run_s_of
+from rota.scheduling.order.lengths import run_s_of
 from rota.scheduling.order.orderings import effective_priority
 from rota.scheduling.place.gang import Placed
 
@@ -187,7 +187,7 @@ class Takeovers:
             shape_of(job.spec),
             job.submitted_s,
             0.0,
-            run_s_of(job.spec, job.spec.roles, this.policy.backfill),
+            run_s_of(this.cluster, job.spec, job.spec.roles),
         )
         return effective_priority(entry, this.view)
 

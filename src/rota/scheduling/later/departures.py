@@ -1,27 +1,34 @@
-"""When those who run will be gone, as far as anybody knows; asked anew of those who changed."""
+"""When running attempts will be gone, as far as anybody knows.
+
+Asked anew of those that changed, and of those that outlived what they were taken to last.
+"""
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from rota.core.facts.loans import without
 from rota.scheduling.later.timeline import Leaving
-from rota.scheduling.order.heads import stay_s_of
+from rota.scheduling.order.lengths import stay_s_of
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Node
-    from rota.core.facts.policy import BackfillRules
     from rota.scheduling.later.timeline import Timeline
+
+#: So many ends of attempts that left are carried along before they are cleared away.
+SLACK = 64
 
 
 class Leavers:
     """Tells a Timeline who leaves which node when."""
 
-    def __init__(self, cluster: Cluster, timeline: Timeline, rules: BackfillRules) -> None:
+    def __init__(self, cluster: Cluster, timeline: Timeline) -> None:
         self._cluster = cluster
         self._timeline = timeline
-        self._rules = rules
+        #: (when, where, who) is taken to leave and may stay on; some have left already.
+        self._ends: list[tuple[float, str, str]] = []
         #: Attempts by node that had not begun when it was last asked when they leave.
         self._young: dict[str, dict[str, None]] = {}
 
@@ -34,7 +41,7 @@ class Leavers:
             self._timeline.set_node(name, {})
             return
         if uids is not None and not cluster.live.loans:
-            # Those who had not begun when they were last asked may have begun since.
+            # Attempts that had not begun when they were last asked may have begun since.
             asked = {**uids, **young}
             changed = {uid: self._leaver(node, uid) if uid in node.live else None for uid in asked}
             if self._timeline.change_node(name, changed):
@@ -44,6 +51,20 @@ class Leavers:
             _after_loans(cluster, node, found)
         self._timeline.set_node(name, found)
 
+    def prolong(self, now_s: float) -> None:
+        """Ask again of attempts that should have left by now when they leave."""
+        ends, live = self._ends, self._cluster.live.where
+        late: dict[str, dict[str, None]] = {}
+        while ends and ends[0][0] <= now_s:
+            _, name, uid = heappop(ends)
+            if uid in live:
+                late.setdefault(name, {})[uid] = None
+        for name, uids in late.items():
+            self.follow(name, uids)
+        if len(ends) > 2 * len(live) + SLACK:
+            self._ends = [end for end in dict.fromkeys(ends) if end[2] in live]
+            heapify(self._ends)
+
     def _leaver(self, node: Node, uid: str) -> Leaving:
         job_id, task = self._cluster.live.where[uid]
         job = self._cluster.jobs[job_id]
@@ -51,8 +72,11 @@ class Leavers:
         if attempt.stop_cause is not None:
             end_s = attempt.stop_s + job.spec.grace_s
         else:
-            run_s = stay_s_of(job.spec, self._rules) + job.paused_s
-            end_s = (attempt.started_s or attempt.placed_s) + run_s
+            began_s = (attempt.started_s or attempt.placed_s) + job.paused_s
+            stay_s = stay_s_of(self._cluster, job.spec, self._timeline.now_s - began_s)
+            end_s = began_s + stay_s
+            if stay_s != job.spec.time_limit_s and self._timeline.end_s(node.name, uid) != end_s:
+                heappush(self._ends, (end_s, node.name, uid))
         if not attempt.started_s:
             self._young.setdefault(node.name, {})[uid] = None
         return Leaving(end_s, uid, node.name, node.live[uid])

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
 from rota.scheduling.api import Promise
+from rota.scheduling.later.grounds import Grounds, outside
 from rota.scheduling.later.reserved import claims_of
 from rota.scheduling.later.start_search import earliest
 from rota.scheduling.later.timeline import Asking, Claim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Allocation
@@ -47,6 +48,8 @@ class Promises:
         self._space = space
         self.timeline = timeline
         self.kept: dict[int, Promise] = {}
+        #: Nodes kept for jobs that have waited too long.
+        self.grounds = Grounds(cluster)
         #: When each waiting job was first told that it would start, where that bounds its delay.
         self._first_s: dict[int, float] = {}
         #: When promises were last worked out.
@@ -60,9 +63,11 @@ class Promises:
         """What another Scheduler of the same Cluster promised stands."""
         self.kept, self._first_s = dict(other.kept), dict(other._first_s)
         self.planned_s, self.seen = other.planned_s, other.seen
+        self.grounds.take_over(other.grounds)
 
     def forget(self) -> None:
         self.kept.clear()
+        self.grounds.forget()
         self._first_s.clear()
         self.loosened = 0
 
@@ -106,6 +111,7 @@ class Promises:
         """Nothing is claimed but by the reservations that stand now."""
         timeline = self.timeline
         timeline.unclaim()
+        self.grounds.begin(self.waits)
         for name, claim in claims_of(self._cluster, timeline.now_s, timeline):
             timeline.claim(name, claim)
 
@@ -124,7 +130,8 @@ class Promises:
         """The promise stands, and its room is claimed."""
         self.kept[promise.job] = promise
         start_s, rules = promise.start_s, self._cluster.policy.backfill
-        if rules.kind is Backfill.AGGRESSIVE:
+        firm = self.grounds.keep(promise, self.timeline.now_s)
+        if rules.kind is Backfill.AGGRESSIVE and not firm:
             first_s = self._first_s.setdefault(promise.job, promise.start_s)
             start_s = max(start_s, first_s + rules.delay_max_s)
         end_s = start_s + promise.end_s - promise.start_s
@@ -152,33 +159,48 @@ class Promises:
         """When and where a job can start at the earliest, before a moment; None: never."""
         timeline, shape = self.timeline, entry.shape
         horizon_s = self._cluster.policy.backfill.horizon_s
+        ground = self.grounds.of(entry.job, timeline.now_s)
+        refuses = partial(outside, ground, partial(checks.keeps_off, entry))
         asks = checks.hinders(shape) or shape.placement.asks_nodes or shape.placement.exclusive
         found = earliest(
             timeline,
-            asking_of(entry),
+            self._asking(entry),
             min(before_s, timeline.now_s + horizon_s if horizon_s else INFINITE),
             self._space.wants(entry.key.shape, shape),
-            self._open_now(entry, checks),
-            partial(checks.keeps_off, entry) if asks else None,
+            self._open_now(entry, refuses),
+            refuses if asks or ground is not None else None,
         )
+        if found is None and ground is not None and before_s == INFINITE:
+            self.grounds.leave(entry.job)
+            return self.earliest(entry, checks, before_s)
         if found is None or checks.is_over_quota(entry, found[1]):
             return None
         start_s, allocations = found
         return Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
 
-    def _open_now(self, entry: Entry, checks: NodeChecks) -> Iterator[str]:
+    def _asking(self, entry: Entry) -> Asking:
+        """The same job, where others have waited too long: then only its limit counts."""
+        asking = asking_of(entry)
+        if self._must_give_way(entry):
+            return asking._replace(run_s=asking.limit_s or INFINITE)
+        return asking
+
+    def _must_give_way(self, entry: Entry) -> bool:
+        """Whether a job that it might pass has waited too long, and it has not."""
+        grounds = self.grounds
+        return bool(grounds.nodes) and not grounds.overdue_s(entry.job, self.timeline.now_s)
+
+    def _open_now(self, entry: Entry, refuses: Callable[[str], bool]) -> Iterator[str]:
         """Nodes that have room for some of its tasks today."""
         names: dict[str, None] = {}
         for want in self._space.wants(entry.key.shape, entry.shape):
             names.update(dict.fromkeys(self._space.open_nodes(want)))
-        for name in names:
-            if not checks.keeps_off(entry, name):
-                yield name
+        return (name for name in names if not refuses(name))
 
     def until_s(self, entry: Entry) -> float:
         """When the job will be gone. Against reservations only a limit counts."""
         now_s = self.timeline.now_s
-        if not self.reserved:
+        if not self.reserved and not self._must_give_way(entry):
             return now_s + entry.run_s
         limit_s = entry.key.time_limit_s
         return now_s + limit_s if limit_s else INFINITE
@@ -201,6 +223,8 @@ class Promises:
         """
         timeline = self.timeline
         until_s = timeline.until_s(name, timeline.now_s, asking)
+        if self.grounds.binds(name, asking.job, timeline.now_s):
+            return timeline.now_s + asking.limit_s if asking.limit_s else INFINITE
         if self.is_due(asking.job) and not timeline.is_bound(name, asking):
             until_s = min(until_s, self.kept[asking.job].end_s)
         return until_s

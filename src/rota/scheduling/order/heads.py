@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.facts.policy import Estimates
 from rota.scheduling.api import Entry
+from rota.scheduling.order.lengths import run_s_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.cluster import Cluster
-    from rota.core.derived.lanes import Lane, LaneKey, Shape
-    from rota.core.facts.job import Array, JobSpec, Role
-    from rota.core.facts.policy import BackfillRules
+    from rota.core.derived.lanes import Lane, Shape
+    from rota.core.facts.job import Array
     from rota.core.facts.resources import Amount
 
 #: (-priority, job, array that it is an untouched element of or 0).
@@ -42,7 +41,7 @@ class Head:
         #: A job of the lane found no room in this pass: the ones behind it find none either.
         self.full = False
 
-    def advance(self, cluster: Cluster, rules: BackfillRules) -> Entry | None:
+    def advance(self, cluster: Cluster) -> Entry | None:
         """On to the next job of the lane; None when there is none."""
         found = next(self._candidates, None)
         self.key = None
@@ -54,7 +53,7 @@ class Head:
         key = self.lane.key
         if self._run_s < 0.0:
             # The same for all jobs of a lane.
-            self._run_s = run_s_of(key, self.shape.roles, rules)
+            self._run_s = run_s_of(cluster, key, self.shape.roles)
         self.entry = Entry(job_id, key, self.shape, item.submitted_s, item.eligible_s, self._run_s)
         return self.entry
 
@@ -64,28 +63,6 @@ def first_waiting(cluster: Cluster, item: int) -> int:
     array = cluster.arrays.get(item)
     pending = array.pending() if array is not None else None
     return array.element_id(pending.first()) if array is not None and pending else item
-
-
-def run_s_of(item: JobSpec | LaneKey, roles: tuple[Role, ...], rules: BackfillRules) -> float:
-    """How long a job is taken to run: as predicted where the policy says so, as it said,
-    as long as it may, else as the policy assumes."""
-    estimate_s, limit_s = item.estimate_s, item.time_limit_s
-    if rules.estimates is Estimates.PREDICTED and item.predicted_s:
-        estimate_s = item.predicted_s
-    if estimate_s and limit_s:
-        return float(min(estimate_s, limit_s))
-    if estimate_s or limit_s:
-        return float(estimate_s or limit_s)
-    devices = any(role.request.device_count for role in roles)
-    return float(rules.estimate_device_s if devices else rules.estimate_cpu_s)
-
-
-def stay_s_of(spec: JobSpec, rules: BackfillRules) -> float:
-    """How long a running job is taken to hold its room. Promises to others rest on it: what
-    was predicted counts only where its user named no limit, and then its bound."""
-    if rules.estimates is not Estimates.PREDICTED or not spec.predicted_s:
-        return run_s_of(spec, spec.roles, rules)
-    return float(spec.time_limit_s or spec.predicted_most_s)
 
 
 def front_of(cluster: Cluster, lane: Lane) -> tuple[int, float]:
@@ -102,7 +79,7 @@ def entry_in(cluster: Cluster, lane: Lane, item: int) -> Entry:
     """A waiting job (of an array: its first untouched element) as orderings see it."""
     record = cluster.arrays.get(item) or cluster.jobs[item]
     key, shape = lane.key, cluster.lanes.shapes[lane.key.shape]
-    run_s = run_s_of(key, shape.roles, cluster.policy.backfill)
+    run_s = run_s_of(cluster, key, shape.roles)
     job = first_waiting(cluster, item)
     return Entry(job, key, shape, record.submitted_s, record.eligible_s, run_s)
 

@@ -127,7 +127,8 @@ class Keys:
 
     def next_own(self, key: Key, before: Entry, entry: Entry) -> Key:
         """The own key of the job behind one of the same lane."""
-        if self._is_alike and self._behind(before) == self._behind(entry):
+        behind = self._behind(entry)
+        if self._is_alike and not behind[0] and self._behind(before) == behind:
             return (*key[:-1], float(entry.job))
         return self.own(entry)
 
@@ -150,12 +151,13 @@ class Keys:
         return self.full(self.own(entry), entry, amount)
 
     def _key(self, entry: Entry, view: View, *, borrows: bool) -> Key:
-        """A job that waited too long first, borrowers last, then queue, rules, bonus and id."""
+        """Jobs that waited too long first, the oldest before the others; then jobs that do not
+        borrow; then queue, rules, bonus and id."""
         queue = self._queues.get(entry.key.queue)
         rank = queue.priority if queue is not None else 0
         rules = self._rules
         return (
-            float(not self.waited_too_long(entry)),
+            entry.eligible_s if self.waited_too_long(entry) else INFINITE,
             float(borrows),
             *order_key(entry, view, rules.primary, rules.secondary, rank),
         )

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from rota.scheduling.order.standing import Standing
 
 
+INFINITE = float("inf")
+
+
 class Turns:
     """The lanes of one pass, each in its turn."""
 
@@ -75,7 +78,7 @@ class Turns:
         return Head(self._cluster, lane, self._amount(lane.key.shape))
 
     def _advance(self, head: Head) -> Entry | None:
-        return head.advance(self._cluster, self._cluster.policy.backfill)
+        return head.advance(self._cluster)
 
     def first(self, *, blocked: bool, overdue: bool = False) -> Head | None:
         """The head whose turn it is. ``blocked``: lanes that wait for room take theirs too.
@@ -88,7 +91,7 @@ class Turns:
         if self._blocked is None:
             self._blocked = Walk(self._cluster, self._standing, self.keys, self.opening)
         waiting = self._blocked.first()
-        if waiting is None or (overdue and waiting[0][0]):
+        if waiting is None or (overdue and waiting[0][0] == INFINITE):
             return head
         if head is not None and self._queues.first_key <= waiting[0]:
             return head

@@ -1,0 +1,80 @@
+"""Nodes that are kept for jobs that have waited too long, so that these start in bounded time.
+
+Only a job that its limit ends in time starts there, whatever it is taken to run. A job stays with
+its nodes for as long as it has waited too long already: if it went to others whenever a run turns
+out longer than said, no node would ever be empty; and if it stayed for ever, a run without an end
+would keep it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.cluster import Cluster
+    from rota.scheduling.api import Promise
+
+
+class Grounds:
+    """Which nodes are kept for which job, and up to when."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        #: Nodes that are promised to such a job in this pass.
+        self.nodes: dict[str, None] = {}
+        self._of: dict[int, tuple[frozenset[str], float]] = {}
+
+    def forget(self) -> None:
+        self.nodes.clear()
+        self._of.clear()
+
+    def take_over(self, other: Grounds) -> None:
+        self._of = dict(other._of)
+
+    def begin(self, waits: Callable[[int], bool]) -> None:
+        """A pass starts."""
+        self.nodes.clear()
+        if self._of:
+            self._of = {job: ground for job, ground in self._of.items() if waits(job)}
+
+    def overdue_s(self, job: int, now_s: float) -> float:
+        """For how long a waiting job has waited too long; 0: it has not."""
+        item = self._cluster.jobs.get(job) or self._cluster.array_of(job)
+        most_s = self._cluster.policy.order.wait_max_s
+        if item is None or not item.eligible_s or not most_s:
+            return 0.0
+        return max(now_s - item.eligible_s - most_s, 0.0)
+
+    def of(self, job: int, now_s: float) -> frozenset[str] | None:
+        """The nodes that a job is to start on; None: any."""
+        nodes, until_s = self._of.get(job, (None, 0.0))
+        if until_s <= now_s:
+            self.leave(job)
+            return None
+        return nodes
+
+    def binds(self, name: str, job: int, now_s: float) -> bool:
+        """Whether a node is kept for a job that this one must not delay."""
+        return name in self.nodes and not self.overdue_s(job, now_s)
+
+    def leave(self, job: int) -> None:
+        """The job need not stay with its nodes."""
+        self._of.pop(job, None)
+
+    def keep(self, promise: Promise, now_s: float) -> bool:
+        """Keep the nodes of a promise, if its job has waited too long."""
+        overdue_s = self.overdue_s(promise.job, now_s)
+        if not overdue_s:
+            return False
+        names = dict.fromkeys(allocation.node for allocation in promise.allocations)
+        self.nodes.update(names)
+        until_s = max(promise.start_s, now_s + overdue_s)
+        self._of.setdefault(promise.job, (frozenset(names), until_s))
+        return True
+
+
+def outside(ground: frozenset[str] | None, refuses: Callable[[str], bool], name: str) -> bool:
+    """Whether a job must not use a node, or is to start on others."""
+    return (ground is not None and name not in ground) or refuses(name)
