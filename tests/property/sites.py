@@ -31,6 +31,10 @@ DISK_MIB = 20
 STRATEGIES = ("score", "first-fit", "best-fit", "spread", "fgd", "dotprod", "gpu-packing")
 
 
+#: A host that wants every promise, or (as the live one) only those that bind somebody.
+hosts = st.booleans()
+
+
 class Submission(NamedTuple):
     """A job, when it comes and how long it really runs."""
 
@@ -296,6 +300,13 @@ def policies(**fixed: object) -> st.SearchStrategy[Policy]:
     }
     known = {name: st.just(value) for name, value in fixed.items()}
     return st.builds(Policy, **(parts | known))
+
+
+def hosted(nodes: Sequence[NodeSpec], policy: Policy, eager: bool) -> Stage:
+    """A stage under one of the ``hosts``."""
+    stage = Stage(nodes, policy, eager=eager)
+    stage.scheduler.pooled = False
+    return stage
 
 
 def without_neighbours(spec: JobSpec) -> JobSpec:

@@ -343,8 +343,9 @@ class Pass:
         if self.policy.preempt.enabled and plan.starts and self._full:
             # Who started just now was no victim yet for those who wait.
             self.wake_at(self.now_s + max(self.policy.preempt.min_runtime_s, 1))
-        # Whom somebody waits for may have started after he was looked at.
-        plan.more = plan.more or bool(plan.starts and self._lonely)
+        # The neighbour that a job waits for may have started after the job was looked at.
+        lonely = self._lonely or any(scheduler.hindered.values())
+        plan.more = plan.more or bool(plan.starts and lonely)
         scheduler.full.update(self._full)
         if len(scheduler.full) > 2 * len(lanes.by_number) + SLACK:
             # Lanes close without a word: those that are gone would add up for ever.

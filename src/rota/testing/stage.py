@@ -48,7 +48,9 @@ class Stage:
         *,
         begin_s: float = 1_000_000.0,
         checked: bool = True,
+        eager: bool = True,
     ) -> None:
+        """``eager``: promises are made even where they bind nobody; a live host does without."""
         self.cluster = Cluster("stage")
         self.begin_s = self.now_s = begin_s
         self.checked = checked
@@ -70,6 +72,7 @@ class Stage:
         for spec in nodes:
             self.tell(ev.NodeRegistered(spec=spec, incarnation="i", boot_id="b"))
         self.scheduler = Scheduler(self.cluster)
+        self.scheduler.eager = eager
 
     def tell(self, event: ev.AnyEvent) -> None:
         apply(self.cluster, event, self.now_s)

@@ -120,6 +120,7 @@ class Books:
         self.live[event.uid] = (event.allocation, spec, event.job)
         self.counts["placed after others"] += bool(event.after and not event.ahead)
         self.counts["placed in a row"] += event.ahead
+        self.counts["placed alone"] += event.allocation.exclusive
         self.counts["placed in a window"] += bool(event.window_s)
         self.counts["placed on lent CPUs"] += bool(event.borrows)
 

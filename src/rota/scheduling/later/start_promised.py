@@ -30,6 +30,8 @@ def redeem(this: Pass, limit: int) -> None:
             this.wake_at(promise.start_s, promised=True)
         else:
             promises.withdraw(promise.job)
+            # Lanes that its claim kept out were looked at while it stood.
+            this.left_out = True
 
 
 def _head_of(this: Pass, job: int) -> Head | None:

@@ -95,7 +95,11 @@ def _grow_one(this: Pass, job: Job, missing: list[int]) -> None:
         task_key = key._replace(shape=-(job.id << 16) - spec.roles.index(roles[index]))
         left_s = max(1.0, end_s - this.now_s)
         entry = Entry(job.id, task_key, shape, job.submitted_s, job.eligible_s, left_s)
-        found = place(Asker(this, entry, this.until_s(entry)))
+        asker = Asker(this, entry, this.until_s(entry))
+        if spec.placement.topology:
+            node = this.cluster.nodes[job.live_attempts[0].allocation.node]
+            asker.group = node.all_labels.get(spec.placement.topology, "")
+        found = place(asker)
         if found is None:
             continue
         allocation = found[0].allocation
