@@ -113,7 +113,12 @@ def test_a_rule_that_no_named_policy_decides_is_marked_as_kept(fake, rota):
 
 def test_rules_that_have_no_name_are_not_marked(fake, rota):
     changed = {"order.primary": "sjf", "place.strategy": "first-fit"}
-    fake.routes["GET /policy"] = {"name": "custom", "bound": "1 day", "rules": {}, "changed": changed}
+    fake.routes["GET /policy"] = {
+        "name": "custom",
+        "bound": "1 day",
+        "rules": {},
+        "changed": changed,
+    }
 
     said = rota("policy", "show")
 

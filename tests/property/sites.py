@@ -31,6 +31,10 @@ DISK_MIB = 20
 STRATEGIES = ("score", "first-fit", "best-fit", "spread", "fgd", "dotprod", "gpu-packing")
 
 
+#: How many starts a host allows in one pass: a deep queue is spread over several ticks.
+hosts = st.sampled_from([1, 2, 5, 256])
+
+
 class Submission(NamedTuple):
     """A job, when it comes and how long it really runs."""
 
@@ -296,6 +300,11 @@ def policies(**fixed: object) -> st.SearchStrategy[Policy]:
     }
     known = {name: st.just(value) for name, value in fixed.items()}
     return st.builds(Policy, **(parts | known))
+
+
+def hosted(nodes: Sequence[NodeSpec], policy: Policy, starts: int) -> Stage:
+    """A stage under one of the ``hosts``."""
+    return Stage(nodes, policy, starts_per_pass=starts)
 
 
 def without_neighbours(spec: JobSpec) -> JobSpec:

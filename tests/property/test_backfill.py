@@ -32,9 +32,9 @@ def lateness(stage: Stage) -> dict[int, float]:
 
 
 @settings(max_examples=60)
-@given(nodes=sites_of_time, jobs=queues)
-def test_easy_never_starts_the_head_later_than_first_computed(nodes, jobs):
-    stage = Stage(nodes, sites.backfilling(Backfill.EASY))
+@given(nodes=sites_of_time, jobs=queues, starts=sites.hosts)
+def test_easy_never_starts_the_head_later_than_first_computed(nodes, jobs, starts):
+    stage = sites.hosted(nodes, sites.backfilling(Backfill.EASY), starts)
 
     sites.play(stage, jobs)
 
@@ -42,9 +42,9 @@ def test_easy_never_starts_the_head_later_than_first_computed(nodes, jobs):
 
 
 @settings(max_examples=60)
-@given(nodes=sites_of_time, jobs=queues)
-def test_conservative_never_starts_anybody_later_than_first_promised(nodes, jobs):
-    stage = Stage(nodes, sites.backfilling(Backfill.CONSERVATIVE))
+@given(nodes=sites_of_time, jobs=queues, starts=sites.hosts)
+def test_conservative_never_starts_anybody_later_than_first_promised(nodes, jobs, starts):
+    stage = sites.hosted(nodes, sites.backfilling(Backfill.CONSERVATIVE), starts)
 
     sites.play(stage, jobs)
 
@@ -52,9 +52,15 @@ def test_conservative_never_starts_anybody_later_than_first_promised(nodes, jobs
 
 
 @settings(max_examples=60)
-@given(nodes=sites_of_time, jobs=queues, delay_s=st.sampled_from([0, 10, 35]))
-def test_aggressive_delays_the_head_by_no_more_than_it_may(nodes, jobs, delay_s):
-    stage = Stage(nodes, sites.backfilling(Backfill.AGGRESSIVE, delay_max_s=delay_s))
+@given(
+    nodes=sites_of_time,
+    jobs=queues,
+    delay_s=st.sampled_from([0, 10, 35]),
+    starts=sites.hosts,
+)
+def test_aggressive_delays_the_head_by_no_more_than_it_may(nodes, jobs, delay_s, starts):
+    policy = sites.backfilling(Backfill.AGGRESSIVE, delay_max_s=delay_s)
+    stage = sites.hosted(nodes, policy, starts)
 
     sites.play(stage, jobs)
 
@@ -66,9 +72,10 @@ def test_aggressive_delays_the_head_by_no_more_than_it_may(nodes, jobs, delay_s)
     nodes=sites.nodes(),
     jobs=mixed_queues,
     kind=st.sampled_from([Backfill.EASY, Backfill.CONSERVATIVE]),
+    starts=sites.hosts,
 )
-def test_promises_hold_for_every_kind_of_job_and_placement(nodes, jobs, kind):
-    stage = Stage(nodes, sites.backfilling(kind))
+def test_promises_hold_for_every_kind_of_job_and_placement(nodes, jobs, kind, starts):
+    stage = sites.hosted(nodes, sites.backfilling(kind), starts)
     alone = [job._replace(spec=sites.without_neighbours(job.spec)) for job in jobs]
 
     sites.play(stage, alone)
@@ -86,9 +93,9 @@ def feasible(stage: Stage, spec) -> bool:
 
 @pytest.mark.parametrize("name", PRESETS)
 @settings(max_examples=12)
-@given(nodes=sites_of_time, jobs=queues)
-def test_every_feasible_job_starts_in_bounded_time_under_every_policy(name, nodes, jobs):
-    stage = Stage(nodes, PRESETS[name])
+@given(nodes=sites_of_time, jobs=queues, starts=sites.hosts)
+def test_every_feasible_job_starts_in_bounded_time_under_every_policy(name, nodes, jobs, starts):
+    stage = sites.hosted(nodes, PRESETS[name], starts)
     able = [job for job in jobs if feasible(stage, job.spec)]
 
     ids = sites.play(stage, able)
@@ -153,10 +160,13 @@ spans = st.tuples(st.integers(0, 8), st.integers(1, 6)).map(lambda s: (s[0] * 10
     jobs=queues,
     span=spans,
     kind=st.sampled_from(list(Backfill)),
+    starts=sites.hosts,
     data=st.data(),
 )
-def test_nobody_else_is_where_a_reservation_holds_while_it_holds(nodes, jobs, span, kind, data):
-    stage = Stage(nodes, sites.backfilling(kind))
+def test_nobody_else_is_where_a_reservation_holds_while_it_holds(
+    nodes, jobs, span, kind, starts, data
+):
+    stage = sites.hosted(nodes, sites.backfilling(kind), starts)
     start_s, end_s = stage.begin_s + span[0], stage.begin_s + span[0] + span[1]
     cards = sum(len(node.devices) for node in nodes)
     count = data.draw(st.integers(0, cards), "devices")

@@ -2,7 +2,6 @@
 
 from hypothesis import given, settings
 
-from rota.testing.stage import Stage
 from tests.property import sites
 
 
@@ -11,9 +10,10 @@ from tests.property import sites
     nodes=sites.nodes(),
     policy=sites.policies(),
     jobs=sites.submissions(sites.specs(), most=16),
+    starts=sites.hosts,
 )
-def test_no_story_of_mixed_jobs_ever_takes_more_than_there_is(nodes, policy, jobs):
-    stage = Stage(nodes, policy)
+def test_no_story_of_mixed_jobs_ever_takes_more_than_there_is(nodes, policy, jobs, starts):
+    stage = sites.hosted(nodes, policy, starts)
 
     sites.play(stage, jobs)
 

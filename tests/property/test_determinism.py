@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from bench import crowd
 from rota.core.facts.policy import Backfill, Policy
 from rota.core.words.presets import PRESETS
-from rota.scheduling.scheduler import Scheduler
 from rota.testing.stage import Stage
-from tests.property import sites
+from tests.property import crowds, sites
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,17 +80,18 @@ timeless = st.builds(
     jobs=sites.submissions(sites.specs(), most=14),
     steps=st.integers(0, 12),
     late=st.lists(sites.specs(), min_size=1, max_size=3),
+    starts=sites.hosts,
 )
 def test_a_scheduler_that_lived_through_a_story_decides_as_a_new_one_does(
-    nodes, policy, jobs, steps, late
+    nodes, policy, jobs, steps, late, starts
 ):
-    lived, twin = Stage(nodes, policy), Stage(nodes, policy)
+    lived, twin = (sites.hosted(nodes, policy, starts) for _ in range(2))
     for stage in (lived, twin):
         for job in jobs:
             stage.submit_later(job.at_s, job.spec, job.runs_s)
     for _ in range(steps):
         # The twin forgets everything before each step.
-        twin.scheduler = Scheduler(twin.cluster)
+        crowds.forget(twin)
         lived.step()
         twin.step()
 
@@ -99,7 +99,7 @@ def test_a_scheduler_that_lived_through_a_story_decides_as_a_new_one_does(
     for stage in (lived, twin):
         for spec in late:
             stage.submit(spec)
-    twin.scheduler = Scheduler(twin.cluster)
+    crowds.forget(twin)
 
     lived.run()
     twin.run()
@@ -108,17 +108,22 @@ def test_a_scheduler_that_lived_through_a_story_decides_as_a_new_one_does(
 
 
 def decisions(stage: Stage) -> list[object]:
-    """What was decided so far and when, in however many passes."""
-    return [
+    """What was decided so far and when, in however many passes and whatever order in a moment."""
+    found = [
         (at_s, decision)
         for at_s, plan in stage.plans
         for decision in (*plan.evictions, *plan.starts)
     ]
+    return sorted(found, key=repr)
 
 
-@given(nodes=sites.nodes(), jobs=st.lists(sites.specs(), min_size=1, max_size=10))
-def test_a_pass_over_an_unchanged_site_decides_nothing_new(nodes, jobs):
-    stage = Stage(nodes, PRESETS["default"])
+@given(
+    nodes=sites.nodes(),
+    jobs=st.lists(sites.specs(), min_size=1, max_size=10),
+    starts=sites.hosts,
+)
+def test_a_pass_over_an_unchanged_site_decides_nothing_new(nodes, jobs, starts):
+    stage = sites.hosted(nodes, PRESETS["default"], starts)
     for spec in jobs:
         stage.submit(spec)
     stage.run()
@@ -129,14 +134,27 @@ def test_a_pass_over_an_unchanged_site_decides_nothing_new(nodes, jobs):
     assert again.evictions == []
 
 
+def depends_on_passes(policy: Policy) -> bool:
+    """Whether it matters where a pass ends.
+
+    By fragments nodes are chosen by who waits when a pass begins; shares move with each start,
+    and with them who has the promise (the tests with many accounts below show it).
+    """
+    shared = policy.order.primary == "fairshare" and policy.backfill.kind is Backfill.EASY
+    return policy.place.strategy == "fgd" or shared
+
+
 @given(
     nodes=sites.nodes(),
     jobs=st.lists(sites.specs(), min_size=2, max_size=12),
     limit=st.integers(1, 3),
-    policy=timeless,
+    policy=timeless.filter(lambda policy: not depends_on_passes(policy)),
+    starts=sites.hosts,
 )
-def test_passes_with_a_small_limit_start_what_one_large_pass_starts(nodes, jobs, limit, policy):
-    large, small = Stage(nodes, policy), Stage(nodes, policy)
+def test_passes_with_a_small_limit_start_what_one_large_pass_starts(
+    nodes, jobs, limit, policy, starts
+):
+    large, small = (sites.hosted(nodes, policy, starts) for _ in range(2))
     for stage in (large, small):
         for spec in jobs:
             # Whoever waits for a neighbour is looked at again in between.
@@ -146,3 +164,57 @@ def test_passes_with_a_small_limit_start_what_one_large_pass_starts(nodes, jobs,
     small.run(limit)
 
     assert sorted(small.started_s) == sorted(large.started_s)
+
+
+SHARED = "shares move with each start: who has the promise depends on where a pass ends"
+SHORTEST = "who is asked by length depends on where a pass ends"
+#: Where small passes start others than a large one today, and why.
+BATCHED = {
+    "plain": {"default": SHARED, "easy-sjbf": SHORTEST, "fairshare-easy": SHARED},
+    "soft": {
+        "easy-sjbf": SHORTEST, "f1": SHARED, "fairshare-easy": SHARED, "preemptive": SHARED,
+    },
+    "hard": dict.fromkeys(("fairshare-easy", "gang", "multifactor", "preemptive"), SHARED),
+}  # fmt: skip
+
+
+def started_by_one(name: str, seed: int, limit: int, **share: float) -> list[int]:
+    """Jobs that only one of two starts: a large pass, or passes that start ``limit`` each."""
+    rules = crowds.policy(name, **share)
+    stages = [crowds.stage(rules, starts=(1, 256)[seed % 2]) for _ in range(2)]
+    for stage in stages:
+        crowds.tell(stage, crowds.jobs(seed, 24))
+        for _ in range(8):
+            stage.step()
+        for job in stage.running[::2]:
+            stage.end(job)
+        for late in crowds.jobs(seed + 1000, 30):
+            stage.submit(late.spec, late.runs_s)
+    large, small = stages
+
+    large.run()
+    small.run(limit)
+
+    return sorted(large.started_s.keys() ^ small.started_s.keys())
+
+
+def all_started_by_one(name: str, **share: float) -> list[list[int]]:
+    return [started_by_one(name, seed, limit, **share) for seed in range(4) for limit in (1, 2)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", crowds.each_preset(BATCHED["plain"]))
+def test_under_every_policy_small_passes_start_what_a_large_one_starts(name):
+    assert all_started_by_one(name) == [[]] * 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", crowds.each_preset(BATCHED["soft"]))
+def test_beyond_a_soft_share_small_passes_start_what_a_large_one_starts(name):
+    assert all_started_by_one(name, soft_ratio=0.5) == [[]] * 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", crowds.each_preset(BATCHED["hard"]))
+def test_beyond_a_hard_share_small_passes_start_what_a_large_one_starts(name):
+    assert all_started_by_one(name, hard_ratio=0.5) == [[]] * 8

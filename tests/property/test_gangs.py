@@ -186,9 +186,10 @@ def test_a_job_of_two_roles_finds_room_exactly_when_some_distribution_fits(
     nodes=sites.nodes(),
     policy=sites.policies(),
     jobs=sites.submissions(st.one_of(sites.gang_specs(), sites.specs()), most=12),
+    starts=sites.hosts,
 )
-def test_gangs_start_whole_and_lie_as_they_asked_to(nodes, policy, jobs):
-    stage = Stage(nodes, policy)
+def test_gangs_start_whole_and_lie_as_they_asked_to(nodes, policy, jobs, starts):
+    stage = sites.hosted(nodes, policy, starts)
     for job in jobs:
         stage.submit_later(job.at_s, job.spec, job.runs_s)
 
@@ -226,9 +227,10 @@ def check_gang(stage: Stage, number: int) -> None:
 @given(
     sizes=st.lists(st.integers(2, 6), min_size=2, max_size=8),
     policy=sites.policies(preempt=PreemptRules()),
+    starts=sites.hosts,
 )
-def test_gangs_never_hold_halves_of_each_others_room(sizes, policy):
-    stage = Stage([node(f"n{number}", cpus=2) for number in range(3)], policy)
+def test_gangs_never_hold_halves_of_each_others_room(sizes, policy, starts):
+    stage = sites.hosted([node(f"n{number}", cpus=2) for number in range(3)], policy, starts)
     jobs = [stage.submit(spec(tasks=size, cpus=1, time_limit_s=10)) for size in sizes]
 
     stage.play()

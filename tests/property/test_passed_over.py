@@ -5,10 +5,12 @@ from random import Random
 import pytest
 
 from rota.core.changes import events as ev
+from rota.core.facts.policy import Backfill
 from rota.core.facts.tenant import Queue
-from rota.core.words.presets import preset
+from rota.core.words.presets import PRESETS, preset
 from rota.scheduling.later import promising
 from rota.testing.stage import Stage, node, spec
+from tests.property import crowds
 
 
 def a_busy_site(chance: Random) -> Stage:
@@ -117,3 +119,43 @@ def test_beside_caps_nobody_who_fits_waits_but_for_one_who_was_promised_the_room
         stage.run()
 
         assert stage.waiting == waiting or first_is_capped
+
+
+#: Where a look at everybody finds somebody today, and why.
+FINDS = {"preemptive": crowds.VICTIMS}
+
+
+def passed_over(name: str, seed: int, count: int, steps: int) -> str:
+    """Who starts in a look at everybody, though the promises are the same as before it."""
+    chance, rules = Random(seed), crowds.policy(name)
+    stage = crowds.tell(crowds.stage(rules, starts=(1, 256)[seed % 2]), crowds.jobs(seed, count))
+    looks = 0
+    for _ in range(steps):
+        if not stage.step():
+            break
+        # Not each time: a look also opens what passes had closed for good.
+        if chance.random() < 0.7:
+            continue
+        waiting, promises = stage.waiting, stage.plans[-1][1].promises
+        stage.tell(ev.QueueSet(queue=stage.cluster.queues["side"]))
+        again = stage.run().promises
+        if stage.waiting != waiting and promises == again:
+            return f"seed {seed}: {sorted({*waiting} - {*stage.waiting})} could start"
+        looks += bool(waiting)
+    assert looks > steps / 20, "there was nobody to look at"
+    return ""
+
+
+@pytest.mark.parametrize("name", crowds.each_preset(FINDS))
+def test_under_every_policy_a_look_at_everybody_finds_nobody(name):
+    assert [passed_over(name, seed, 60, 200) for seed in (0, 1)] == ["", ""]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*PRESETS])
+def test_with_many_lanes_a_look_at_everybody_finds_nobody(name):
+    # Hundreds of promises in each pass take their time.
+    many = PRESETS[name].backfill.kind is Backfill.CONSERVATIVE
+    count = 100 if many else 300
+
+    assert [passed_over(name, seed, count, 30) for seed in (8, 9)] == ["", ""]

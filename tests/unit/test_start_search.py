@@ -154,7 +154,6 @@ def test_asking_when_jobs_will_start_changes_nothing_about_when_they_do(kind):
     started = []
     for asks in (False, True):
         stage = a_stage(node("a"), node("b", gpus=1), kind=kind, depth=1)
-        stage.scheduler.eager = False
         for number in range(40):
             wishes = {"cpus": 1 + number % 4, "tasks": 1 + number % 2, "gpus": number % 3 == 2}
             stage.submit_later(number * 20.0, spec(**wishes, time_limit_s=90), 50 + number % 3 * 20)

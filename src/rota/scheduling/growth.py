@@ -139,6 +139,9 @@ def _grow_one(this: Growing, job: Job, missing: list[int], kept_out: set[str]) -
         entry = Entry(job.id, task_key, shape, job.submitted_s, job.eligible_s, left_s)
         asker = this.asker(entry)
         asker.barred |= kept_out
+        if spec.placement.topology:
+            node = this.cluster.nodes[job.live_attempts[0].allocation.node]
+            asker.group = node.all_labels.get(spec.placement.topology, "")
         found = place(asker)
         if found is None:
             continue

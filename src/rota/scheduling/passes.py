@@ -381,16 +381,9 @@ class Pass:
             plan.more = True
         if not plan.starts:
             return
-        shapes = self.cluster.lanes.shapes
-        lonely = [
-            lane.number
-            for lane, wait in self._blocked.values()
-            if isinstance(wait, Refused) and shapes[lane.key.shape].placement.needs_neighbours
-        ]
-        if lonely:
-            waits.wake(lonely)
+        if waits.on_neighbours(self.cluster.lanes):
             plan.more = True
-        if self.policy.preempt.enabled and self._blocked:
+        if self.policy.preempt.enabled and waits.shapes:
             # A job that started just now was no victim yet for the ones that wait.
             self.wake_at(self.now_s + max(self.policy.preempt.min_runtime_s, 1))
 

@@ -29,7 +29,7 @@ from rota.scheduling.rulebook import Rulebook
 from rota.scheduling.waits import Waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from rota.core.cluster import Cluster
     from rota.core.facts.policy import Policy
@@ -143,11 +143,22 @@ class Scheduler:
                 waits.leave(number)
         waits.on_counters(changes.counters)
         if changes.nodes:
-            many, names = len(changes.nodes) > MANY, changes.nodes
-            waits.on_nodes(lambda shape: many or self.promises.may_fit(shape, names))
+            self._open_for_room(changes.nodes)
         if changes.nodes or changes.lanes or changes.counters:
             waits.on_anything()
         return changes
+
+    def _open_for_room(self, names: Collection[str]) -> None:
+        """Open the lanes that these nodes may help: with free room, or with room that is left."""
+        if len(names) > MANY:
+            self.waits.on_nodes(lambda shape: True)
+            return
+        leaving = []
+        if self._policy.preempt.enabled:
+            # A job may be given what attempts leave that have been told to go.
+            leaving = [name for name in names if self.cluster.live.is_left(name)]
+        may_fit, may_ever_fit = self.promises.may_fit, self.promises.may_ever_fit
+        self.waits.on_nodes(lambda shape: may_fit(shape, names) or may_ever_fit(shape, leaving))
 
     def _take_in(self, name: str, uids: Uids) -> None:
         self.space.refresh(self.cluster, name)

@@ -181,6 +181,16 @@ class Waits:
         self.wake(found)
         return found
 
+    def on_neighbours(self, lanes: Lanes) -> bool:
+        """Jobs started: open the lanes that need one of them beside; whether there are any."""
+        lonely = [
+            number
+            for number in self._refused
+            if lanes.shapes[self._of[number][0].key.shape].placement.needs_neighbours
+        ]
+        self.wake(lonely)
+        return bool(lonely)
+
     def on_counters(self, counters: Iterable[Counter]) -> None:
         """Places under these counters were given back."""
         for counter in dict.fromkeys(counters):

@@ -50,7 +50,10 @@ class Stage:
         *,
         begin_s: float = 1_000_000.0,
         checked: bool = True,
+        starts_per_pass: int = 256,
     ) -> None:
+        """``starts_per_pass``: how many starts one pass may decide, as a host bounds them."""
+        self.starts_per_pass = starts_per_pass
         self.cluster = Cluster("stage")
         self.begin_s = self.now_s = begin_s
         self.checked = checked
@@ -101,8 +104,9 @@ class Stage:
     def scheduler(self, scheduler: Scheduler) -> None:
         self._passes.scheduler = scheduler
 
-    def run(self, limit: int = 1000) -> Plan:
+    def run(self, limit: int = 0) -> Plan:
         """One pass (or several, while a pass says that there is more), and what follows from it."""
+        limit = limit or self.starts_per_pass
         while True:
             scribe = Scribe(self.cluster, self.now_s, 1)
             while self.cluster.agenda.pop_due(self.now_s) is not None:

@@ -47,7 +47,7 @@ MIGRATING = 7
 class Site:
     """Draws from a stream of its own, so that plain worlds stay what they were."""
 
-    def __init__(self, world: World, *, plain: bool) -> None:
+    def __init__(self, world: World, plain: bool) -> None:
         self.world = world
         self.plain = plain
         self.chance = Random(f"{world.seed} site")
@@ -95,7 +95,10 @@ class Site:
 
     def command(self) -> cmd.Command:
         """One thing that somebody changes in the middle of it."""
-        choices: tuple[Callable[[], cmd.Command], ...] = (
+        return self.chance.choice(self._choices())()
+
+    def _choices(self) -> tuple[Callable[[], cmd.Command], ...]:
+        return (
             self._policy,
             self._user,
             lambda: self._project(self.chance.choice(tuple(PARENTS))),
@@ -110,7 +113,6 @@ class Site:
             self._group,
             lambda: cmd.Trigger(actor=ROOT),
         )
-        return self.chance.choice(choices)()
 
     def closing(self) -> list[cmd.Command]:
         """Whatever might still keep a job waiting for ever is taken back."""

@@ -65,10 +65,12 @@ class World:
         script: Callable[[World], Script] = Script,
         crash: tuple[int, Fault] | None = None,
         cuts: bool = False,
+        site: Callable[[World, bool], Site] = Site,
     ) -> None:
         """``plain``: nobody changes the rules. ``crash``: this commit, and only it, fails so.
 
         ``cuts``: agents have leases, and networks break for shorter and for longer than these.
+        ``script`` and ``site`` are what people do and what those do who run the place.
         """
         self.seed = seed
         self.chance = Random(seed)
@@ -92,7 +94,7 @@ class World:
         self.crash = crash
         self.commits = 0
         self.cuts = Cuts(self) if cuts else None
-        self.site = Site(self, plain=plain)
+        self.site = site(self, plain)
         self.script = script(self)
         self.nodes = [
             VirtualNode(spec, seed, self.timeline, self.judge, self._from_node)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rota.scheduling.place.node_checks import NodeChecks
     from rota.scheduling.place.node_index import Space
     from rota.scheduling.place.node_room import Room
+    from rota.scheduling.place.wants import Want
 
 INFINITE = float("inf")
 
@@ -255,8 +256,15 @@ class Promises:
 
     def may_fit(self, number: int, names: Iterable[str]) -> bool:
         """Whether one of these nodes takes a task of this shape as it is now."""
+        may_fit = self._space.may_fit
+        return any(may_fit(want, name) for want in self._wants(number) for name in names)
+
+    def may_ever_fit(self, number: int, names: Iterable[str]) -> bool:
+        """Whether one of these nodes takes a task of this shape when nothing else is there."""
+        known, may_ever_fit = self._space.class_of, self._space.may_ever_fit
+        found = [name for name in names if name in known]
+        return any(may_ever_fit(want, name) for want in self._wants(number) for name in found)
+
+    def _wants(self, number: int) -> tuple[Want, ...]:
         shape = self._cluster.lanes.shapes.get(number)
-        if shape is None:
-            return False
-        wants = self._space.wants(number, shape)
-        return any(self._space.may_fit(want, name) for name in names for want in wants)
+        return self._space.wants(number, shape) if shape is not None else ()

@@ -127,7 +127,8 @@ def place(asker: Asker) -> list[Placed] | None:
     shape = asker.shape
     if not shape.placement.topology:
         return _place_roles(asker)
-    for group in _groups(asker):
+    # A gang that grows has its group already.
+    for group in _groups(asker) if asker.group is None else (asker.group,):
         asker.group = group
         placed = _place_roles(asker)
         if placed is not None:
