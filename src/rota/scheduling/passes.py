@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry
     from rota.scheduling.later.promises import Promises
-    from rota.scheduling.limits.quota import Short
     from rota.scheduling.order.heads import Head
     from rota.scheduling.outcomes import Outcome, RoomWait, Wait
     from rota.scheduling.place.gang import Placed
@@ -110,11 +109,12 @@ class Pass:
                 break
             else:
                 self._settle(turns, head, self._deal_with(head))
-        self._start_promised(turns, limit)
+        given_up = self._start_promised(turns, limit)
         if self.policy.gang.grow and self.cluster.census.elastic and len(starts) < limit:
             grow(self)
         self._end(turns, limit)
-        return self.plan
+        self._look_again([*given_up, *self.promising.let_go()])
+        return self._planned()
 
     def _begin(self) -> Turns:
         """Which lanes are looked at, and in which order; claims that stand from before."""
@@ -178,10 +178,6 @@ class Pass:
         if queue is not None and not queue.starts_jobs:
             return False
         return self.quotas.short(lane.key, self.scheduler.amount(lane.key.shape)) is None
-
-    def short_of_node(self, entry: Entry, name: str) -> Short | None:
-        """The quota that keeps a job from having a node to itself, if it wants that."""
-        return self.checks.short_of_node(entry, name)
 
     def _place(self, head: Head) -> Started | RoomWait:
         """Room for all tasks of the job now, beside everything that is claimed."""
@@ -304,12 +300,14 @@ class Pass:
         self._blocked.setdefault(lane.number, (lane, wait))
         return True
 
-    def _start_promised(self, turns: Turns, limit: int) -> None:
-        """Start promised jobs that the pass did not come to; withdraw promises that are overdue.
+    def _start_promised(self, turns: Turns, limit: int) -> list[str]:
+        """Start promised jobs that the pass did not come to; withdraw promises that are overdue,
+        and name the nodes that they claimed.
 
         Other jobs may have come to stand before them and used up what there is to promise. Their
         claims keep all others out, so they must be asked, or the room would stay empty.
         """
+        given_up: list[str] = []
         for promise in self.promising.unsettled():
             head = self._head_of(turns, promise.job)
             if head is None or len(self.plan.starts) >= limit:
@@ -318,7 +316,8 @@ class Pass:
             if may_start and isinstance(self._place(head), Started):
                 continue
             if promise.start_s <= self.now_s:
-                self.promising.give_up(promise.job)
+                given_up += self.promising.give_up(promise.job)
+        return given_up
 
     def _head_of(self, turns: Turns, job: int) -> Head | None:
         """A waiting job as if it stood in front of its lane."""
@@ -353,14 +352,18 @@ class Pass:
             if isinstance(wait, Barred):
                 waits.open_at(self.now_s + SHARES_AGAIN_S, lane.number)
         waits.barriers = self._barriers()
-        self._look_again()
         self.space.forget_unused(lanes.shapes)
         waits.forget_shapes(lanes)
-        plan.promises = scheduler.promises.all()
-        scheduler.promises.seen = len(lanes.where) - len(plan.starts)
-        wake_s = min(waits.next_s, scheduler.promises.next_due_s())
+
+    def _planned(self) -> Plan:
+        """The plan, with what stands now: promises, and when to look again."""
+        plan, promises = self.plan, self.promises
+        plan.promises = promises.all()
+        promises.seen = len(self.cluster.lanes.where) - len(plan.starts)
+        wake_s = min(self.scheduler.waits.next_s, promises.next_due_s())
         plan.wake_s = wake_s if wake_s < INFINITE else 0.0
         plan.dropped = list(self.rules.dropped)
+        return plan
 
     def _barriers(self) -> tuple[int, ...]:
         """The jobs and arrays that nothing may pass: when one goes, others take their turn."""
@@ -372,11 +375,11 @@ class Pass:
             if is_for_room(wait) and not isinstance(wait, Behind)
         )
 
-    def _look_again(self) -> None:
-        """Whom this pass itself may have helped after the look."""
+    def _look_again(self, free: list[str]) -> None:
+        """Open lanes that this pass itself may have helped after the look."""
         plan, scheduler = self.plan, self.scheduler
         waits = scheduler.waits
-        free, may_fit = self.promising.let_go(), scheduler.promises.may_fit
+        may_fit = scheduler.promises.may_fit
         if free and waits.on_claims(lambda shape: may_fit(shape, free)):
             plan.more = True
         if not plan.starts:

@@ -135,7 +135,7 @@ class Survey:
         elif name in this.space.rooms and (text := this.checks.problem(self._shape, name)):
             reason = BadCompany(nodes=count, node=name, problem=text)
             self._count("neighbours", text, reason, (), count)
-        elif (over := this.short_of_node(self._entry, name)) is not None:
+        elif (over := this.checks.short_of_node(self._entry, name)) is not None:
             self._count("quota", over.scope, over_quota(over, name), (-over.missing,), count)
         elif isinstance(claimed := self._claimed(name), Claimed):
             # The node that opens first is the nearest.

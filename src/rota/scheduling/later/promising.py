@@ -177,6 +177,6 @@ class Promising:
         """The promises that stand, of jobs that this pass has neither started nor looked at."""
         return [p for job, p in self._promises.kept.items() if job not in self._settled]
 
-    def give_up(self, job: int) -> None:
-        """A promise that is due and cannot be kept is withdrawn."""
-        self._withdraw(job)
+    def give_up(self, job: int) -> list[str]:
+        """A promise that is due and cannot be kept is withdrawn; the nodes that it claimed."""
+        return [allocation.node for allocation in self._promises.withdraw(job).allocations]
