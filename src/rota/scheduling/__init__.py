@@ -1,12 +1,12 @@
 """One scheduling pass, pure: reads a Cluster, returns decisions. Imports core and nothing else.
 
 The pass
-    scheduler, passes                what is remembered between passes; the pass, step by step
+    scheduler, memory, passes        what is remembered between passes; the pass, step by step
     api, outcomes                    what is decided, and what comes of a look at a job
     waits, misses, reading           what a blocked lane waits for, and which lanes an event opens
     passing                          which jobs may pass one that waits
     growth                           elastic gangs that get more tasks
-    rulebook, registry, guarded      from names to rules; plug-ins under watch
+    rulebook, registry, rules, guarded    from names to rules; plug-ins under watch
 The rooms
     order/      who comes first
     limits/     who may take more

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Amount
 
+#: A term of a score at its best is worth this much per point of weight.
+UNIT = 10_000
+
 
 class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     """A decision: these tasks of a job (or of an untouched element of an array) start now."""

@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry
     from rota.scheduling.later.promises import Promises
+    from rota.scheduling.memory import Memory
     from rota.scheduling.order.heads import Head
     from rota.scheduling.outcomes import Outcome, RoomWait, Wait
     from rota.scheduling.place.gang import Placed
     from rota.scheduling.place.node_index import Space
-    from rota.scheduling.registry import Rules
-    from rota.scheduling.scheduler import Scheduler
+    from rota.scheduling.rules import Rules
 
 #: So long after a look an account that had too much of its share is looked at again.
 SHARES_AGAIN_S = 60.0
@@ -60,7 +60,7 @@ INFINITE = float("inf")
 class Pass:
     """One pass: from lanes in order to decisions."""
 
-    def __init__(self, scheduler: Scheduler, now_s: float, rules: Rules) -> None:
+    def __init__(self, scheduler: Memory, now_s: float, rules: Rules) -> None:
         self.scheduler = scheduler
         self.cluster: Cluster = scheduler.cluster
         self.rules = rules

@@ -23,17 +23,15 @@ from rota.scheduling.guarded import (
     Watch,
 )
 from rota.scheduling.order.orderings import ORDERINGS
-from rota.scheduling.place.free import UNIT
 from rota.scheduling.place.scores import STRATEGIES
+from rota.scheduling.rules import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from rota.core.derived.lanes import Shape
     from rota.core.facts.policy import Policy
     from rota.scheduling.api import (
         Filter,
-        NodeView,
         Ordering,
         Scorer,
         Victim,
@@ -76,36 +74,6 @@ class SummedVictims:
 
     def cost(self, victim: Victim) -> float:
         return sum(rule.cost(victim) for rule in self._rules)
-
-
-class Rules(NamedTuple):
-    """What one pass goes by."""
-
-    primary: Ordering
-    secondary: Ordering
-    #: Plugged in; the built-in filters always stand before them.
-    filters: tuple[Filter, ...]
-    #: Plugged in; their points are added to those of the strategy.
-    scorers: tuple[GuardedScorer, ...]
-    victims: VictimRule
-    watch: Watch
-
-    @property
-    def dropped(self) -> list[Dropped]:
-        return self.watch.dropped
-
-    def plugged_problem(self, shape: Shape, node: NodeView) -> tuple[str, str]:
-        """The first plugged-in filter that objects, and its words; both empty when none does."""
-        for rule in self.filters:
-            if text := rule.problem(shape, node):
-                return rule.name, text
-        return "", ""
-
-    def plugged_score(self, shape: Shape, node: NodeView) -> int:
-        """What the plugged-in scorers add to a node's score, in the points of ``scores``."""
-        return sum(
-            int(UNIT * rule.weight * rule.score(shape, node)) for rule in self.scorers if rule.alive
-        )
 
 
 def resolve(

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Amount
     from rota.scheduling.guarded import Guard
-    from rota.scheduling.registry import Catalog, Rules
+    from rota.scheduling.registry import Catalog
+    from rota.scheduling.rules import Rules
 
 BUILT_IN = frozenset(ORDERINGS)
 

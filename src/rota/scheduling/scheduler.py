@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from rota.scheduling.api import Promise
     from rota.scheduling.place.fragments import Typical
     from rota.scheduling.reading import Changes, Uids
-    from rota.scheduling.registry import Catalog, Rules
+    from rota.scheduling.registry import Catalog
+    from rota.scheduling.rules import Rules
 
 #: More touched nodes than this, and all lanes that wait for room are looked at without asking.
 MANY = 64

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rota.scheduling.evict.victims import Unit
+    from rota.scheduling.evict.unit import Unit
 
     #: So much of each kind that is needed.
     Amounts = tuple[int, ...]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rota.core.facts.job import Job
     from rota.scheduling.api import Entry
-    from rota.scheduling.evict.victims import Unit
+    from rota.scheduling.evict.unit import Unit
 
 INFINITE = float("inf")
 

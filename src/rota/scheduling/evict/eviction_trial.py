@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rota.core.facts.resources import Request
     from rota.scheduling.evict.node_units import Needs
     from rota.scheduling.evict.search import Placer, Preemption
-    from rota.scheduling.evict.victims import Unit
+    from rota.scheduling.evict.unit import Unit
     from rota.scheduling.place.node_room import DeviceRoom, Room
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rota.core.facts.node import Allocation, Device, Node
-    from rota.scheduling.evict.victims import Unit
+    from rota.scheduling.evict.unit import Unit
 
 #: So many choices of devices are compared on one node.
 CHOICES_MAX = 128

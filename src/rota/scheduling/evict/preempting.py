@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rota.scheduling.order.heads import Head
     from rota.scheduling.place.node_checks import NodeChecks
     from rota.scheduling.place.node_index import Space
-    from rota.scheduling.registry import Rules
+    from rota.scheduling.rules import Rules
 
 #: When a pass has evicted as many jobs as it may, the next claimants are looked at so much later.
 POSTPONED_S = 5.0

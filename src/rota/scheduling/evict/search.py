@@ -21,8 +21,9 @@ from rota.scheduling.evict.cheapest_set import CheapestSet
 from rota.scheduling.evict.claimant import Claimant
 from rota.scheduling.evict.eviction_trial import EvenSpread, Trial, least_tasks
 from rota.scheduling.evict.lending import loans_for
+from rota.scheduling.evict.unit import Unit, fits_in_set
 from rota.scheduling.evict.victim_nodes import Front
-from rota.scheduling.evict.victims import Candidates, Unit, fits_in_set, mode_of
+from rota.scheduling.evict.victims import Candidates, mode_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

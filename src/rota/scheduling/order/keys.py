@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rota.core.facts.resources import Amount
     from rota.core.facts.tenant import Quota
     from rota.scheduling.api import Entry
-    from rota.scheduling.registry import Rules
+    from rota.scheduling.rules import Rules
 
 Key = tuple[float, ...]
 #: User and project; where keys depend on what is held, also the shape.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-#: A term of a score at its best is worth this much per point of weight.
-UNIT = 10_000
+from rota.scheduling.api import UNIT as UNIT
 
 
 class Free(NamedTuple):

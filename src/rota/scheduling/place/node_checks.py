@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rota.scheduling.api import Entry
     from rota.scheduling.limits.quota import Quotas, Short
     from rota.scheduling.place.node_index import Space
-    from rota.scheduling.registry import Rules
+    from rota.scheduling.rules import Rules
 
 
 class NodeChecks:

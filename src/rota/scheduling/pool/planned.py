@@ -33,7 +33,6 @@ class PlannedPool:
     ) -> None:
         self._total = total
         self._new_profile = Pinned if pinned else Counted
-        self._pinned = pinned
         self._due_is_gone = due_is_gone
         self._policy = policy
         self._all_planned = policy.backfill.kind is Backfill.CONSERVATIVE
@@ -189,4 +188,4 @@ class PlannedPool:
         self._ranking.remove(job)
         self._slots.pop(job, None)
         self._running[job] = (now_s + run_s, slot.held)
-        starts.append(PoolStart(job, slot.held if self._pinned else 0))
+        starts.append(PoolStart(job, slot.held if self._new_profile is Pinned else 0))

@@ -1,0 +1,42 @@
+"""The rules that one pass goes by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.scheduling.api import UNIT
+
+if TYPE_CHECKING:
+    from rota.core.derived.lanes import Shape
+    from rota.scheduling.api import Dropped, Filter, NodeView, Ordering, VictimRule
+    from rota.scheduling.guarded import GuardedScorer, Watch
+
+
+class Rules(NamedTuple):
+    """What one pass goes by."""
+
+    primary: Ordering
+    secondary: Ordering
+    #: Plugged in; the built-in filters always stand before them.
+    filters: tuple[Filter, ...]
+    #: Plugged in; their points are added to those of the strategy.
+    scorers: tuple[GuardedScorer, ...]
+    victims: VictimRule
+    watch: Watch
+
+    @property
+    def dropped(self) -> list[Dropped]:
+        return self.watch.dropped
+
+    def plugged_problem(self, shape: Shape, node: NodeView) -> tuple[str, str]:
+        """The first plugged-in filter that objects, and its words; both empty when none does."""
+        for rule in self.filters:
+            if text := rule.problem(shape, node):
+                return rule.name, text
+        return "", ""
+
+    def plugged_score(self, shape: Shape, node: NodeView) -> int:
+        """What the plugged-in scorers add to a node's score, in the points of ``scores``."""
+        return sum(
+            int(UNIT * rule.weight * rule.score(shape, node)) for rule in self.scorers if rule.alive
+        )
