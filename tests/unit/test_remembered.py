@@ -7,6 +7,7 @@ from rota.core.facts.node import ForeignUse
 from rota.core.facts.policy import OrderRules, Policy
 from rota.core.facts.states import Cause, JobState
 from rota.core.words.presets import PRESETS
+from rota.scheduling.order.heads import entry_in
 from rota.scheduling.place.node_room import Room
 from rota.testing.stage import Stage, node, spec
 
@@ -73,7 +74,8 @@ def a_full_box(policy: Policy) -> tuple[Stage, int, int]:
 
 
 def known_key(stage: Stage, lane: Lane, at_s: float) -> object:
-    return stage.scheduler.standing.known_key(stage.cluster, lane, at_s)
+    entry = entry_in(stage.cluster, lane, lane.first)
+    return stage.scheduler.standing.key_of(entry, lane.number, at_s)
 
 
 def test_a_key_is_right_until_its_job_grows_a_step_older():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.scheduling.order.lengths import run_s_of
-from rota.scheduling.outcomes import Claimed, NoRoom, Refused
+from rota.scheduling.outcomes import NO_ROOM, Claimed, Refused
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
@@ -38,7 +38,7 @@ class Misses:
     def known(self, entry: Entry, until_s: float) -> RoomWait | None:
         """What a job waits for, if that is known; it would stay until then."""
         if entry.key.shape in self._waits.full and not self._promises.is_due(entry.job):
-            return NoRoom()
+            return NO_ROOM
         shut = self._shut.get(self._key(entry))
         return shut[1] if shut is not None and until_s >= shut[0] else None
 
@@ -59,7 +59,7 @@ class Misses:
             wait = Claimed(until_s)
         else:
             self._waits.full.add(number)
-            return NoRoom()
+            return NO_ROOM
         self._shut[self._key(entry)] = (until_s, wait)
         return wait
 
@@ -67,7 +67,7 @@ class Misses:
         """What all jobs of a lane wait for, if that is known without asking one of them."""
         number = lane.key.shape
         if number in self._waits.full:
-            return NoRoom()
+            return NO_ROOM
         if self._promises.reserved or self._promises.grounds.nodes:
             return None
         shut = self._shut.get((number,))

@@ -36,6 +36,9 @@ class NoRoom(NamedTuple):
     """Room on a node that takes the shape."""
 
 
+NO_ROOM = NoRoom()
+
+
 class Claimed(NamedTuple):
     """Room that a promise to another job, or a reservation, has a claim on.
 
@@ -60,6 +63,9 @@ RoomWait = NoRoom | Claimed | Refused | Behind
 Outcome = Started | Wait
 
 
+_FOR_ROOM = (NoRoom, Claimed, Refused, Behind)
+
+
 def is_for_room(outcome: Outcome) -> bool:
     """Whether a lane waits for room, now or in its turn; a promise may help it."""
-    return isinstance(outcome, NoRoom | Claimed | Refused | Behind)
+    return isinstance(outcome, _FOR_ROOM)

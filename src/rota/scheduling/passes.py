@@ -125,8 +125,6 @@ class Pass:
         if self.policy.preempt.enabled:
             # An older job may take room from jobs that were its equals.
             scheduler.waits.wake(older)
-        for number in scheduler.waits.open:
-            scheduler.standing.take(number)
         turns.begin(scheduler.waits.open)
         return turns
 
@@ -138,7 +136,6 @@ class Pass:
             may_fit = scheduler.promises.may_fit
             for number in scheduler.waits.on_claims(lambda shape: may_fit(shape, moved)):
                 if number not in self._blocked and number in self.cluster.lanes.by_number:
-                    scheduler.standing.take(number)
                     turns.add(self.cluster.lanes.by_number[number])
         if not self._passing.asks_all:
             turns.pass_over(self._is_known)

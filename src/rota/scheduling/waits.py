@@ -47,7 +47,11 @@ class _Files(Generic[K]):
 
 
 class Waits:
-    """Which lanes are open, and what each of the others waits for."""
+    """Which lanes are open, and what each one was last found to wait for.
+
+    An open lane stays filed until it is found to wait for something else: most lanes that are
+    opened find the same answer.
+    """
 
     def __init__(self) -> None:
         #: Lanes that are worth a look, by number, in the order of their coming.
@@ -69,15 +73,19 @@ class Waits:
         self.barriers: tuple[int, ...] = ()
 
     def of(self, number: int) -> Wait | None:
-        """What a lane waits for; None: it is open, or was never looked at."""
+        """What a lane was last found to wait for; None: it was never looked at."""
         known = self._of.get(number)
         return known[1] if known is not None else None
 
     def file(self, lane: Lane, wait: Wait) -> None:
         """The lane was found blocked."""
         number, shape = lane.number, lane.key.shape
-        self._take_out(number)
         self.open.pop(number, None)
+        before = self.of(number)
+        if type(before) is type(wait) and (before == wait or isinstance(wait, Claimed)):
+            self._of[number] = (lane, wait)
+            return
+        self._take_out(number)
         self._of[number] = (lane, wait)
         if isinstance(wait, Capped):
             for counter in wait.counters:
@@ -136,9 +144,7 @@ class Waits:
 
     def wake(self, numbers: Iterable[int]) -> None:
         """These lanes are worth another look."""
-        for number in numbers:
-            self._take_out(number)
-            self.open[number] = None
+        self.open.update(dict.fromkeys(numbers))
 
     def open_at(self, at_s: float, number: int = 0) -> None:
         """Time alone may help this lane, or (0) all that wait for room."""

@@ -169,6 +169,10 @@ class Sums:
                 continue
             seconds = self._used(uid, run)
             low, high = _sum(low, seconds), _sum(high, seconds)
+            # What was charged when a loan began or ended stays so, though the end of the lender
+            # is told later with an earlier moment.
+            late_s = max([0.0, *(at_s - run.ended_s for at_s in self._loan_moments(uid))])
+            high = _sum(high, _seconds(run.given, late_s))
         for runs in alone.values():
             whole = reduce(_most, [run.whole for run in runs])
             seconds = _seconds(whole, _span_s(runs))
@@ -176,6 +180,16 @@ class Sums:
             if len(runs) == 1:
                 low = _sum(low, seconds)
         return low, high
+
+    def _loan_moments(self, uid: str) -> list[float]:
+        """When loans of an attempt began and ended."""
+        return [
+            at_s
+            for other in self.runs.values()
+            for loan in other.borrows
+            if loan.lender == uid and other.started_s
+            for at_s in (other.started_s, other.ended_s)
+        ]
 
     def _used(self, uid: str, run: Run) -> Seconds:
         """What a run used, less what others had of it on loan meanwhile."""

@@ -179,9 +179,11 @@ class Preemption:
         front.begin(search)
         return front
 
-    def _takeover(self, search: Search, units: list[Unit]) -> Takeover:
+    def _takeover(self, search: Search, units: list[Unit]) -> Takeover | None:
         allocations = search.trial(units, search.used).place()
-        assert allocations is not None, "the search found room that is not there"
+        if allocations is None:
+            # Bounds said that it is enough, and the rooms themselves say no: nobody is evicted.
+            return None
         used = {allocation.node for allocation in allocations}
         leavers = [unit for unit in units if not unit.lends]
         after = [uid for unit in leavers for uid, held in unit.held if held.node in used]

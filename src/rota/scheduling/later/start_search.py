@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INFINITE = float("inf")
 #: On a site of up to so many nodes each of them is searched by itself for a single task.
-SMALL = 64
+SMALL = 8
 
 
 def earliest(

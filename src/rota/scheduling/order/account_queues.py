@@ -82,9 +82,7 @@ class AccountQueues:
             if head is None or head.entry is None:
                 heappop(lanes)
                 continue
-            if head.key is None:
-                # It was opened just now: the job in front is the one that the key is of.
-                head.key = own
+            assert head.key is not None
             if head.key != own:
                 heapreplace(lanes, (head.key, number, lane))
                 continue

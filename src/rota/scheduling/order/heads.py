@@ -65,16 +65,6 @@ def first_waiting(cluster: Cluster, item: int) -> int:
     return array.element_id(pending.first()) if array is not None and pending else item
 
 
-def front_of(cluster: Cluster, lane: Lane) -> tuple[int, float]:
-    """The job in front of a lane, and since when it is ready; (0, 0) when there is none."""
-    first = lane.first
-    if first not in cluster.arrays:
-        return first, cluster.jobs[first].eligible_s if first else 0.0
-    _, job, array = next(_walk(cluster, lane), (0, 0, 0))
-    record = cluster.arrays[array] if array else cluster.jobs.get(job)
-    return job, record.eligible_s if record is not None else 0.0
-
-
 def entry_in(cluster: Cluster, lane: Lane, item: int) -> Entry:
     """A waiting job (of an array: its first untouched element) as orderings see it."""
     record = cluster.arrays.get(item) or cluster.jobs[item]

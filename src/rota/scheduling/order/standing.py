@@ -11,13 +11,12 @@ from bisect import bisect_left, insort
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.scheduling.order.heads import front_of
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane
+    from rota.scheduling.api import Entry
     from rota.scheduling.order.heads import Head
     from rota.scheduling.order.keys import Key, Keys, LineKey
 
@@ -51,14 +50,23 @@ class Standing:
         #: When own keys of lanes in lines change.
         self._steps: list[tuple[float, int]] = []
 
-    def known_key(self, cluster: Cluster, lane: Lane, now_s: float) -> Key | None:
-        """The own key of a lane; None: it has to be worked out."""
-        known = self._known.get(lane.number)
+    def known_key(self, number: int, now_s: float) -> Key | None:
+        """The own key of a lane, if the same job still stands in front of it; None: not known.
+
+        Where another one does by now, the lane stands further back than this: the key serves to
+        put it in order until it comes to the front and is opened.
+        """
+        known = self._known.get(number)
         if known is None or not known.made_s <= now_s < known.until_s:
             return None
-        if front_of(cluster, lane) != (known.job, known.eligible_s):
-            return None
         return known.key
+
+    def key_of(self, entry: Entry, number: int, now_s: float) -> Key | None:
+        """The own key of the job in front of a lane, if it is known."""
+        known = self._known.get(number)
+        if known is None or (known.job, known.eligible_s) != (entry.job, entry.eligible_s):
+            return None
+        return known.key if known.made_s <= now_s < known.until_s else None
 
     def note(self, keys: Keys, head: Head, key: Key) -> None:
         """This is the own key of the job in front of a lane."""
@@ -73,9 +81,10 @@ class Standing:
 
     def put(self, lane: Lane) -> None:
         """The lane waits for room: it stands in line with the key that was noted last."""
-        number = lane.number
+        number, known = lane.number, self._known[lane.number]
+        if self._at.get(number) == (known.line, known.key):
+            return
         self.take(number)
-        known = self._known[number]
         insort(self.lines.setdefault(known.line, []), (known.key, number))
         self._at[number] = (known.line, known.key)
         if known.until_s < float("inf"):
@@ -147,8 +156,17 @@ class Standing:
 class Walk:
     """Lanes that wait for room, in the order of their full keys, as one pass comes to them."""
 
-    def __init__(self, cluster: Cluster, standing: Standing, keys: Keys, opening: Opening) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        standing: Standing,
+        keys: Keys,
+        opening: Opening,
+        is_open: Container[int],
+    ) -> None:
+        """``is_open``: the numbers of lanes that take their turn anyway."""
         self._cluster = cluster
+        self._open = is_open
         self._standing = standing
         self._keys = keys
         self._opening = opening
@@ -166,13 +184,12 @@ class Walk:
         while at < len(entries):
             key, number = entries[at]
             lane = self._cluster.lanes.by_number.get(number)
-            head = self._opening(lane) if lane is not None else None
+            is_open = number in self._open
+            head = self._opening(lane) if lane is not None and not is_open else None
             if lane is None or head is None or head.entry is None:
                 at += 1
                 continue
-            if head.key is None:
-                known = standing.known_key(self._cluster, lane, keys.now_s)
-                head.key = known if known is not None else keys.own(head.entry)
+            assert head.key is not None
             if head.key > key:
                 # Another job has come to the front: the lane stands further back now.
                 standing.note(keys, head, head.key)

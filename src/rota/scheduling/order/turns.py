@@ -42,12 +42,15 @@ class Turns:
         self._amount = amount
         self._heads: dict[int, Head] = {}
         self._queues = AccountQueues(keys, self.opening)
+        #: Lanes that were opened before or in this pass.
+        self._numbers: set[int] = set()
         self._blocked: Walk | None = None
 
     def begin(self, numbers: Iterable[int]) -> None:
         """These lanes are open."""
         lanes = self._cluster.lanes.by_number
         found = [lane for number in numbers if (lane := lanes.get(number)) is not None]
+        self._numbers = {lane.number for lane in found}
         accounts = {lane.account for lane in found} | self._standing.accounts
         self.keys.is_alone = len(accounts) <= 1 and self.keys.may_be_alone
         self._queues.fill(
@@ -56,22 +59,23 @@ class Turns:
 
     def own_key(self, lane: Lane) -> Key | None:
         """The own key of a lane; None when it has no job left."""
-        known = self._standing.known_key(self._cluster, lane, self.keys.now_s)
+        known = self._standing.known_key(lane.number, self.keys.now_s)
         if known is not None:
             return known
         head = self.opening(lane)
-        if head is None or head.entry is None:
-            return None
-        head.key = self.keys.own(head.entry)
-        self._standing.note(self.keys, head, head.key)
-        return head.key
+        return head.key if head is not None else None
 
     def opening(self, lane: Lane) -> Head | None:
         """The head of a lane, at the job that the pass has come to; None when it has no job."""
         head = self._heads.get(lane.number)
         if head is None:
             head = self._heads[lane.number] = self.head(lane)
-            self._advance(head)
+            entry = self._advance(head)
+            if entry is not None:
+                head.key = self._standing.key_of(entry, lane.number, self._usual.now_s)
+                if head.key is None:
+                    head.key = self._usual.own(entry)
+                    self._standing.note(self._usual, head, head.key)
         return head if head.entry is not None else None
 
     def head(self, lane: Lane) -> Head:
@@ -89,7 +93,9 @@ class Turns:
         if not blocked or self.keys is not self._usual:
             return head
         if self._blocked is None:
-            self._blocked = Walk(self._cluster, self._standing, self.keys, self.opening)
+            self._blocked = Walk(
+                self._cluster, self._standing, self.keys, self.opening, self._numbers
+            )
         waiting = self._blocked.first()
         if waiting is None or (overdue and waiting[0][0] == INFINITE):
             return head
@@ -101,9 +107,12 @@ class Turns:
 
     def add(self, lane: Lane) -> None:
         """A lane is opened in the middle of the pass."""
+        self._numbers.add(lane.number)
         head = self.opening(lane)
         if head is not None and head.entry is not None:
-            head.key = self.keys.own(head.entry)
+            if self.keys is not self._usual:
+                head.key = self.keys.own(head.entry)
+            assert head.key is not None
             self._queues.push(head.key, lane)
 
     def go_on(self, head: Head) -> bool:
