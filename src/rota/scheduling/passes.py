@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from rota.core.facts.loans import Loan
     from rota.core.facts.node import Allocation
     from rota.core.facts.policy import Policy
+    from rota.core.facts.resources import Amount
     from rota.scheduling.api import Entry
     from rota.scheduling.later.promises import Promises
     from rota.scheduling.memory import Memory
@@ -144,7 +145,7 @@ class Pass:
 
     def _deal_with(self, head: Head) -> Outcome:
         """Start the head's job, or find out what its lane waits for."""
-        wait = self.admit(head.lane.key)
+        wait = self.admit(head.lane.key, head.amount)
         if wait is not None:
             return wait
         if self.promising.made:
@@ -154,12 +155,12 @@ class Pass:
             return Started(self._entry(head).job)
         return outcome
 
-    def admit(self, key: LaneKey) -> Capped | Barred | None:
+    def admit(self, key: LaneKey, amount: Amount) -> Capped | Barred | None:
         """Whether the jobs of a lane may not start, whatever room there is."""
         queue = self.cluster.queues.get(key.queue)
         if queue is not None and not queue.starts_jobs:
             return Capped()
-        short = self.quotas.short(key, self.scheduler.amount(key.shape))
+        short = self.quotas.short(key, amount)
         if short is not None:
             return Capped(short.counters, short.again_s)
         if self.policy.share.hard_ratio > 0.0 and self.kept_back_by(key) is not None:
@@ -309,7 +310,7 @@ class Pass:
             head = self._head_of(turns, promise.job)
             if head is None or len(self.plan.starts) >= limit:
                 continue
-            may_start = self.admit(head.lane.key) is None
+            may_start = self.admit(head.lane.key, head.amount) is None
             if may_start and isinstance(self._place(head), Started):
                 continue
             if promise.start_s <= self.now_s:

@@ -40,6 +40,7 @@ class Turns:
         self._standing = standing
         self.keys = self._usual = keys
         self._amount = amount
+        self._amounts: dict[int, Amount] = {}
         self._heads: dict[int, Head] = {}
         self._queues = AccountQueues(keys, self.opening)
         #: Lanes that were opened before or in this pass.
@@ -79,7 +80,11 @@ class Turns:
         return head if head.entry is not None else None
 
     def head(self, lane: Lane) -> Head:
-        return Head(self._cluster, lane, self._amount(lane.key.shape))
+        shape = lane.key.shape
+        amount = self._amounts.get(shape)
+        if amount is None:
+            amount = self._amounts[shape] = self._amount(shape)
+        return Head(self._cluster, lane, amount)
 
     def _advance(self, head: Head) -> Entry | None:
         return head.advance(self._cluster)
