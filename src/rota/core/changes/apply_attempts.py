@@ -156,9 +156,11 @@ def _charge(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     """The end of an attempt that ran: the rest of its use is charged, and it counts as one."""
     if attempt.started_s and attempt.ended_s > attempt.started_s:
         charge(cluster, job, attempt, attempt.ended_s)
-        usage = cluster.accounts.usage.get(usage_key(job.spec.user, job.spec.project))
+        key = usage_key(job.spec.user, job.spec.project)
+        usage = cluster.accounts.usage.get(key)
         if usage is not None:
             usage.attempts += 1
+            cluster.dirty.usage[key] = None
 
 
 def _judge_estimate(cluster: Cluster, job: Job, attempt: Attempt) -> None:
