@@ -56,7 +56,7 @@ class Eviction(msgspec.Struct, frozen=True, omit_defaults=True):
 
     job: int
     mode: PreemptMode
-    #: Whom it gives way to.
+    #: The job that it gives way to.
     by: int
     #: Only these tasks; empty: all of it.
     tasks: tuple[int, ...] = ()
@@ -108,7 +108,7 @@ class Shares(Protocol):
     """Fair share during a pass: grows worse for an account as its jobs start."""
 
     def ratio(self, user: str, project: str) -> float:
-        """Use over target; 0 for somebody who uses nothing, 1 for exactly his share."""
+        """Use over target; 0 for an account that uses nothing, 1 for exactly its share."""
 
     def version(self, user: str, project: str) -> int:
         """Changes whenever ``ratio`` may have; lets a pass keep keys that still hold."""

@@ -1,8 +1,8 @@
 """How far the runs of an account outlive what they were taken to last.
 
 Two numbers follow from the runs that ended: by which factor a run was too long, and how long such
-a run was. Both are powers of two, so that they seldom change: whoever plans with them need not
-look again with every end. Eight runs in a row that stay below both halve them.
+a run was. Both are powers of two, so that they seldom change: plans that use them need not
+be made again with every end. Eight runs in a row that stay below both halve them.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ so that one pass cannot exceed a ceiling either. A project's quota binds all pro
 together.
 
 A hard limit is never exceeded. Beyond a soft one an account borrows, if its quota allows that:
-the pass puts borrowers behind all who do not borrow (``borrowing``), and when somebody within his
-own limits waits, jobs of accounts beyond theirs may be evicted for him (``reclaimable``).
+the pass puts borrowers behind all accounts that do not borrow (``borrowing``), and when a job of an
+account within its own limits waits, jobs of accounts beyond theirs may be evicted for it.
 
 A job that has its nodes to itself counts with all of them, so which nodes it may have depends on
 its quotas (``short_of_node``).
@@ -117,7 +117,7 @@ def _add(used: list[float], wish: _Wish, sign: int = 1) -> None:
 
 
 def _exceeds(rule: Rule, wish: _Wish) -> bool:
-    """Whoever asks for nothing of a dimension is not kept waiting by it."""
+    """A job that asks for nothing of a dimension is not kept waiting by it."""
     at = rule.at
     return bool(wish[at]) and rule.meter.used[at] + wish[at] > rule.limit + ROUNDED
 

@@ -1,4 +1,4 @@
-"""Fair share: who has had how much of what is his, in a tree of projects and users.
+"""Fair share: how much each account has had of its own, in a tree of projects and users.
 
 **Target.** A node of the tree is entitled to its shares over the shares of its *active* siblings,
 times its parent's target. An account is active while it has jobs that are ready to start or holds

@@ -173,7 +173,7 @@ class Priority(msgspec.Struct, frozen=True):
 
 
 class FairShareOrder(msgspec.Struct, frozen=True):
-    """By use over target: whoever has had least of his share comes first."""
+    """By use over target: the account that has had least of its share comes first."""
 
     name: str = "fairshare"
 

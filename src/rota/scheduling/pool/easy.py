@@ -1,7 +1,7 @@
 """A pool that counts: strict, with skipping, or with EASY backfill.
 
 EASY needs two numbers: the *shadow*, when the first who waits can start by what is known, and
-the *spare* processors that he leaves over then. Both stand until somebody leaves, so that an
+the *spare* processors that it leaves over then. Both stand until a job leaves, so that an
 arrival costs one comparison, however many wait.
 """
 
@@ -45,7 +45,7 @@ class CountedPool:
         self._fresh: list[Waiter] = []
         #: Somebody left, or is taken to leave at another time: all who wait are asked again.
         self._stale = False
-        #: When the first who waits starts at the latest, and what he leaves over then.
+        #: When the first job that waits starts at the latest, and what it leaves over then.
         self.shadow_s = INFINITE
         self._spare = 0
 
@@ -130,7 +130,7 @@ class CountedPool:
             self._stale = True
 
     def _look_at_all(self, now_s: float, starts: list[PoolStart]) -> None:
-        """From the first on: whoever fits starts, and behind one who does not, who may pass."""
+        """From the first on: what fits starts, and behind a job that does not, what may pass it."""
         ranking = self._ranking
         line = ranking.line
         self._stale = False
@@ -154,10 +154,10 @@ class CountedPool:
             self._start(waiter, now_s, starts)
 
     def _look_at(self, fresh: list[Waiter], now_s: float, starts: list[PoolStart]) -> None:
-        """Nobody left since the last pass: whoever waited then waits still."""
+        """No job left since the last pass: what waited then waits still."""
         line = self._ranking.line
         if len(fresh) == len(line) or line.first in fresh:
-            # He is the first himself, and what was promised to another is not any more.
+            # It is the first itself, and what was promised to another is not any more.
             self._look_at_all(now_s, starts)
             return
         if self._strict:
@@ -173,7 +173,7 @@ class CountedPool:
                 self._start(waiter, now_s, starts)
 
     def _find_shadow(self, size: int, now_s: float) -> None:
-        """When the first who waits finds room, and what he leaves over then."""
+        """When the first job that waits finds room, and what it leaves over then."""
         free, shadow_s = self.free, INFINITE
         for end_s, _, held, _ in self._running:
             if free >= size and end_s > shadow_s:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rota.scheduling.api import Entry
     from rota.scheduling.pool.line import Waiter
 
-#: Whoever takes no time at all is planned for this: a slot without length would keep nobody out.
+#: A job that takes no time at all is planned for this: a slot without length keeps nothing out.
 NO_LENGTH_S = 1
 
 
@@ -106,7 +106,7 @@ class PlannedPool:
             if end_s > now_s:
                 self._profile.take(now_s, end_s, held)
             elif not self._due_is_gone:
-                # Whoever outstays his time may go any moment, but holds his room until then.
+                # A job that outstays its time may go any moment, but holds its room until then.
                 self._profile.take(now_s, now_s + 1, held)
         self._slots.clear()
         self._coming.clear()
@@ -163,7 +163,7 @@ class PlannedPool:
             heappush(self._coming, (slot.start_s, job))
 
     def _plan_first(self, now_s: float, starts: list[PoolStart]) -> None:
-        """Whoever is first gets a slot; the others start if they fit beside it."""
+        """The first gets a slot; the others start if they fit beside it."""
         line, profile = self._ranking.line, self._profile
         promised: tuple[float, float, int] | None = None
         for waiter in [*line]:

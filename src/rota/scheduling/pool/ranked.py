@@ -1,4 +1,4 @@
-"""A pool whose jobs give way at any moment: whoever has least left to do runs.
+"""A pool whose jobs give way at any moment: the job that has least left to do runs.
 
 Shortest remaining time first, or remaining time times size. Nothing is lost when a job gives
 way. It needs to know how long jobs will take, so it is a measure for other rules rather than a
