@@ -24,8 +24,6 @@ PROJECTS = ("", "vision", "text")
 CPUS = (1, 1, 1, 2, 3, 6)
 LIMITS_S = tuple(range(20, 420, 20))
 
-VICTIMS = "room that victims leave over is not offered in the same pass to lanes known to wait"
-
 
 def each_preset(failing: dict[str, str]) -> list[object]:
     """All of them; where a property does not hold yet it is said why."""

@@ -17,9 +17,6 @@ from tests.property import crowds
 STORIES, JOBS, STEPS = 4, 60, 200
 LANES, LANES_STEPS, CONSERVATIVE_STEPS = 500, 80, 4
 
-#: Where a new one decides otherwise today, and why.
-DIFFER = {"preemptive": crowds.VICTIMS}
-
 
 def first_difference(name: str, seed: int, count: int, steps: int) -> str:
     """Where two Schedulers part, of which one forgets everything before each step."""
@@ -57,13 +54,13 @@ def decided(stage: Stage) -> list[tuple[float, str, int]]:
     return found
 
 
-@pytest.mark.parametrize("name", crowds.each_preset(DIFFER))
+@pytest.mark.parametrize("name", PRESETS)
 def test_a_scheduler_that_lived_decides_as_a_new_one(name):
     assert first_difference(name, 1, 30, 60) == ""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", crowds.each_preset(DIFFER))
+@pytest.mark.parametrize("name", PRESETS)
 def test_a_scheduler_that_lived_decides_as_a_new_one_to_the_end_of_many_stories(name):
     found = [first_difference(name, seed, JOBS, STEPS) for seed in range(STORIES)]
 
@@ -71,7 +68,7 @@ def test_a_scheduler_that_lived_decides_as_a_new_one_to_the_end_of_many_stories(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", crowds.each_preset(DIFFER))
+@pytest.mark.parametrize("name", PRESETS)
 def test_a_scheduler_that_lived_decides_as_a_new_one_with_many_lanes(name):
     many = PRESETS[name].backfill.kind is Backfill.CONSERVATIVE
     steps = CONSERVATIVE_STEPS if many else LANES_STEPS

@@ -121,10 +121,6 @@ def test_beside_caps_nobody_who_fits_waits_but_for_one_who_was_promised_the_room
         assert stage.waiting == waiting or first_is_capped
 
 
-#: Where a look at everybody finds somebody today, and why.
-FINDS = {"preemptive": crowds.VICTIMS}
-
-
 def passed_over(name: str, seed: int, count: int, steps: int) -> str:
     """Who starts in a look at everybody, though the promises are the same as before it."""
     chance, rules = Random(seed), crowds.policy(name)
@@ -146,13 +142,13 @@ def passed_over(name: str, seed: int, count: int, steps: int) -> str:
     return ""
 
 
-@pytest.mark.parametrize("name", crowds.each_preset(FINDS))
+@pytest.mark.parametrize("name", PRESETS)
 def test_under_every_policy_a_look_at_everybody_finds_nobody(name):
     assert [passed_over(name, seed, 60, 200) for seed in (0, 1)] == ["", ""]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*PRESETS])
+@pytest.mark.parametrize("name", PRESETS)
 def test_with_many_lanes_a_look_at_everybody_finds_nobody(name):
     # Hundreds of promises in each pass take their time.
     many = PRESETS[name].backfill.kind is Backfill.CONSERVATIVE

@@ -32,7 +32,7 @@ class Misses:
         self._waits = waits
         self._promises = promises
         self._checks = checks
-        #: Shapes (and accounts, where these matter) that found no room for tasks that stay at least this long.
+        #: Shapes (and accounts) that found no room for tasks that stay at least this long.
         self._shut: dict[tuple[object, ...], tuple[float, RoomWait]] = {}
 
     def known(self, entry: Entry, until_s: float) -> RoomWait | None:

@@ -20,7 +20,6 @@ from rota.scheduling.later.timeline import Leaving, planned_uid
 from rota.scheduling.limits.quota import Quotas
 from rota.scheduling.misses import Misses
 from rota.scheduling.order.fairshare import FairShare
-from rota.scheduling.order.heads import entry_in
 from rota.scheduling.order.keys import ByLength, Keys
 from rota.scheduling.order.turns import Turns
 from rota.scheduling.outcomes import (
@@ -38,16 +37,19 @@ from rota.scheduling.place.gang import Asker, place
 from rota.scheduling.place.node_checks import NodeChecks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane, LaneKey
     from rota.core.facts.loans import Loan
     from rota.core.facts.node import Allocation
     from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Amount
-    from rota.scheduling.api import Entry
+    from rota.scheduling.api import Entry, Eviction
     from rota.scheduling.later.promises import Promises
     from rota.scheduling.memory import Memory
     from rota.scheduling.order.heads import Head
+    from rota.scheduling.order.keys import Key
     from rota.scheduling.outcomes import Outcome, RoomWait, Wait
     from rota.scheduling.place.gang import Placed
     from rota.scheduling.place.node_index import Space
@@ -109,7 +111,10 @@ class Pass:
             elif head is None:
                 break
             else:
+                evicted, key = len(self.plan.evictions), turns.first_key
                 self._settle(turns, head, self._deal_with(head))
+                if len(self.plan.evictions) > evicted:
+                    self._open_left(turns, self.plan.evictions[evicted:], key)
         given_up = self._start_promised(turns, limit)
         if self.policy.gang.grow and self.cluster.census.elastic and len(starts) < limit:
             grow(self)
@@ -142,6 +147,16 @@ class Pass:
             turns.pass_over(self._is_known)
         if self.policy.backfill.shortest and self.promising.made:
             turns.sort_by(ByLength(self.cluster, self.rules, self.view, None))
+
+    def _open_left(self, turns: Turns, evictions: Sequence[Eviction], key: Key) -> None:
+        """Victims may leave more room than was taken: lanes behind this key are looked at."""
+        jobs, waits = self.cluster.jobs, self.scheduler.waits
+        live = [attempt for one in evictions for attempt in jobs[one.job].live_attempts]
+        names = {attempt.allocation.node: None for attempt in live}
+        for number in waits.for_room(lambda shape: self.promises.may_ever_fit(shape, names)):
+            lane = self.cluster.lanes.by_number.get(number)
+            if lane is not None and number not in self._blocked:
+                turns.add_behind(lane, key)
 
     def _deal_with(self, head: Head) -> Outcome:
         """Start the head's job, or find out what its lane waits for."""
@@ -307,7 +322,7 @@ class Pass:
         """
         given_up: list[str] = []
         for promise in self.promising.unsettled():
-            head = self._head_of(turns, promise.job)
+            head = turns.head_of(promise.job)
             if head is None or len(self.plan.starts) >= limit:
                 continue
             may_start = self.admit(head.lane.key, head.amount) is None
@@ -316,18 +331,6 @@ class Pass:
             if promise.start_s <= self.now_s:
                 given_up += self.promising.give_up(promise.job)
         return given_up
-
-    def _head_of(self, turns: Turns, job: int) -> Head | None:
-        """A waiting job as if it stood in front of its lane."""
-        cluster = self.cluster
-        array = cluster.array_of(job)
-        lane = cluster.lanes.where.get(array.id if array is not None else job)
-        if lane is None:
-            return None
-        head = turns.head(lane)
-        head.array = array.id if array is not None else 0
-        head.entry = entry_in(cluster, lane, head.array or job)._replace(job=job)
-        return head
 
     def wake_at(self, at_s: float) -> None:
         """Time alone may help the lanes that wait for room."""

@@ -111,7 +111,12 @@ class Scheduler:
         changes = self.catch_up(now_s)
         self.waits.on_time(now_s)
         self.waits.on_turn(self.cluster.lanes.where)
-        if not (self.waits.open or self._promises_move(changes) or self._may_grow(changes)):
+        if not (
+            self.waits.open
+            or self._promises_move(changes)
+            or self._may_grow(changes)
+            or (self._policy.preempt.enabled and self.standing.next_step_s <= now_s)
+        ):
             return Plan(promises=self.promises.all())
         self.looks += 1
         rules = self.rules()
@@ -150,16 +155,16 @@ class Scheduler:
         return changes
 
     def _open_for_room(self, names: Collection[str]) -> None:
-        """Open the lanes that these nodes may help: with free room, or with room that is left."""
-        if len(names) > MANY:
-            self.waits.on_nodes(lambda shape: True)
-            return
-        leaving = []
-        if self._policy.preempt.enabled:
-            # A job may be given what attempts leave that have been told to go.
-            leaving = [name for name in names if self.cluster.live.is_left(name)]
-        may_fit, may_ever_fit = self.promises.may_fit, self.promises.may_ever_fit
-        self.waits.on_nodes(lambda shape: may_fit(shape, names) or may_ever_fit(shape, leaving))
+        """Open the lanes that these nodes may help: with free room, or with that of victims."""
+        promises, many = self.promises, len(names) > MANY
+
+        def may_fit(shape: int) -> bool:
+            return many or promises.may_fit(shape, names)
+
+        def may_take(shape: int) -> bool:
+            return many or promises.may_ever_fit(shape, names)
+
+        self.waits.on_nodes(may_fit, may_take if self._policy.preempt.enabled else None)
 
     def _take_in(self, name: str, uids: Uids) -> None:
         self.space.refresh(self.cluster, name)

@@ -172,13 +172,21 @@ class Waits:
     def _wake_all_for_room(self) -> None:
         self.wake([n for shape in self._by_shape.known() for n in self._by_shape.under(shape)])
 
-    def on_nodes(self, may_help: Callable[[int], bool]) -> None:
-        """Nodes changed: open the lanes of every shape that they may help, and the particular."""
-        self.full = {shape for shape in self.full if not may_help(shape)}
-        for shape in self._by_shape.known():
-            if shape not in self.full and may_help(shape):
-                self.wake(self._by_shape.under(shape))
+    def on_nodes(
+        self, may_fit: Callable[[int], bool], may_take: Callable[[int], bool] | None
+    ) -> None:
+        """Nodes changed: open the lanes of every shape that they may help, and the particular.
+
+        A shape may have room there now or, where jobs give way, with the room of others.
+        """
+        full = self.full = {shape for shape in self.full if not may_fit(shape)}
+        self.wake(self.for_room(may_take or (lambda shape: shape not in full and may_fit(shape))))
         self.wake([*self._refused])
+
+    def for_room(self, may_help: Callable[[int], bool]) -> list[int]:
+        """The lanes that wait for room of a shape that may be helped."""
+        shapes = [shape for shape in self._by_shape.known() if may_help(shape)]
+        return [number for shape in shapes for number in self._by_shape.under(shape)]
 
     def on_claims(self, may_help: Callable[[int], bool]) -> list[int]:
         """Claims on nodes changed: open the lanes that they may have kept out, and name them."""

@@ -39,11 +39,6 @@ class Live:
         job_id, task = self.where[uid]
         return self._jobs[job_id].tasks[task].attempts[-1]
 
-    def is_left(self, name: str) -> bool:
-        """Whether an attempt on a node was told to go."""
-        node = self._nodes.get(name)
-        return node is not None and any(self.attempt(uid).stop_cause for uid in node.live)
-
     def note_mode(self, job: Job, attempt: Attempt) -> None:
         """Passes look for attempts that may stand still only where there is one."""
         if job.spec.preempt_mode is PreemptMode.SUSPEND:

@@ -44,8 +44,8 @@ class Standing:
     def __init__(self) -> None:
         self._known: dict[int, Known] = {}
         self.lines: dict[LineKey, list[tuple[Key, int]]] = {}
-        #: In which line a lane stands, and with which key.
-        self._at: dict[int, tuple[LineKey, Key]] = {}
+        #: In which line a lane stands, with which key, and up to when that is right.
+        self._at: dict[int, tuple[LineKey, Key, float]] = {}
         self._now_s = 0.0
         #: When own keys of lanes in lines change.
         self._steps: list[tuple[float, int]] = []
@@ -74,23 +74,23 @@ class Standing:
         assert entry is not None
         until_s = keys.right_until_s(entry.eligible_s)
         line, now_s = keys.line_of(lane), keys.now_s
-        known = Known(key, line, entry.job, entry.eligible_s, now_s, until_s)
-        self._known[lane.number] = known
-        if lane.number in self._at and self._at[lane.number] != (known.line, key):
+        self._known[lane.number] = Known(key, line, entry.job, entry.eligible_s, now_s, until_s)
+        if lane.number in self._at:
             self.put(lane)
 
     def put(self, lane: Lane) -> None:
         """The lane waits for room: it stands in line with the key that was noted last."""
         number, known = lane.number, self._known[lane.number]
-        if self._at.get(number) == (known.line, known.key):
+        at = (known.line, known.key, known.until_s)
+        if self._at.get(number) == at:
             return
         self.take(number)
         insort(self.lines.setdefault(known.line, []), (known.key, number))
-        self._at[number] = (known.line, known.key)
+        self._at[number] = at
         if known.until_s < float("inf"):
             heappush(self._steps, (known.until_s, number))
             if len(self._steps) > 2 * len(self._at) + SLACK:
-                self._steps = [(self._known[n].until_s, n) for n in self._at]
+                self._steps = [(at[2], n) for n, at in self._at.items()]
                 heapify(self._steps)
 
     def take(self, number: int) -> None:
@@ -98,7 +98,7 @@ class Standing:
         at = self._at.pop(number, None)
         if at is None:
             return
-        line, key = at
+        line, key, _ = at
         lanes = self.lines[line]
         del lanes[bisect_left(lanes, (key, number))]
         if not lanes:
@@ -110,10 +110,11 @@ class Standing:
             # The clock was set back: jobs are younger than they were.
             self.sort_anew(keys, lanes, opening)
         self._now_s = keys.now_s
-        steps, older = self._steps, []
-        while steps and steps[0][0] <= keys.now_s:
-            until_s, number = heappop(steps)
-            if number not in self._at or self._known[number].until_s != until_s:
+        due, older = [], []
+        while self._steps and self._steps[0][0] <= keys.now_s:
+            due.append(heappop(self._steps))
+        for until_s, number in due:
+            if number not in self._at or self._at[number][2] != until_s:
                 continue
             lane = lanes.get(number)
             head = opening(lane) if lane is not None else None
@@ -122,8 +123,6 @@ class Standing:
                 continue
             assert head.entry is not None
             self.note(keys, head, keys.own(head.entry))
-            if self._known[number].until_s > keys.now_s:
-                heappush(steps, (self._known[number].until_s, number))
             older.append(number)
         return older
 
@@ -131,6 +130,11 @@ class Standing:
         """The lane is gone."""
         self.take(number)
         self._known.pop(number, None)
+
+    @property
+    def next_step_s(self) -> float:
+        """When the next lane that waits for room may have another key; infinite: none will."""
+        return self._steps[0][0] if self._steps else float("inf")
 
     def start_over(self) -> None:
         """The rules are others: no key is right, and no lane is known to wait."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.scheduling.order.account_queues import AccountQueues
-from rota.scheduling.order.heads import Head
+from rota.scheduling.order.heads import Head, entry_in
 from rota.scheduling.order.standing import Walk
 
 if TYPE_CHECKING:
@@ -86,6 +86,18 @@ class Turns:
             amount = self._amounts[shape] = self._amount(shape)
         return Head(self._cluster, lane, amount)
 
+    def head_of(self, job: int) -> Head | None:
+        """A waiting job as if it stood in front of its lane."""
+        cluster = self._cluster
+        array = cluster.array_of(job)
+        lane = cluster.lanes.where.get(array.id if array is not None else job)
+        if lane is None:
+            return None
+        head = self.head(lane)
+        head.array = array.id if array is not None else 0
+        head.entry = entry_in(cluster, lane, head.array or job)._replace(job=job)
+        return head
+
     def _advance(self, head: Head) -> Entry | None:
         return head.advance(self._cluster)
 
@@ -119,6 +131,19 @@ class Turns:
                 head.key = self.keys.own(head.entry)
             assert head.key is not None
             self._queues.push(head.key, lane)
+
+    @property
+    def first_key(self) -> Key:
+        """The full key of the head whose turn it is."""
+        return self._queues.first_key
+
+    def add_behind(self, lane: Lane, key: Key) -> None:
+        """Open a lane in the middle of the pass, if it comes after this key."""
+        head = None if lane.number in self._numbers else self.opening(lane)
+        if head is None or head.entry is None or head.key is None:
+            return
+        if self.keys.full(head.key, head.entry, head.amount) > key:
+            self.add(lane)
 
     def go_on(self, head: Head) -> bool:
         """The first head goes on to the next job of its lane; False: there is none."""
