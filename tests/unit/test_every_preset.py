@@ -6,6 +6,7 @@ from rota.controller import commands as cmd
 from rota.core.facts.placing import Placement, Taint
 from rota.core.words.presets import PRESETS
 from rota.testing.scene import OPERATOR, Scene
+from rota.testing.stage import Stage, node, role, spec
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -44,3 +45,19 @@ def test_a_node_that_is_tainted_while_jobs_wait_takes_none_of_them(preset):
 
     assert scene.states("waits", "later") == ["queued", "queued"]
     assert "taint broken" in scene.why("later")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_gang_that_grows_passes_no_job_that_waits_for_room(preset):
+    stage = Stage([node("a", cpus=5)], PRESETS[preset])
+    for end_s in (100, 200, 300):
+        stage.submit(spec(cpus=1, time_limit_s=end_s))
+    stage.run()
+    stage.submit(spec(role(cpus=1, tasks=5, at_least=2), time_limit_s=100_000))
+    stage.run()
+    waits = stage.submit(spec(cpus=3, time_limit_s=60))
+
+    while waits not in stage.started_s and stage.step():
+        pass
+
+    assert stage.started_s[waits] == stage.begin_s + 300

@@ -138,7 +138,6 @@ def _grow_one(this: Growing, job: Job, missing: list[int], kept_out: set[str]) -
         left_s = max(1.0, end_s - this.now_s)
         entry = Entry(job.id, task_key, shape, job.submitted_s, job.eligible_s, left_s)
         asker = this.asker(entry)
-        asker.barred |= kept_out
         if spec.placement.topology:
             node = this.cluster.nodes[job.live_attempts[0].allocation.node]
             asker.group = node.all_labels.get(spec.placement.topology, "")
@@ -146,6 +145,10 @@ def _grow_one(this: Growing, job: Job, missing: list[int], kept_out: set[str]) -
         if found is None:
             continue
         allocation = found[0].allocation
+        if allocation.node in kept_out:
+            # Integers chose the node, and they know nothing of jobs that wait for it.
+            this.space.give_back(allocation.node, allocation)
+            continue
         amount = amount_of(allocation)
         if this.quotas.short(task_key, amount, 0) is not None:
             this.space.give_back(allocation.node, allocation)

@@ -235,7 +235,7 @@ class Pass:
 
     def unprotected(self) -> list[int]:
         """The shapes that wait for room and that no promise keeps it free for."""
-        if self.promising.depth:
+        if not self.promising.only_overdue:
             return []
         found = [lane.key.shape for lane, wait in self._blocked.values() if is_for_room(wait)]
         return [*dict.fromkeys([*found, *self.scheduler.waits.shapes])]
