@@ -207,6 +207,10 @@ class Walk:
         heap, keys = self._heap, self._keys
         while heap:
             full, line, version, at, head = heap[0]
+            if head.lane.number in self._open:
+                # It was opened in the course of the pass, and takes its turn with the others.
+                self.pop()
+                continue
             now = keys.version(line)
             if version == now:
                 return full, head
