@@ -68,8 +68,8 @@ def test_a_failure_costs_the_same_where_many_nodes_have_seen_some_as_where_few_h
             scene.end(uid, 1, 0)
         work[nodes] = calls_in_ticks(scene, partial(scene.end, next(iter(scene.alive)), 1, 0))
 
-    # Six times as many nodes: searches in order take a step or two more.
-    assert 0 < work[LARGE] <= work[SMALL] * 1.02
+    # One call more per node would be 4 % more: fifty nodes, some twelve hundred calls.
+    assert 0 < work[LARGE] <= work[SMALL] * 1.04
 
 
 def test_the_next_element_of_an_array_costs_the_same_however_many_have_gone_before_it():
