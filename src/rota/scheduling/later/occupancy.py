@@ -165,12 +165,6 @@ class Ends:
         for ends in order.values():
             ends.sort()
 
-    def first_s(self, numbers: Iterable[int]) -> float:
-        """When the first attempt is due to leave."""
-        self._sort_in()
-        order = self._order
-        return min((order[n][0][0] for n in numbers if order.get(n)), default=INFINITE)
-
     def walk(self, numbers: Iterable[int], now_s: float, more: list[End]) -> Iterator[End]:
         """Everything that is given back on nodes of these classes, soonest first.
 

@@ -170,10 +170,6 @@ class Timeline:
             else:
                 del self.claims[name]
 
-    def first_end_s(self, classes: Iterable[int]) -> float:
-        """When an attempt may first outstay its time on nodes of these classes."""
-        return self._ends.first_s(classes)
-
     def ends(self, classes: Iterable[int]) -> Iterator[End]:
         """When and where attempts leave nodes of these classes and claims end, soonest first."""
         return self._ends.walk(classes, self.now_s, self._claim_ends)
