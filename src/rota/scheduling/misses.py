@@ -37,10 +37,21 @@ class Misses:
 
     def known(self, entry: Entry, until_s: float) -> RoomWait | None:
         """What a job waits for, if that is known; it would stay until then."""
-        if entry.key.shape in self._waits.full and not self._promises.is_due(entry.job):
+        if self._is_full(entry.key.shape) and not self._promises.is_due(entry.job):
             return NO_ROOM
         shut = self._shut.get(self._key(entry))
         return shut[1] if shut is not None and until_s >= shut[0] else None
+
+    def _is_full(self, number: int) -> bool:
+        """Whether no node has room for a shape, or only nodes had that were filled since."""
+        waits = self._waits
+        if number in waits.full:
+            return True
+        names = waits.open_shapes.get(number)
+        if names is None or self._promises.may_fit(number, names):
+            return False
+        waits.no_room(number)
+        return True
 
     def _key(self, entry: Entry) -> tuple[object, ...]:
         """Which jobs get the same answer: beside reservations it also depends on who asks."""
@@ -58,7 +69,7 @@ class Misses:
         elif self._promises.may_hinder(number):
             wait = Claimed(until_s)
         else:
-            self._waits.full.add(number)
+            self._waits.no_room(number)
             return NO_ROOM
         self._shut[self._key(entry)] = (until_s, wait)
         return wait
@@ -66,7 +77,7 @@ class Misses:
     def known_of(self, lane: Lane) -> RoomWait | None:
         """What all jobs of a lane wait for, if that is known without asking one of them."""
         number = lane.key.shape
-        if number in self._waits.full:
+        if self._is_full(number):
             return NO_ROOM
         if self._promises.reserved or self._promises.grounds.nodes:
             return None

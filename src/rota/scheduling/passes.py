@@ -8,6 +8,7 @@ that the pass did not come to are started if they can be, and elastic gangs grow
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rota.core.derived.holdings import amount_of, amount_of_all
@@ -23,6 +24,7 @@ from rota.scheduling.order.fairshare import FairShare
 from rota.scheduling.order.keys import ByLength, Keys
 from rota.scheduling.order.turns import Turns
 from rota.scheduling.outcomes import (
+    NO_ROOM,
     Barred,
     Behind,
     Capped,
@@ -104,17 +106,17 @@ class Pass:
         while len(starts) < limit and not passing.is_over:
             blocked = passing.is_bounded or promising.wants_more
             overdue = promising.only_overdue and not passing.is_bounded
-            head = turns.first(blocked=blocked, overdue=overdue)
-            if not compared and (head is None or not blocked):
+            head = turns.first(blocked=blocked, overdue=overdue) if blocked or compared else None
+            if head is None:
+                if compared:
+                    break
                 compared = True
                 self._open_claimed(turns)
-            elif head is None:
-                break
-            else:
-                evicted, key = len(self.plan.evictions), turns.first_key
-                self._settle(turns, head, self._deal_with(head))
-                if len(self.plan.evictions) > evicted:
-                    self._open_left(turns, self.plan.evictions[evicted:], key)
+                continue
+            evicted, key = len(self.plan.evictions), turns.first_key
+            self._settle(turns, head, self._deal_with(head))
+            if len(self.plan.evictions) > evicted:
+                self._open_left(turns, self.plan.evictions[evicted:], key)
         given_up = self._start_promised(turns, limit)
         if self.policy.gang.grow and self.cluster.census.elastic and len(starts) < limit:
             grow(self)
@@ -131,7 +133,7 @@ class Pass:
         if self.policy.preempt.enabled:
             # An older job may take room from jobs that were its equals.
             scheduler.waits.wake(older)
-        turns.begin(scheduler.waits.open)
+        turns.begin(scheduler.waits.open, scheduler.waits.open_shapes)
         return turns
 
     def _open_claimed(self, turns: Turns) -> None:
@@ -140,11 +142,9 @@ class Pass:
         moved = self.promising.moved()
         if moved:
             may_fit = scheduler.promises.may_fit
-            for number in scheduler.waits.on_claims(lambda shape: may_fit(shape, moved)):
-                if number not in self._blocked and number in self.cluster.lanes.by_number:
-                    turns.add(self.cluster.lanes.by_number[number])
+            turns.open(scheduler.waits.on_claims(lambda shape: may_fit(shape, moved)))
         if not self._passing.asks_all:
-            turns.pass_over(self._is_known)
+            turns.pass_over(partial(self._is_known, turns))
         if self.policy.backfill.shortest and self.promising.made:
             turns.sort_by(ByLength(self.cluster, self.rules, self.view, None))
 
@@ -305,11 +305,13 @@ class Pass:
         else:
             turns.drop()
 
-    def _is_known(self, lane: Lane) -> bool:
+    def _is_known(self, turns: Turns, lane: Lane) -> bool:
         """Whether the answer for a lane is known: it need not take its turn."""
         wait = self.misses.known_of(lane)
         if wait is None:
             return False
+        if wait is NO_ROOM:
+            turns.close(lane.key.shape)
         self._blocked.setdefault(lane.number, (lane, wait))
         return True
 
@@ -344,6 +346,7 @@ class Pass:
         if not plan.more:
             for lane in turns.remaining():
                 self._blocked.setdefault(lane.number, (lane, Behind()))
+            waits.open_shapes.clear()
         for lane, wait in self._blocked.values():
             waits.file(lane, wait)
             if is_for_room(wait):

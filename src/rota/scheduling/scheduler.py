@@ -113,6 +113,7 @@ class Scheduler:
         self.waits.on_turn(self.cluster.lanes.where)
         if not (
             self.waits.open
+            or self.waits.open_shapes
             or self._promises_move(changes)
             or self._may_grow(changes)
             or (self._policy.preempt.enabled and self.standing.next_step_s <= now_s)
@@ -164,7 +165,9 @@ class Scheduler:
         def may_take(shape: int) -> bool:
             return many or promises.may_ever_fit(shape, names)
 
-        self.waits.on_nodes(may_fit, may_take if self._policy.preempt.enabled else None)
+        particular = None if many else frozenset(names)
+        preempts = self._policy.preempt.enabled
+        self.waits.on_nodes(particular, may_fit, may_take if preempts else None)
 
     def _take_in(self, name: str, uids: Uids) -> None:
         self.space.refresh(self.cluster, name)

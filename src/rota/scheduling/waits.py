@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rota.scheduling.outcomes import Barred, Capped, Claimed, Refused
+from rota.scheduling.outcomes import NO_ROOM, Barred, Capped, Claimed, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -56,6 +56,9 @@ class Waits:
     def __init__(self) -> None:
         #: Lanes that are worth a look, by number, in the order of their coming.
         self.open: dict[int, None] = {}
+        #: Shapes whose lanes are worth a look, as far as they wait for room: for these nodes, or
+        #: (None) for whatever reason.
+        self.open_shapes: dict[int, frozenset[str] | None] = {}
         #: Shapes that no node has room for, whatever is claimed.
         self.full: set[int] = set()
         self._of: dict[int, tuple[Lane, Wait]] = {}
@@ -100,6 +103,14 @@ class Waits:
                 self._claimed.put(shape, number)
             if isinstance(wait, Refused):
                 self._refused[number] = None
+
+    def no_room(self, shape: int) -> None:
+        """No node has room for a shape: that is what its lanes wait for, not for claims."""
+        self.full.add(shape)
+        for number in self._claimed.under(shape):
+            self._claimed.drop(shape, number)
+            self._refused.pop(number, None)
+            self._of[number] = (self._of[number][0], NO_ROOM)
 
     def leave(self, number: int) -> None:
         """The lane has no job left to start."""
@@ -170,17 +181,29 @@ class Waits:
                 self._wake_all_for_room()
 
     def _wake_all_for_room(self) -> None:
-        self.wake([n for shape in self._by_shape.known() for n in self._by_shape.under(shape)])
+        self.open_shapes.update(dict.fromkeys(self._by_shape.known()))
 
     def on_nodes(
-        self, may_fit: Callable[[int], bool], may_take: Callable[[int], bool] | None
+        self,
+        names: frozenset[str] | None,
+        may_fit: Callable[[int], bool],
+        may_take: Callable[[int], bool] | None,
     ) -> None:
         """Nodes changed: open the lanes of every shape that they may help, and the particular.
 
-        A shape may have room there now or, where jobs give way, with the room of others.
+        A shape may have room there now or, where jobs give way, with the room of others. If it
+        had none before, it can only have some on nodes with these names (None: on any).
         """
-        full = self.full = {shape for shape in self.full if not may_fit(shape)}
-        self.wake(self.for_room(may_take or (lambda shape: shape not in full and may_fit(shape))))
+        full, opened = self.full, self.open_shapes
+        known = self._by_shape.known()
+        fitting = {shape for shape in {*known, *full} if may_fit(shape)}
+        self.full = full - fitting
+        for shape in known:
+            before = frozenset[str]() if shape in full else opened.get(shape)
+            if shape in fitting and names is not None and before is not None:
+                opened[shape] = names | before
+            elif shape in fitting or (may_take is not None and may_take(shape)):
+                opened[shape] = None
         self.wake([*self._refused])
 
     def for_room(self, may_help: Callable[[int], bool]) -> list[int]:
@@ -189,11 +212,10 @@ class Waits:
         return [number for shape in shapes for number in self._by_shape.under(shape)]
 
     def on_claims(self, may_help: Callable[[int], bool]) -> list[int]:
-        """Claims on nodes changed: open the lanes that they may have kept out, and name them."""
+        """Claims on nodes changed: open the shapes that they may have kept out, and name them."""
         shapes = [shape for shape in self._claimed.known() if may_help(shape)]
-        found = [number for shape in shapes for number in self._claimed.under(shape)]
-        self.wake(found)
-        return found
+        self.open_shapes.update(dict.fromkeys(shapes))
+        return shapes
 
     def on_neighbours(self, lanes: Lanes) -> bool:
         """Jobs started: open the lanes that need one of them beside; whether there are any."""
@@ -228,4 +250,5 @@ class Waits:
         self._moment_of.clear()
         self._moments.clear()
         self.barriers = ()
+        self.open_shapes.clear()
         self.open = dict.fromkeys(lanes.by_number)

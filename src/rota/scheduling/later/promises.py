@@ -257,7 +257,11 @@ class Promises:
     def may_fit(self, number: int, names: Iterable[str]) -> bool:
         """Whether one of these nodes takes a task of this shape as it is now."""
         may_fit = self._space.may_fit
-        return any(may_fit(want, name) for want in self._wants(number) for name in names)
+        for want in self._wants(number):
+            for name in names:
+                if may_fit(want, name):
+                    return True
+        return False
 
     def may_ever_fit(self, number: int, names: Iterable[str]) -> bool:
         """Whether one of these nodes takes a task of this shape when nothing else is there."""

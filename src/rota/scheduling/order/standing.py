@@ -7,12 +7,12 @@ each in the order of own keys. So a pass finds the first of thousands without as
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Collection, Container
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     #: The head of a lane, with its first job; None when it has none.
     Opening = Callable[[Lane], Head | None]
+    #: The own key of a lane, its number (two are never equal), its shape.
+    Place = tuple[Key, int, int]
 
 #: So many steps of lanes that went on are carried along before they are cleared away.
 SLACK = 64
@@ -43,9 +45,9 @@ class Standing:
 
     def __init__(self) -> None:
         self._known: dict[int, Known] = {}
-        self.lines: dict[LineKey, list[tuple[Key, int]]] = {}
+        self.lines: dict[LineKey, list[Place]] = {}
         #: In which line a lane stands, with which key, and up to when that is right.
-        self._at: dict[int, tuple[LineKey, Key, float]] = {}
+        self._at: dict[int, tuple[LineKey, Place, float]] = {}
         self._now_s = 0.0
         #: When own keys of lanes in lines change.
         self._steps: list[tuple[float, int]] = []
@@ -81,11 +83,11 @@ class Standing:
     def put(self, lane: Lane) -> None:
         """The lane waits for room: it stands in line with the key that was noted last."""
         number, known = lane.number, self._known[lane.number]
-        at = (known.line, known.key, known.until_s)
+        at = (known.line, (known.key, number, lane.key.shape), known.until_s)
         if self._at.get(number) == at:
             return
         self.take(number)
-        insort(self.lines.setdefault(known.line, []), (known.key, number))
+        insort(self.lines.setdefault(known.line, []), at[1])
         self._at[number] = at
         if known.until_s < float("inf"):
             heappush(self._steps, (known.until_s, number))
@@ -98,9 +100,9 @@ class Standing:
         at = self._at.pop(number, None)
         if at is None:
             return
-        line, key, _ = at
+        line, place, _ = at
         lanes = self.lines[line]
-        del lanes[bisect_left(lanes, (key, number))]
+        del lanes[bisect_left(lanes, place)]
         if not lanes:
             del self.lines[line]
 
@@ -167,47 +169,67 @@ class Walk:
         keys: Keys,
         opening: Opening,
         is_open: Container[int],
+        shapes: Collection[int] | None = None,
     ) -> None:
-        """``is_open``: the numbers of lanes that take their turn anyway."""
+        """``is_open``: the numbers of lanes that take their turn anyway.
+
+        Where shapes are given, only their lanes take part, as long as a shape is among them.
+        """
+        self._shapes = shapes
         self._cluster = cluster
         self._open = is_open
         self._standing = standing
         self._keys = keys
         self._opening = opening
-        #: Full key, line, the version of shares that it was made with, position, head.
-        self._heap: list[tuple[Key, LineKey, int, int, Head]] = []
+        #: Whether the answer for a lane is known, so that it need not take its turn.
+        self.passes_over: Callable[[Lane], bool] | None = None
+        #: Full key, line, the version of shares that it was made with, place, head.
+        self._heap: list[tuple[Key, LineKey, int, Place, Head]] = []
         if not keys.is_steady:
             standing.sort_anew(keys, cluster.lanes.by_number, opening)
         for line in [*standing.lines]:
-            self._push(line, 0)
+            self._push(line, None)
 
-    def _push(self, line: LineKey, at: int) -> None:
-        """The next lane of a line, from a position on."""
-        keys, standing = self._keys, self._standing
-        entries = standing.lines.get(line, [])
-        while at < len(entries):
-            key, number = entries[at]
-            lane = self._cluster.lanes.by_number.get(number)
-            is_open = number in self._open
-            head = self._opening(lane) if lane is not None and not is_open else None
-            if lane is None or head is None or head.entry is None:
-                at += 1
+    def _push(self, line: LineKey, behind: Place | None) -> None:
+        """The next lane of a line, from the first or from behind a place on."""
+        keys, standing, shapes = self._keys, self._standing, self._shapes
+        places = standing.lines.get(line, [])
+        at = bisect_right(places, behind) if behind is not None else 0
+        while at < len(places):
+            place = places[at]
+            at += 1
+            if shapes is not None and place[2] not in shapes:
                 continue
+            head = self._head(place[1])
+            if head is None:
+                continue
+            assert head.entry is not None
             assert head.key is not None
-            if head.key > key:
+            if head.key > place[0]:
                 # Another job has come to the front: the lane stands further back now.
                 standing.note(keys, head, head.key)
+                at -= 1
                 continue
             full = keys.full(head.key, head.entry, head.amount)
-            heappush(self._heap, (full, line, keys.version(line), at, head))
+            heappush(self._heap, (full, line, keys.version(line), place, head))
             return
+
+    def _head(self, number: int) -> Head | None:
+        """The head of a lane that may take its turn here; None: it has none to take."""
+        lane = self._cluster.lanes.by_number.get(number)
+        if lane is None or number in self._open:
+            return None
+        return None if self._is_known(lane) else self._opening(lane)
+
+    def _is_known(self, lane: Lane) -> bool:
+        return self.passes_over is not None and self.passes_over(lane)
 
     def first(self) -> tuple[Key, Head] | None:
         """The lane that comes first now, and its full key."""
         heap, keys = self._heap, self._keys
         while heap:
-            full, line, version, at, head = heap[0]
-            if head.lane.number in self._open:
+            full, line, version, place, head = heap[0]
+            if head.lane.number in self._open or self._is_known(head.lane):
                 # It was opened in the course of the pass, and takes its turn with the others.
                 self.pop()
                 continue
@@ -217,10 +239,10 @@ class Walk:
             assert head.key is not None
             assert head.entry is not None
             full = keys.full(head.key, head.entry, head.amount)
-            heapreplace(heap, (full, line, now, at, head))
+            heapreplace(heap, (full, line, now, place, head))
         return None
 
     def pop(self) -> None:
         """The first lane was dealt with, or is with others."""
-        _, line, _, at, _ = heappop(self._heap)
-        self._push(line, at + 1)
+        _, line, _, place, _ = heappop(self._heap)
+        self._push(line, place)

@@ -45,10 +45,15 @@ class Turns:
         self._queues = AccountQueues(keys, self.opening)
         #: Lanes that were opened before or in this pass.
         self._numbers: set[int] = set()
+        #: Shapes whose lanes that wait for room take their turn as well.
+        self._shapes: set[int] = set()
+        self._passes_over: Callable[[Lane], bool] | None = None
+        self._opened: Walk | None = None
         self._blocked: Walk | None = None
 
-    def begin(self, numbers: Iterable[int]) -> None:
-        """These lanes are open."""
+    def begin(self, numbers: Iterable[int], shapes: Iterable[int]) -> None:
+        """These lanes are open, and the ones of these shapes that wait for room."""
+        self._shapes.update(shapes)
         lanes = self._cluster.lanes.by_number
         found = [lane for number in numbers if (lane := lanes.get(number)) is not None]
         self._numbers = {lane.number for lane in found}
@@ -107,20 +112,42 @@ class Turns:
         ``overdue``: of these only the ones whose first job has waited too long.
         """
         head = self._queues.first()
-        if not blocked or self.keys is not self._usual:
+        if self.keys is not self._usual:
             return head
-        if self._blocked is None:
-            self._blocked = Walk(
-                self._cluster, self._standing, self.keys, self.opening, self._numbers
-            )
-        waiting = self._blocked.first()
+        if self._shapes and (overdue or not blocked):
+            if self._opened is None:
+                self._opened = self._walk(self._shapes)
+                self._opened.passes_over = self._passes_over
+            head = self._earlier(head, self._opened)
+        if blocked:
+            if self._blocked is None:
+                self._blocked = self._walk(None)
+            head = self._earlier(head, self._blocked, overdue=overdue)
+        return head
+
+    def _walk(self, shapes: set[int] | None) -> Walk:
+        standing, keys = self._standing, self.keys
+        return Walk(self._cluster, standing, keys, self.opening, self._numbers, shapes)
+
+    def _earlier(self, head: Head | None, walk: Walk, *, overdue: bool = False) -> Head | None:
+        """The head whose turn it is, or the lane that stands before it in a walk."""
+        waiting = walk.first()
         if waiting is None or (overdue and waiting[0][0] == INFINITE):
             return head
         if head is not None and self._queues.first_key <= waiting[0]:
             return head
-        self._blocked.pop()
+        walk.pop()
         self.add(waiting[1].lane)
         return self._queues.first()
+
+    def open(self, shapes: Iterable[int]) -> None:
+        """The lanes of these shapes that wait for room take their turn, too."""
+        self._shapes.update(shapes)
+        self._opened = None
+
+    def close(self, shape: int) -> None:
+        """What the lanes of a shape wait for is known: no more of them take their turn."""
+        self._shapes.discard(shape)
 
     def add(self, lane: Lane) -> None:
         """A lane is opened in the middle of the pass."""
@@ -164,10 +191,15 @@ class Turns:
 
     def pass_over(self, known: Callable[[Lane], bool]) -> None:
         """From now on lanes whose answer is known do not take their turn."""
-        self._queues.passes_over = known
+        self._queues.passes_over = self._passes_over = known
+        self._opened = None
 
     def sort_by(self, keys: Keys) -> None:
         """The lanes that are left take turns in another order."""
+        opened = self._walk(self._shapes)
+        while (waiting := opened.first()) is not None:
+            opened.pop()
+            self.add(waiting[1].lane)
         self.keys = keys
         self._queues.sort_by(keys)
 
