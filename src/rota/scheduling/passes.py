@@ -357,7 +357,6 @@ class Pass:
                 waits.open_at(self.now_s + SHARES_AGAIN_S, lane.number)
         waits.barriers = self._barriers()
         self.space.forget_unused(lanes.shapes)
-        waits.forget_shapes(lanes)
 
     def _planned(self) -> Plan:
         """The plan, with what stands now: promises, and when to look again."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound="Hashable")
 
 INFINITE = float("inf")
-#: So many shapes that are gone are carried along before they are cleared away.
-SLACK = 64
 
 
 class _Files(Generic[K]):
@@ -118,11 +116,6 @@ class Waits:
         self.open.pop(number, None)
         self._moment_of.pop(number, None)
 
-    def forget_shapes(self, lanes: Lanes) -> None:
-        """Let go of shapes that no job waits for any more, once there are many."""
-        if len(self.full) > len(lanes.shapes) + SLACK:
-            self.full = {shape for shape in self.full if shape in lanes.shapes}
-
     @property
     def has_claimed(self) -> bool:
         """Whether a claim keeps a lane out."""
@@ -196,8 +189,9 @@ class Waits:
         """
         full, opened = self.full, self.open_shapes
         known = self._by_shape.known()
-        fitting = {shape for shape in {*known, *full} if may_fit(shape)}
-        self.full = full - fitting
+        fitting = {shape for shape in known if may_fit(shape)}
+        # What is known of a shape that no lane waits for is let go.
+        self.full = {shape for shape in known if shape in full and shape not in fitting}
         for shape in known:
             before = frozenset[str]() if shape in full else opened.get(shape)
             if shape in fitting and names is not None and before is not None:

@@ -27,6 +27,8 @@ Place = tuple[int, int]
 
 #: Dead entries are dropped for good once there are so many more of them than living ones.
 SLACK = 512
+#: Shapes without a lane that keep their numbers.
+IDLE_MAX = 256
 
 
 class Shape(NamedTuple):
@@ -195,10 +197,12 @@ class Lanes:
         self.where: dict[int, Lane] = {}
         #: By the lane's number, as all that follow.
         self.by_number: dict[int, Lane] = {}
-        #: Shapes by number; a number is not used again.
+        #: Shapes by number, some of them without a lane; a number is not used again.
         self.shapes: dict[int, Shape] = {}
         self.by_shape: dict[int, dict[int, Lane]] = {}
         self._numbers: dict[Shape, int] = {}
+        #: Shapes without a lane, the one that is idle for the longest first.
+        self._idle: dict[int, None] = {}
         #: The rule of the policy for gangs; see ``shape_of``.
         self.partial = 1.0
         self._next_shape = 1
@@ -220,7 +224,7 @@ class Lanes:
             shape: {number: copies[number] for number in lanes}
             for shape, lanes in self.by_shape.items()
         }
-        twin._numbers = self._numbers.copy()
+        twin._numbers, twin._idle = self._numbers.copy(), self._idle.copy()
         twin._next_shape, twin._next_lane = self._next_shape, self._next_lane
         twin.partial = self.partial
         return twin
@@ -234,7 +238,15 @@ class Lanes:
             number = self._numbers[shape] = self._next_shape
             self._next_shape += 1
             self.shapes[number] = shape
+            self._rest(number)
         return number
+
+    def _rest(self, number: int) -> None:
+        """The shape has no lane. Its number is kept for a while: most shapes come again."""
+        self._idle[number] = None
+        if len(self._idle) > IDLE_MAX:
+            oldest = next(iter(self._idle))
+            del self._idle[oldest], self._numbers[self.shapes.pop(oldest)]
 
     def add(self, key: LaneKey, place: Place) -> None:
         lane = self.lanes.get(key)
@@ -245,6 +257,7 @@ class Lanes:
             self.by_number[number] = lane
             self.changed.add(number)
             self.by_shape.setdefault(key.shape, {})[number] = lane
+            self._idle.pop(key.shape, None)
         # Only now, so that the shape keeps its number when the lane that it leaves is closed.
         old = self.where.get(place[1])
         if old is not None and old is not lane:
@@ -270,4 +283,4 @@ class Lanes:
         del siblings[lane.number]
         if not siblings:
             del self.by_shape[key.shape]
-            del self._numbers[self.shapes.pop(key.shape)]
+            self._rest(key.shape)
