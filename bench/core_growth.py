@@ -10,7 +10,7 @@ from bench import crowd, gauge
 from bench.chart import Series, log_chart
 from bench.peers import REPOSITORY
 from bench.report import Row, value_at_most
-from rota.controller.garbage import quiet_collector
+from rota.controller.chores.garbage import quiet_collector
 from rota.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench import crowd, gauge, past
 from bench.report import Row, value_at_most
-from rota.controller.garbage import quiet_collector
+from rota.controller.chores.garbage import quiet_collector
 from rota.core.changes import events as ev
 from rota.core.changes.apply import apply
 from rota.core.facts.job import JobSpec, Role

@@ -15,7 +15,7 @@ import msgspec
 
 from bench import core_growth, core_small, crowd, gauge, kernel, past
 from bench.report import Row, against, value_at_least, value_at_most
-from rota.controller.garbage import quiet_collector
+from rota.controller.chores.garbage import quiet_collector
 from rota.core.changes import events as ev
 from rota.core.changes.apply import apply
 from rota.core.facts.policy import Backfill, Policy

@@ -1,6 +1,6 @@
 """Ask the four rules something, the way that a pass does: python examples/plugins/try_rules.py"""
 
-from rota.controller.plugins import clock, load_plugins, time_limit
+from rota.controller.tick.plugins import clock, load_plugins, time_limit
 from rota.core.derived.lanes import Shape
 from rota.core.facts.job import Role, ServiceClass
 from rota.core.facts.node import NodeSpec

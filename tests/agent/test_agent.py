@@ -4,8 +4,8 @@ from signal import SIGKILL, SIGTERM
 
 import pytest
 
-from rota.agent.agent import KILL_AGAIN_S, START_TOLD_S, Agent
-from rota.agent.instructions import (
+from rota.agent.logic.agent import KILL_AGAIN_S, START_TOLD_S, Agent
+from rota.agent.logic.instructions import (
     Ended,
     Forget,
     Instruction,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent import bundles
-from rota.agent.bundles import BundleFailed, Bundles
+from rota.agent.files import bundles
+from rota.agent.files.bundles import BundleFailed, Bundles
 
 
 def packed(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.cgroups import Cgroups, CgroupsUnusable, open_cgroups, size_text
+from rota.agent.machine.cgroups import Cgroups, CgroupsUnusable, open_cgroups, size_text
 from tests.agent.support import keeper
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent import checkpoints
-from rota.agent.spare_folders import SPARES_MAX, SpareFolders
+from rota.agent.files import checkpoints
+from rota.agent.files.spare_folders import SPARES_MAX, SpareFolders
 
 STRANGER = (65_534, 65_534)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from rota.agent.checkpoint_store import StoreFailed, drop_copy, pull, push
+from rota.agent.files.checkpoint_store import StoreFailed, drop_copy, pull, push
 from rota.rpc.messages import Saved
 
 

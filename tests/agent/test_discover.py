@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.discover import (
+from rota.agent.machine.discover import (
     Overrides,
     cpu_quota_milli,
     discover,
@@ -15,7 +15,7 @@ from rota.agent.discover import (
     parse_cpu_list,
     reserve_mib,
 )
-from rota.agent.gpus import FAKE_VARIABLE, BadGpuFile, discover_devices, foreign_use
+from rota.agent.machine.gpus import FAKE_VARIABLE, BadGpuFile, discover_devices, foreign_use
 from rota.core.facts.node import Device, ForeignUse
 
 GIB = 1 << 30

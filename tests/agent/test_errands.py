@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rota.agent.spare_folders import SPARE
+from rota.agent.files.spare_folders import SPARE
 from rota.core.facts.states import Cause
 from rota.rpc.messages import (
     CheckpointAnswer,

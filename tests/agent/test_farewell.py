@@ -5,8 +5,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, SIGUSR1
 
-from rota.agent.agent import KILL_AGAIN_S, TERM_BEFORE_S, Agent
-from rota.agent.instructions import Ended, Instruction, Keep, KeeperAll, Known, Signal, Started
+from rota.agent.logic.agent import KILL_AGAIN_S, TERM_BEFORE_S, Agent
+from rota.agent.logic.instructions import (
+    Ended,
+    Instruction,
+    Keep,
+    KeeperAll,
+    Known,
+    Signal,
+    Started,
+)
 from rota.core.facts.states import Cause
 from rota.rpc.messages import Desired, Launch, Wanted, Welcome
 from tests.agent.controllers import Scene, scene, shell

@@ -5,8 +5,8 @@ import re
 import sys
 from collections.abc import Awaitable, Callable
 
-from rota.agent.health import UNHEALTHY, HealthWatch
-from rota.agent.instructions import Keep, Known, Signal
+from rota.agent.attempts.health import UNHEALTHY, HealthWatch
+from rota.agent.logic.instructions import Keep, Known, Signal
 from rota.core.facts.health import Health
 from rota.core.facts.states import Cause
 from tests.agent.controllers import Scene, order, scene

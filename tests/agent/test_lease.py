@@ -4,10 +4,10 @@ import signal
 import time
 from pathlib import Path
 
-from rota.agent.charge import sighting_of
-from rota.agent.instructions import Ended
-from rota.agent.keeper_lease import CUT_OFF
-from rota.agent.lease import Lease
+from rota.agent.keeper.lease import CUT_OFF
+from rota.agent.logic.charge import sighting_of
+from rota.agent.logic.instructions import Ended
+from rota.agent.talk.lease import Lease
 from rota.core.facts.states import Cause
 from rota.rpc.messages import Beat, BeatSeen, Welcome
 from tests.agent.support import Keeper, of_this_run, wait_until

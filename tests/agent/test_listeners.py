@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from rota.agent.listeners import Listener, listeners_of, reached_by, strangers_at
-from rota.agent.tunnels import Tunnels
+from rota.agent.machine.listeners import Listener, listeners_of, reached_by, strangers_at
+from rota.agent.visits.tunnels import Tunnels
 from rota.rpc.visits import OpenTunnel, TunnelOutput
 from tests.support.machine import missing
 

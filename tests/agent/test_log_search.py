@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.agent import log_scan
-from rota.agent.log_scan import ANSWER_BYTES_MAX, Scan
-from rota.agent.log_search import LogSearch
+from rota.agent.visits import log_scan
+from rota.agent.visits.log_scan import ANSWER_BYTES_MAX, Scan
+from rota.agent.visits.log_search import LogSearch
 from rota.rpc.visits import FoundLine, LogFound, SearchLog
 
 TEXT = b"".join(b"step %d loss %d\n" % (n, 100 - n) for n in range(1, 101))

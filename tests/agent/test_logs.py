@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.logs import PART_BYTES_MAX, drop_beginning, drop_old_logs, read_log
+from rota.agent.visits.logs import PART_BYTES_MAX, drop_beginning, drop_old_logs, read_log
 from rota.rpc.visits import LogPart, ReadLog
 
 TEXT = b"one\ntwo\nthree\n"

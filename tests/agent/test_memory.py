@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rota.agent.memory import MemoryWatch
+from rota.agent.machine.memory import MemoryWatch
 
 #: Holds 40 MiB, then shares all of it with three children, each of which waits for the end.
 SHARING = """

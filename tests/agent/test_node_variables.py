@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
-from rota.agent import node_variables
-from rota.agent.instructions import Keep, Known
-from rota.agent.node_variables import NodeVariables, NoPort
+from rota.agent.attempts import node_variables
+from rota.agent.attempts.node_variables import NodeVariables, NoPort
+from rota.agent.logic.instructions import Keep, Known
 from rota.rpc.messages import Launch, Observed, Seen, Sighting
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rota.agent.gpus import discover_devices
+from rota.agent.machine.gpus import discover_devices
 
 
 class NVMLError(Exception):

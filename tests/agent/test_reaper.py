@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent import keeper
+from rota.agent.keeper import keeper
 from tests.support.machine import missing
 
 #: In a process of its own, because a reaper takes every child that has ended. The first process
 #: goes at once and leaves one behind in a session of its own; then its number is given away.
 STORY = """
 import ctypes, os, select, signal, subprocess, sys
-from keeper_journal import RUNNING, Attempt
-from keeper_reap import Reaper
+from keeper.journal import RUNNING, Attempt
+from keeper.reap import Reaper
 
 BECOME_SUBREAPER = 36
 ctypes.CDLL(None).prctl(BECOME_SUBREAPER, 1, 0, 0, 0)
@@ -54,7 +54,7 @@ reaper.signal_trees([(attempt, signal.SIGKILL)])
 def test_one_who_has_the_number_of_an_ended_process_is_not_signalled():
     done = subprocess.run(
         [sys.executable, "-c", STORY],
-        cwd=Path(keeper.__file__).parent,
+        cwd=Path(keeper.__file__).parents[1],
         capture_output=True,
         text=True,
         timeout=60,

@@ -1,7 +1,7 @@
 """When an agent gives a connection up, and how long it waits before the next one."""
 
-from rota.agent.lease import Lease
-from rota.agent.redial import FIRST_S, MOST_S, Pauses
+from rota.agent.talk.lease import Lease
+from rota.agent.talk.redial import FIRST_S, MOST_S, Pauses
 from rota.rpc.messages import BeatSeen, Welcome
 
 

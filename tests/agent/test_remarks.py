@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.remarks import write_remark
+from rota.agent.visits.remarks import write_remark
 from rota.rpc.visits import WriteRemark
 from tests.agent import support
 

@@ -4,7 +4,7 @@ import signal
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP, SIGTERM
 
-from rota.agent.instructions import Known, Signal
+from rota.agent.logic.instructions import Known, Signal
 from rota.core.facts.states import Cause
 from rota.rpc.messages import Wanted
 from tests.agent.controllers import Scene, shell

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.launch import terminal_path
-from rota.agent.terminals import UNTAKEN_BYTES_MAX, Terminals
+from rota.agent.attempts.launch import terminal_path
+from rota.agent.visits.terminals import UNTAKEN_BYTES_MAX, Terminals
 from rota.rpc.visits import OpenTerminal, TerminalInput, TerminalOutput
 
 PIECE = b"y\n" * 32_768

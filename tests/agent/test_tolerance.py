@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.gpus import Tolerance, discover_devices, foreign_use
+from rota.agent.machine.gpus import Tolerance, discover_devices, foreign_use
 
 USES = [
     {"pid": 10, "user": "root", "memory_mib": 300, "name": "Xorg"},

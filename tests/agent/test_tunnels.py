@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 
-from rota.agent.tunnels import WINDOW_BYTES, Tunnels
+from rota.agent.visits.tunnels import WINDOW_BYTES, Tunnels
 from rota.rpc.visits import CloseTunnel, OpenTunnel, TunnelInput, TunnelOutput
 
 WAIT_S = 60.0

@@ -16,7 +16,7 @@ import uvloop
 
 from rota.api.app import Settings, make_app
 from rota.api.context import Context
-from rota.api.server import Server
+from rota.api.door.server import Server
 from rota.controller.loop import Host
 from rota.core.facts.job import Job
 from rota.store.api import Batch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.api.certificate import NoCertificate, server_context, wants_tls
+from rota.api.door.certificate import NoCertificate, server_context, wants_tls
 from rota.fingerprints import WrongCertificate, check, fingerprint_of, split_token
 from tests.api.running import Running
 

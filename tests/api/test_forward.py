@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import ClientConnection
 
-from rota.controller.visit_lines import WINDOW_BYTES
+from rota.controller.agents.visit_lines import WINDOW_BYTES
 from rota.rpc.messages import encode
 from rota.rpc.visits import CloseTunnel, OpenTunnel, TunnelInput, TunnelOutput
 from tests.api.running import WAIT_S, Running

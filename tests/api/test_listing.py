@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from rota.api import listing
+from rota.api.views import listing
 from rota.core.facts.indices import IndexSet
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller, Running

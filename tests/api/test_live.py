@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.api import server as server_module
+from rota.api.door import server as server_module
 from tests.api.pretended import PretendedAgent
 from tests.api.running import WAIT_S, Caller, Running, running
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rota.api.measures import measure
+from rota.api.jobs.measures import measure
 from rota.core.facts.faults import fault_of
 from rota.core.facts.job import Outcome
 from rota.core.facts.states import Cause, JobState

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.api.stats import gpu_hours
+from rota.api.site.stats import gpu_hours
 from rota.testing.scene import BOB, Scene
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller, Running

@@ -5,8 +5,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.controller.commands import AddReservation
-from rota.controller.reserve import KEPT_S, shortage
+from rota.controller.commands.commands import AddReservation
+from rota.controller.commands.reserve import KEPT_S, shortage
 from rota.core.facts.node import Device, Node, NodeSpec
 from rota.core.facts.tenant import Access, Actor, Reservation
 from rota.testing.scene import Scene

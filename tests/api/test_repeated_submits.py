@@ -2,10 +2,10 @@
 
 import pytest
 
-from rota.api.repeated_submits import RepeatedSubmits
-from rota.api.request_fields import Resources
-from rota.api.requests import JobRequest, Parameters
-from rota.api.submission import Desk, to_submission
+from rota.api.bodies.repeated_submits import RepeatedSubmits
+from rota.api.bodies.request_fields import Resources
+from rota.api.bodies.requests import JobRequest, Parameters
+from rota.api.bodies.submission import Desk, to_submission
 from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Access, Actor
 

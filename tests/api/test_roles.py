@@ -8,7 +8,7 @@ import pytest
 
 from rota.api.app import ROUTES
 from rota.api.auth import RIGHTS, Identities
-from rota.api.status import ROOT_ROUTES
+from rota.api.watch.status import ROOT_ROUTES
 from rota.core.facts.tenant import Access
 from tests.api.running import Running
 

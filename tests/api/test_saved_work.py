@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent import checkpoints
-from rota.controller.bundles import BundleShelf
-from rota.controller.saved_work import SavedWork
+from rota.agent.files import checkpoints
+from rota.controller.agents.bundles import BundleShelf
+from rota.controller.chores.saved_work import SavedWork
 from rota.rpc.messages import (
     CheckpointAnswer,
     DropCheckpoint,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rota.api import server as server_module
-from rota.api.short_way import whole_submit
+from rota.api.door import server as server_module
+from rota.api.door.short_way import whole_submit
 from tests.api.running import WAIT_S, Running, running
 
 BODY = b'{"command": ["true"]}'

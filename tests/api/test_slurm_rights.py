@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from rota.rpc.visits import SendSignal
-from rota.slurm import wire
+from rota.slurm.call import wire
 from tests.api.pretended import PretendedAgent
 from tests.api.running import WAIT_S, Answer, Caller, Running
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rota.cli import exits
+from rota.cli.shared import exits
 from tests.cli.fake_server import Answer
 from tests.cli.test_render import a_job
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from rota.cli.follow import Follower
+from rota.cli.jobs.follow import Follower
 from rota.client.http import Client
 from tests.cli.fake_server import Answer
 from tests.cli.test_render import a_job

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rota.cli.role_option import parse_role
+from rota.cli.submit.role_option import parse_role
 
 
 @pytest.mark.parametrize(

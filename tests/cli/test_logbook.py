@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from rota import config
-from rota.cli.logbook import open_logbook
+from rota.cli.service.logbook import open_logbook
 from rota.core.facts.errors import Rejected
 
 

@@ -1,6 +1,6 @@
 """Looking again and again, and finding the file itself."""
 
-from rota.cli.service import status_lines
+from rota.cli.service.service import status_lines
 from tests.cli.fake_server import Answer
 from tests.cli.test_render import a_job
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from rota.cli.mcp import VERSIONS, Server, serve
-from rota.cli.mcp_tools import TOOLS
+from rota.cli.service.mcp import VERSIONS, Server, serve
+from rota.cli.service.mcp_tools import TOOLS
 from rota.client.http import Client
 
 JOB = {"id": 12, "name": "train", "state": "queued", "reason": "not enough free cpus", "uid": "u"}

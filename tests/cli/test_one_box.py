@@ -38,7 +38,7 @@ def test_jobs_are_suspended_and_resumed(fake, rota, verb, past):
 
 
 def test_the_queue_says_that_a_running_job_is_suspended():
-    from rota.cli.job_fields import where_or_why
+    from rota.cli.shared.job_fields import where_or_why
 
     job = {"state": "running", "nodes": ["box"], "reason": "suspended by ada"}
 

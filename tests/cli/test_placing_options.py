@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.cli.script_lines import script_options
+from rota.cli.submit.script_lines import script_options
 from rota.hostlist import expand
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.cli import job_fields, render
-from rota.cli.change import summary
-from rota.cli.nodes import gpu_table, node_table
-from rota.cli.queue import job_table, parse_states, tree_label
-from rota.cli.show import attempt_table, job_block, why_lines
-from rota.cli.top_frame import Snapshot, frame
+from rota.cli.cluster.nodes import gpu_table, node_table
+from rota.cli.cluster.top_frame import Snapshot, frame
+from rota.cli.jobs.change import summary
+from rota.cli.jobs.queue import job_table, parse_states, tree_label
+from rota.cli.jobs.show import attempt_table, job_block, why_lines
+from rota.cli.shared import job_fields, render
 from rota.client.errors import ClientError
 
 NOW_S = job_fields.seconds("2026-11-15T12:00:00Z")

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rota.cli import surroundings
-from rota.cli.request import option_fields
-from rota.cli.submit_options import merge
-from rota.cli.work import Work, with_hooks, work_from
+from rota.cli.submit import surroundings
+from rota.cli.submit.request import option_fields
+from rota.cli.submit.submit_options import merge
+from rota.cli.submit.work import Work, with_hooks, work_from
 from rota.client.errors import ClientError
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rota.cli.sbatch_lines import slurm_time_s, translate
-from rota.cli.script_lines import read_lines, script_options
+from rota.cli.submit.sbatch_lines import slurm_time_s, translate
+from rota.cli.submit.script_lines import read_lines, script_options
 from rota.client.errors import ClientError
 
 

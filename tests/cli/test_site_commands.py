@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rota.cli import timeline
+from rota.cli.cluster import timeline
 from rota.moments import parse_moment, show, zone_named
 from tests.cli.fake_server import Answer
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.cli.sweep import MAX_ROWS, Sweep, make_sweep, parse_csv, parse_param
+from rota.cli.submit.sweep import MAX_ROWS, Sweep, make_sweep, parse_csv, parse_param
 from rota.client.errors import ClientError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rota.controller import commands as cmd
-from rota.controller.launch import wanted
+from rota.controller.commands import commands as cmd
+from rota.controller.launches.launch import wanted
 from rota.core.facts.errors import Rejected
 from rota.core.facts.job import Role
 from rota.core.facts.placing import Placement

@@ -10,11 +10,11 @@ from signal import SIGURG, SIGUSR2
 import msgspec
 import pytest
 
-from rota.agent.address import addressed, interfaces, own_address
 from rota.agent.agent_config import AgentConfig
-from rota.agent.discover import Overrides
-from rota.agent.instructions import Forget, KeeperAll, Signal, Spawn, Tell
-from rota.agent.launch import Launcher
+from rota.agent.attempts.address import addressed, interfaces, own_address
+from rota.agent.attempts.launch import Launcher
+from rota.agent.logic.instructions import Forget, KeeperAll, Signal, Spawn, Tell
+from rota.agent.machine.discover import Overrides
 from rota.client.context import JobContext
 from rota.core.facts.node import NodeSpec
 from rota.rpc.messages import Launch, Wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.errors import Conflict, Forbidden
 from rota.core.facts.phases import phase_of
 from rota.core.facts.states import Cause

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rota.controller import commands as cmd
-from rota.controller.launch import encode_environment
+from rota.controller.commands import commands as cmd
+from rota.controller.launches.launch import encode_environment
 from rota.core.facts.job import Role
 from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.placing import Placement

@@ -3,7 +3,7 @@
 import grpc
 import pytest
 
-from rota.api.front import SUBMIT_MAX
+from rota.api.door.front import SUBMIT_MAX
 from rota.rpc import cluster_pb2 as pb
 from rota.store.memory import Fault
 from tests.grpc.typed import WAIT_S, Typed, refusal

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from rota.controller.elsewhere import Elsewhere
+from rota.controller.chores.elsewhere import Elsewhere
 from rota.inventory.client import InventoryClient
 from tests.api.pretended import PretendedAgent
 from tests.api.running import WAIT_S, Caller, Running, running

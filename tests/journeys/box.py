@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rota.cli.supervise import PidLock
+from rota.cli.service.supervise import PidLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

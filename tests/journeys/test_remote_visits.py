@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.agent.logs import drop_beginning
+from rota.agent.visits.logs import drop_beginning
 from tests.journeys.box import DEADLINE_S, until
 from tests.journeys.site import Site
 from tests.journeys.test_attach import Screen

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from rota.cli.supervise import PidLock
+from rota.cli.service.supervise import PidLock
 from tests.journeys.box import Box, until
 from tests.network.ether import FAIR, Ether, Weather
 

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from websockets.asyncio.server import ServerConnection, unix_serve
 
-from rota.agent.order_checks import doubt
-from rota.controller.report_checks import doubt as doubt_agent
+from rota.agent.talk.order_checks import doubt
+from rota.controller.agents.report_checks import doubt as doubt_agent
 from rota.rpc.messages import (
     PROTOCOL,
     BeatSeen,

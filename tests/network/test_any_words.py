@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rota.controller.agents.report_checks import doubt
 from rota.controller.engine import FromLink
 from rota.controller.recover import recover
-from rota.controller.report_checks import doubt
 from rota.core.facts.node import Device, ForeignUse, NodeSpec
 from rota.core.facts.states import Cause
 from rota.rpc.messages import PROTOCOL, Beat, DeviceUse, Hello, Observed, Seen, Sighting

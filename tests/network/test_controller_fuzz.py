@@ -14,10 +14,10 @@ import msgspec
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from rota.api import agents as api_agents
-from rota.api import server as api_server
-from rota.controller import links as controller_links
-from rota.controller.visit_lines import UNSEEN_BYTES_MAX, TerminalLine, TunnelLine
+from rota.api.door import agents as api_agents
+from rota.api.door import server as api_server
+from rota.controller.agents import links as controller_links
+from rota.controller.agents.visit_lines import UNSEEN_BYTES_MAX, TerminalLine, TunnelLine
 from rota.core.changes.invariants import check
 from rota.core.facts.node import Device, ForeignUse, NodeSpec
 from rota.rpc.frames import bodies_of, frame_of

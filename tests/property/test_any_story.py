@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.controller.recover import recover
 from rota.core.changes.apply import apply
 from rota.core.changes.compare import differences

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.controller.recover import recover
 from rota.core.cluster import Cluster
 from rota.core.derived import lanes

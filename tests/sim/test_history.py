@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.controller.past import Past, read_arrays, read_jobs, site_of
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import DEFAULT

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Rejected
 from rota.sim.replay import count_decisions, verify

@@ -14,7 +14,7 @@ from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.states import Cause
 from rota.core.facts.tenant import Access, Actor
 from rota.rpc.messages import Seen, Sighting
-from rota.slurm.command import Answer, Call, Line, Request
+from rota.slurm.call.command import Answer, Call, Line, Request
 from rota.slurm.serving import answer_to
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Running, running

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rota.core.facts.tenant import Access, Actor
-from rota.slurm.command import Call, Line, Request
+from rota.slurm.call.command import Call, Line, Request
 from rota.slurm.serving import answer_to
 from tests.api.running import Answer
 from tests.slurm.cluster import Cluster

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.slurm.getopt import BadOption, Table, parse
-from rota.slurm.options import SBATCH
+from rota.slurm.call.getopt import BadOption, Table, parse
+from rota.slurm.orders.options import SBATCH
 
 TABLE = Table("n ntasks=", "N nodes=", "H hold", "exclusive=?", "ntasks-per-node|tasks-per-node=")
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota import config
-from rota.cli.slurm import slurm
-from rota.slurm.site_import import read_site
-from rota.slurm.site_plan import files_of, notes_of, seconds_of
+from rota.cli.service.slurm import slurm
+from rota.slurm.site.site_import import read_site
+from rota.slurm.site.site_plan import files_of, notes_of, seconds_of
 
 CONF = """
 ClusterName=old   # the old one

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.slurm.job_refs import JobRef, parse_ref
+from rota.slurm.records.job_refs import JobRef, parse_ref
 
 
 @pytest.mark.parametrize(

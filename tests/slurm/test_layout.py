@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.slurm.amounts import (
+from rota.slurm.formats.documents import as_yaml, text_of
+from rota.slurm.formats.layout import (
+    Column,
+    Field,
+    Read,
+    Table,
+    read_columns,
+    read_long,
+    read_percent,
+)
+from rota.slurm.records.job_refs import parse_ref, split_refs
+from rota.slurm.records.tres import by_name, ranges, tres_text
+from rota.slurm.words.amounts import (
     Moments,
     count_text,
     cpu_time,
@@ -15,11 +27,7 @@ from rota.slurm.amounts import (
     size_text,
     zone_of,
 )
-from rota.slurm.documents import as_yaml, text_of
-from rota.slurm.job_refs import parse_ref, split_refs
-from rota.slurm.layout import Column, Field, Read, Table, read_columns, read_long, read_percent
-from rota.slurm.states import COMPACT, parse_state
-from rota.slurm.tres import by_name, ranges, tres_text
+from rota.slurm.words.states import COMPACT, parse_state
 
 FIELDS = {"i": Field("JOBID", lambda job: job["id"]), "j": Field("NAME", lambda job: job["name"])}
 NAMES = {"jobid": FIELDS["i"], "name": FIELDS["j"]}

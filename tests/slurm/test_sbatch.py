@@ -4,13 +4,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rota.api.submission import Desk
+from rota.api.bodies.submission import Desk
 from rota.core.facts.job import Array, Job
 from rota.core.facts.notices import parse_target
 from rota.core.facts.parents import DependencyKind
 from rota.core.facts.states import JobState
-from rota.slurm.detail import detail_of
-from rota.slurm.mail import mail_targets
+from rota.slurm.orders.detail import detail_of
+from rota.slurm.orders.mail import mail_targets
 from tests.slurm.cluster import Cluster
 
 

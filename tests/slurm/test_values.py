@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.slurm import values
-from rota.slurm.batch_script import directives, split_words
-from rota.slurm.command import Failed
-from rota.slurm.patterns import fill
+from rota.slurm.call.command import Failed
+from rota.slurm.orders.batch_script import directives, split_words
+from rota.slurm.words import values
+from rota.slurm.words.patterns import fill
 
 NOW_S = datetime(2026, 11, 15, 14, 0, tzinfo=UTC).timestamp()
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,8 @@ REQUIREMENTS = REPOSITORY / "docs" / "requirements.md"
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
+#: More than these side by side, and the folder says nothing about how they belong together.
+FOLDER_MODULES_MAX = 24
 #: How the names of generated modules end.
 GENERATED = ("_pb2", "_pb2_grpc")
 
@@ -120,6 +123,19 @@ def test_no_module_is_longer_than_one_idea():
     assert not too_long, "split these modules:\n" + "\n".join(too_long)
 
 
+def test_no_folder_holds_more_modules_than_a_reader_can_keep_apart():
+    modules = (p for p in python_files(PACKAGE) if p.stem != "__init__")
+    counts = Counter(p.parent for p in modules if MIGRATIONS not in p.parents)
+
+    crowded = [
+        f"{p.relative_to(REPOSITORY)}: {n} modules"
+        for p, n in counts.items()
+        if n > FOLDER_MODULES_MAX
+    ]
+
+    assert not crowded, "divide these folders into rooms:\n" + "\n".join(crowded)
+
+
 def test_no_function_outgrows_a_screen():
     # A migration is a list of statements in order; cutting it up would hide the order.
     too_long = [
@@ -167,9 +183,19 @@ def mapped_names(package: Path) -> set[str]:
 #: Packages that are large, and the rooms of those that have some.
 MAPPED = [
     "agent", "api", "controller", "core", "scheduling",
+    "agent/attempts", "agent/files", "agent/keeper", "agent/logic", "agent/machine", "agent/talk",
+    "agent/visits",
+    "api/bodies", "api/door", "api/grpc", "api/jobs", "api/openapi", "api/site", "api/views",
+    "api/visits", "api/watch",
+    "cli", "cli/cluster", "cli/jobs", "cli/rules", "cli/service", "cli/shared", "cli/submit",
+    "controller/agents", "controller/chores", "controller/commands", "controller/launches",
+    "controller/tick",
     "core/facts", "core/changes", "core/derived", "core/words",
     "scheduling/order", "scheduling/limits", "scheduling/place", "scheduling/later",
     "scheduling/evict", "scheduling/answers",
+    "slurm", "slurm/accounting", "slurm/call", "slurm/control", "slurm/formats", "slurm/lists",
+    "slurm/orders", "slurm/records", "slurm/relay", "slurm/rest", "slurm/site", "slurm/steps",
+    "slurm/submit", "slurm/words",
 ]  # fmt: skip
 
 

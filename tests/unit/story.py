@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from rota.controller import commands as cmd
-from rota.controller.launch import encode_environment
+from rota.controller.commands import commands as cmd
+from rota.controller.launches.launch import encode_environment
 from rota.core.facts.node import ForeignUse
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Access, Actor, Group, Project, Queue, Token

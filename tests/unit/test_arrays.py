@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes.events import AttemptPlaced, ElementExpanded
 from rota.core.facts.errors import Conflict
 from rota.core.facts.job import Role

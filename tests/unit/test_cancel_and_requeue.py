@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.errors import Forbidden
 from rota.core.facts.states import Cause
 from rota.testing.scene import ALICE, BOB, OPERATOR, VIEWER, Scene

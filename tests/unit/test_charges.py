@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes import events as ev
 from rota.core.changes.compare import differences, fold
 from rota.core.changes.invariants import check

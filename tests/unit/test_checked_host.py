@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rota.controller.commands import Submission, Submit
+from rota.controller.commands.commands import Submission, Submit
 from rota.controller.loop import Host
 from rota.core.facts.errors import Unavailable
 from rota.core.facts.job import JobSpec

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from rota.api.nodes import node_view
+from rota.api.site.nodes import node_view
 from rota.config import parse
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes.events import AttemptPlaced
 from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.policy import DEFAULT, Backfill, Policy

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.api.requests import JobRequest
-from rota.api.submission import Desk, to_submission
-from rota.controller.commands import Submission, Submit
-from rota.controller.launch import wanted
+from rota.api.bodies.requests import JobRequest
+from rota.api.bodies.submission import Desk, to_submission
+from rota.controller.commands.commands import Submission, Submit
+from rota.controller.launches.launch import wanted
 from rota.controller.loop import Host
 from rota.core.derived.lanes import Lane, key_with
 from rota.core.derived.usage import usage_key

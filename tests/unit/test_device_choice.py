@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.errors import Forbidden, Rejected
 from rota.core.facts.node import ForeignUse
 from rota.testing.scene import ALICE, OPERATOR, Scene

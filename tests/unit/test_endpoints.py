@@ -2,8 +2,8 @@
 
 import pytest
 
-from rota.controller import commands as cmd
-from rota.controller.endpoints import ENDPOINTS_MAX, living
+from rota.controller.commands import commands as cmd
+from rota.controller.commands.endpoints import ENDPOINTS_MAX, living
 from rota.core.changes.compare import differences, fold
 from rota.core.facts.errors import Conflict, NotFound
 from rota.testing.scene import ALICE, Scene

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.placing import Placement, Taint
 from rota.core.words.presets import PRESETS
 from rota.testing.scene import OPERATOR, Scene

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from rota.controller import commands as cmd
-from rota.controller import lifecycle
-from rota.controller.launch import is_withheld, wanted
+from rota.controller.commands import commands as cmd
+from rota.controller.launches.launch import is_withheld, wanted
 from rota.controller.recover import recover
-from rota.controller.scribe import Scribe
+from rota.controller.tick import lifecycle
+from rota.controller.tick.scribe import Scribe
 from rota.core.changes import events as ev
 from rota.core.changes.compare import differences, fold
 from rota.core.changes.invariants import check

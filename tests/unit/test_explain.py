@@ -5,7 +5,7 @@ from time import perf_counter
 import msgspec
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.node import Device, ForeignUse, NodeSpec
 from rota.core.facts.placing import Affinity, Operator, Placement, Selector, Taint, Toleration
 from rota.core.facts.policy import OrderRules, Policy, PreemptRules, ShareRules

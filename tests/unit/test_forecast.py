@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.controller.forecast import REMEMBERED, TELLING, Forecast, rounded_s
+from rota.controller.tick.forecast import REMEMBERED, TELLING, Forecast, rounded_s
 from rota.core.changes.events import JobSubmitted
 from rota.core.facts.errors import Rejected
 from rota.store.api import JobFilter

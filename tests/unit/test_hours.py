@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes.compare import differences, fold
 from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Queue

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rota.controller.job_tokens import KEY_FILE, JobTokens, read_key
+from rota.controller.agents.job_tokens import KEY_FILE, JobTokens, read_key
 from rota.core.facts.tenant import Access, Actor
 from rota.rpc.messages import Desired, Launch, Wanted
 from rota.testing.scene import Scene

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rota.controller import commands as cmd
-from rota.controller.launch import encode_environment, saved_work
+from rota.controller.commands import commands as cmd
+from rota.controller.launches.launch import encode_environment, saved_work
 from rota.core.facts.checkpoint import Checkpoint
 from rota.core.facts.node import Device, NodeSpec
 from rota.rpc.messages import Saved

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes import events as ev
 from rota.core.changes.compare import differences, fold
 from rota.core.facts.job import Role, ServiceClass

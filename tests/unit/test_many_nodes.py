@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.controller.engine import Asked, FromLink, Tick
 from rota.rpc.messages import Desired
 from rota.testing.scene import OPERATOR, Scene

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.errors import Conflict, Forbidden, NotFound
 from rota.core.facts.node import NodeSpec
 from rota.core.facts.resources import Amount

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.controller.engine import Asked
 from rota.core.changes.events import AttemptPlaced
 from rota.core.facts.tenant import Queue

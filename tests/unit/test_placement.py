@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.job import Role, ServiceClass
 from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.placing import (

@@ -13,7 +13,7 @@ import types
 import pytest
 
 from rota.config import load
-from rota.controller.plugins import clock, installed, load_known, load_plugins, time_limit
+from rota.controller.tick.plugins import clock, installed, load_known, load_plugins, time_limit
 from rota.core.derived.lanes import LaneKey, Shape
 from rota.core.facts.errors import Rejected
 from rota.core.facts.job import Role, ServiceClass

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes.compare import differences, fold
 from rota.core.facts.tenant import Access, Actor, Limits, Queue, Quota, Reservation, User
 from rota.core.words.presets import PRESETS

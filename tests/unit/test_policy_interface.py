@@ -1,6 +1,6 @@
 """Interfaces that other schedulers know: which job is next, what a project may hold."""
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.job import Job
 from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Limits, Project, Queue, Quota

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes import events as ev
 from rota.core.facts.placing import Placement
 from rota.core.facts.tenant import Access, Actor

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected
 from rota.core.facts.tenant import Access, Actor
 from rota.testing.scene import ALICE, Scene

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from rota.controller.chores.retention import prune_once
 from rota.controller.loop import Host
-from rota.controller.retention import prune_once
 from rota.store.writer import InlineWriter
 from rota.testing.scene import Scene
 

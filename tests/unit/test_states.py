@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes.apply import apply
 from rota.core.changes.events import (
     AttemptEnded,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes.compare import dump
 from rota.core.changes.events import BlobStored, JobSubmitted
 from rota.core.facts.errors import Forbidden, Rejected

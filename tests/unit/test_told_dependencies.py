@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes.compare import differences, fold
 from rota.core.facts.job import JobSpec
 from rota.core.facts.parents import Dependency, DependencyKind

@@ -5,7 +5,7 @@ import random
 import msgspec
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.changes.compare import differences, dump
 from rota.core.facts.job import JobSpec
 from rota.core.facts.placing import Operator, Placement, Selector, Taint

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from rota.controller import liveness
+from rota.controller.agents import liveness
 from rota.sim.replay import verify
 from rota.worlds.judge import Broken
 from rota.worlds.virtual_node import VirtualKeeper

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.store.memory import Fault
 from rota.worlds.script import Script
 from rota.worlds.site import ROOT

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.placing import Placement
 from rota.testing.scene import ADMIN, BOB, Scene
 from rota.worlds.sums import Sums

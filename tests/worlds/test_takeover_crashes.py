@@ -6,7 +6,7 @@ from functools import cache, partial
 
 import pytest
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.job import JobSpec, Role, ServiceClass
 from rota.core.facts.node import NodeSpec
 from rota.core.facts.resources import Request

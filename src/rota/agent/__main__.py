@@ -7,8 +7,8 @@ import logging
 import os
 from pathlib import Path
 
-from rota.agent.discover import Overrides
 from rota.agent.host import AgentConfig, run_agent
+from rota.agent.machine.discover import Overrides
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from rota.agent.discover import Overrides
-from rota.agent.gpus import Tolerance
+from rota.agent.machine.discover import Overrides
+from rota.agent.machine.gpus import Tolerance
 
 
 class AgentConfig(msgspec.Struct, frozen=True):

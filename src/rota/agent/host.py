@@ -20,23 +20,24 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from rota import __version__
-from rota.agent import folder, keeper_link, wire
-from rota.agent.address import addressed
-from rota.agent.agent import Agent
+from rota.agent import folder
 from rota.agent.agent_config import AgentConfig as AgentConfig  # noqa: TC001 - for others, too
 from rota.agent.alarm import Alarm
-from rota.agent.cgroups import Cgroups, CgroupsUnusable, open_cgroups
-from rota.agent.discover import discover
-from rota.agent.errands import Errands
-from rota.agent.gpus import BadGpuFile, foreign_use
-from rota.agent.heartbeat import Heartbeat
-from rota.agent.instructions import Ended, KeeperAll, Known, Redial, Spawn, Started
-from rota.agent.launch import Launcher
-from rota.agent.memory import MemoryWatch
-from rota.agent.node_variables import NodeVariables
-from rota.agent.processes import boot_id, group_by_owner, snapshot
-from rota.agent.redial import Pauses
-from rota.agent.visits import Visits
+from rota.agent.attempts.address import addressed
+from rota.agent.attempts.errands import Errands
+from rota.agent.attempts.launch import Launcher
+from rota.agent.attempts.node_variables import NodeVariables
+from rota.agent.keeper.processes import boot_id, group_by_owner, snapshot
+from rota.agent.logic.agent import Agent
+from rota.agent.logic.instructions import Ended, KeeperAll, Known, Redial, Spawn, Started
+from rota.agent.machine.cgroups import Cgroups, CgroupsUnusable, open_cgroups
+from rota.agent.machine.discover import discover
+from rota.agent.machine.gpus import BadGpuFile, foreign_use
+from rota.agent.machine.memory import MemoryWatch
+from rota.agent.talk import keeper_link, wire
+from rota.agent.talk.heartbeat import Heartbeat
+from rota.agent.talk.redial import Pauses
+from rota.agent.visits.visits import Visits
 from rota.rpc.messages import (
     PROTOCOL,
     AgentMessage,
@@ -55,7 +56,7 @@ from rota.rpc.visits import Visit
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from rota.agent.instructions import Instruction
+    from rota.agent.logic.instructions import Instruction
     from rota.core.facts.node import ForeignUse
 
 REDIAL_S_MIN, REDIAL_S_MAX = 0.05, 2.0

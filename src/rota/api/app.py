@@ -15,8 +15,13 @@ from litestar.exceptions import (
 )
 from litestar.openapi import OpenAPIConfig
 
-from rota.api import (
-    accounts,
+from rota.api import errors
+from rota.api.asgi import API
+from rota.api.auth import require
+from rota.api.context import ACTOR, Asking, Context, Settings
+from rota.api.door.front import BODY_MAX, Front
+from rota.api.errors import Problem, WrongMethod
+from rota.api.jobs import (
     allocations,
     artifacts,
     bundles,
@@ -24,14 +29,18 @@ from rota.api import (
     changes_many,
     checkpoints,
     endpoints,
-    errors,
     jobs,
-    live,
     logs,
     measures,
-    nodes,
-    notify,
     plan,
+    resubmit,
+    results,
+    why,
+)
+from rota.api.pages import Pages
+from rota.api.site import (
+    accounts,
+    nodes,
     policy,
     policy_replay,
     pools,
@@ -39,23 +48,15 @@ from rota.api import (
     queues,
     quotas,
     reservations,
-    resubmit,
-    results,
     stats,
-    status,
     tokens,
     usage,
-    why,
 )
-from rota.api.auth import require
-from rota.api.context import ACTOR, Asking, Context, Settings
-from rota.api.errors import Problem, WrongMethod
-from rota.api.front import API, BODY_MAX, Front
-from rota.api.pages import Pages
+from rota.api.watch import live, notify, status
 from rota.core.facts.errors import NotFound, Rejected
-from rota.slurm import rest_door
 from rota.slurm import routes as slurm_routes
 from rota.slurm import serving as slurm
+from rota.slurm.rest import door as rest_door
 
 if TYPE_CHECKING:
     from litestar.connection import ASGIConnection

@@ -15,7 +15,7 @@ import secrets
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rota.controller.job_tokens import PREFIX
+from rota.controller.agents.job_tokens import PREFIX
 from rota.core.facts.errors import Forbidden, Rejected
 from rota.core.facts.tenant import Access, Actor
 

@@ -12,12 +12,12 @@ from litestar import Request
 from litestar.datastructures import State
 
 from rota.api.auth import Identities
+from rota.api.bodies.placing import CONTAINERS
+from rota.api.bodies.repeated_submits import RepeatedSubmits
+from rota.api.bodies.submission import Desk
 from rota.api.collectors import Collector
-from rota.api.lookup import resolve_now
-from rota.api.placing import CONTAINERS
-from rota.api.repeated_submits import RepeatedSubmits
-from rota.api.submission import Desk
-from rota.controller.bundles import require_bundle
+from rota.api.views.lookup import resolve_now
+from rota.controller.agents.bundles import require_bundle
 from rota.core.facts.tenant import Actor
 from rota.notify_settings import Notify
 from rota.storage_settings import Checkpoints
@@ -25,11 +25,11 @@ from rota.storage_settings import Checkpoints
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from rota.api.requests import Body
-    from rota.controller.elsewhere import Elsewhere
+    from rota.api.bodies.requests import Body
+    from rota.controller.chores.elsewhere import Elsewhere
+    from rota.controller.chores.outbox import Outbox
+    from rota.controller.chores.saved_work import SavedWork
     from rota.controller.loop import Host
-    from rota.controller.outbox import Outbox
-    from rota.controller.saved_work import SavedWork
 
 #: Where the front door leaves the actor for the routes behind it.
 ACTOR = "rota.actor"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from litestar import Litestar
 
     from rota.api.context import Context
-    from rota.api.front import Page
+    from rota.api.door.front import Page
 
 _JSON = b"application/json"
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from litestar.params import PathParameter, QueryParameter
 
-from rota.api.lookup import ID_MAX, parse_id
+from rota.api.views.lookup import ID_MAX, parse_id
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import FINAL, JobState
 from rota.core.words.units import BANDS

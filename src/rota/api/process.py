@@ -24,20 +24,20 @@ import msgspec
 
 from rota import __version__
 from rota.api.app import make_app
-from rota.api.certificate import CERTIFICATE, KEY, server_context, wants_tls
 from rota.api.collectors import load_collectors
 from rota.api.context import Settings
-from rota.api.server import Server
-from rota.controller.bundles import BundleShelf, drop_unused_bundles
-from rota.controller.commands import SetElsewhere, SetPolicy
-from rota.controller.elsewhere import Elsewhere
-from rota.controller.garbage import quiet_collector
-from rota.controller.job_tokens import read_key
-from rota.controller.launch import CHECKPOINT_DIR, CHECKPOINT_MAX_BYTES, CHECKPOINT_STORE
+from rota.api.door.certificate import CERTIFICATE, KEY, server_context, wants_tls
+from rota.api.door.server import Server
+from rota.controller.agents.bundles import BundleShelf
+from rota.controller.agents.job_tokens import read_key
+from rota.controller.chores.elsewhere import Elsewhere
+from rota.controller.chores.garbage import quiet_collector
+from rota.controller.chores.outbox import open_outbox
+from rota.controller.chores.retention import drop_unused_bundles, forget_old_jobs
+from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
+from rota.controller.commands.commands import SetElsewhere, SetPolicy
+from rota.controller.launches.launch import CHECKPOINT_DIR, CHECKPOINT_MAX_BYTES, CHECKPOINT_STORE
 from rota.controller.loop import Host
-from rota.controller.outbox import open_outbox
-from rota.controller.retention import forget_old_jobs
-from rota.controller.saved_work import SavedWork, drop_old_checkpoints
 from rota.core.facts.errors import RotaError, Unavailable
 from rota.core.facts.tenant import Access, Actor
 from rota.inventory.client import InventoryClient

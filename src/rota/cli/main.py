@@ -10,70 +10,70 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rota.cli import exits
+from rota.cli.shared import exits
 from rota.client.errors import ClientError, Refused, Unreachable
 from rota.core.facts.errors import Rejected, RotaError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Section of the help -> command -> (where it is, what it does in a line).
+#: Section of the help -> command -> (where it is in this package, what it does in a line).
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Jobs": {
-        "run": ("rota.cli.run:run", "Submit a job and follow it; exits with the job's code"),
-        "submit": ("rota.cli.submit:submit", "Submit a job; prints its id"),
-        "redo": ("rota.cli.redo:redo", "Submit a job again, with other options if you like"),
-        "queue": ("rota.cli.queue:queue", "List jobs"),
-        "show": ("rota.cli.show:show", "Everything about one job"),
-        "why": ("rota.cli.show:why", "Why a job waits, or how it ended"),
-        "plan": ("rota.cli.plan:plan", "Would a job start now, and if not, when and why"),
-        "attach": ("rota.cli.attach:attach", "Use the terminal of a running job"),
-        "forward": ("rota.cli.forward:forward", "Reach ports of a running job from here"),
-        "logs": ("rota.cli.logs:logs", "What a job printed"),
-        "wait": ("rota.cli.wait:wait", "Wait for jobs to end"),
-        "cancel": ("rota.cli.change:cancel", "Cancel jobs, waiting or running"),
-        "hold": ("rota.cli.change:hold", "Keep waiting jobs from starting"),
-        "release": ("rota.cli.change:release", "Let held jobs start"),
-        "requeue": ("rota.cli.change:requeue", "Put jobs back into the queue"),
-        "suspend": ("rota.cli.change:suspend", "Stop running jobs where they are"),
-        "resume": ("rota.cli.change:resume", "Let suspended jobs go on"),
-        "update": ("rota.cli.update:update", "Change a waiting job"),
-        "group": ("rota.cli.group:group", "How many jobs of a group may run at once"),
-        "checkpoint": ("rota.cli.checkpoint:checkpoint", "Say that a job's work is saved"),
+        "run": ("jobs.run:run", "Submit a job and follow it; exits with the job's code"),
+        "submit": ("submit.submit:submit", "Submit a job; prints its id"),
+        "redo": ("jobs.redo:redo", "Submit a job again, with other options if you like"),
+        "queue": ("jobs.queue:queue", "List jobs"),
+        "show": ("jobs.show:show", "Everything about one job"),
+        "why": ("jobs.show:why", "Why a job waits, or how it ended"),
+        "plan": ("jobs.plan:plan", "Would a job start now, and if not, when and why"),
+        "attach": ("jobs.attach:attach", "Use the terminal of a running job"),
+        "forward": ("jobs.forward:forward", "Reach ports of a running job from here"),
+        "logs": ("jobs.logs:logs", "What a job printed"),
+        "wait": ("jobs.wait:wait", "Wait for jobs to end"),
+        "cancel": ("jobs.change:cancel", "Cancel jobs, waiting or running"),
+        "hold": ("jobs.change:hold", "Keep waiting jobs from starting"),
+        "release": ("jobs.change:release", "Let held jobs start"),
+        "requeue": ("jobs.change:requeue", "Put jobs back into the queue"),
+        "suspend": ("jobs.change:suspend", "Stop running jobs where they are"),
+        "resume": ("jobs.change:resume", "Let suspended jobs go on"),
+        "update": ("jobs.update:update", "Change a waiting job"),
+        "group": ("jobs.group:group", "How many jobs of a group may run at once"),
+        "checkpoint": ("jobs.checkpoint:checkpoint", "Say that a job's work is saved"),
     },
     "Cluster": {
-        "top": ("rota.cli.top:top", "Live view of nodes, GPUs and jobs"),
-        "nodes": ("rota.cli.nodes:nodes", "List nodes"),
-        "node": ("rota.cli.nodes:node", "Show, drain, resume or mark a node, choose its GPUs"),
-        "drain": ("rota.cli.nodes:drain", "Let a node finish its jobs, or move them elsewhere"),
-        "gpus": ("rota.cli.nodes:gpus", "List GPUs and who uses them"),
-        "inventory": ("rota.cli.inventory:inventory", "GPUs by model and state, and who has them"),
-        "queues": ("rota.cli.queue_stats:queues", "What waits in which queue, how long and why"),
-        "usage": ("rota.cli.usage:usage", "Who uses how much, and who is entitled to what"),
-        "stats": ("rota.cli.stats:stats", "How jobs fared, per user and period"),
-        "reserve": ("rota.cli.reserve:reserve", "Reserve GPUs or nodes, plan maintenance"),
+        "top": ("cluster.top:top", "Live view of nodes, GPUs and jobs"),
+        "nodes": ("cluster.nodes:nodes", "List nodes"),
+        "node": ("cluster.nodes:node", "Show, drain, resume or mark a node, choose its GPUs"),
+        "drain": ("cluster.nodes:drain", "Let a node finish its jobs, or move them elsewhere"),
+        "gpus": ("cluster.nodes:gpus", "List GPUs and who uses them"),
+        "inventory": ("cluster.inventory:inventory", "GPUs by model and state, and who has them"),
+        "queues": ("cluster.queue_stats:queues", "What waits in which queue, how long and why"),
+        "usage": ("cluster.usage:usage", "Who uses how much, and who is entitled to what"),
+        "stats": ("cluster.stats:stats", "How jobs fared, per user and period"),
+        "reserve": ("cluster.reserve:reserve", "Reserve GPUs or nodes, plan maintenance"),
     },
     "Rules": {
-        "policy": ("rota.cli.policy:policy", "Show, try or change the rules of scheduling"),
-        "sim": ("rota.cli.sim:sim", "Play a recorded workload under one policy or several"),
-        "replay": ("rota.cli.replay:replay", "Is every decision on record what the rules say"),
-        "quota": ("rota.cli.quota:quota", "What users and projects may hold"),
-        "project": ("rota.cli.accounts:project", "Projects and their shares"),
-        "user": ("rota.cli.accounts:user", "Users and their shares"),
-        "queue-admin": ("rota.cli.queue_admin:queue_admin", "Make, change or remove queues"),
+        "policy": ("rules.policy:policy", "Show, try or change the rules of scheduling"),
+        "sim": ("rules.sim:sim", "Play a recorded workload under one policy or several"),
+        "replay": ("rules.replay:replay", "Is every decision on record what the rules say"),
+        "quota": ("rules.quota:quota", "What users and projects may hold"),
+        "project": ("rules.accounts:project", "Projects and their shares"),
+        "user": ("rules.accounts:user", "Users and their shares"),
+        "queue-admin": ("rules.queue_admin:queue_admin", "Make, change or remove queues"),
     },
     "Service": {
-        "up": ("rota.cli.service:up", "Start Rota on this machine"),
-        "down": ("rota.cli.service:down", "Stop Rota; running jobs go on"),
-        "status": ("rota.cli.service:status", "Is Rota running, and what is it doing"),
-        "agent": ("rota.cli.service:agent", "Join this machine to a controller"),
-        "notify": ("rota.cli.notify:notify", "Who is told of jobs, and whether that works"),
-        "token": ("rota.cli.token:token", "Credentials for use over the network"),
-        "slurm": ("rota.cli.slurm:slurm", "sbatch, squeue and the others, answered by Rota"),
-        "doctor": ("rota.cli.doctor:doctor", "Find out what is wrong here"),
-        "mcp": ("rota.cli.mcp:mcp", "Serve Rota to an agent (Model Context Protocol)"),
-        "completion": ("rota.cli.completion:completion", "Tab completion for your shell"),
-        "version": ("rota.cli.version:version", "Print the version"),
+        "up": ("service.service:up", "Start Rota on this machine"),
+        "down": ("service.service:down", "Stop Rota; running jobs go on"),
+        "status": ("service.service:status", "Is Rota running, and what is it doing"),
+        "agent": ("service.service:agent", "Join this machine to a controller"),
+        "notify": ("service.notify:notify", "Who is told of jobs, and whether that works"),
+        "token": ("service.token:token", "Credentials for use over the network"),
+        "slurm": ("service.slurm:slurm", "sbatch, squeue and the others, answered by Rota"),
+        "doctor": ("service.doctor:doctor", "Find out what is wrong here"),
+        "mcp": ("service.mcp:mcp", "Serve Rota to an agent (Model Context Protocol)"),
+        "completion": ("completion:completion", "Tab completion for your shell"),
+        "version": ("version:version", "Print the version"),
     },
 }
 
@@ -103,7 +103,7 @@ class LazyGroup(click.Group):
         if place is None:
             return None
         module, _, attribute = place[0].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        command: click.Command = getattr(import_module(f"rota.cli.{module}"), attribute)
         return command
 
     def resolve_command(

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.controller import commands as cmd
-from rota.controller import site
-from rota.controller.change import change_selected, update
-from rota.controller.forecast import Forecast
-from rota.controller.identity import check_hello
-from rota.controller.launch import is_withheld, wanted
-from rota.controller.liveness import Liveness, beat_s_of
-from rota.controller.observe import observe
-from rota.controller.plan_events import Passes
-from rota.controller.scribe import Scribe
-from rota.controller.sessions import Session, Sessions
-from rota.controller.submit import submit
-from rota.controller.timers import fire_due
-from rota.controller.world import World, world_of
+from rota.controller.agents.identity import check_hello
+from rota.controller.agents.liveness import Liveness, beat_s_of
+from rota.controller.agents.observe import observe
+from rota.controller.agents.sessions import Session, Sessions
+from rota.controller.commands import commands as cmd
+from rota.controller.commands import site
+from rota.controller.commands.change import change_selected, update
+from rota.controller.commands.submit import submit
+from rota.controller.launches.launch import is_withheld, wanted
+from rota.controller.launches.world import World, world_of
+from rota.controller.tick.forecast import Forecast
+from rota.controller.tick.plan_events import Passes
+from rota.controller.tick.scribe import Scribe
+from rota.controller.tick.timers import fire_due
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Rejected, Unavailable
 from rota.core.facts.states import NodeState

@@ -14,13 +14,13 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rota.controller import plugins
-from rota.controller.commands import Submit
+from rota.controller.agents.job_tokens import JobTokens
+from rota.controller.agents.links import Links
+from rota.controller.commands.commands import Submit
 from rota.controller.engine import Asked, Controller, FromLink, Tick
-from rota.controller.forecast import REMEMBERED, TELLING
-from rota.controller.job_tokens import JobTokens
-from rota.controller.links import Links
 from rota.controller.recover import recover
+from rota.controller.tick import plugins
+from rota.controller.tick.forecast import REMEMBERED, TELLING
 from rota.controller.watch import Watch
 from rota.core.changes.invariants import check
 from rota.core.facts.errors import Busy, RotaError, Unavailable
@@ -30,8 +30,8 @@ from rota.store.api import JobFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rota.controller.commands import Command
-    from rota.controller.sessions import Sessions
+    from rota.controller.agents.sessions import Sessions
+    from rota.controller.commands.commands import Command
     from rota.core.cluster import Cluster
     from rota.rpc.messages import AgentMessage
     from rota.scheduling.scheduler import Scheduler

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rota.controller.possible import refuse_impossible
+from rota.controller.commands.possible import refuse_impossible
 from rota.core.facts.errors import Rejected
 from rota.core.facts.job import JobSpec, Role
 from rota.core.facts.resources import Request

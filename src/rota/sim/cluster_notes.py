@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.controller.scribe import Scribe
+from rota.controller.tick.scribe import Scribe
 from rota.core.changes import events as ev
 from rota.core.changes.apply import apply
 

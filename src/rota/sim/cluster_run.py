@@ -18,9 +18,9 @@ import time
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from rota.controller import lifecycle
-from rota.controller.plan_events import Passes
-from rota.controller.timers import fire_due
+from rota.controller.tick import lifecycle
+from rota.controller.tick.plan_events import Passes
+from rota.controller.tick.timers import fire_due
 from rota.core.changes import events as ev
 from rota.core.cluster import Cluster
 from rota.core.facts.job import Outcome

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.controller.plan_events import SCHEDULER, Passes
-from rota.controller.scribe import Scribe
-from rota.controller.timers import RINGS
+from rota.controller.tick.plan_events import SCHEDULER, Passes
+from rota.controller.tick.scribe import Scribe
+from rota.controller.tick.timers import RINGS
 from rota.core.changes import events as ev
 from rota.core.changes.apply import apply
 from rota.core.changes.events import AnyEvent

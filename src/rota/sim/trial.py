@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.controller.past import Comparison, Figures, Gain, Question
-from rota.controller.plugins import load_plugins
+from rota.controller.tick.plugins import load_plugins
 from rota.core.facts.errors import RotaError
 from rota.sim.cluster_run import play
 from rota.sim.figures import summarise

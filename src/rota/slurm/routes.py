@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 from litestar import post
 
+from rota.api.bodies.requests import Body
+from rota.api.bodies.site_requests import SbatchRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.requests import Body
-from rota.api.site_requests import SbatchRequest
 from rota.core.facts.errors import Rejected
-from rota.slurm.command import Call, Line, Request, run
+from rota.slurm.call.command import Call, Line, Request, run
 
 
 class SbatchView(msgspec.Struct):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from rota.api.auth import LOCAL, require
 from rota.api.errors import Malformed
 from rota.core.facts.errors import RotaError
-from rota.slurm import wire
-from rota.slurm.command import Answer, Call, Line, Request, run
-from rota.slurm.signalling import watch
-from rota.slurm.waiting import Stopping
+from rota.slurm.call import wire
+from rota.slurm.call.command import Answer, Call, Line, Request, run
+from rota.slurm.call.waiting import Stopping
+from rota.slurm.steps.signalling import watch
 
 if TYPE_CHECKING:
+    from rota.api.asgi import Receive, Scope, Send
     from rota.api.context import Context
-    from rota.api.front import Receive, Scope, Send
     from rota.core.facts.tenant import Actor
 
 log = logging.getLogger("rota.slurm")

@@ -16,9 +16,9 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from rota.controller import commands as cmd
+from rota.controller.agents.liveness import beat_s_of
+from rota.controller.commands import commands as cmd
 from rota.controller.engine import Asked, Controller, FromLink, Tick
-from rota.controller.liveness import beat_s_of
 from rota.controller.recover import recover
 from rota.core.changes.invariants import check
 from rota.core.facts.errors import RotaError

@@ -15,9 +15,9 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from rota.controller.lifecycle import wake_lenders
-from rota.controller.plan_events import Passes
-from rota.controller.scribe import Scribe
+from rota.controller.tick.lifecycle import wake_lenders
+from rota.controller.tick.plan_events import Passes
+from rota.controller.tick.scribe import Scribe
 from rota.core.changes import events as ev
 from rota.core.changes.apply import apply
 from rota.core.changes.invariants import check

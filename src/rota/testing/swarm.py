@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from rota import __version__
-from rota.agent import wire
-from rota.agent.agent import Agent
 from rota.agent.alarm import Alarm
-from rota.agent.heartbeat import Heartbeat
-from rota.agent.instructions import Ended, KeeperAll, Redial, Signal, Spawn, Started
+from rota.agent.logic.agent import Agent
+from rota.agent.logic.instructions import Ended, KeeperAll, Redial, Signal, Spawn, Started
+from rota.agent.talk import wire
+from rota.agent.talk.heartbeat import Heartbeat
 from rota.core.facts.node import NodeSpec
 from rota.rpc.messages import PROTOCOL, Desired, Hello, Observed, Refused, Welcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rota.agent.instructions import Instruction
+    from rota.agent.logic.instructions import Instruction
     from rota.rpc.messages import AgentMessage, ControllerMessage, Launch
 
 #: So many dial at a time: a crowd at the door would run into the time-out of the last.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.errors import RotaError, Unavailable
 from rota.core.facts.indices import Run
 from rota.core.facts.job import Array, Job, JobSpec, RestartPolicy, Role

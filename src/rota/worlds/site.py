@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.placing import Taint, TaintEffect
 from rota.core.facts.policy import Backfill, Mixing, Overrun, PreemptMode
 from rota.core.facts.states import QueueState

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.controller import commands as cmd
+from rota.controller.commands import commands as cmd
 from rota.core.facts.job import ServiceClass
 from rota.core.facts.placing import Placement
 from rota.core.facts.policy import PreemptMode

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.agent.agent import Agent
-from rota.agent.instructions import (
+from rota.agent.keeper.lease import CUT_OFF
+from rota.agent.logic.agent import Agent
+from rota.agent.logic.instructions import (
     Ended,
     Forget,
     Instruction,
@@ -20,8 +21,7 @@ from rota.agent.instructions import (
     Spawn,
     Started,
 )
-from rota.agent.keeper_lease import CUT_OFF
-from rota.agent.lease import Lease
+from rota.agent.talk.lease import Lease
 from rota.rpc.messages import (
     PROTOCOL,
     AgentMessage,
@@ -46,7 +46,7 @@ KILL, TERM, CONT, STOP = 9, 15, 18, 19
 
 
 class VirtualKeeper:
-    """Keeps the promises of ``rota.agent.instructions`` on a virtual disk."""
+    """Keeps the promises of ``rota.agent.logic.instructions`` on a virtual disk."""
 
     def __init__(self, node: VirtualNode) -> None:
         self.node = node

@@ -27,7 +27,7 @@ from rota.worlds.virtual_node import VirtualNode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.controller.commands import Command
+    from rota.controller.commands.commands import Command
     from rota.controller.engine import Tick
 
 #: A world that is not quiet by then has lost something.

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from rota.api.changes import change_one
 from rota.api.grpc import reading, views
-from rota.api.jobs import view_of
-from rota.api.listing import list_page
-from rota.api.live import Wanted, event_view, heard, parse_kinds
-from rota.api.logs import open_log
-from rota.api.lookup import ID_MAX, find, resolve
-from rota.api.nodes import node_view
-from rota.api.submit import SubmittedView, submit_one
-from rota.controller.commands import Cancel
+from rota.api.jobs.changes import change_one
+from rota.api.jobs.jobs import view_of
+from rota.api.jobs.logs import open_log
+from rota.api.jobs.submit import SubmittedView, submit_one
+from rota.api.site.nodes import node_view
+from rota.api.views.listing import list_page
+from rota.api.views.lookup import ID_MAX, find, resolve
+from rota.api.watch.live import Wanted, event_view, heard, parse_kinds
+from rota.controller.commands.commands import Cancel
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.api import endpoints
 from rota.api.grpc import reading
 from rota.api.grpc.views import ms_of
-from rota.api.lookup import ID_MAX, parse_id
+from rota.api.jobs import endpoints
+from rota.api.views.lookup import ID_MAX, parse_id
 from rota.core.facts.errors import Rejected
 from rota.rpc import cluster_pb2 as pb
 

@@ -13,11 +13,11 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from rota.api.errors import Malformed
-from rota.api.listing import Query
-from rota.api.log_search import CONTEXT_MAX, HITS_MAX, Search
-from rota.api.logs import LogWish
-from rota.api.lookup import ID_MAX
+from rota.api.jobs.log_search import CONTEXT_MAX, HITS_MAX, Search
+from rota.api.jobs.logs import LogWish
 from rota.api.params import IDS_MAX, parse_cursor
+from rota.api.views.listing import Query
+from rota.api.views.lookup import ID_MAX
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import JobState
 from rota.rpc import cluster_pb2 as pb

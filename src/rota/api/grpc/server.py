@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import grpc
 
 from rota.api.auth import Unauthenticated, identify, require
+from rota.api.door.front import SUBMIT_MAX
 from rota.api.errors import problem_of
-from rota.api.front import SUBMIT_MAX
 from rota.api.grpc import calls, endpoints, reading
 from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Access, Actor

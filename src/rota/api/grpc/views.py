@@ -16,10 +16,10 @@ from rota.core.facts.states import JobState, NodeState
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:
-    from rota.api.attempt_views import AttemptView
-    from rota.api.live import EventView
-    from rota.api.nodes import AmountView, GpuView, NodeView
-    from rota.api.views import JobView, ResourcesView
+    from rota.api.site.nodes import AmountView, GpuView, NodeView
+    from rota.api.views.attempt_views import AttemptView
+    from rota.api.views.views import JobView, ResourcesView
+    from rota.api.watch.live import EventView
 
 _DEVICES = {"gpu": pb.DEVICE_TYPE_GPU, "tpu": pb.DEVICE_TYPE_TPU, "": pb.DEVICE_TYPE_CPU}
 

@@ -1,1 +1,5 @@
-"""The OpenAPI document: what is in it, its examples, and the page that people read."""
+"""The OpenAPI document.
+
+document, examples               what is in it
+page                             the page that people read
+"""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.api import requests as body
-from rota.api import site_requests as site
-from rota.api.allocations import AllocationRequest
-from rota.api.endpoints import EndpointRequest
-from rota.api.pools import CordonRequest
+from rota.api.bodies import requests as body
+from rota.api.bodies import site_requests as site
+from rota.api.jobs.allocations import AllocationRequest
+from rota.api.jobs.endpoints import EndpointRequest
+from rota.api.site.pools import CordonRequest
 
 _JOB = {
     "name": "train",

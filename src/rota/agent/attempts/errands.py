@@ -1,0 +1,251 @@
+"""What takes time around an attempt: fetching its folder, copying its saved work, answering.
+
+Nothing here may hold up the agent's loop, so each errand is a task of its own and its heavy part
+runs in a thread. A start waits for the errands before it; an end is told when the saved work has
+been copied, because the next try may begin on another node at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from rota.agent.attempts.launch import LaunchFailed, copied_work, owner_of
+from rota.agent.files import checkpoints
+from rota.agent.files.bundles import BundleFailed
+from rota.agent.files.checkpoint_store import StoreFailed, StoreRefused, drop_copy, pull, push
+from rota.agent.logic.instructions import Ended, Known, Started
+from rota.rpc.messages import (
+    BundlePart,
+    CheckpointAnswer,
+    ListCheckpoints,
+    NoteCheckpoint,
+    ReadBundle,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from rota.agent.attempts.launch import Launcher
+    from rota.agent.logic.instructions import Spawn
+    from rota.rpc.messages import AgentMessage, CheckpointOrder, Saved
+
+log = logging.getLogger("rota.agent")
+
+#: A store that does not answer is asked so often, after growing pauses.
+TRIES = 3
+PAUSE_S = 1.0
+#: A controller that is away, or does not answer, is asked again after this time.
+ASK_AGAIN_S = 0.5
+ANSWER_S = 30.0
+
+
+class Errands:
+    """The errands of one agent. ``start``, ``tell`` and ``send`` are how it goes on after one."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        start: Callable[[Spawn], None],
+        tell: Callable[[list[Started | Ended]], None],
+        send: Callable[[AgentMessage], bool],
+    ) -> None:
+        self._launcher = launcher
+        self._start, self._tell, self._send = start, tell, send
+        self._numbers = itertools.count(1)
+        self._questions: dict[int, asyncio.Future[BundlePart]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        #: Attempts whose start waits here, and those whose start may go on.
+        self._preparing: set[str] = set()
+        self._prepared: set[str] = set()
+        #: Saved work to copy when the attempt has ended; ends that were kept back for it.
+        self._saved: dict[str, Saved] = {}
+        self._copying: set[str] = set()
+
+    def delays(self, spawn: Spawn) -> bool:
+        """Whether the start has to wait; it is given to ``start`` again when it need not."""
+        uid, launch = spawn.uid, spawn.launch
+        if (saved := copied_work(launch)) is not None:
+            self._saved[uid] = saved
+        if uid in self._prepared:
+            self._prepared.discard(uid)
+            return False
+        if not launch.bundle and not _lies_in_store(launch.checkpoint):
+            return False
+        if uid not in self._preparing:
+            self._preparing.add(uid)
+            self._run(self._prepare(spawn))
+        return True
+
+    def adopt(self, attempts: Iterable[Known]) -> tuple[Known, ...]:
+        """The keeper's list as the agent shall see it: an end waits for the copy of its work."""
+        return tuple(
+            msgspec.structs.replace(known, phase="running")
+            if known.phase == "ended" and self._keeps_back(known.end(), known.keep.saved)
+            else known
+            for known in attempts
+        )
+
+    def passed_on(self, events: Iterable[Started | Ended]) -> list[Started | Ended]:
+        """Without the ends that wait for the copy of their work."""
+        return [
+            event
+            for event in events
+            if isinstance(event, Started) or not self._keeps_back(event, self._saved.get(event.uid))
+        ]
+
+    def take(self, message: CheckpointOrder | BundlePart) -> None:
+        """What the controller asks, or answers."""
+        if not isinstance(message, BundlePart):
+            self._run(self._answer(message))
+            return
+        question = self._questions.pop(message.request, None)
+        if question is not None and not question.done():
+            question.set_result(message)
+
+    def on_disconnected(self) -> None:
+        """Nobody will answer what was asked."""
+        questions, self._questions = self._questions, {}
+        for question in questions.values():
+            question.cancel()
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        """One at a time works on a folder."""
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _prepare(self, spawn: Spawn) -> None:
+        uid, launch = spawn.uid, spawn.launch
+        try:
+            owner = owner_of(launch.user)
+            if launch.bundle:
+                await self._fetch(launch.bundle)
+                await asyncio.to_thread(self._launcher.bundles.unpack, launch.bundle, uid, owner)
+            saved = launch.checkpoint
+            if saved is not None and _lies_in_store(saved):
+                async with self._lock(saved.folder):
+                    await _patiently(lambda: pull(saved, owner))
+        except (BundleFailed, LaunchFailed, StoreFailed) as error:
+            self._fail(uid, str(error))
+        except OSError as error:
+            self._fail(uid, f"{error.filename}: {error.strerror}")
+        else:
+            self._preparing.discard(uid)
+            self._prepared.add(uid)
+            self._start(spawn)
+
+    def _fail(self, uid: str, reason: str) -> None:
+        self._preparing.discard(uid)
+        self._saved.pop(uid, None)
+        self._tell([Ended(uid, 0.0, time.time(), error=reason)])
+
+    async def _fetch(self, digest: str) -> None:
+        """The packed folder, piece by piece, if it is not here yet."""
+        bundles = self._launcher.bundles
+        async with self._lock(digest):
+            if bundles.has(digest):
+                return
+            offset, size = 0, 1
+            while offset < size:
+                part = await self._ask(digest, offset)
+                if part.error or not part.body:
+                    raise BundleFailed(f"bundle {digest[:12]}: {part.error or 'it is empty'}")
+                bundles.add(digest, offset, part.body)
+                offset, size = offset + len(part.body), part.size
+            await asyncio.to_thread(bundles.keep, digest)
+
+    async def _ask(self, digest: str, offset: int) -> BundlePart:
+        """A piece from the controller; while it is away we wait for it."""
+        while True:
+            number = next(self._numbers)
+            question = asyncio.get_running_loop().create_future()
+            self._questions[number] = question
+            if self._send(ReadBundle(number, digest, offset)):
+                await asyncio.wait({question}, timeout=ANSWER_S)
+                if question.done() and not question.cancelled():
+                    part: BundlePart = question.result()
+                    return part
+            self._questions.pop(number, None)
+            await asyncio.sleep(ASK_AGAIN_S)
+
+    def _keeps_back(self, end: Ended, saved: Saved | None) -> bool:
+        self._launcher.on_ended(end.uid)
+        if saved is None or not end.started_s or end.uid in self._launcher.copied:
+            return False
+        if end.uid not in self._copying:
+            self._copying.add(end.uid)
+            self._run(self._copy(end, saved))
+        return True
+
+    async def _copy(self, end: Ended, saved: Saved) -> None:
+        """What cannot be copied stays here; its end is told all the same."""
+        await self._push(saved)
+        self._copying.discard(end.uid)
+        self._launcher.copied.add(end.uid)
+        self._saved.pop(end.uid, None)
+        self._tell([end])
+
+    async def _push(self, saved: Saved) -> str:
+        async with self._lock(saved.folder):
+            try:
+                await _patiently(lambda: push(saved))
+            except StoreFailed as error:
+                log.error("%s", error)
+                return str(error)
+        return ""
+
+    async def _answer(self, order: CheckpointOrder) -> None:
+        try:
+            answer = await self._carry_out(order)
+        except OSError as error:
+            answer = CheckpointAnswer(order.request, error=f"{error.filename}: {error.strerror}")
+        self._send(answer)
+
+    async def _carry_out(self, order: CheckpointOrder) -> CheckpointAnswer:
+        if isinstance(order, ListCheckpoints):
+            found = await asyncio.to_thread(checkpoints.listing, order.root, order.names)
+            return CheckpointAnswer(order.request, found)
+        saved = order.saved
+        if isinstance(order, NoteCheckpoint):
+            await asyncio.to_thread(checkpoints.note, saved.folder, order.body)
+            for path in order.drop:
+                await asyncio.to_thread(checkpoints.drop_part, saved.folder, path)
+            error = await self._push(saved) if saved.store and saved.copies else ""
+            return CheckpointAnswer(order.request, error=error)
+        async with self._lock(saved.folder):
+            await asyncio.to_thread(checkpoints.drop, saved.folder)
+            if saved.store:
+                try:
+                    await asyncio.to_thread(drop_copy, saved.store)
+                except StoreFailed as error:
+                    return CheckpointAnswer(order.request, error=str(error))
+        return CheckpointAnswer(order.request)
+
+
+def _lies_in_store(saved: Saved | None) -> bool:
+    """Whether an earlier try may have left a copy."""
+    return saved is not None and bool(saved.store) and saved.attempt > 1
+
+
+async def _patiently(work: Callable[[], int]) -> None:
+    """A store may be away for a moment."""
+    for number in range(TRIES):
+        try:
+            await asyncio.to_thread(work)
+        except StoreFailed as error:
+            if number == TRIES - 1 or isinstance(error, StoreRefused):
+                raise
+            await asyncio.sleep(PAUSE_S * 2**number)
+        else:
+            return

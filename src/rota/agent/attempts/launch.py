@@ -1,0 +1,300 @@
+"""From a launch to the keeper's order: script and input on disk, output paths, cgroup."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.agent.attempts.gangs import RESIZED, WORLD, PortTaken, prepare, retell
+from rota.agent.attempts.node_variables import NodeVariables, NoPort
+from rota.agent.files.bundles import Bundles
+from rota.agent.files.checkpoints import FolderFailed, make_folder
+from rota.agent.files.spare_folders import SpareFolders
+from rota.agent.keeper.processes import UID_VARIABLE
+from rota.agent.logic.instructions import Ended, Forget, Keep, Signal, Spawn, Tell
+from rota.agent.machine.containers import CannotContain, contain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rota.agent.logic.instructions import Instruction, KeeperCommand, Started
+    from rota.agent.machine.cgroups import Cgroups
+    from rota.rpc.messages import Launch, Saved
+
+log = logging.getLogger("rota.agent")
+_encode = msgspec.json.Encoder().encode
+
+
+#: The socket of an attempt's terminal is beside its script.
+TERMINAL = ".tty"
+#: How the names of an attempt's files end, behind its uid.
+ENDINGS = ("", ".in", ".new", ".in.new", TERMINAL, WORLD, WORLD + ".new")
+
+
+def _uid_of(name: str) -> str:
+    """Whose file it is."""
+    for ending in ENDINGS[:0:-1]:
+        name = name.removesuffix(ending)
+    return name
+
+
+def terminal_path(scripts: str, uid: str) -> str:
+    return f"{scripts}/{uid}{TERMINAL}"
+
+
+class LaunchFailed(Exception):
+    """The attempt cannot be handed to the keeper; the text says why."""
+
+
+class Launcher:
+    """Turns commands into lines for the keeper, and keeps the files that go with them."""
+
+    def __init__(
+        self, folder: Path, cgroups: Cgroups | None = None, variables: NodeVariables | None = None
+    ) -> None:
+        self._logs = str(folder / "logs")
+        self._scripts = str(folder / "scripts")
+        self._cgroups = cgroups
+        self.variables = variables or NodeVariables()
+        self.bundles = Bundles(folder)
+        #: Attempts with a working folder of their own to remove.
+        self._with_bundle = self.bundles.left_over()
+        #: Attempts with files to remove; after a restart a look into the folder decides.
+        os.makedirs(self._logs, mode=0o711, exist_ok=True)
+        os.makedirs(self._scripts, mode=0o711, exist_ok=True)
+        #: Ended attempts whose saved work was copied.
+        self.copied: set[str] = set()
+        #: Folders for saved work that go with their attempt when nothing was saved.
+        self._folders: dict[str, str] = {}
+        self._spares = SpareFolders()
+        self._with_files = {_uid_of(name) for name in os.listdir(self._scripts)}
+
+    def lines(
+        self, instructions: list[Instruction], now_s: float
+    ) -> tuple[list[bytes], list[Started | Ended]]:
+        """What the keeper is told, and the ends of attempts that it cannot be told of.
+
+        Starts come before everything else: a job waits for its start.
+        """
+        starts: list[bytes] = []
+        others: list[bytes] = []
+        failed: list[Started | Ended] = []
+        for instruction in instructions:
+            if isinstance(instruction, Spawn):
+                try:
+                    starts.append(self.line(instruction))
+                except LaunchFailed as error:
+                    failed.append(Ended(instruction.uid, 0.0, now_s, error=str(error)))
+            elif isinstance(instruction, Signal | Forget):
+                others.append(self.line(instruction))
+            elif isinstance(instruction, Tell):
+                others += self._retell(instruction)
+        return starts + others, failed
+
+    def line(self, command: KeeperCommand) -> bytes:
+        """One command as the keeper reads it."""
+        if isinstance(command, Spawn):
+            return self._spawn(command)
+        if isinstance(command, Signal):
+            order = {"op": "signal", "uid": command.uid, "signal": command.signal}
+            return _encode(order | {"note": command.note, "asks": command.asks})
+        self._clean(command)
+        return _encode({"op": "forget", "uids": command.uids})
+
+    def _spawn(self, command: Spawn) -> bytes:
+        launch = command.launch
+        uid = command.uid
+        if not uid.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            raise LaunchFailed(f"uid {uid!r}: letters, digits, -, _ and . only")
+        workdir, environment = launch.workdir, launch.environment
+        if launch.bundle:
+            self._with_bundle.add(uid)
+            workdir = self.bundles.folder_of(uid)
+            environment = environment | {"ROTA_BUNDLE_DIR": workdir}
+        if launch.checkpoint is not None and self._make_folder(launch):
+            environment = environment | {"ROTA_RESUME": "1"}
+        try:
+            extra = {**self.variables.of(launch), **self._meet(launch)}
+            environment = environment | extra if extra else environment
+            argv = launch.argv
+            if launch.script:
+                argv = self._store_script(uid, launch.script, launch.user, argv)
+            stdin = self._store_input(uid, launch.stdin) if launch.stdin else None
+            if launch.image:
+                inside = (*launch.inside, *extra)
+                launch = msgspec.structs.replace(launch, environment=environment, inside=inside)
+                argv, environment = self._contain(launch, argv, workdir)
+            cgroup = None
+            if self._cgroups is not None:
+                cgroup = self._cgroups.make(
+                    uid,
+                    memory_mib=launch.memory_mib,
+                    cpu_milli=0 if launch.cpus else launch.cpu_milli,
+                )
+        except OSError as error:
+            raise LaunchFailed(f"{error.filename}: {error.strerror}") from None
+        except (PortTaken, NoPort) as error:
+            raise LaunchFailed(str(error)) from None
+        return _encode(
+            {
+                "op": "spawn",
+                "uid": uid,
+                "argv": argv,
+                "env": _environment(environment),
+                "cwd": workdir,
+                "stdin": stdin,
+                "stdout": self.output_path(uid, "out", launch.stdout, launch.workdir),
+                "stderr": self.output_path(uid, "err", launch.stderr, launch.workdir),
+                "outputs": launch.outputs,
+                "umask": launch.umask,
+                "user": launch.user or None,
+                "cpus": launch.cpus,
+                "ulimits": launch.ulimits,
+                "cgroup": cgroup,
+                "terminal": self._terminal(uid) if launch.terminal else None,
+                "keep": Keep(
+                    launch.grace_s,
+                    launch.memory_mib,
+                    copied_work(launch),
+                    self.variables.ports_of(uid),
+                    launch.health,
+                ),
+            }
+        )
+
+    def _make_folder(self, launch: Launch) -> bool:
+        """Whether an earlier try left something there.
+
+        A job that has nothing to go on from starts without the folder: it may not need it.
+        """
+        saved = launch.checkpoint
+        assert saved is not None
+        resumes = launch.environment.get("ROTA_RESUME") == "1"
+        try:
+            owner = owner_of(launch.user)
+            fresh = self._spares.take(saved.folder, owner)
+            found = not fresh and make_folder(saved.folder, owner)
+        except FolderFailed as error:
+            if resumes:
+                raise LaunchFailed(str(error)) from None
+            log.warning("attempt %s: %s", launch.uid, error)
+            return False
+        if launch.environment.get("ROTA_NUM_TASKS") == "1":
+            self._folders[launch.uid] = saved.folder
+        return found and saved.attempt > 1
+
+    def on_ended(self, uid: str) -> None:
+        """Before its end is told: a later try may make the folder again, on another node."""
+        folder = self._folders.pop(uid, None)
+        if folder is not None:
+            self._spares.keep_if_empty(folder)
+
+    def _contain(
+        self, launch: Launch, argv: tuple[str, ...], workdir: str
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        mounts = [launch.checkpoint.folder] if launch.checkpoint is not None else []
+        if launch.script:
+            mounts.append(f"{self._scripts}/{launch.uid}")
+        if launch.world:
+            mounts.append(f"{self._scripts}/{launch.uid}{WORLD}")
+        try:
+            command = contain(launch, argv, workdir, mounts, bounded=self._cgroups is not None)
+        except CannotContain as error:
+            raise LaunchFailed(str(error)) from None
+        return command.argv, command.environment
+
+    def _meet(self, launch: Launch) -> dict[str, str]:
+        """What a member of a gang finds here beside what the controller knows."""
+        if "ROTA_NODE_ADDRESS" not in launch.environment:
+            return {}
+        self._with_files.add(launch.uid)
+        return prepare(self._scripts, launch)
+
+    def _retell(self, command: Tell) -> list[bytes]:
+        """A gang learns of its new world, and hears of it if it knew another one."""
+        self._with_files.add(command.uid)
+        try:
+            news = retell(self._scripts, command.uid, command.world)
+        except OSError as error:
+            log.warning("attempt %s: %s: %s", command.uid, error.filename, error.strerror)
+            return []
+        return [self.line(Signal(command.uid, RESIZED))] if news else []
+
+    def _terminal(self, uid: str) -> str:
+        """Where the keeper will listen for those who attach."""
+        self._with_files.add(uid)
+        return terminal_path(self._scripts, uid)
+
+    def output_path(self, uid: str, ending: str, asked: str, workdir: str) -> str:
+        """Where the output goes: the path that was asked for, or our own folder."""
+        return os.path.join(workdir, asked) if asked else f"{self._logs}/{uid}.{ending}"
+
+    def _store_script(
+        self, uid: str, script: bytes, user: str, argv: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        path = f"{self._scripts}/{uid}"
+        self._write(uid, path, script, 0o700)
+        if (owner := owner_of(user)) is not None:
+            os.chown(path, *owner)
+        # Without a first line that names an interpreter the kernel would not know what to do.
+        return (path, *argv) if script.startswith(b"#!") else ("/bin/sh", path, *argv)
+
+    def _store_input(self, uid: str, body: bytes) -> str:
+        path = f"{self._scripts}/{uid}.in"
+        self._write(uid, path, body, 0o600)
+        return path
+
+    def _write(self, uid: str, path: str, body: bytes, mode: int) -> None:
+        self._with_files.add(uid)
+        fresh = path + ".new"
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        with open(fd, "wb") as file:
+            file.write(body)
+        os.rename(fresh, path)
+
+    def _clean(self, command: Forget) -> None:
+        """Scripts and inputs go with their attempt; output stays for those who want to read it."""
+        self.copied.difference_update(command.uids)
+        for uid in command.uids:
+            self.variables.forget(uid)
+            if uid in self._with_files:
+                self._with_files.discard(uid)
+                for ending in ENDINGS:
+                    path = f"{self._scripts}/{uid}{ending}"
+                    if os.path.exists(path):
+                        os.unlink(path)
+            if uid in self._with_bundle:
+                self._with_bundle.discard(uid)
+                self.bundles.remove(uid)
+            if self._cgroups is not None:
+                self._cgroups.remove(uid)
+
+
+def copied_work(launch: Launch) -> Saved | None:
+    """The saved work of an attempt, if it is to be copied when the attempt has ended."""
+    saved = launch.checkpoint
+    return saved if saved is not None and saved.store and saved.copies else None
+
+
+def owner_of(user: str) -> tuple[int, int] | None:
+    """To whom files are given; None: they stay ours, as his or because we are no root."""
+    if os.geteuid() != 0 or user in ("", "root"):
+        return None
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        raise LaunchFailed(f"user {user}: no such user on this node") from None
+    return entry.pw_uid, entry.pw_gid
+
+
+def _environment(variables: dict[str, str]) -> list[str]:
+    """As a program gets it, without names that no program could read. The keeper adds the uid."""
+    return [
+        f"{name}={value}"
+        for name, value in variables.items()
+        if name and "=" not in name and name != UID_VARIABLE
+    ]

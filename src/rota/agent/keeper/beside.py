@@ -1,0 +1,65 @@
+"""One more process in an attempt that runs, for whoever has to start something there later on.
+
+It begins with the environment, the CPUs and the cgroup of the attempt's first process, and bears
+its uid: so it gets the attempt's signals, and goes when the attempt ends. The keeper runs this file
+without the package around it.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from rota.agent.keeper.exec import SpawnFailed
+    from rota.agent.keeper.journal import RUNNING, Attempt
+    from rota.agent.keeper.processes import UID_VARIABLE, attempt_uid, read
+    from rota.agent.keeper.spawn import Spawner
+else:
+    from keeper.exec import SpawnFailed
+    from keeper.journal import RUNNING
+    from keeper.processes import UID_VARIABLE, attempt_uid, read
+
+NOWHERE = "/dev/null"
+
+
+def start_beside(
+    spawner: Spawner,
+    attempts: dict[str, Attempt],
+    orders: list[dict[str, Any]],
+    say: Callable[[str], None],
+) -> None:
+    for order in orders:
+        why = _start(spawner, attempts.get(order["uid"]), order)
+        if why:
+            say(f"nothing beside {order['uid']}: {why}")
+
+
+def _start(spawner: Spawner, attempt: Attempt | None, order: dict[str, Any]) -> str:
+    """Why there is no such process; empty: there is."""
+    if attempt is None or attempt.phase != RUNNING or attempt_uid(attempt.pid) != attempt.uid:
+        return "it does not run"
+    environ = read(f"/proc/{attempt.pid}/environ").decode("utf-8", "replace").split("\0")
+    mark = UID_VARIABLE + "="
+    full = {
+        "uid": attempt.uid,
+        "argv": order["argv"],
+        "env": [entry for entry in environ if "=" in entry and not entry.startswith(mark)],
+        "cwd": "/",
+        "stdout": NOWHERE,
+        "stderr": NOWHERE,
+        "umask": 0o022,
+        "user": order.get("user"),
+        "cgroup": attempt.cgroup,
+    }
+    try:
+        full["cpus"] = sorted(os.sched_getaffinity(attempt.pid))
+        spawner.start(full)
+    except SpawnFailed as failure:
+        return failure.message
+    except OSError as error:
+        return error.strerror or "failed"
+    return ""

@@ -1,0 +1,398 @@
+"""The keeper's loop: commands of the agent in, processes started and reaped, events out.
+
+    spawn   uid argv env cwd stdin stdout stderr umask user cpus ulimits cgroup keep
+    beside  uid user argv           one more process in an attempt that runs
+    signal  uid signal [note]       to every process of the attempt
+    forget  uids                    drops ended attempts
+    lease   until_s                 when all work must end, unless told anew (null: never)
+    exit                            leave, unless something is alive
+
+``env`` lists NAME=value, as a program gets it (a dictionary costs three times as much to read);
+``keep`` is given back in the full list. Events are described in ``rota.agent.logic.instructions``.
+
+One iteration takes what is readable, reaps what has ended, starts a few attempts, writes the
+journal and only then tells the agent. Nothing happens while nothing happens: the loop sleeps in
+``epoll`` without a timeout. The keeper runs this file without the package around it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from typing import Any
+
+    from rota.agent.keeper.beside import start_beside
+    from rota.agent.keeper.exec import SpawnFailed
+    from rota.agent.keeper.journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
+    from rota.agent.keeper.lease import CUT_OFF, Lease
+    from rota.agent.keeper.orders import LINE_BYTES_MAX, NotAnOrder, read_order
+    from rota.agent.keeper.processes import start_of
+    from rota.agent.keeper.reap import Reaper
+    from rota.agent.keeper.spawn import Spawner
+else:
+    from keeper.beside import start_beside
+    from keeper.exec import SpawnFailed
+    from keeper.journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
+    from keeper.lease import CUT_OFF, Lease
+    from keeper.orders import LINE_BYTES_MAX, NotAnOrder, read_order
+    from keeper.processes import start_of
+    from keeper.reap import Reaper
+
+PROTOCOL = 1
+#: Commands per iteration, so that exits are not left waiting behind a long list of starts.
+SLICE = 16
+#: A start is news for people, an end frees room: a start may wait this long for company.
+HOLD_STARTED_S = 0.002
+RECEIVE_BYTES = 1 << 18
+#: An agent that reads nothing while this much piles up is cut off; it asks for all again.
+BACKLOG_BYTES_MAX = 1 << 26
+
+
+class Keeper:
+    """The parent of every process that the agent asked for."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        journal: Journal,
+        attempts: dict[str, Attempt],
+        boot: str,
+        spawner: Spawner,
+        say: Callable[[str], None],
+        idle_s: float = 60.0,
+        compact_bytes: int = 8 << 20,
+    ) -> None:
+        self.attempts = attempts
+        self.leaving = False
+        self._listener = listener
+        self._journal = journal
+        self._boot = boot
+        self._spawner = spawner
+        self._say = say
+        self._idle_s = idle_s
+        self._compact_bytes = compact_bytes
+        self._client: socket.socket | None = None
+        self._unread = b""
+        self._commands: deque[dict[str, Any]] = deque()
+        self._outbox = bytearray()
+        #: The socket took only a part; the poll says when it takes more.
+        self._clogged = False
+        #: Started since then, and nobody was told of it yet.
+        self._fresh: list[Attempt] = []
+        self._held_since_s = 0.0
+        self._idle_since_s = time.monotonic()
+        self._poll = select.epoll()
+        self._reaper = Reaper(attempts, self._poll, self._report_end)
+        self._lease = Lease(journal, self._note, self._reaper, boot)
+        self._wake = self._catch_signals()
+        self._poll.register(listener, select.EPOLLIN)
+        self._poll.register(self._wake, select.EPOLLIN)
+
+    def _catch_signals(self) -> int:
+        """Signals become bytes in a pipe. Real functions, because ignoring would be inherited."""
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        for number in (
+            signal.SIGCHLD,
+            signal.SIGTERM,
+            signal.SIGINT,
+            signal.SIGHUP,
+            signal.SIGQUIT,
+            signal.SIGUSR1,
+            signal.SIGUSR2,
+            signal.SIGPIPE,
+        ):
+            signal.signal(number, lambda *_: None)
+        return read
+
+    def run(self) -> None:
+        """Until told to leave, or for a while without an agent and without work."""
+        self._reaper.adopt(self._say)
+        self._reaper.reap()
+        while not self.leaving:
+            self._flush()
+            ready = self._poll.poll(self._lease.shorten(self._timeout_s()))
+            for fd, mask in ready:
+                self._take_ready(fd, mask)
+            self._reaper.clear_up()
+            self._execute()
+            self._lease.enforce()
+            if not ready:
+                self._leave_if_idle()
+
+    def _take_ready(self, fd: int, mask: int) -> None:
+        if fd == self._wake:
+            signals = os.read(self._wake, 65536)
+            if signal.SIGTERM in signals:
+                self._leave_unless_needed("told to by a signal")
+            self._reaper.reap()
+        elif fd == self._listener.fileno():
+            self._accept()
+        elif self._client is not None and fd == self._client.fileno():
+            if mask & ~select.EPOLLOUT:
+                self._receive()
+        else:
+            self._reaper.take_adopted(fd)
+
+    def _timeout_s(self) -> float | None:
+        if self._commands:
+            return 0
+        if self._fresh:
+            return max(0.0, self._held_since_s + HOLD_STARTED_S - time.monotonic())
+        if self._reaper.clearing:
+            return self._reaper.patience_s()
+        if self._client is None and not self._reaper.alive:
+            return max(0.0, self._idle_since_s + self._idle_s - time.monotonic())
+        return None
+
+    def _leave_if_idle(self) -> None:
+        """What has ended stays in the journal for the next keeper, so leaving loses nothing."""
+        if self._client is None and not self._reaper.alive and not self._commands:
+            if time.monotonic() >= self._idle_since_s + self._idle_s:
+                self._leave_unless_needed("nothing to do and nobody there")
+        else:
+            self._idle_since_s = time.monotonic()
+
+    def _leave_unless_needed(self, why: str) -> None:
+        if self._reaper.alive or self._commands:
+            self._say(f"stays, jobs are alive: {why}")
+        else:
+            self._say(f"leaves: {why}")
+            self.leaving = True
+
+    def _accept(self) -> None:
+        try:
+            client, _ = self._listener.accept()
+        except OSError as error:
+            self._say(f"no connection: {error.strerror}")
+            time.sleep(0.1)  # too many open files: do not spin
+            return
+        # What the older agent still said counts, and shows in what the newer one is told.
+        while self._receive():
+            pass
+        while self._commands:
+            self._execute()
+        self._tell_starts()
+        self._drop_client()
+        client.setblocking(False)
+        self._client = client
+        self._poll.register(client, select.EPOLLIN)
+        summaries = [attempt.summary() for attempt in self.attempts.values()]
+        greeting = {"ev": "all", "protocol": PROTOCOL, "pid": os.getpid(), "attempts": summaries}
+        self._outbox += line_of(greeting)
+
+    def _drop_client(self) -> None:
+        """What the old agent was not told yet is in the full list for the next one."""
+        if self._client is None:
+            return
+        self._poll.unregister(self._client)
+        self._client.close()
+        self._client = None
+        self._unread = b""
+        self._outbox.clear()
+        self._clogged = False
+        # Commands already read count as given; their effect shows in the next full list.
+        self._idle_since_s = time.monotonic()
+
+    def _receive(self) -> bool:
+        """Take what the agent says; False when there is no more for now."""
+        if self._client is None:
+            return False
+        try:
+            chunk = self._client.recv(RECEIVE_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._drop_client()
+            return False
+        *lines, self._unread = (self._unread + chunk).split(b"\n")
+        for line in lines:
+            try:
+                self._commands.append(read_order(line))
+            except NotAnOrder as error:
+                self._say(f"not a command: {error}: {line[:200]!r}")
+        if len(self._unread) > LINE_BYTES_MAX:
+            self._say("a command without an end; the agent is cut off")
+            self._drop_client()
+        return True
+
+    def _execute(self) -> None:
+        """A slice of the commands in their order; neighbours of one kind share their cost."""
+        batch: list[dict[str, Any]] = []
+        for _ in range(min(SLICE, len(self._commands))):
+            command = self._commands.popleft()
+            if batch and batch[0]["op"] != command["op"]:
+                self._carry_out(batch)
+                batch = []
+            batch.append(command)
+        if batch:
+            self._carry_out(batch)
+
+    def _carry_out(self, batch: list[dict[str, Any]]) -> None:
+        kind = batch[0]["op"]
+        try:
+            if kind == "spawn":
+                self._start_all(batch)
+            elif kind == "beside":
+                start_beside(self._spawner, self.attempts, batch, self._say)
+            elif kind == "signal":
+                self._signal_all(batch)
+            elif kind == "forget":
+                self._forget([uid for command in batch for uid in command["uids"]])
+            elif kind == "lease":
+                self._lease.hold(batch[-1]["until_s"])
+            elif kind == "exit":
+                self._leave_unless_needed("told to")
+        except Exception as error:
+            # Whatever it is: the parent of all jobs does not die of it.
+            self._say(f"broken command {kind!r}: {type(error).__name__}: {error}")
+
+    def _start_all(self, orders: list[dict[str, Any]]) -> None:
+        """Intents on disk first, then the processes. A known attempt is never started again."""
+        fresh: list[tuple[dict[str, Any], Attempt]] = []
+        for order in orders:
+            uid = order["uid"]
+            known = self.attempts.get(uid)
+            if known is not None:
+                self._repeat(known)
+                continue
+            attempt = Attempt(uid, order.get("keep") or {}, order.get("cgroup") or "")
+            self.attempts[uid] = attempt
+            self._journal.append(line_of(attempt.intent()))
+            fresh.append((order, attempt))
+        trouble = self._journal.flush() if fresh else ""
+        for order, attempt in fresh:
+            self._start(order, attempt, trouble)
+
+    def _start(self, order: dict[str, Any], attempt: Attempt, trouble: str) -> None:
+        now_s = time.time()
+        try:
+            if trouble:
+                raise SpawnFailed(f"cannot record the start: {trouble.lower()}")
+            if self._lease.is_over:
+                attempt.note = CUT_OFF
+                raise SpawnFailed("the lease of this node is over")
+            pid = self._spawner.start(order)
+        except SpawnFailed as failure:
+            # With an exit code it counts as a run, as it would in a shell.
+            attempt.started_s = now_s if failure.code is not None else 0.0
+            attempt.end(now_s, code=failure.code, error=failure.message)
+            self._report_end(attempt)
+            return
+        except Exception as error:
+            self._say(f"spawn of {attempt.uid}: {type(error).__name__}: {error}")
+            attempt.end(now_s, error=f"cannot start: {type(error).__name__}: {error}")
+            self._report_end(attempt)
+            return
+        attempt.pid, attempt.started_s, attempt.phase = pid, now_s, RUNNING
+        self._reaper.watch_child(attempt)
+        self._journal.append(line_of(attempt.started()))
+        if not self._fresh:
+            self._held_since_s = time.monotonic()
+        self._fresh.append(attempt)
+
+    def _tell_starts(self) -> None:
+        """Of those that still run: to look closer at one that is over by now would be in vain."""
+        fresh, self._fresh = self._fresh, []
+        for attempt in fresh:
+            if attempt.phase == RUNNING:
+                attempt.start = start_of(attempt.pid)
+                self._tell(line_of(attempt.started()))
+
+    def _repeat(self, attempt: Attempt) -> None:
+        if attempt.phase == ENDED and attempt.ended is not None:
+            self._outbox += line_of(attempt.ended)
+        elif attempt.phase in (RUNNING, CLEARING):
+            self._outbox += line_of(attempt.started())
+
+    def _signal_all(self, orders: list[dict[str, Any]]) -> None:
+        targets: list[tuple[Attempt, int]] = []
+        for order in orders:
+            attempt = self.attempts.get(order.get("uid", ""))
+            if attempt is None or attempt.phase not in (RUNNING, CLEARING):
+                continue
+            self._note(attempt, order.get("note") or "")
+            attempt.asked = attempt.asked or bool(order.get("asks"))
+            number = int(order.get("signal", signal.SIGTERM))
+            if attempt.suspended != (number == signal.SIGSTOP):
+                attempt.suspended = number == signal.SIGSTOP
+                self._journal.append(line_of(attempt.stopped()))
+            targets.append((attempt, number))
+        # Why it dies is on disk before it does.
+        self._journal.flush()
+        self._reaper.signal_trees(targets)
+
+    def _note(self, attempt: Attempt, note: str) -> None:
+        if note and not attempt.note:
+            attempt.note = note
+            self._journal.append(line_of(attempt.noted()))
+
+    def _forget(self, uids: list[str]) -> None:
+        gone = [uid for uid in uids if uid in self.attempts and self.attempts[uid].phase == ENDED]
+        if not gone:
+            return
+        for uid in gone:
+            del self.attempts[uid]
+        self._journal.append(line_of({"ev": "forget", "uids": gone}))
+        self._journal.flush()
+        if self._journal.size > self._compact_bytes + 1024 * len(self.attempts):
+            try:
+                self._journal.rewrite(self._boot, self.attempts.values())
+            except OSError as error:
+                self._say(f"journal not compacted: {error.strerror}")
+
+    def _report_end(self, attempt: Attempt) -> None:
+        assert attempt.ended is not None
+        attempt.phase = ENDED
+        self._spawner.spares.give_back(attempt.uid)
+        self._tell(line_of(attempt.ended))
+
+    def _tell(self, line: bytes) -> None:
+        self._journal.append(line)
+        if self._client is not None:
+            self._outbox += line
+
+    def _flush(self) -> None:
+        """The journal, then the agent."""
+        if self._fresh and time.monotonic() >= self._held_since_s + HOLD_STARTED_S:
+            self._tell_starts()
+        trouble = self._journal.flush()
+        if trouble:
+            # Not a reason to be silent: the controller's own record is as good.
+            self._say(f"journal: {trouble}")
+        if self._client is None:
+            self._outbox.clear()
+        if self._outbox:
+            self._send()
+
+    def _send(self) -> None:
+        assert self._client is not None
+        try:
+            count = self._client.send(self._outbox)
+        except BlockingIOError:
+            count = 0
+        except OSError:
+            self._drop_client()
+            return
+        del self._outbox[:count]
+        if len(self._outbox) > BACKLOG_BYTES_MAX:
+            self._say("the agent does not read; cut off")
+            self._drop_client()
+            return
+        if bool(self._outbox) != self._clogged:
+            self._clogged = bool(self._outbox)
+            more = select.EPOLLOUT if self._clogged else 0
+            self._poll.modify(self._client, select.EPOLLIN | more)

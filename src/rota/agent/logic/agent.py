@@ -1,0 +1,392 @@
+"""The agent as a state machine: what it hears goes in, instructions come out, no I/O, no clock.
+
+It holds two views against each other. The *keeper* says which processes exist on this node; the
+*controller* says which attempts should. Nothing is decided before both have spoken in full:
+
+* wanted, unknown, never reported as started: start it, once;
+* wanted, unknown, although it was started: report it missing, never start it again;
+* wanted and ended: report the end in every session until the controller lets it go;
+* alive and no longer wanted: TERM, the grace, KILL, and then forget it in silence.
+
+While the controller is away everything goes on as before: jobs run, grace periods end.
+"""
+
+from __future__ import annotations
+
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+from typing import TYPE_CHECKING
+
+from rota.agent.logic.charge import Charge, Stage, sighting_of
+from rota.agent.logic.instructions import Ended, Forget, Instruction, Keep, Redial, Signal, Spawn
+from rota.agent.logic.news import signal_number, tell
+from rota.agent.logic.sequence import misfit
+from rota.rpc.messages import Observed, Seen, Sighting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.agent.logic.instructions import KeeperAll, Known, Started
+    from rota.rpc.messages import Desired, Wanted, Welcome
+
+#: A start is reported this much later, unless there is something else to say before: a job that is
+#: over by then costs the controller one message and one commit less.
+START_TOLD_S = 0.01
+#: A KILL is repeated this often until the keeper reports the end.
+KILL_AGAIN_S = 10.0
+#: An attempt that was told to save its state gets TERM so long before its grace is over, or after
+#: three quarters of a short one.
+TERM_BEFORE_S = 5.0
+
+
+class Agent:
+    """Drives one node. Every input returns what the host has to do, in order."""
+
+    def __init__(self) -> None:
+        self._charges: dict[str, Charge] = {}
+        self._stopping: dict[str, Charge] = {}
+        #: Starts that the controller has not heard of, and when it shall.
+        self._untold: dict[str, Charge] = {}
+        self._tell_at_s: float | None = None
+        self._keeper_ready = False
+        self._session = 0
+        self._connected = False
+        self._synced = False
+        self._expected = 0
+        self._sent = 0
+        #: Desired sets that arrived before the keeper's list did.
+        self._deferred: list[Desired] = []
+
+    @property
+    def session(self) -> int:
+        """The controller's number for this connection; 0 while there is none."""
+        return self._session if self._connected else 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in our care."""
+        return not self._charges
+
+    def alive(self) -> list[tuple[str, int, int]]:
+        """Every running attempt as (uid, pid, memory limit in MiB or 0), oldest first."""
+        return [
+            (charge.uid, charge.pid, charge.keep.memory_mib)
+            for charge in self._charges.values()
+            if charge.stage is Stage.RUNNING
+        ]
+
+    def awake(self) -> set[str]:
+        """The running attempts that are neither suspended nor about to end."""
+        charges = self._charges.values()
+        running = [charge for charge in charges if charge.stage is Stage.RUNNING]
+        return {charge.uid for charge in running if not (charge.suspended or charge.stopping)}
+
+    def on_connected(self) -> list[Instruction]:
+        """A fresh connection to the controller: everything of the last one is void."""
+        self._connected = True
+        self._session = 0
+        self._forget_session()
+        return []
+
+    def on_disconnected(self) -> list[Instruction]:
+        """The controller is away. What runs goes on."""
+        self._connected = False
+        self._forget_session()
+        return []
+
+    def _forget_session(self) -> None:
+        self._synced = False
+        self._expected = 0
+        self._sent = 0
+        self._deferred.clear()
+
+    def on_welcome(self, welcome: Welcome) -> list[Instruction]:
+        if self._session:
+            return [Redial("a second welcome")]
+        self._session = welcome.session
+        self._forget_session()
+        return []
+
+    def on_desired(self, desired: Desired, now_s: float) -> list[Instruction]:
+        """The controller's full set, or the next change of it."""
+        if not self._connected or desired.session < self._session:
+            return []
+        problem = misfit(desired, self._session, self._expected)
+        if problem:
+            self._connected = False
+            self._forget_session()
+            return [Redial(problem)]
+        self._expected = desired.number + 1
+        if not self._keeper_ready:
+            self._deferred.append(desired)
+            return []
+        return self._decide(desired, now_s)
+
+    def _decide(self, desired: Desired, now_s: float) -> list[Instruction]:
+        out: list[Instruction] = []
+        gone: Iterable[str] = desired.gone
+        if desired.full:
+            wanted = {item.uid for item in desired.attempts}
+            gone = [uid for uid in self._charges if uid not in wanted]
+        self._release(gone, now_s, out)
+        fresh = [charge for item in desired.attempts if (charge := self._want(item, now_s, out))]
+        if desired.full:
+            self._synced = True
+            self._report(self._charges.values(), out, full=True)
+        elif fresh:
+            self._report(fresh, out)
+        return out
+
+    def _release(self, uids: Iterable[str], now_s: float, out: list[Instruction]) -> None:
+        """No longer wanted: stop what is alive, forget what has ended."""
+        over = []
+        for uid in uids:
+            charge = self._charges.get(uid)
+            if charge is None:
+                continue
+            charge.wanted = False
+            if charge.stage in (Stage.ENDED, Stage.MISSING):
+                over.append(uid)
+                del self._charges[uid]
+            else:
+                self._stop(charge, now_s, out)
+        if over:
+            out.append(Forget(tuple(over)))
+
+    def _want(self, item: Wanted, now_s: float, out: list[Instruction]) -> Charge | None:
+        """Take one wanted attempt in; give it back when there is something to report of it."""
+        charge = self._charges.get(item.uid)
+        if charge is None:
+            charge = self._take_charge(item, now_s, out)
+        charge.wanted = True
+        if item.stop is not None and charge.stage in (Stage.SPAWNING, Stage.RUNNING):
+            if not charge.stopping:
+                charge.first_signal = signal_number(item.signal)
+                charge.grace_s = item.grace_s if item.grace_s >= 0 else charge.keep.grace_s
+            self._stop(charge, now_s, out)
+        elif not charge.stopping:
+            self._suspend(charge, item.suspended, out)
+            tell(charge, item, out)
+        return charge if charge.stage in (Stage.ENDED, Stage.MISSING) else None
+
+    def _suspend(self, charge: Charge, suspended: bool, out: list[Instruction]) -> None:
+        """Stop its processes where they are, or let them go on: only when that is news."""
+        if charge.suspended != suspended:
+            charge.suspended = suspended
+            if charge.stage is Stage.RUNNING:
+                out.append(Signal(charge.uid, SIGSTOP if suspended else SIGCONT))
+
+    def _take_charge(self, item: Wanted, now_s: float, out: list[Instruction]) -> Charge:
+        launch = item.launch
+        keep = Keep(launch.grace_s, launch.memory_mib) if launch is not None else Keep()
+        charge = self._charges[item.uid] = Charge(item.uid, Stage.MISSING, keep)
+        if item.stop is not None and not item.started:
+            charge.stage = Stage.ENDED
+            charge.seen = Seen(
+                item.uid,
+                Sighting.ENDED,
+                ended_s=now_s,
+                cause=item.stop,
+                detail="stopped before it was started",
+            )
+        elif item.started or launch is None:
+            charge.seen = Seen(item.uid, Sighting.MISSING)
+        else:
+            charge.launch = launch
+            charge.stage = Stage.SPAWNING
+            out.append(Spawn(item.uid, launch))
+        return charge
+
+    def _stop(self, charge: Charge, now_s: float, out: list[Instruction]) -> None:
+        """Begin to end it; once begun, neither a second wish nor another cause starts it over."""
+        if charge.stopping:
+            return
+        charge.stopping = True
+        if charge.stage is Stage.RUNNING:
+            self._terminate(charge, now_s, out)
+
+    def _terminate(
+        self, charge: Charge, now_s: float, out: list[Instruction], note: str = ""
+    ) -> None:
+        self._stopping[charge.uid] = charge
+        grace_s = charge.grace_s
+        if grace_s <= 0:
+            self._kill(charge, now_s, note, out)
+            return
+        charge.kill_at_s = now_s + grace_s
+        if charge.first_signal:
+            out.append(Signal(charge.uid, charge.first_signal, asks=True))
+            charge.term_at_s = charge.kill_at_s - min(TERM_BEFORE_S, grace_s / 4)
+        else:
+            out.append(Signal(charge.uid, SIGTERM, note))
+        # What is stopped where it is hears nothing: the signal waits for it as it goes on.
+        self._suspend(charge, False, out)
+
+    def _kill(self, charge: Charge, now_s: float, note: str, out: list[Instruction]) -> None:
+        self._stopping[charge.uid] = charge
+        charge.term_at_s = None
+        charge.kill_at_s = now_s + KILL_AGAIN_S
+        out.append(Signal(charge.uid, SIGKILL, note))
+
+    def on_keeper_lost(self) -> list[Instruction]:
+        """The keeper is away; nothing is decided until it has given its list again."""
+        self._keeper_ready = False
+        return []
+
+    def on_keeper_all(self, listing: KeeperAll, now_s: float) -> list[Instruction]:
+        """The keeper's full list: the truth about this node's processes."""
+        out: list[Instruction] = []
+        self._keeper_ready = True
+        listed = {known.uid for known in listing.attempts}
+        changed = [
+            charge for known in listing.attempts if (charge := self._recognise(known, now_s, out))
+        ]
+        for charge in self._charges.values():
+            if charge.uid in listed:
+                continue
+            if charge.stage is Stage.SPAWNING and charge.launch is not None:
+                out.append(Spawn(charge.uid, charge.launch))
+            elif charge.stage is Stage.RUNNING:
+                self._settle(charge, Stage.MISSING, Seen(charge.uid, Sighting.MISSING))
+                changed.append(charge)
+        self._drop_unwanted(changed, out)
+        if changed:
+            self._report(changed, out)
+        deferred, self._deferred = self._deferred, []
+        for desired in deferred:
+            out += self._decide(desired, now_s)
+        return out
+
+    def _recognise(self, known: Known, now_s: float, out: list[Instruction]) -> Charge | None:
+        """Bring one attempt up to date; give it back when that is news."""
+        charge = self._charges.get(known.uid)
+        if charge is None:
+            charge = self._charges[known.uid] = Charge(known.uid, Stage.SPAWNING, known.keep)
+            charge.suspended = known.suspended
+        if known.phase == "ended":
+            if charge.stage is Stage.ENDED:
+                return None
+            self._settle(charge, Stage.ENDED, sighting_of(known.end()))
+            return charge
+        if charge.stage is Stage.RUNNING:
+            if charge.stopping:
+                self._terminate(charge, now_s, out)  # the signal may have been lost
+            elif charge.suspended != known.suspended:
+                out.append(Signal(charge.uid, SIGSTOP if charge.suspended else SIGCONT))
+            return None
+        self._run(charge, known.pid, known.started_s, now_s, out)
+        return charge
+
+    def on_started(self, event: Started, now_s: float) -> list[Instruction]:
+        return self.on_keeper_events((event,), now_s)
+
+    def on_ended(self, event: Ended, now_s: float) -> list[Instruction]:
+        return self.on_keeper_events((event,), now_s)
+
+    def on_keeper_events(
+        self, events: Iterable[Started | Ended], now_s: float
+    ) -> list[Instruction]:
+        """Starts and ends that arrived together: one report, and of each attempt the last word."""
+        out: list[Instruction] = []
+        changed: dict[str, Charge] = {}
+        for event in events:
+            charge = self._charges.get(event.uid)
+            if charge is None or charge.stage is Stage.ENDED:
+                continue
+            if isinstance(event, Ended):
+                self._settle(charge, Stage.ENDED, sighting_of(event))
+                changed[charge.uid] = charge
+            elif charge.stage is Stage.SPAWNING:
+                self._run(charge, event.pid, event.started_s, now_s, out)
+                self._untold[charge.uid] = charge
+                self._tell_at_s = self._tell_at_s or now_s + START_TOLD_S
+        self._drop_unwanted(changed.values(), out)
+        if changed:
+            self._report(changed.values(), out)
+        return out
+
+    def _run(
+        self, charge: Charge, pid: int, started_s: float, now_s: float, out: list[Instruction]
+    ) -> None:
+        charge.stage = Stage.RUNNING
+        charge.launch = None
+        charge.pid = pid
+        charge.seen = Seen(charge.uid, Sighting.RUNNING, pid=pid, started_s=started_s)
+        if charge.stopping:
+            self._terminate(charge, now_s, out)
+        elif charge.suspended:
+            out.append(Signal(charge.uid, SIGSTOP))
+
+    def _settle(self, charge: Charge, stage: Stage, seen: Seen) -> None:
+        charge.stage = stage
+        charge.seen = seen
+        charge.launch = None
+        charge.term_at_s = charge.kill_at_s = None
+        self._stopping.pop(charge.uid, None)
+
+    def _drop_unwanted(self, charges: Iterable[Charge], out: list[Instruction]) -> None:
+        over = [
+            charge.uid
+            for charge in charges
+            if not charge.wanted and charge.stage in (Stage.ENDED, Stage.MISSING)
+        ]
+        for uid in over:
+            del self._charges[uid]
+        if over:
+            out.append(Forget(tuple(over)))
+
+    def on_oom(self, uid: str, detail: str, now_s: float) -> list[Instruction]:
+        """It used more memory than it asked for: ``detail`` says how much."""
+        out: list[Instruction] = []
+        charge = self._charges.get(uid)
+        if charge is not None and charge.stage is Stage.RUNNING:
+            charge.stopping = True
+            self._kill(charge, now_s, detail, out)
+        return out
+
+    def on_unhealthy(self, uid: str, detail: str, now_s: float) -> list[Instruction]:
+        """It does not answer any more: it is asked to end, and its end will say why."""
+        out: list[Instruction] = []
+        if uid in self.awake():
+            charge = self._charges[uid]
+            charge.stopping = True
+            self._terminate(charge, now_s, out, detail)
+        return out
+
+    def next_timer_s(self) -> float | None:
+        """When ``on_timer`` is due; None while no grace period runs and nothing is untold."""
+        due = [c.kill_at_s for c in self._stopping.values() if c.kill_at_s is not None]
+        due += [c.term_at_s for c in self._stopping.values() if c.term_at_s is not None]
+        if self._tell_at_s is not None:
+            due.append(self._tell_at_s)
+        return min(due, default=None)
+
+    def on_timer(self, now_s: float) -> list[Instruction]:
+        out: list[Instruction] = []
+        if self._tell_at_s is not None and self._tell_at_s <= now_s:
+            self._report((), out)
+        for charge in self._stopping.values():
+            if charge.kill_at_s is not None and charge.kill_at_s <= now_s:
+                charge.term_at_s, charge.kill_at_s = None, now_s + KILL_AGAIN_S
+                out.append(Signal(charge.uid, SIGKILL))
+            elif charge.term_at_s is not None and charge.term_at_s <= now_s:
+                charge.term_at_s = None
+                out.append(Signal(charge.uid, SIGTERM))
+        return out
+
+    def _report(
+        self, charges: Iterable[Charge], out: list[Instruction], *, full: bool = False
+    ) -> None:
+        """Tell the controller, once it and we agree on a starting point; untold starts go along."""
+        untold, self._untold, self._tell_at_s = self._untold, {}, None
+        if not self._synced:
+            return  # The full set that begins a session tells everything.
+        told = {charge.uid: charge for charge in charges}
+        if not full:
+            told = untold | told
+        seen = tuple(
+            [item.seen for item in told.values() if item.seen is not None and (full or item.wanted)]
+        )
+        if not seen and not full:
+            return
+        self._sent += 1
+        out.append(Observed(self._session, self._sent, seen, full))

@@ -1,0 +1,87 @@
+"""One attempt in the agent's care, and its end in the controller's words."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from rota.agent.keeper.lease import CUT_OFF
+from rota.core.facts.states import Cause
+from rota.rpc.messages import Seen, Sighting
+
+if TYPE_CHECKING:
+    from rota.agent.logic.instructions import Ended, Keep
+    from rota.rpc.messages import Launch
+
+#: What an end begins with that health checks brought about.
+UNHEALTHY = "unhealthy: "
+
+
+class Stage(Enum):
+    """Where an attempt is, as far as this node can tell."""
+
+    SPAWNING = auto()
+    RUNNING = auto()
+    ENDED = auto()
+    MISSING = auto()
+
+
+class Charge:
+    """One attempt in the agent's care."""
+
+    __slots__ = ("first_signal", "grace_s", "keep", "kill_at_s", "launch", "pid", "saves",
+                 "seen", "stage", "stopping", "suspended", "term_at_s", "uid", "wanted",
+                 "world")  # fmt: skip
+
+    def __init__(self, uid: str, stage: Stage, keep: Keep) -> None:
+        self.uid = uid
+        self.stage = stage
+        self.keep = keep
+        #: Until the controller says otherwise in a full set, everything is wanted.
+        self.wanted = True
+        self.stopping = False
+        #: Whether its processes are stopped where they are, or shall be once they exist.
+        self.suspended = False
+        #: What it hears first when it is stopped, so that it can save its state; 0: TERM.
+        self.first_signal = 0
+        #: How long it then has.
+        self.grace_s = keep.grace_s
+        self.term_at_s: float | None = None
+        self.kill_at_s: float | None = None
+        #: Kept until its process exists: a keeper that died may have to be told again.
+        self.launch: Launch | None = None
+        self.pid = 0
+        #: What it was told of its gang, and how often it was asked to save; below 0: not known.
+        self.world = b""
+        self.saves = -1
+        #: What to report; None while it is being started.
+        self.seen: Seen | None = None
+
+
+def sighting_of(event: Ended) -> Seen:
+    """An end in the controller's words, with its cause where the exit status does not say it."""
+    cause, detail = None, event.error
+    if event.note == CUT_OFF:
+        # Whatever its exit code: it was told to end before its work was done.
+        cause, detail = Cause.NODE_LOST, event.note
+    elif event.note.startswith(UNHEALTHY):
+        cause, detail = Cause.UNHEALTHY, event.note.removeprefix(UNHEALTHY)
+    elif event.note and event.code != 0:
+        cause, detail = Cause.OUT_OF_MEMORY, event.note
+    elif event.lost:
+        cause = Cause.NODE_LOST
+    elif event.error:
+        cause = Cause.EXIT if event.code is not None else Cause.START_FAILED
+    return Seen(
+        uid=event.uid,
+        sighting=Sighting.ENDED,
+        started_s=event.started_s,
+        ended_s=event.ended_s,
+        exit_code=event.code,
+        signal=event.signal,
+        cause=cause,
+        detail=detail,
+        peak_memory_mib=math.ceil(event.maxrss_kb / 1024),
+        cpu_s=event.cpu_s,
+    )

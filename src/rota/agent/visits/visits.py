@@ -1,0 +1,124 @@
+"""What people want of single attempts on this node: their logs, their terminals, their ports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.agent.keeper.processes import attempt_uid
+from rota.agent.visits.log_search import LogSearch
+from rota.agent.visits.logs import drop_beginning, drop_old_logs, read_log
+from rota.agent.visits.remarks import write_remark
+from rota.agent.visits.terminals import Terminals
+from rota.agent.visits.tunnels import Tunnels
+from rota.rpc.visits import (
+    CloseTunnel,
+    OpenTunnel,
+    ReadLog,
+    SearchLog,
+    SendSignal,
+    StartBeside,
+    TunnelInput,
+    WriteRemark,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from rota.agent.agent_config import AgentConfig
+    from rota.rpc.messages import AgentMessage
+    from rota.rpc.visits import Visit
+
+#: How often the logs of running attempts are measured, and old ones looked for.
+MEASURE_S, LOOK_S, DAY_S = 5.0, 3600.0, 86_400.0
+
+
+class Visits:
+    """Answers visits. ``alive`` gives every running attempt, its uid first."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        send: Callable[[AgentMessage], object],
+        alive: Callable[[], list[tuple[str, int, int]]],
+        tell_keeper: Callable[[bytes], None],
+    ) -> None:
+        self._config = config
+        self._send = send
+        self._alive = alive
+        self._tell_keeper = tell_keeper
+        self._search = LogSearch(config.folder)
+        self._terminals = Terminals(config.folder, send)
+        self._tunnels = Tunnels(send, self._pid_of)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, message: Visit) -> None:
+        if isinstance(message, ReadLog):
+            self._send(read_log(self._config.folder, message))
+        elif isinstance(message, SearchLog):
+            task = asyncio.get_running_loop().create_task(self._find(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif isinstance(message, OpenTunnel | TunnelInput | CloseTunnel):
+            self._tunnels.take(message)
+        elif isinstance(message, SendSignal):
+            self._signal(message)
+        elif isinstance(message, WriteRemark):
+            write_remark(message)
+        elif isinstance(message, StartBeside):
+            order = {"op": "beside", "uid": message.uid, "user": message.user}
+            self._tell_keeper(msgspec.json.encode(order | {"argv": message.argv}))
+        else:
+            self._terminals.take(message)
+
+    def _signal(self, message: SendSignal) -> None:
+        """To whoever still is the first process of the attempt: its number may be another's."""
+        pid = self._pid_of(message.uid)
+        if pid and attempt_uid(pid) == message.uid:
+            with suppress(OSError):
+                os.kill(pid, message.number)
+
+    async def _find(self, message: SearchLog) -> None:
+        self._send(await self._search.answer(message))
+
+    def close(self) -> None:
+        """The controller has gone: so has everybody who came by way of it."""
+        for task in self._tasks:
+            task.cancel()
+        self._terminals.close()
+        self._tunnels.close()
+
+    def duties(self) -> list[Coroutine[None, None, None]]:
+        """What has to be looked after all the time."""
+        duties = []
+        if self._config.log_days:
+            duties.append(self._drop_old())
+        if self._config.log_max_bytes:
+            duties.append(self._hold_down())
+        return duties
+
+    def _pid_of(self, wanted: str) -> int:
+        return next((pid for uid, pid, _ in self._alive() if uid == wanted), 0)
+
+    def _uids(self) -> frozenset[str]:
+        return frozenset(uid for uid, _, _ in self._alive())
+
+    async def _drop_old(self) -> None:
+        while True:
+            before_s = time.time() - self._config.log_days * DAY_S
+            drop_old_logs(self._config.folder, before_s, self._uids())
+            await asyncio.sleep(LOOK_S)
+
+    async def _hold_down(self) -> None:
+        """No job fills the disk with what it prints."""
+        logs = self._config.folder / "logs"
+        while True:
+            for uid in sorted(self._uids()):
+                for ending in ("out", "err"):
+                    drop_beginning(str(logs / f"{uid}.{ending}"), self._config.log_max_bytes)
+            await asyncio.sleep(MEASURE_S)

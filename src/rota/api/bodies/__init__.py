@@ -1,0 +1,6 @@
+"""From the body of a request to what the controller takes.
+
+requests, gang_requests, health_requests, site_requests, request_fields    what is sent
+checks, placing, roles           whether it can be so, and what it means
+submission, repeated_submits     a job as the controller takes it, also many alike
+"""

@@ -1,0 +1,241 @@
+"""The front door: who is it, is it one of the few busy routes, else on to the framework.
+
+Submitting is what scripts do in loops, so ``POST /jobs`` and ``/jobs:batch`` are answered right
+here, at half of the cost; the routes behind are the same functions, for the documentation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rota.api import errors
+from rota.api.asgi import API
+from rota.api.auth import Unauthenticated, identify, require
+from rota.api.context import ACTOR
+from rota.api.door import agents
+from rota.api.door.short_way import Reply
+from rota.api.errors import TooLarge
+from rota.api.jobs.submit import Answer, submit_batch, submit_one
+from rota.api.visits import attach, forward
+from rota.api.visits.visits import is_meant
+from rota.core.facts.errors import RotaError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from rota.api.asgi import App, Receive, Scope, Send
+    from rota.api.context import Context
+    from rota.core.facts.tenant import Actor
+
+    Door = Callable[[Context, Actor, Scope, Receive, Send], Awaitable[None]]
+    Identify = Callable[[Scope], Actor | None]
+    Wing = Callable[[Context, Identify, Scope, Receive, Send], Awaitable[None]]
+    Page = tuple[int, bytes, bytes]
+    Busy = tuple[Callable[[Context, Actor, bytes, str], Awaitable[Answer]], int]
+
+BODY_MAX = 1024 * 1024
+SUBMIT_MAX = 32 * 1024 * 1024
+BATCH_MAX = 128 * 1024 * 1024
+
+#: Path -> who answers it, and the most that its body may weigh.
+_BUSY: dict[str, Busy] = {
+    f"{API}/jobs": (submit_one, SUBMIT_MAX),
+    f"{API}/jobs:batch": (submit_batch, BATCH_MAX),
+}
+_NODES = f"{API}/nodes/"
+#: They have a bound of their own, which the site sets.
+_BUNDLES = f"{API}/bundles/"
+
+
+class Front:
+    """An ASGI app in front of the framework's."""
+
+    def __init__(
+        self,
+        context: Context,
+        inner: App,
+        pages: Callable[[str], Page | None],
+        doors: Mapping[str, Door] | None = None,
+        wings: Mapping[tuple[str, ...], Wing] | None = None,
+    ) -> None:
+        self.context = context
+        self._inner = inner
+        #: Paths behind which both sides speak at once, which the framework does not know.
+        self._doors = doors or {}
+        #: What paths begin with -> who answers them all, and asks by himself who it is.
+        self._wings = wings or {}
+        #: What anybody may read: health and documentation, by path.
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await _visit(scope["path"])(self.context, self._actor, scope, receive, send)
+        elif scope["type"] == "http":
+            try:
+                wing = next(
+                    (w for p, w in self._wings.items() if scope["path"].startswith(p)), None
+                )
+                if wing is None:
+                    await self._answer(scope, receive, send)
+                else:
+                    await wing(self.context, self._actor, scope, receive, send)
+            except RotaError as error:
+                await _send_problem(send, error)
+            except UnicodeError:
+                await _send_problem(send, errors.Malformed("the request is not valid UTF-8"))
+
+    async def submit(
+        self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]], body: bytes
+    ) -> Reply:
+        """``POST /jobs`` the short way: the same as below for a request that came whole."""
+        try:
+            scope: Scope = {"client": client, "headers": headers}
+            actor = self._known_actor(scope)
+            require(actor, "submit")
+            if len(body) > SUBMIT_MAX:
+                raise _too_large(len(body), SUBMIT_MAX)
+            key = _header(scope, b"idempotency-key")
+            answer = await submit_one(self.context, actor, body, key)
+        except Exception as error:
+            problem, more = errors.problem_of(error)
+            media = (b"content-type", errors.MEDIA_TYPE.encode())
+            return Reply(problem.status, [media, *more], errors.encode_problem(problem))
+        return Reply(answer.status, [(b"content-type", b"application/json")], answer.body)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope["path"], scope["method"]
+        if method in ("GET", "HEAD") and (page := self._pages(path)) is not None:
+            await _send(send, page[0], page[2] if method == "GET" else b"", page[1])
+            return
+        actor = self._known_actor(scope)
+        if method == "POST" and (door := self._doors.get(path)) is not None:
+            await door(self.context, actor, scope, receive, send)
+            return
+        busy = _BUSY.get(path) if method == "POST" else None
+        if busy is None:
+            if path.startswith(_NODES) and ":" in path:
+                _split_verb(scope, path)
+            scope[ACTOR] = actor
+            if not path.startswith(_BUNDLES):
+                _refuse_large(scope, BODY_MAX)
+            await self._inner(scope, receive, send)
+            return
+        try:
+            answer = await self._submit(busy, actor, scope, receive)
+        except Exception as error:
+            await _send_problem(send, error)
+        else:
+            await _send(send, answer.status, answer.body, b"application/json")
+
+    async def _submit(self, busy: Busy, actor: Actor, scope: Scope, receive: Receive) -> Answer:
+        require(actor, "submit")
+        work, most = busy
+        _refuse_large(scope, most)
+        body = await read_body(receive, most)
+        return await work(self.context, actor, body, _header(scope, b"idempotency-key"))
+
+    def _known_actor(self, scope: Scope) -> Actor:
+        actor = self._actor(scope)
+        if actor is None:
+            raise Unauthenticated("a token is needed over the network: Authorization: Bearer TOKEN")
+        return actor
+
+    def _actor(self, scope: Scope) -> Actor | None:
+        shown = None
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                shown = value
+        host = self.context.host
+        return identify(
+            self.context.identities,
+            host,
+            scope["client"],
+            shown,
+        )
+
+
+def _visit(path: str) -> Any:  # noqa: ANN401 - each serves a WebSocket
+    """Who serves a WebSocket: a path below a job is a visit to it, any other one an agent's."""
+    for visit in (attach, forward):
+        if is_meant(path, visit.END):
+            return visit.serve
+    return agents.serve
+
+
+def _split_verb(scope: Scope, path: str) -> None:
+    """``/nodes/n1:drain`` is ``/nodes/n1/drain`` to the framework, whose segments are whole."""
+    head, _, verb = path.rpartition(":")
+    scope["path"] = f"{head}/{verb}"
+    scope["raw_path"] = scope["path"].encode()
+
+
+def _header(scope: Scope, wanted: bytes) -> str:
+    for name, value in scope["headers"]:
+        if name == wanted:
+            text: str = value.decode("latin-1")
+            return text
+    return ""
+
+
+def _refuse_large(scope: Scope, most: int) -> None:
+    length = _header(scope, b"content-length")
+    if length.isdecimal() and int(length) > most:
+        raise _too_large(int(length), most)
+
+
+def _too_large(length: int, most: int) -> TooLarge:
+    return TooLarge(
+        f"the body has {length} bytes; at most {most} are taken here",
+        field="body",
+        value=length,
+        allowed=f"at most {most} bytes",
+    )
+
+
+async def read_body(receive: Receive, most: int) -> bytes:
+    """The whole body, if it is not too long."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return bytes(body)
+    parts, total = [body], len(body)
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise errors.Malformed("the caller went away before the body was complete")
+        parts.append(message.get("body", b""))
+        total += len(parts[-1])
+        if total > most:
+            raise TooLarge(
+                f"the body has more than {most} bytes",
+                field="body",
+                allowed=f"at most {most} bytes",
+            )
+    return b"".join(parts)
+
+
+async def _send(
+    send: Send,
+    status: int,
+    body: bytes,
+    media_type: bytes,
+    headers: list[tuple[bytes, bytes]] | None = None,
+) -> None:
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", media_type),
+                (b"content-length", str(len(body)).encode()),
+                *(headers or ()),
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _send_problem(send: Send, error: Exception) -> None:
+    problem, headers = errors.problem_of(error)
+    body = errors.encode_problem(problem)
+    await _send(send, problem.status, body, errors.MEDIA_TYPE.encode(), headers)

@@ -1,0 +1,234 @@
+"""uvicorn's protocols under our own life cycle: TCP, unix sockets, peer credentials, a clean end.
+
+uvicorn's own server wakes ten times a second and re-raises signals at the end; ours sleeps until
+it is told to stop, answers what is in flight and then returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import struct
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+from websockets.protocol import State
+
+from rota.api.auth import LOCAL
+from rota.api.door.agents import LINE
+from rota.api.door.short_way import ShortWay
+from rota.rpc.frames import bodies_of, frame_of
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Sequence
+
+    from websockets.http11 import Request
+
+    from rota.api.door.agents import Listener
+
+log = logging.getLogger("rota.api")
+
+#: An idle connection is closed after this time; commands in a loop open a new one each.
+KEEP_ALIVE_S = 75
+#: The largest message that an agent may send.
+WS_MESSAGE_MAX = 64 * 1024 * 1024
+#: As much may wait for an agent that reads slowly: a few full sets.
+UNSENT_BYTES_MAX = 128 * 1024 * 1024
+#: How long requests that are being answered may take once we were told to stop.
+GRACE_S = 10.0
+SWITCHING_PROTOCOLS = 101
+#: Closes a WebSocket on which text is not text.
+NOT_TEXT = 1007
+_CREDENTIALS = struct.Struct("3i")
+
+
+def peer_of(transport: asyncio.BaseTransport) -> tuple[str, int] | None:
+    """``("uid:1000", pid)`` on a unix socket: the kernel's word. None on any other."""
+    sock = transport.get_extra_info("socket")
+    if sock is None or sock.family != socket.AF_UNIX:
+        return None
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, _gid = _CREDENTIALS.unpack(raw)
+    return f"{LOCAL}{uid}", pid
+
+
+class Gathering:
+    """A transport that makes one write of all writes of a turn of the event loop.
+
+    The head and the body of an answer are written one after the other; each system call, and
+    each time that the reader is woken, costs more than everything else about a small answer.
+    """
+
+    __slots__ = ("_loop", "_parts", "plain")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.plain = transport
+        self._loop = asyncio.get_running_loop()
+        self._parts: list[bytes] = []
+
+    def write(self, part: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self.flush)
+        self._parts.append(part)
+
+    def flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts and not self.plain.is_closing():
+            self.plain.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def close(self) -> None:
+        self.flush()
+        self.plain.close()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport has
+        return getattr(self.plain, name)
+
+
+class HttpProtocol(ShortWay):
+    """HTTP, with the peer's uid in the place of an address on a unix socket."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(Gathering(transport))  # type: ignore[arg-type]
+        self.client = peer_of(transport) or self.client
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """The same for WebSockets; the agents' have a short way past the ASGI queues."""
+
+    #: Is offered each message first; what it does not take goes the ordinary way.
+    listener: Listener | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # An order is one frame: to gather would only make it wait.
+        plain = getattr(transport, "plain", transport)
+        super().connection_made(plain)
+        self.client = peer_of(plain) or self.client
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.response.status_code == SWITCHING_PROTOCOLS:
+            self.scope["extensions"][LINE] = self  # type: ignore[assignment]
+
+    def listen(self, listener: Listener) -> None:
+        """Hand messages over as they come, and send what is written without delay."""
+        self.listener = listener
+        self.transport.set_write_buffer_limits(high=0)
+
+    def data_received(self, data: bytes) -> None:
+        between = self.listener is not None and not self.conn.reader.buffer and not self.frames
+        bodies = bodies_of(data, masked=True, most=WS_MESSAGE_MAX) if between else None
+        if bodies is None or self.conn.state is not State.OPEN:
+            super().data_received(data)
+            return
+        for body in bodies:
+            self.frames = [body]
+            self.curr_msg_data_type = "bytes"
+            self.send_receive_event_to_app()
+
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not _is_text(b"".join(self.frames)):
+            self.conn.fail(NOT_TEXT, "text that is not UTF-8")
+            self.handle_parser_exception()
+            return
+        listener = self.listener if self.curr_msg_data_type == "bytes" else None
+        if listener is None or self.close_sent or not listener(b"".join(self.frames)):
+            super().send_receive_event_to_app()
+        else:
+            self.frames = []
+
+    def write_message(self, body: bytes) -> None:
+        """At once, past whatever waits in ASGI; on a closed connection nobody would hear it.
+
+        One who takes nothing off the connection is cut off: he starts over with a full set.
+        """
+        if self.conn.state is not State.OPEN or self.transport.is_closing():
+            return
+        if self.transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            place = "{}:{}".format(*self.client or ("", ""))
+            log.warning("the agent at %s was cut off: it does not take what it is sent", place)
+            self.abort()
+            return
+        self.transport.write(frame_of(body, masked=False))
+
+    def abort(self) -> None:
+        """At once, whatever was not sent yet."""
+        self.transport.abort()
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class Server:
+    """Serves one ASGI app on sockets that are bound already."""
+
+    def __init__(
+        self,
+        app: Any,  # noqa: ANN401 - any ASGI app
+        closing: asyncio.Event,
+        secure: ssl.SSLContext | None = None,
+    ) -> None:
+        """``secure`` is for what comes over the network; the unix sockets need none."""
+        self._config = uvicorn.Config(
+            app,
+            http=HttpProtocol,
+            ws=WebSocketProtocol,
+            interface="asgi3",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            ws_max_size=WS_MESSAGE_MAX,
+            ws_per_message_deflate=False,
+        )
+        self._state = ServerState()
+        self._secure = secure
+        #: Set when we stop: streams and long polls must end by themselves.
+        self._closing = closing
+        self._servers: list[asyncio.AbstractServer] = []
+
+    async def start(self, sockets: Sequence[socket.socket]) -> None:
+        self._config.load()
+        loop = asyncio.get_running_loop()
+        for sock in sockets:
+            local = sock.family == socket.AF_UNIX
+            make = loop.create_unix_server if local else loop.create_server
+            secure = None if local else self._secure
+            self._servers.append(await make(self._protocol, sock=sock, backlog=2048, ssl=secure))
+
+    def _protocol(self) -> asyncio.Protocol:
+        return HttpProtocol(config=self._config, server_state=self._state, app_state={})
+
+    async def stop(self) -> None:
+        """Accept nothing more, let what is being answered finish, close every connection."""
+        for server in self._servers:
+            server.close()
+        self._closing.set()
+        for connection in list(self._state.connections):
+            try:
+                connection.shutdown()
+            except Exception as error:
+                # The other side is saying goodbye at this very moment.
+                log.debug("while closing a connection: %s", error)
+                connection.transport.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                while tasks := self._state.tasks:
+                    await asyncio.wait(tasks)
+                while self._state.connections:  # noqa: ASYNC110 - uvicorn has no event for it
+                    await asyncio.sleep(0.005)
+        for task in self._state.tasks:
+            log.warning("a request was cut off: %s", task.get_name())
+            task.cancel()

@@ -1,0 +1,328 @@
+"""Routes that change one job: cancel it, or update it, with what else may happen to it."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from litestar import delete, patch
+
+from rota.api import params
+from rota.api.bodies import checks
+from rota.api.bodies.placing import changed_placement, signal_name
+from rota.api.bodies.request_fields import Resources
+from rota.api.bodies.requests import Body, JobPatch, decode_patch
+from rota.api.bodies.roles import request_of, shown_devices
+from rota.api.bodies.submission import (
+    check_saving,
+    deadline,
+    dependencies,
+    moment,
+    priority,
+    shell_line,
+    targets,
+)
+from rota.api.context import Asking, Context, actor_of, body_of, context_of
+from rota.api.jobs.jobs import view_of
+from rota.api.jobs.resubmit import submit_again
+from rota.api.views.lookup import find
+from rota.api.views.views import JobView
+from rota.controller.commands.change import may_change_job
+from rota.controller.commands.commands import (
+    Cancel,
+    Changed,
+    Hold,
+    Release,
+    Requeue,
+    Resume,
+    Select,
+    SetGroup,
+    Suspend,
+    Update,
+)
+from rota.core.facts.errors import Conflict, Forbidden, Rejected
+from rota.core.facts.job import Array, Job, JobSpec, Role
+from rota.core.facts.states import FINAL
+from rota.core.facts.tenant import Actor, Group
+
+if TYPE_CHECKING:
+    from rota.core.facts.resources import Request
+
+_resources = Body(Resources)
+VERBS: dict[str, type[Select]] = {
+    "cancel": Cancel,
+    "hold": Hold,
+    "release": Release,
+    "requeue": Requeue,
+    "retry": Requeue,
+    "suspend": Suspend,
+    "resume": Resume,
+}
+_REASONS = (400, 403, 404, 409, 429, 503)
+
+
+class CancelledView(msgspec.Struct):
+    """``state`` is the one right after: a running job ends when its processes have ended."""
+
+    id: int
+    state: str
+
+
+@delete(
+    "/jobs/{job_id:str}",
+    summary="Cancel a job or array",
+    opt={"right": "change", "errors": _REASONS},
+    status_code=202,
+)
+async def cancel_one(request: Asking, job_id: params.JobPath) -> CancelledView:
+    """Waiting or running: TERM first, KILL after the job's grace."""
+    return await cancel_job(context_of(request), actor_of(request), job_id)
+
+
+async def cancel_job(context: Context, actor: Actor, job_id: str) -> CancelledView:
+    found = await find(context.host, job_id)
+    await change_one(context, actor, found, Cancel(actor=actor, ids=(found.id,)))
+    return CancelledView(found.id, _state(context, found))
+
+
+def _state(context: Context, item: Job | Array) -> str:
+    state = context.host.cluster.state_of(item.id)
+    return state or (item.state if isinstance(item, Job) else "")
+
+
+async def change_one(context: Context, actor: Actor, item: Job | Array, command: Select) -> None:
+    """A command on one job: a refusal becomes the error that it is."""
+    done: Changed = await context.host.ask(command)
+    if not done.refused:
+        return
+    reason = done.refused[0].reason
+    if not may_change_job(actor, item.spec, item.id):
+        raise Forbidden(reason, field="id", value=item.id)
+    raise Conflict(reason, field="id", value=item.id)
+
+
+@patch(
+    "/jobs/{job_id:str}",
+    summary="Change a job or array",
+    opt={"right": "change", "body": JobPatch, "errors": _REASONS},
+)
+async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
+    """Of a running job only what does not concern its room. `action` comes last.
+
+    An ended job stays as it is: `retry` alone makes a new job of it, which is the answer.
+    """
+    context, actor = context_of(request), actor_of(request)
+    asked: JobPatch = await body_of(request, decode_patch)
+    found = await find(context.host, job_id)
+    if not may_change_job(actor, found.spec, found.id):
+        asker = actor.via if actor.job else actor.user
+        raise Forbidden(
+            f"job {found.id} belongs to {found.spec.user}; {asker} may not change it",
+            field="id",
+            value=found.id,
+        )
+    if isinstance(found, Job) and found.state in FINAL:
+        if asked == JobPatch(action="retry"):
+            return view_of(context, await submit_again(context, actor, found), actor)
+        raise Conflict(f"job {found.id} is {found.state} already", field="id", value=found.id)
+    await _update(context, actor, found, asked)
+    await _set_group_cap(context, actor, found, asked)
+    await _act(context, actor, found, asked)
+    return view_of(context, await find(context.host, found.id), actor)
+
+
+async def _update(context: Context, actor: Actor, item: Job | Array, asked: JobPatch) -> None:
+    changes, blobs = spec_changes(context, item.spec, asked)
+    parents = None
+    if asked.depends_on is not None:
+        parents = dependencies(asked.depends_on, context.desk)
+    cap = asked.max_concurrent if isinstance(item, Array) else None
+    if changes or parents is not None or cap is not None:
+        command = Update(
+            actor=actor, job=item.id, changes=changes, dependencies=parents, array_cap=cap
+        )
+        if blobs:
+            raise Rejected.bad("command", "...", "a line this long cannot be changed in place")
+        await context.host.ask(command)
+
+
+async def _set_group_cap(
+    context: Context, actor: Actor, item: Job | Array, asked: JobPatch
+) -> None:
+    """``max_concurrent`` on a job of a group means the group."""
+    if asked.max_concurrent is None or isinstance(item, Array):
+        return
+    if not item.spec.group:
+        raise Rejected.bad("max_concurrent", asked.max_concurrent, "the job is in no group")
+    group = Group(item.spec.group, actor.user, asked.max_concurrent)
+    await context.host.ask(SetGroup(actor=actor, group=group))
+
+
+async def _act(context: Context, actor: Actor, item: Job | Array, asked: JobPatch) -> None:
+    verb = asked.action
+    if asked.hold is not None:
+        if verb is not None:
+            raise Rejected.bad("action", verb, "give either hold or action, not both")
+        verb = "hold" if asked.hold else "release"
+    if verb is not None:
+        await change_one(context, actor, item, VERBS[verb](actor=actor, ids=(item.id,)))
+
+
+def spec_changes(
+    context: Context, spec: JobSpec, asked: JobPatch
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The fields of the spec that the patch replaces, checked as at submit."""
+    blobs: dict[str, bytes] = {}
+    changes = _plain_changes(context, asked) | _rule_changes(context, asked)
+    _check(asked)
+    check_saving(
+        changes.get("save_signal", spec.save_signal),
+        changes.get("save_every_s", spec.save_every_s),
+        changes.get("checkpoint_signal", spec.checkpoint_signal),
+    )
+    if asked.command is not None:
+        changes |= _command(asked.command, blobs)
+    if asked.resources is not None or asked.tasks is not None or asked.min_tasks is not None:
+        changes["roles"] = _roles(spec, asked)
+    placement = changed_placement(spec.placement, asked)
+    if placement != spec.placement:
+        changes["placement"] = placement
+    tasks = sum(role.count for role in changes.get("roles", spec.roles))
+    if placement.node_count > tasks:
+        raise Rejected.bad("nodes", placement.node_count, f"at most tasks, which is {tasks}")
+    return changes, blobs
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _plain_changes(context: Context, asked: JobPatch) -> dict[str, Any]:
+    """What the job is and when it may run."""
+    return _given(
+        {
+            "name": None if asked.name is None else checks.name(asked.name),
+            "priority": None if asked.priority is None else priority(asked.priority),
+            "queue": asked.queue,
+            "project": asked.project,
+            "workdir": asked.workdir,
+            "output": asked.output,
+            "error": asked.error,
+            "variables": asked.variables,
+            "any_dependency": asked.depends_any,
+            "keep_waiting": asked.keep_waiting,
+            "retries": asked.retries,
+            "labels": asked.labels,
+            "preemptible": asked.preemptible,
+            "time_limit_s": _whole(asked.time_limit_s),
+            "grace_s": _whole(asked.grace_s),
+            "scheduling_timeout_s": _whole(asked.scheduling_timeout_s),
+            "begin_s": None
+            if asked.begin_at is None
+            else moment("begin_at", asked.begin_at, context.desk),
+        }
+    )
+
+
+def _rule_changes(context: Context, asked: JobPatch) -> dict[str, Any]:
+    """How firm its claim is, how long it takes, how it gives way."""
+    return _given(
+        {
+            "service": asked.qos,
+            "deadline_s": None
+            if asked.deadline_at is None
+            else deadline(asked.deadline_at, context.desk),
+            "estimate_s": _whole(asked.estimate_s),
+            "preempt_mode": asked.preempt_mode,
+            "preempt_retries": asked.preempt_retries,
+            "checkpoint_signal": None
+            if asked.checkpoint_signal is None
+            else signal_name(asked.checkpoint_signal),
+            "save_signal": None
+            if asked.save_signal is None
+            else signal_name(asked.save_signal, "save_signal"),
+            "save_every_s": _whole(asked.save_every_s),
+            "restart_cost_s": _whole(asked.restart_cost_s),
+            "type": asked.type,
+            "notify": None if asked.notify is None else targets(asked.notify, context.desk),
+        }
+    )
+
+
+def _whole(seconds: float | None) -> int | None:
+    return None if seconds is None else ceil(seconds)
+
+
+def _check(asked: JobPatch) -> None:
+    for field in ("queue", "project"):
+        checks.word(field, getattr(asked, field) or "")
+    for field in ("output", "error"):
+        checks.plain(field, getattr(asked, field) or "")
+    if asked.workdir is not None:
+        checks.folder("workdir", asked.workdir)
+    checks.variables("variables", asked.variables or {})
+    checks.labels(asked.labels or {})
+
+
+def _command(asked: list[str] | str, blobs: dict[str, bytes]) -> dict[str, Any]:
+    if isinstance(asked, list):
+        if not asked:
+            raise Rejected.bad("command", asked, "at least the name of a program")
+        return {"command": tuple(checks.arguments("command", asked)), "script": ""}
+
+    def keep(body: bytes) -> str:
+        blobs["command"] = body
+        return ""
+
+    return {"command": shell_line(asked, keep)[0], "script": "", "script_args": ()}
+
+
+def _roles(spec: JobSpec, asked: JobPatch) -> tuple[Role, ...]:
+    """The roles with the named amounts and counts replaced; the others stay."""
+    role = spec.roles[0]
+    count = role.count if asked.tasks is None else asked.tasks
+    least = role.min_count if asked.min_tasks is None else asked.min_tasks
+    if least > count:
+        raise Rejected.bad("min_tasks", least, f"at most tasks, which is {count}")
+    request = role.request
+    if asked.resources is not None:
+        request = _new_request(request, asked.resources)
+    changed = msgspec.structs.replace(role, count=count, min_count=least, request=request)
+    return (changed, *spec.roles[1:])
+
+
+#: Naming one of these asks for a device.
+_OF_DEVICES = frozenset({"gpu_type", "gpu_memory_mb", "shared", "gpu_indices"})
+
+
+def _new_request(now: Request, asked: dict[str, Any]) -> Request:
+    before: dict[str, Any] = {
+        "cpus": now.cpu_milli / 1000,
+        "memory_mb": now.memory_mib,
+        "gpus": shown_devices(now),
+        "gpu_type": now.device_type,
+        "gpu_memory_mb": now.device_memory_mib,
+        "shared": now.shared,
+        "disk_mb": now.disk_mib,
+        "device": now.device,
+        "gpu_indices": now.device_indices,
+    }
+    if asked.get("gpus") == 0:
+        before |= {"gpu_type": "", "gpu_memory_mb": 0, "shared": False, "device": ""}
+        before["gpu_indices"] = ()
+    elif "gpus" not in asked and not now.device_count and asked.keys() & _OF_DEVICES:
+        before["gpus"] = 1
+    elif "gpus" in asked and now.device_milli:
+        # A share that was named as a fraction ends with the fraction.
+        before["shared"] = False
+    try:
+        wanted: Resources = _resources(msgspec.json.encode(before | asked))
+    except Rejected as error:
+        error.field = f"resources.{error.field}"
+        error.detail = f"resources.{error.detail}"
+        raise
+    return request_of(wanted)
+
+
+ROUTES = [cancel_one, update_one]

@@ -1,0 +1,95 @@
+"""What would become of a job: the answer to a submit that is not made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from litestar import post
+
+from rota.api.bodies.requests import JobRequest, decode_job
+from rota.api.bodies.submission import to_submission
+from rota.api.context import Asking, actor_of, context_of
+from rota.api.jobs.why import asker_of
+from rota.api.views.attempt_views import AllocationView, allocation_view
+from rota.api.views.times import when
+from rota.controller.commands.submit import refuse_submission
+from rota.scheduling.answers.outlook import Outlook, outlook
+from rota.scheduling.answers.reasons import Tree
+from rota.scheduling.place.scores import placement_score
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+
+
+class DelayView(msgspec.Struct):
+    """A waiting job that would start later."""
+
+    id: int
+    start_at: str | None
+    later_at: str | None
+
+
+class PlanView(msgspec.Struct):
+    """``start_at`` is now, a moment to come, or null when nobody can say.
+
+    ``help`` are options that would start it now; ``evicts`` are running jobs that would give way.
+    """
+
+    starts: bool
+    decision: str
+    start_at: str | None
+    allocations: list[AllocationView]
+    #: 100 to 150 on one node, the more the nearer its devices are; 50 on several; 0 on none.
+    score: int
+    reason: str
+    lines: list[str]
+    help: list[str]
+    evicts: list[int]
+    delays: list[DelayView]
+    tree: Tree
+
+
+@post(
+    "/plan",
+    summary="What would become of a job, without submitting it",
+    opt={"right": "submit", "body": JobRequest, "errors": (409, 413)},
+    status_code=200,
+)
+async def plan(request: Asking) -> PlanView:
+    """Takes what POST /jobs takes and refuses what it refuses; nothing is changed.
+
+    Of an array this tells about its first element.
+    """
+    context, actor = context_of(request), actor_of(request)
+    submission = to_submission(decode_job(await request.body()), actor, context.desk)
+    host = context.host
+    refuse_submission(host.cluster, submission, actor)
+    found = outlook(
+        host.scheduler,
+        submission.spec,
+        host.clock.now_s(),
+        asker_of(actor),
+        held=submission.held,
+    )
+    return plan_view(found, host.cluster)
+
+
+def plan_view(found: Outlook, cluster: Cluster) -> PlanView:
+    specs = {held.node: cluster.nodes[held.node].spec for held in found.allocations}
+    return PlanView(
+        starts=found.starts,
+        decision=found.decision,
+        start_at=when(found.start_s),
+        allocations=[allocation_view(task, held) for task, held in enumerate(found.allocations)],
+        score=placement_score(found.allocations, specs),
+        reason=found.reason,
+        lines=found.lines,
+        help=found.help,
+        evicts=list(found.evicts),
+        delays=[DelayView(d.job, when(d.start_s), when(d.later_s)) for d in found.delays],
+        tree=found.tree,
+    )
+
+
+ROUTES = [plan]

@@ -1,0 +1,94 @@
+"""What a function left behind on its node: its result, and how far it says it is.
+
+A job that finds ``ROTA_RESULT_DIR`` in its variables leaves files named after its id and task in
+that folder. They are read through the node's agent, with the rights of the job's user, like an
+output file that the user chose.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from litestar import get
+from litestar.params import QueryParameter
+from litestar.response import Stream
+
+from rota.api import params
+from rota.api.context import Asking, Context, actor_of, context_of
+from rota.api.jobs.logs import PART_BYTES
+from rota.api.views.lookup import ID_MAX, find_own
+from rota.core.facts.errors import NotFound, Rejected, Unavailable
+from rota.core.facts.job import Array, Job
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from rota.rpc.visits import LogPart
+
+FOLDER_VARIABLE = "ROTA_RESULT_DIR"
+
+
+class LeftFile:
+    """One file that the last attempt of a task left."""
+
+    def __init__(self, context: Context, job: Job, task: int, part: str) -> None:
+        folder = job.spec.variables.get(FOLDER_VARIABLE, "")
+        attempts = job.tasks[task].attempts if task < len(job.tasks) else []
+        # One that never started has left nothing, whatever its user says where to look.
+        if not folder.startswith("/") or not attempts or not attempts[-1].started_s:
+            raise NotFound(f"job {job.id} has left no {part}", field="id", value=job.id)
+        self._context = context
+        self._path = f"{folder}/{job.id}.{task}.{part}"
+        self._user = job.spec.user
+        self._attempt = attempts[-1]
+
+    async def read(self, offset: int) -> LogPart:
+        """A piece of it, from the node that has it."""
+        node = self._attempt.allocation.node
+        session = self._context.host.sessions.by_node.get(node)
+        if session is None:
+            raise Unavailable(f"node {node} is not connected, its files cannot be read now")
+        found: LogPart = await self._context.host.links.read_log(
+            session.link,
+            uid=self._attempt.uid,
+            stream="stdout",
+            offset=offset,
+            limit=PART_BYTES,
+            path=self._path,
+            user=self._user,
+        )
+        return found
+
+    async def pieces(self, first: LogPart) -> AsyncIterator[bytes]:
+        piece = first
+        while piece.body:
+            yield piece.body
+            piece = await self.read(piece.offset + len(piece.body))
+
+
+@get(
+    "/jobs/{job_id:str}/result",
+    summary="What a function returned, or how far it is",
+    opt={"right": "read", "errors": (403, 404, 503), "produces": "application/octet-stream"},
+)
+async def result(
+    request: Asking,
+    job_id: params.JobPath,
+    task: Annotated[int, QueryParameter(description="Of this task", ge=0, lt=ID_MAX)] = 0,
+    part: Annotated[
+        Literal["result", "progress"], QueryParameter(description="Which of the two")
+    ] = "result",
+) -> Stream:
+    """The bytes that the job left on its node; only the Python client can make sense of them."""
+    context, actor = context_of(request), actor_of(request)
+    job = await find_own(context.host, actor, job_id, "its result is")
+    if isinstance(job, Array):
+        raise Rejected.bad("id", job.id, "an array has no result; name an element, as in 5_3")
+    left = LeftFile(context, job, task, part)
+    first = await left.read(0)
+    if first.error:
+        raise NotFound(f"job {job.id} has left no {part}: {first.error}", field="id", value=job.id)
+    return Stream(left.pieces(first), media_type="application/octet-stream")
+
+
+ROUTES = [result]

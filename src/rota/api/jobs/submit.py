@@ -1,0 +1,90 @@
+"""Submitting: from the bytes of a body to the bytes of an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rota.api.bodies.requests import JobRequest, decode_batch, decode_job
+from rota.controller.commands.commands import Submission, Submit, Submitted
+from rota.core.facts.errors import Rejected
+from rota.core.facts.states import JobState
+
+if TYPE_CHECKING:
+    from rota.api.context import Context
+    from rota.core.facts.tenant import Actor
+
+KEY_MAX = 200
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+
+
+class SubmittedView(msgspec.Struct, omit_defaults=True):
+    """``state`` is the one that the job was submitted in."""
+
+    id: int
+    uid: str
+    state: str
+    array_id: int | None = None
+    count: int | None = None
+
+
+class BatchView(msgspec.Struct):
+    """One id per entry; of an array, the array's."""
+
+    ids: list[int]
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def submit_one(context: Context, actor: Actor, body: bytes, key: str) -> Answer:
+    """``POST /jobs``."""
+    submission = context.repeated.submission(decode_job(body), actor)
+    done = await _ask(context, actor, (submission,), key)
+    uid = done.uids[0] if done.uids else await _uid_of(context, done.ids[0])
+    view = SubmittedView(done.ids[0], uid, JobState.HELD if submission.held else JobState.QUEUED)
+    if submission.runs:
+        view.array_id = done.ids[0]
+        view.count = sum(map(len, submission.runs))
+    return Answer(200 if done.repeated else 201, _encode(view))
+
+
+async def submit_batch(context: Context, actor: Actor, body: bytes, key: str) -> Answer:
+    """``POST /jobs:batch``."""
+    asked = decode_batch(body).jobs
+    submissions = tuple(_numbered(context, actor, n, job) for n, job in enumerate(asked))
+    done = await _ask(context, actor, submissions, key)
+    return Answer(200 if done.repeated else 201, _encode(BatchView(list(done.ids))))
+
+
+def _numbered(context: Context, actor: Actor, number: int, job: JobRequest) -> Submission:
+    try:
+        return context.repeated.submission(job, actor)
+    except Rejected as error:
+        error.field = f"jobs[{number}].{error.field}"
+        error.detail = f"jobs[{number}].{error.detail}"
+        raise
+
+
+async def _ask(
+    context: Context, actor: Actor, submissions: tuple[Submission, ...], key: str
+) -> Submitted:
+    if len(key) > KEY_MAX or not key.isprintable():
+        raise Rejected.bad("Idempotency-Key", key, f"up to {KEY_MAX} printable characters")
+    command = Submit(actor=actor, submissions=submissions, key=key)
+    done: Submitted = await context.host.ask(command)
+    return done
+
+
+async def _uid_of(context: Context, item: int) -> str:
+    """The uid that the first of two equal submits was given."""
+    cluster = context.host.cluster
+    known = cluster.jobs.get(item) or cluster.arrays.get(item)
+    if known is None:
+        known = await context.host.read(lambda store: store.job(item) or store.array(item))
+    return "" if known is None else known.uid

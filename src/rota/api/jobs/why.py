@@ -1,0 +1,119 @@
+"""Why a job waits, or how it ended, and what would help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from litestar import get
+from litestar.params import QueryParameter
+
+from rota.api import params
+from rota.api.bodies.submission import moment
+from rota.api.context import Asking, actor_of, context_of
+from rota.api.views.lookup import find
+from rota.controller.commands.submit import USER_PRIORITY_MAX
+from rota.core.facts.errors import Conflict, IllegalMove, Rejected
+from rota.core.facts.job import Job
+from rota.core.facts.states import FINAL, JobState
+from rota.core.facts.tenant import Access, Actor
+from rota.scheduling.answers.advice import Rights, explain_and_advise
+from rota.scheduling.answers.explain import describe_end
+from rota.scheduling.answers.explain_past import explain_at
+from rota.scheduling.answers.reasons import Tree
+
+if TYPE_CHECKING:
+    from rota.controller.loop import Host
+    from rota.scheduling.answers.explain import Explanation
+    from rota.store.api import Store
+
+#: A longer log is not folded for one question.
+LOG_MAX = 200_000
+At = Annotated[
+    str,
+    QueryParameter(
+        description="As it was at this moment: seconds since 1970, or 2026-11-15T18:00:00Z",
+        max_length=64,
+    ),
+]
+
+
+class WhyView(msgspec.Struct):
+    """A line, the whole story, what would start it now, and the reasons as data.
+
+    ``tree`` is null for a job that has ended; its times are seconds since 1970.
+    """
+
+    id: int
+    state: str
+    reason: str
+    lines: list[str]
+    help: list[str]
+    tree: Tree | None = None
+
+
+def asker_of(actor: Actor) -> Rights:
+    """What advice depends on: whether the caller is an operator."""
+    operator = actor.access in (Access.ADMIN, Access.OPERATOR)
+    return Rights(operator, 100 if operator else USER_PRIORITY_MAX)
+
+
+@get(
+    "/jobs/{job_id:str}/why",
+    summary="Why a job waits, or how it ended",
+    opt={"right": "read", "errors": (404,)},
+)
+async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
+    """`reason` in one line, `lines` with the story, `help` with changes that start it now."""
+    context = context_of(request)
+    host = context.host
+    found = await find(host, job_id)
+    if at:
+        return await _why_then(host, found.id, moment("at", _number(at), context.desk))
+    if isinstance(found, Job) and found.outcome is not None:
+        end = found.outcome
+        line = describe_end(end.state, end.cause, end.detail)
+        return WhyView(found.id, end.state, line, [line], [])
+    state = host.cluster.state_of(found.id)
+    if state is None or state in FINAL:
+        line = f"it has ended: {state or JobState.COMPLETED}"
+        return WhyView(found.id, state or JobState.COMPLETED, line, [line], [])
+    told = explain_and_advise(
+        host.scheduler, found.id, host.clock.now_s(), asker_of(actor_of(request))
+    )
+    return WhyView(found.id, state, told.reason, told.lines, told.help, told.tree)
+
+
+def _number(text: str) -> float | str:
+    """Seconds since 1970 come as text in a query."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+async def _why_then(host: Host, job_id: int, at_s: float) -> WhyView:
+    if not at_s <= host.clock.now_s():
+        raise Rejected.bad("at", at_s, "a moment that has passed")
+
+    def look_back(store: Store) -> tuple[JobState | None, Explanation | None]:
+        if len(store.events(after=LOG_MAX, limit=1)):
+            raise Conflict(
+                f"at: the log has more than {LOG_MAX} events, too many to look back in",
+                field="at",
+            )
+        return explain_at(store.all_events(), job_id, at_s)
+
+    try:
+        state, told = await host.read(look_back)
+    except (KeyError, AssertionError, IllegalMove):
+        raise Conflict(
+            "at: the log does not reach back that far: old jobs were removed from it", field="at"
+        ) from None
+    if state is None or told is None:
+        line = "it had not been submitted then"
+        return WhyView(job_id, "", line, [line], [])
+    return WhyView(job_id, state, told.reason, told.lines, told.help, told.tree)
+
+
+ROUTES = [why]

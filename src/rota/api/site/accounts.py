@@ -1,0 +1,234 @@
+"""Routes about who jobs count for: projects in a tree, users, their shares and quotas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from litestar import delete, get, patch, put
+
+from rota.api import params
+from rota.api.bodies import checks
+from rota.api.bodies.requests import Body
+from rota.api.bodies.site_requests import ProjectPatch, ProjectRequest, UserPatch
+from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.site.quotas import (
+    AllLimitsView,
+    changed_quota,
+    project_use,
+    quota_view,
+    with_quota,
+    written_quota,
+)
+from rota.controller.commands.commands import RemoveProject, RemoveUser, SetProject, SetUser
+from rota.core.facts.errors import named
+from rota.core.facts.tenant import NO_QUOTA, Project, User
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+    from rota.core.facts.resources import Amount
+
+_project = Body(ProjectRequest)
+_project_patch = Body(ProjectPatch)
+_user_patch = Body(UserPatch)
+
+#: The name under which the defaults of all users are shown and changed.
+EVERYBODY = "*"
+
+
+class HeldView(msgspec.Struct):
+    """What somebody's live attempts hold now."""
+
+    jobs: int
+    cpus: float
+    memory_mb: int
+    gpus: float
+
+
+class ProjectView(msgspec.Struct):
+    name: str
+    parent: str
+    shares: int
+    quota: AllLimitsView
+    enforce_quota: bool
+    used: HeldView
+
+
+class ProjectsView(msgspec.Struct):
+    items: list[ProjectView]
+
+
+class UserView(msgspec.Struct):
+    """``own`` is false for somebody who has no record: the defaults hold (of the user ``*``)."""
+
+    name: str
+    own: bool
+    shares: int
+    quota: AllLimitsView
+    used: HeldView
+
+
+class UsersView(msgspec.Struct):
+    items: list[UserView]
+
+
+def held_view(held: Amount, jobs: int) -> HeldView:
+    return HeldView(jobs, held.cpu_milli / 1000, held.memory_mib, held.device_milli / 1000)
+
+
+def project_view(cluster: Cluster, project: Project) -> ProjectView:
+    return ProjectView(
+        name=project.name,
+        parent=project.parent,
+        shares=project.shares,
+        quota=quota_view(written_quota(project)),
+        enforce_quota=project.unenforced == NO_QUOTA,
+        used=held_view(*project_use(cluster, project.name)),
+    )
+
+
+def user_view(cluster: Cluster, name: str) -> UserView:
+    shown = cluster.accounts.user(name)
+    held = cluster.accounts.holdings.get(("user", name))
+    jobs = len(cluster.census.active_in.get(("user", name), ()))
+    return UserView(
+        name=name or EVERYBODY,
+        own=name in cluster.accounts.users,
+        shares=shown.shares,
+        quota=quota_view(shown.quota),
+        used=held_view(held, jobs),
+    )
+
+
+@get("/projects", summary="Every project", opt={"right": "read"})
+async def list_projects(request: Asking) -> ProjectsView:
+    """Accounts in a tree: shares, quotas and use hang on them."""
+    cluster = context_of(request).host.cluster
+    projects = sorted(cluster.accounts.projects.items())
+    return ProjectsView([project_view(cluster, project) for _, project in projects])
+
+
+@get("/projects/{name:str}", summary="One project", opt={"right": "read", "errors": (404,)})
+async def show_project(request: Asking, name: params.NamePath) -> ProjectView:
+    """What it may hold and what it holds, with those below it."""
+    cluster = context_of(request).host.cluster
+    return project_view(cluster, named(cluster.accounts.projects, "project", name))
+
+
+async def _set_project(request: Asking, project: Project) -> ProjectView:
+    host = context_of(request).host
+    await host.ask(SetProject(actor=actor_of(request), project=project))
+    return project_view(
+        host.cluster, named(host.cluster.accounts.projects, "project", project.name)
+    )
+
+
+@put(
+    "/projects/{name:str}",
+    summary="Make or replace a project",
+    opt={"right": "operate", "body": ProjectRequest, "errors": (404, 429, 503)},
+)
+async def set_project(request: Asking, name: params.NamePath) -> ProjectView:
+    """The whole project as it shall be. Its parent must exist and not stand below it."""
+    asked: ProjectRequest = await body_of(request, _project)
+    project = Project(
+        checks.word("name", name),
+        checks.word("parent", asked.parent),
+        asked.shares,
+        changed_quota(NO_QUOTA, asked.quota),
+    )
+    return await _set_project(request, project)
+
+
+@patch(
+    "/projects/{name:str}",
+    summary="Change a project",
+    opt={"right": "operate", "body": ProjectPatch, "errors": (404, 429, 503)},
+)
+async def change_project(request: Asking, name: params.NamePath) -> ProjectView:
+    """Absent fields stay as they are; a limit of null is taken away."""
+    asked: ProjectPatch = await body_of(request, _project_patch)
+    now = named(context_of(request).host.cluster.accounts.projects, "project", name)
+    quota = written_quota(now)
+    if asked.quota is not None:
+        quota = changed_quota(quota, asked.quota)
+    project = msgspec.structs.replace(
+        with_quota(now, quota, asked.enforce_quota),
+        parent=now.parent if asked.parent is None else checks.word("parent", asked.parent),
+        shares=now.shares if asked.shares is None else asked.shares,
+    )
+    return await _set_project(request, project)
+
+
+@delete(
+    "/projects/{name:str}",
+    summary="Remove a project",
+    opt={"right": "operate", "errors": (404, 409, 429, 503)},
+)
+async def remove_project(request: Asking, name: params.NamePath) -> None:
+    """Refused while it has unfinished jobs, queues or projects below it."""
+    await context_of(request).host.ask(RemoveProject(actor=actor_of(request), project=name))
+
+
+@get("/users", summary="Every user that is known", opt={"right": "read"})
+async def list_users(request: Asking) -> UsersView:
+    """Those with a record, with unfinished jobs or with use on record; `*` are the defaults."""
+    cluster = context_of(request).host.cluster
+    accounts = cluster.accounts
+    names = {"", *accounts.users, *(usage.user for usage in accounts.usage.values())}
+    names |= {job.spec.user for job in cluster.jobs.values()}
+    names |= {array.spec.user for array in cluster.arrays.values()}
+    return UsersView([user_view(cluster, name) for name in sorted(names)])
+
+
+def _user_name(name: str) -> str:
+    return "" if name == EVERYBODY else checks.word("name", name)
+
+
+@get("/users/{name:str}", summary="One user", opt={"right": "read"})
+async def show_user(request: Asking, name: params.NamePath) -> UserView:
+    """Shares, quota and what is held now; `*` gives the defaults."""
+    return user_view(context_of(request).host.cluster, _user_name(name))
+
+
+@patch(
+    "/users/{name:str}",
+    summary="Change the shares or the quota of a user",
+    opt={"right": "operate", "body": UserPatch, "errors": (404, 429, 503)},
+)
+async def change_user(request: Asking, name: params.NamePath) -> UserView:
+    """Makes a record if there is none, beginning with the defaults; `*` changes these."""
+    asked: UserPatch = await body_of(request, _user_patch)
+    host = context_of(request).host
+    user = _user_name(name)
+    known = host.cluster.accounts.user(user)
+    made = User(
+        user,
+        known.shares if asked.shares is None else asked.shares,
+        known.quota if asked.quota is None else changed_quota(known.quota, asked.quota),
+    )
+    await host.ask(SetUser(actor=actor_of(request), user=made))
+    return user_view(host.cluster, user)
+
+
+@delete(
+    "/users/{name:str}",
+    summary="Forget the shares and the quota of a user",
+    opt={"right": "operate", "errors": (404, 429, 503)},
+)
+async def remove_user(request: Asking, name: params.NamePath) -> None:
+    """Back to the defaults; of `*`: no limits."""
+    await context_of(request).host.ask(RemoveUser(actor=actor_of(request), user=_user_name(name)))
+
+
+ROUTES = [
+    list_projects,
+    show_project,
+    set_project,
+    change_project,
+    remove_project,
+    list_users,
+    show_user,
+    change_user,
+    remove_user,
+]

@@ -1,0 +1,383 @@
+"""Routes about machines: nodes, their devices, and how these are connected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from litestar import delete, get, patch, post
+from litestar.params import QueryParameter
+
+from rota.api import params
+from rota.api.bodies import checks
+from rota.api.bodies.requests import Body
+from rota.api.bodies.site_requests import DrainRequest, MarkRequest
+from rota.api.bodies.submission import moment
+from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.views.times import when
+from rota.controller.commands.commands import DrainNode, MarkNode, RemoveNode
+from rota.core.facts.errors import Rejected, named
+from rota.core.words.placing_text import format_taint, parse_taint
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+    from rota.core.facts.node import Device, Node
+    from rota.core.facts.placing import Taint
+
+_drain = Body(DrainRequest, optional=True)
+_mark = Body(MarkRequest)
+
+
+class AmountView(msgspec.Struct):
+    cpus: float
+    memory_mb: int
+    disk_mb: int
+    gpus: int
+
+
+class ForeignView(msgspec.Struct):
+    """A process outside Rota on a device."""
+
+    pid: int
+    user: str
+    memory_mb: int
+    #: It does not count: by the agent's settings, or because an operator said so.
+    ignored: bool = False
+
+
+class GpuView(msgspec.Struct):
+    """A device: ``available`` when an exclusive job could have it now."""
+
+    node: str
+    index: int
+    uuid: str
+    kind: str
+    type: str
+    model: str
+    memory_mb: int
+    memory_free_mb: int
+    numa: int | None
+    links: list[int]
+    state: str
+    available: bool
+    jobs: list[int]
+    foreign: list[ForeignView]
+    fake: bool
+    #: An operator keeps it from jobs; what runs on it goes on.
+    closed: bool = False
+    #: Errors in its memory that could not be corrected, since its driver was loaded.
+    ecc_errors: int = 0
+    healthy: bool = True
+    #: The job that it is kept for; null: none.
+    reserved_for: int | None = None
+
+
+class NodeView(msgspec.Struct):
+    name: str
+    state: str
+    drained: bool
+    #: Being drained, its jobs go on elsewhere; and when all of them have left.
+    migrates: bool
+    deadline_at: str | None
+    note: str
+    total: AmountView
+    free: AmountView
+    used: AmountView
+    devices: list[GpuView]
+    jobs: list[int]
+    labels: dict[str, str]
+    #: Marks that keep jobs away unless they tolerate them; ``key=value`` or ``key=value:avoid``.
+    taints: list[str]
+    #: Of both, what an operator added to what the agent says.
+    marked_labels: dict[str, str]
+    marked_taints: list[str]
+    address: str
+    system: str
+    seen_at: str | None
+
+
+class NodesView(msgspec.Struct):
+    items: list[NodeView]
+
+
+class GpusView(msgspec.Struct):
+    items: list[GpuView]
+
+
+class DomainView(msgspec.Struct):
+    """A NUMA domain: its CPUs and the devices near them."""
+
+    numa: int
+    cpus: list[int]
+    devices: list[int]
+
+
+class NodeTopologyView(msgspec.Struct):
+    node: str
+    domains: list[DomainView]
+    devices: list[GpuView]
+
+
+class TopologyView(msgspec.Struct):
+    nodes: list[NodeTopologyView]
+
+
+def gpu_views(cluster: Cluster, node: Node) -> list[GpuView]:
+    """The devices of a node, who holds them and who else uses them."""
+    holders: dict[int, list[int]] = {}
+    held_mib: dict[int, int] = {}
+    shared: set[int] = set()
+    sizes = {device.index: device for device in node.spec.devices}
+    for uid, allocation in node.live.items():
+        for index in allocation.devices:
+            holders.setdefault(index, []).append(cluster.live.where[uid][0])
+            taken_mib = allocation.share_of(sizes[index]) if index in sizes else 0
+            held_mib[index] = held_mib.get(index, 0) + taken_mib
+            if allocation.shared:
+                shared.add(index)
+    views = [
+        _gpu_view(node, device, sorted(set(holders.get(device.index, ()))), held_mib, shared)
+        for device in node.spec.devices
+    ]
+    _note_kept(cluster, node, views)
+    return views
+
+
+def _note_kept(cluster: Cluster, node: Node, views: list[GpuView]) -> None:
+    """One that is kept for a job is nobody else's to have."""
+    kept = {
+        index: made.job
+        for made in cluster.reservations.values()
+        if made.job and made.node == node.name
+        for index in made.devices
+    }
+    for view in views:
+        view.reserved_for = kept.get(view.index)
+        if view.reserved_for is not None and view.state == "free":
+            view.state, view.available = "reserved", False
+
+
+def _gpu_view(
+    node: Node, device: Device, jobs: list[int], held_mib: dict[int, int], shared: set[int]
+) -> GpuView:
+    foreign = [
+        ForeignView(use.pid, use.user, use.memory_mib, node.minds_not(use))
+        for use in node.foreign
+        if use.device == device.index
+    ]
+    counted = [use for use in foreign if not use.ignored]
+    state = "foreign" if counted else "free"
+    if device.closed or not device.healthy:
+        state = "closed" if device.closed else "broken"
+        state = "elsewhere" if device.uuid in node.elsewhere else state
+    if jobs:
+        state = "shared" if device.index in shared else "used"
+    taken_mib = sum(use.memory_mb for use in counted)
+    if jobs:
+        whole = device.index not in shared
+        taken_mib += device.memory_mib if whole else held_mib.get(device.index, 0)
+    return GpuView(
+        node=node.name,
+        index=device.index,
+        uuid=device.uuid,
+        kind=device.kind,
+        type=device.model,
+        model=device.model,
+        memory_mb=device.memory_mib,
+        memory_free_mb=max(0, device.memory_mib - taken_mib),
+        numa=device.numa if device.numa >= 0 else None,
+        links=list(device.links),
+        state=state,
+        available=state == "free" and node.takes_work,
+        jobs=jobs,
+        foreign=foreign,
+        fake=device.fake,
+        closed=device.uuid in node.closed,
+        ecc_errors=device.ecc_errors,
+        healthy=device.healthy,
+    )
+
+
+def node_view(cluster: Cluster, node: Node) -> NodeView:
+    """A node as the API shows it: what it has, what of it is free."""
+    spec, room = node.spec, node.headroom()
+    devices = gpu_views(cluster, node)
+    shut = set(node.shut)
+    free_gpus = sum(not device.jobs and device.uuid not in shut for device in devices)
+    return NodeView(
+        name=node.name,
+        state=node.state,
+        drained=node.drained,
+        migrates=node.migrates,
+        deadline_at=when(node.deadline_s),
+        note=node.note,
+        total=AmountView(spec.cpu_milli / 1000, spec.memory_mib, spec.disk_mib, len(devices)),
+        free=AmountView(room.cpu_milli / 1000, room.memory_mib, room.disk_mib, free_gpus),
+        used=AmountView(
+            (spec.cpu_milli - room.cpu_milli) / 1000,
+            spec.memory_mib - room.memory_mib,
+            spec.disk_mib - room.disk_mib,
+            sum(bool(device.jobs) for device in devices),
+        ),
+        devices=devices,
+        jobs=sorted({cluster.live.where[uid][0] for uid in node.live}),
+        labels=node.all_labels,
+        taints=[format_taint(taint) for taint in node.all_taints],
+        marked_labels=node.labels,
+        marked_taints=[format_taint(taint) for taint in node.taints],
+        address=spec.address,
+        system=spec.system,
+        seen_at=when(node.seen_s),
+    )
+
+
+@get("/nodes", summary="Every node", opt={"right": "read"})
+async def list_nodes(request: Asking) -> NodesView:
+    """What each one has, what jobs hold of it, and whether it takes work."""
+    cluster = context_of(request).host.cluster
+    return NodesView([node_view(cluster, cluster.nodes[name]) for name in sorted(cluster.nodes)])
+
+
+@get("/nodes/{name:str}", summary="One node", opt={"right": "read", "errors": (404,)})
+async def show_node(request: Asking, name: params.NamePath) -> NodeView:
+    """By its name."""
+    cluster = context_of(request).host.cluster
+    return node_view(cluster, named(cluster.nodes, "node", name))
+
+
+@patch(
+    "/nodes/{name:str}",
+    summary="Label or taint a node, or choose its devices",
+    opt={"right": "operate", "body": MarkRequest, "errors": (404, 409, 429, 503)},
+)
+async def mark_node(request: Asking, name: params.NamePath) -> NodeView:
+    """On top of what its agent says; kept until it is taken away."""
+    asked: MarkRequest = await body_of(request, _mark)
+    checks.labels({key: value or "" for key, value in asked.labels.items()})
+    host = context_of(request).host
+    command = MarkNode(
+        actor=actor_of(request),
+        node=name,
+        labels=asked.labels,
+        taints=tuple(_taint(text) for text in asked.taints),
+        untaint=tuple(asked.untaint),
+        devices=_devices(asked.devices),
+        ignore=tuple(asked.ignore),
+        unignore=tuple(asked.unignore),
+    )
+    await host.ask(command)
+    return node_view(host.cluster, named(host.cluster.nodes, "node", name))
+
+
+def _devices(asked: list[int] | str | None) -> tuple[int, ...] | None:
+    """Empty for all of them; a list without any is a slip, not a wish."""
+    if asked == []:
+        raise Rejected.bad("devices", [], "name at least one, or say all; drain the node for none")
+    if isinstance(asked, str):
+        return ()
+    return None if asked is None else tuple(asked)
+
+
+def _taint(text: str) -> Taint:
+    try:
+        return parse_taint(text)
+    except ValueError as error:
+        raise Rejected(f"taints: {error}", field="taints", value=text) from None
+
+
+@delete(
+    "/nodes/{name:str}",
+    summary="Forget a node that is gone",
+    opt={"right": "operate", "errors": (404, 409)},
+)
+async def remove_node(request: Asking, name: params.NamePath) -> None:
+    """Refused while its agent is connected or work is counted as alive there."""
+    await context_of(request).host.ask(RemoveNode(actor=actor_of(request), node=name))
+
+
+async def _turn(request: Asking, name: str, drained: bool) -> NodeView:
+    asked: DrainRequest = await body_of(request, _drain)
+    context = context_of(request)
+    host = context.host
+    command = DrainNode(
+        actor=actor_of(request),
+        node=name,
+        drained=drained,
+        note=asked.note,
+        migrate=asked.migrate and drained,
+        deadline_s=moment("deadline_at", asked.deadline_at, context.desk) if drained else 0.0,
+    )
+    await host.ask(command)
+    return node_view(host.cluster, named(host.cluster.nodes, "node", name))
+
+
+@post(
+    "/nodes/{name:str}/drain",
+    summary="Start nothing new on a node",
+    opt={"right": "operate", "body": DrainRequest, "errors": (404,), "verb": True},
+    status_code=200,
+)
+async def drain(request: Asking, name: params.NamePath) -> NodeView:
+    """What runs there finishes; with `migrate` it goes on elsewhere once its work is saved."""
+    return await _turn(request, name, True)
+
+
+@post(
+    "/nodes/{name:str}/resume",
+    summary="Put a node back into service",
+    opt={"right": "operate", "body": DrainRequest, "errors": (404,), "verb": True},
+    status_code=200,
+)
+async def resume(request: Asking, name: params.NamePath) -> NodeView:
+    """The opposite of drain."""
+    return await _turn(request, name, False)
+
+
+@get("/gpus", summary="Every GPU and who uses it", opt={"right": "read"})
+async def gpus(
+    request: Asking,
+    available: Annotated[
+        bool | None, QueryParameter(description="Only those that are free (or not)")
+    ] = None,
+    kind: Annotated[str, QueryParameter(name="type", description="Only this model")] = "",
+    node: Annotated[str, QueryParameter(description="Only on this node")] = "",
+    limit: Annotated[int, QueryParameter(description="The first so many", ge=1, le=10_000)] = 1000,
+) -> GpusView:
+    """Jobs that hold it, and processes outside Rota that use it."""
+    cluster = context_of(request).host.cluster
+    found = [
+        view
+        for name in sorted(cluster.nodes)
+        if node in ("", name)
+        for view in gpu_views(cluster, cluster.nodes[name])
+        if available in (None, view.available) and kind.lower() in ("", view.model.lower())
+    ]
+    return GpusView(found[:limit])
+
+
+@get("/topology", summary="NUMA domains and links between devices", opt={"right": "read"})
+async def topology(request: Asking) -> TopologyView:
+    """Per node: which CPUs and devices are near each other."""
+    cluster = context_of(request).host.cluster
+    return TopologyView(
+        [
+            NodeTopologyView(
+                node=name,
+                domains=[
+                    DomainView(
+                        numa=number,
+                        cpus=list(cpus),
+                        devices=[
+                            d.index for d in cluster.nodes[name].spec.devices if d.numa == number
+                        ],
+                    )
+                    for number, cpus in enumerate(cluster.nodes[name].spec.numa_cpus)
+                ],
+                devices=gpu_views(cluster, cluster.nodes[name]),
+            )
+            for name in sorted(cluster.nodes)
+        ]
+    )
+
+
+ROUTES = [list_nodes, show_node, mark_node, remove_node, drain, resume, gpus, topology]

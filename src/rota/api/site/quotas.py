@@ -1,0 +1,262 @@
+"""Quotas: how limits are shown and changed, and the older routes of a project's quota."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from litestar import get, patch, post
+from msgspec import UNSET
+
+from rota.api import params
+from rota.api.bodies import checks
+from rota.api.bodies.requests import Body
+from rota.api.bodies.site_requests import LimitsRequest, ProjectQuotaPatch, QuotaRequest
+from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.views.times import when
+from rota.controller.commands.commands import SetProject
+from rota.core.facts.errors import NotFound, Rejected
+from rota.core.facts.resources import NOTHING, Amount
+from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, Limits, Project, Quota
+from rota.quotas.local import LocalQuotas
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+    from rota.quotas.api import QuotaInfo
+
+_patch = Body(ProjectQuotaPatch)
+TYPES = ("training", "inference", "workflow")
+#: Field of a request -> field of the limits, and what one unit is there.
+_FIELDS = {
+    "jobs": ("jobs", 1),
+    "queued": ("queued", 1),
+    "cpus": ("cpu_milli", 1000),
+    "memory_mb": ("memory_mib", 1),
+    "gpus": ("device_milli", 1000),
+    "gpu_hours": ("device_hours", 1),
+}
+
+
+class LimitsView(msgspec.Struct, frozen=True):
+    """Ceilings; null: none."""
+
+    jobs: int | None
+    queued: int | None
+    cpus: float | None
+    memory_mb: int | None
+    gpus: float | None
+    gpu_hours: float | None
+
+
+class AllLimitsView(msgspec.Struct, frozen=True):
+    """A quota: hard limits, soft ones, and hard ones by type of job."""
+
+    hard: LimitsView
+    soft: LimitsView
+    types: dict[str, LimitsView]
+    borrow: bool
+    period_s: int
+
+
+class UseView(msgspec.Struct):
+    """One resource; ``limit``, ``available`` and ``percent`` are null where there is no quota."""
+
+    limit: float | None
+    used: float
+    available: float | None
+    percent: float | None
+
+
+class QuotaView(msgspec.Struct):
+    project_id: str
+    provider: str
+    enforce_quota: bool
+    synced_at: str | None
+    cpu: UseView
+    memory_gb: UseView
+    gpu: UseView
+    jobs: UseView
+    job_types: dict[str, UseView]
+
+
+def limits_view(limits: Limits) -> LimitsView:
+    def scaled(amount: int | None) -> float | None:
+        return None if amount is None else amount / 1000
+
+    return LimitsView(
+        jobs=limits.jobs,
+        queued=limits.queued,
+        cpus=scaled(limits.cpu_milli),
+        memory_mb=limits.memory_mib,
+        gpus=scaled(limits.device_milli),
+        gpu_hours=limits.device_hours,
+    )
+
+
+def quota_view(quota: Quota) -> AllLimitsView:
+    return AllLimitsView(
+        hard=limits_view(quota.hard),
+        soft=limits_view(quota.soft),
+        types={name: limits_view(limits) for name, limits in sorted(quota.types.items())},
+        borrow=quota.borrow,
+        period_s=quota.period_s,
+    )
+
+
+def changed_limits(now: Limits, asked: LimitsRequest) -> Limits:
+    """What is named is replaced; null takes a ceiling away."""
+    changes: dict[str, Any] = {}
+    for field, (name, unit) in _FIELDS.items():
+        value = getattr(asked, field)
+        if value is not UNSET:
+            changes[name] = None if value is None else _scaled(field, value, unit)
+    return msgspec.structs.replace(now, **changes)
+
+
+def _scaled(field: str, value: float, unit: int) -> float:
+    return value if field == "gpu_hours" else round(value * unit)
+
+
+def changed_quota(now: Quota, asked: QuotaRequest) -> Quota:
+    types = dict(now.types)
+    for name, limits in asked.types.items():
+        if name not in TYPES:
+            raise Rejected.bad("quota.types", name, "expected one of " + ", ".join(TYPES))
+        if limits is None:
+            types.pop(name, None)
+        else:
+            types[name] = changed_limits(types.get(name, UNLIMITED), limits)
+    made = Quota(
+        hard=changed_limits(now.hard, asked.hard),
+        soft=changed_limits(now.soft, asked.soft),
+        types={name: limits for name, limits in types.items() if limits != UNLIMITED},
+        borrow=now.borrow if asked.borrow is None else asked.borrow,
+        period_s=now.period_s if asked.period_s is None else asked.period_s,
+    )
+    return NO_QUOTA if made == NO_QUOTA else made
+
+
+def written_quota(project: Project) -> Quota:
+    """The limits on record, whether they are enforced or not."""
+    return project.unenforced if project.unenforced != NO_QUOTA else project.quota
+
+
+def with_quota(project: Project, quota: Quota, enforced: bool | None) -> Project:
+    """The project with these limits, switched on or off (None: as it is)."""
+    on = project.unenforced == NO_QUOTA if enforced is None else enforced
+    return msgspec.structs.replace(
+        project, quota=quota if on else NO_QUOTA, unenforced=NO_QUOTA if on else quota
+    )
+
+
+def project_use(cluster: Cluster, project: str) -> tuple[Amount, int]:
+    """What live attempts of a project and those below it hold, and how many jobs that is."""
+    held, jobs = NOTHING, 0
+    for name in cluster.accounts.below(project):
+        held = held.plus(cluster.accounts.holdings.get(("project", name)))
+        jobs += len(cluster.census.active_in.get(("project", name), ()))
+    return held, jobs
+
+
+@get(
+    "/queues/quota/{project_id:str}",
+    summary="What a project uses, against its quota",
+    opt={"right": "read", "errors": (404,)},
+)
+async def show_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
+    """Counted from live attempts at this moment; a limit of null means that there is none."""
+    return _quota(request, _provider(request).get_quota(project_id))
+
+
+@post(
+    "/queues/quota/{project_id:str}/sync",
+    summary="Bring a project's use up to date",
+    opt={"right": "read", "errors": (404,)},
+    status_code=200,
+)
+async def sync_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
+    """The local provider counts live attempts, so it is never out of date."""
+    return _quota(request, _provider(request).sync_quota_state(project_id))
+
+
+@patch(
+    "/queues/quota/{project_id:str}",
+    summary="Change a project's quota",
+    opt={"right": "operate", "body": ProjectQuotaPatch, "errors": (404, 429, 503)},
+)
+async def set_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
+    """Makes the project if there is none; null takes a limit away."""
+    asked: ProjectQuotaPatch = await body_of(request, _patch)
+    host = context_of(request).host
+    known = host.cluster.accounts.projects.get(project_id)
+    project = known or Project(checks.word("name", project_id))
+    memory = asked.memory_quota
+    limits = LimitsRequest(
+        cpus=asked.cpu_quota,
+        memory_mb=round(memory * 1024) if isinstance(memory, float) else memory,
+        gpus=asked.gpu_quota,
+        jobs=asked.max_concurrent_jobs,
+    )
+    types = {
+        name: None if jobs is None else LimitsRequest(jobs=jobs)
+        for name, jobs in asked.job_types.items()
+    }
+    quota = changed_quota(written_quota(project), QuotaRequest(hard=limits, types=types))
+    made = with_quota(project, quota, asked.enforce_quota)
+    await host.ask(SetProject(actor=actor_of(request), project=made))
+    return _quota(request, _provider(request).get_quota(project_id))
+
+
+def _provider(request: Asking) -> LocalQuotas:
+    """Made for each question: a host that had to begin again has another Cluster."""
+    return LocalQuotas(context_of(request).host.cluster)
+
+
+def _quota(request: Asking, info: QuotaInfo) -> QuotaView:
+    """The limits are those on record, enforced or not; the use is what the provider says."""
+    context, name, used = context_of(request), info.project, info.used
+    cluster = context.host.cluster
+    project = cluster.accounts.projects.get(name)
+    if project is None and not _is_used(cluster, name):
+        raise NotFound(f"there is no project {name}", field="project_id", value=name)
+    quota = written_quota(project) if project is not None else NO_QUOTA
+    _, jobs = project_use(cluster, name)
+    hard = limits_view(quota.hard)
+    memory_gb = None if hard.memory_mb is None else hard.memory_mb / 1024
+    return QuotaView(
+        project_id=name,
+        provider=context.settings.quota_provider,
+        enforce_quota=project is not None and project.quota != NO_QUOTA,
+        synced_at=when(context.host.clock.now_s()),
+        cpu=use_view(hard.cpus, used.cpu),
+        memory_gb=use_view(memory_gb, used.memory_gb),
+        gpu=use_view(hard.gpus, used.gpu),
+        jobs=use_view(hard.jobs, jobs),
+        job_types={
+            kind: use_view(limits.jobs, _jobs_of_type(cluster, name, kind))
+            for kind, limits in sorted(quota.types.items())
+        },
+    )
+
+
+def _is_used(cluster: Cluster, name: str) -> bool:
+    specs = [job.spec for job in cluster.jobs.values()]
+    specs += [array.spec for array in cluster.arrays.values()]
+    return any(spec.project == name for spec in specs)
+
+
+def _jobs_of_type(cluster: Cluster, project: str, kind: str) -> int:
+    return sum(
+        len(cluster.census.active_in.get(("type", f"{name}\n{kind}"), ()))
+        for name in cluster.accounts.below(project)
+    )
+
+
+def use_view(limit: float | None, used: float) -> UseView:
+    if limit is None:
+        return UseView(None, used, None, None)
+    percent = round(100 * used / limit, 1) if limit else (100.0 if used else 0.0)
+    return UseView(limit, used, max(0.0, limit - used), percent)
+
+
+ROUTES = [show_quota, sync_quota, set_quota]

@@ -1,0 +1,159 @@
+"""The route about how jobs fared: per user and period, added up by the database."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from litestar import get
+from litestar.params import QueryParameter
+
+from rota.api.context import Asking, context_of
+from rota.api.site.usage import usage_rows
+from rota.api.views.times import when
+from rota.controller.launches.launch import fill_in
+from rota.core.derived.usage import DAYS_KEPT
+from rota.core.facts.states import FINAL, JobState
+from rota.store.stats import StateSums, run_s_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.core.cluster import Cluster
+    from rota.core.facts.job import Job
+    from rota.store.api import Store
+
+
+class StatsRow(msgspec.Struct):
+    """The jobs that a user submitted in the period; of the row of all users ``user`` is empty.
+
+    ``states`` counts them by state. The wait is from submission to the latest start, the run
+    from there to the end. ``success_rate`` is the part of those that ended, cancelled ones left
+    out, that completed; null while there are none. ``gpu_hours`` is what the user's jobs held
+    in the period, whenever they were submitted, as in ``/usage``.
+    """
+
+    user: str
+    jobs: int
+    states: dict[str, int]
+    mean_wait_s: float | None
+    mean_run_s: float | None
+    success_rate: float | None
+    gpu_hours: float
+
+
+class LongView(msgspec.Struct):
+    """A job that ran long; ``run_s`` grows while it runs."""
+
+    id: int
+    name: str
+    user: str
+    state: str
+    started_at: str | None
+    run_s: float
+
+
+class StatsView(msgspec.Struct):
+    since: str | None
+    until: str | None
+    total: StatsRow
+    items: list[StatsRow]
+    longest: list[LongView]
+
+
+def _untouched(cluster: Cluster, since_s: float, user: str) -> list[StateSums]:
+    """Elements of arrays that nothing has touched: they have no rows in the store."""
+    found = []
+    for array in cluster.arrays.values():
+        if array.submitted_s < since_s or user not in ("", array.spec.user):
+            continue
+        if waiting := len(array.pending()):
+            state = JobState.HELD if array.held else JobState.QUEUED
+            found.append(StateSums(array.spec.user, state, waiting))
+        if array.cut_outcome is not None:
+            cut = sum(last - first + 1 for first, last in array.cut)
+            found.append(StateSums(array.spec.user, array.cut_outcome.state, cut))
+    return found
+
+
+def gpu_hours(cluster: Cluster, since_s: float, now_s: float, user: str = "") -> dict[str, float]:
+    """What each user's jobs held since a moment, whatever project they were for."""
+    hours: dict[str, float] = defaultdict(float)
+    for used in usage_rows(cluster, since_s, now_s):
+        if user in ("", used.user):
+            hours[used.user] += used.period.gpu_hours
+    return hours
+
+
+def stats_row(user: str, sums: Iterable[StateSums], gpu_hours: float) -> StatsRow:
+    """One row out of the sums by state."""
+    states: dict[str, int] = defaultdict(int)
+    started = ran = 0
+    wait_s = run_s = 0.0
+    for one in sums:
+        states[one.state] += one.jobs
+        started, wait_s = started + one.started, wait_s + one.wait_s
+        ran, run_s = ran + one.ran, run_s + one.run_s
+    judged = sum(states.get(state, 0) for state in FINAL if state is not JobState.CANCELLED)
+    return StatsRow(
+        user=user,
+        jobs=sum(states.values()),
+        states={str(state): states[state] for state in JobState if states.get(state)},
+        mean_wait_s=round(wait_s / started, 3) if started else None,
+        mean_run_s=round(run_s / ran, 3) if ran else None,
+        success_rate=round(states.get(JobState.COMPLETED, 0) / judged, 4) if judged else None,
+        gpu_hours=round(gpu_hours, 4),
+    )
+
+
+def _long_view(job: Job, now_s: float) -> LongView:
+    return LongView(
+        id=job.id,
+        name=fill_in(job.spec.name, job),
+        user=job.spec.user,
+        state=job.state,
+        started_at=when(job.started_s),
+        run_s=round(max(0.0, run_s_of(job, now_s)), 3),
+    )
+
+
+@get("/stats", summary="How jobs fared, per user and period", opt={"right": "read"})
+async def stats(
+    request: Asking,
+    user: Annotated[str, QueryParameter(description="Only this user", max_length=200)] = "",
+    period_s: Annotated[
+        int, QueryParameter(description="The period in seconds", ge=1, le=DAYS_KEPT * 86400)
+    ] = 7 * 86400,
+    longest: Annotated[
+        int, QueryParameter(description="So many of the longest jobs", ge=0, le=100)
+    ] = 5,
+) -> StatsView:
+    """Jobs submitted in the period: states, mean wait and run, success rate, the longest."""
+    host = context_of(request).host
+    now_s = host.clock.now_s()
+    since_s = now_s - period_s
+
+    def look(store: Store) -> tuple[list[StateSums], list[Job]]:
+        return (
+            store.job_sums(since_s, user=user),
+            store.longest_jobs(since_s, user=user, now_s=now_s, limit=longest),
+        )
+
+    sums, long_ones = await host.read(look)
+    sums = [*sums, *_untouched(host.cluster, since_s, user)]
+    hours = gpu_hours(host.cluster, since_s, now_s, user)
+    by_user: dict[str, list[StateSums]] = defaultdict(list)
+    for one in sums:
+        by_user[one.user].append(one)
+    names = sorted({*by_user, *(name for name, used in hours.items() if used)})
+    return StatsView(
+        since=when(since_s),
+        until=when(now_s),
+        total=stats_row("", sums, sum(hours.values())),
+        items=[stats_row(name, by_user[name], hours.get(name, 0.0)) for name in names],
+        longest=[_long_view(job, now_s) for job in long_ones],
+    )
+
+
+ROUTES = [stats]

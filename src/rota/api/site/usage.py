@@ -1,0 +1,180 @@
+"""The route about use: what accounts hold, have used, and are entitled to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from litestar import get, post
+from litestar.params import QueryParameter
+
+from rota.api.bodies.requests import Body
+from rota.api.bodies.site_requests import ResetRequest
+from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.site.accounts import HeldView, held_view
+from rota.api.views.times import when
+from rota.controller.commands.commands import ForgetUsage
+from rota.core.derived.holdings import uncharged_s
+from rota.core.derived.usage import DAYS_KEPT, Spent, Usage, rate_of, usage_key
+from rota.core.facts.errors import Rejected
+from rota.scheduling.order.fairshare import ShareRow, shares_of
+
+if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
+
+HOUR_S = 3600.0
+
+
+class SpentView(msgspec.Struct):
+    """Declared, never measured: what was asked for counts while it is held."""
+
+    cpu_hours: float
+    memory_gb_hours: float
+    gpu_hours: float
+
+
+class UsageRow(msgspec.Struct):
+    """A user within a project.
+
+    ``period`` is what was used in the period that was asked for, with what still runs;
+    ``recent`` is what fair share remembers of what has ended, older use counting less.
+    """
+
+    user: str
+    project: str
+    attempts: int
+    now: HeldView
+    period: SpentView
+    recent: SpentView
+
+
+class ShareView(msgspec.Struct):
+    """A project (``user`` is empty) or a user in one: entitled part, used part, their ratio."""
+
+    project: str
+    user: str
+    shares: int
+    target: float
+    used: float
+    ratio: float
+
+
+class UsageView(msgspec.Struct):
+    since: str | None
+    until: str | None
+    items: list[UsageRow]
+    shares: list[ShareView]
+
+
+def _spent_view(spent: Spent) -> SpentView:
+    return SpentView(
+        round(spent.cpu_s / HOUR_S, 4),
+        round(spent.memory_gib_s / HOUR_S, 4),
+        round(spent.device_s / HOUR_S, 4),
+    )
+
+
+def _running(cluster: Cluster, since_s: float, now_s: float) -> dict[str, Spent]:
+    """What live attempts have used since a moment, by account."""
+    found: dict[str, Spent] = {}
+    for job_id, task in cluster.live.where.values():
+        job = cluster.jobs[job_id]
+        attempt = job.tasks[task].attempts[-1]
+        start_s = max(since_s, uncharged_s(attempt) if attempt.started_s else attempt.placed_s)
+        account = found.setdefault(usage_key(job.spec.user, job.spec.project), Spent())
+        used = cluster.accounts.holdings.count_of(attempt).used
+        account.add(rate_of(used), max(0.0, now_s - start_s))
+    return found
+
+
+def usage_rows(cluster: Cluster, since_s: float, now_s: float) -> list[UsageRow]:
+    """Every account that has used or holds something."""
+    half_life_s = cluster.policy.share.half_life_s
+    running = _running(cluster, since_s, now_s)
+    rows = []
+    for key in sorted({*cluster.accounts.usage, *running}):
+        user, _, project = key.partition("\n")
+        usage = cluster.accounts.usage.get(key) or Usage(user, project, Spent(), days={})
+        period = usage.since(since_s)
+        period.add(running.get(key, Spent()))
+        holders = cluster.census.active_in.get(("user", user), {})
+        jobs = sum(cluster.jobs[job].spec.project == project for job in holders)
+        rows.append(
+            UsageRow(
+                user=user,
+                project=project,
+                attempts=usage.attempts,
+                now=held_view(cluster.accounts.holdings.get(("account", key)), jobs),
+                period=_spent_view(period),
+                recent=_spent_view(usage.recent_at(now_s, half_life_s)),
+            )
+        )
+    return rows
+
+
+def _share_view(row: ShareRow) -> ShareView:
+    return ShareView(
+        row.project,
+        row.user,
+        row.shares,
+        round(row.target, 6),
+        round(row.used, 6),
+        round(row.ratio, 6),
+    )
+
+
+@get("/usage", summary="Who uses how much, and who is entitled to what", opt={"right": "read"})
+async def usage(
+    request: Asking,
+    user: Annotated[str, QueryParameter(description="Only this user", max_length=200)] = "",
+    project: Annotated[str, QueryParameter(description="Only this project", max_length=200)] = "",
+    period_s: Annotated[
+        int, QueryParameter(description="The period in seconds", ge=1, le=DAYS_KEPT * 86400)
+    ] = 7 * 86400,
+) -> UsageView:
+    """Use in a period, what fair share remembers, and targets; days are counted in UTC."""
+    host = context_of(request).host
+    now_s = host.clock.now_s()
+    rows = usage_rows(host.cluster, now_s - period_s, now_s)
+    shares = shares_of(host.cluster, now_s)
+    return UsageView(
+        since=when(now_s - period_s),
+        until=when(now_s),
+        items=[r for r in rows if user in ("", r.user) and project in ("", r.project)],
+        shares=[
+            _share_view(row)
+            for row in shares
+            if user in ("", row.user) and project in ("", row.project)
+        ],
+    )
+
+
+class Account(msgspec.Struct):
+    user: str
+    project: str
+
+
+class ResetView(msgspec.Struct):
+    items: list[Account]
+
+
+_reset = Body(ResetRequest)
+
+
+@post(
+    "/usage:reset",
+    summary="Forget what accounts have used",
+    status_code=200,
+    opt={"right": "operate", "body": ResetRequest, "errors": (404, 429, 503)},
+)
+async def reset(request: Asking) -> ResetView:
+    """For fair share, budgets and reports; what still runs is charged in full when it ends."""
+    asked = await body_of(request, _reset)
+    if asked.all == bool(asked.user or asked.project):
+        raise Rejected.bad("all", asked.all, "either all, or a user, a project or both")
+    command = ForgetUsage(actor=actor_of(request), user=asked.user, project=asked.project)
+    found = await context_of(request).host.ask(command)
+    return ResetView([Account(user, project) for user, project in found])
+
+
+ROUTES = [usage, reset]

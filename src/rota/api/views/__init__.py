@@ -1,0 +1,6 @@
+"""Jobs found and shown.
+
+lookup, listing                  one job or array; lists of them
+views, attempt_views, checkpoint_views    a job, its attempts, its saved work
+times, reasons                   moments; why jobs wait, one line each
+"""

@@ -1,0 +1,98 @@
+"""Single tries of single tasks as the API shows them, and what each holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.api.views.times import when
+
+if TYPE_CHECKING:
+    from rota.core.facts.job import Attempt, Job, Outcome
+    from rota.core.facts.node import Allocation
+
+
+class AllocationView(msgspec.Struct):
+    """What a task holds on its node."""
+
+    task: int
+    node: str
+    cpus: float
+    memory_mb: int
+    disk_mb: int
+    cpu_ids: list[int]
+    gpus: list[int]
+    gpu_memory_mb: int
+    shared: bool
+    #: The share of each GPU, where one was named so: 0.5.
+    gpu_share: float | None = None
+    exclusive: bool = False
+
+
+class AttemptView(msgspec.Struct):
+    """One try of one task."""
+
+    number: int
+    task: int
+    uid: str
+    node: str
+    state: str
+    placed_at: str | None
+    started_at: str | None
+    ended_at: str | None
+    exit_code: int | None
+    signal: int | None
+    cause: str | None
+    cause_code: str | None
+    peak_memory_mb: int
+    cpu_s: float
+    pid: int | None
+
+
+def cause_text(outcome: Outcome | Attempt) -> str | None:
+    """``time_limit: ran longer than 2h``."""
+    if outcome.cause is None:
+        return None
+    return f"{outcome.cause}: {outcome.detail}" if outcome.detail else str(outcome.cause)
+
+
+def allocation_view(task: int, held: Allocation) -> AllocationView:
+    return AllocationView(
+        task=task,
+        node=held.node,
+        cpus=held.cpu_milli / 1000,
+        memory_mb=held.memory_mib,
+        disk_mb=held.disk_mib,
+        cpu_ids=list(held.cpus),
+        gpus=list(held.devices),
+        gpu_memory_mb=held.device_memory_mib,
+        shared=held.shared,
+        gpu_share=held.device_milli / 1000 if held.device_milli else None,
+        exclusive=held.exclusive,
+    )
+
+
+def attempt_views(job: Job) -> list[AttemptView]:
+    """Every attempt at every task, in order of tasks and tries."""
+    return [
+        AttemptView(
+            number=attempt.number,
+            task=task.index,
+            uid=attempt.uid,
+            node=attempt.allocation.node,
+            state=attempt.phase,
+            placed_at=when(attempt.placed_s),
+            started_at=when(attempt.started_s),
+            ended_at=when(attempt.ended_s),
+            exit_code=attempt.exit_code,
+            signal=attempt.signal or None,
+            cause=cause_text(attempt),
+            cause_code=attempt.cause,
+            peak_memory_mb=attempt.peak_memory_mib,
+            cpu_s=attempt.cpu_s,
+            pid=attempt.pid or None,
+        )
+        for task in job.tasks
+        for attempt in task.attempts
+    ]

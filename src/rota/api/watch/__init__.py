@@ -1,0 +1,5 @@
+"""How Rota fares, and who hears of it.
+
+status, tally, metrics           counts of what waits and runs
+live, notify                     events as they happen; notices
+"""

@@ -1,0 +1,219 @@
+"""What happens, as it happens: server-sent events, with the log behind them for those who missed
+something."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
+
+import msgspec
+from litestar import get
+from litestar.params import QueryParameter
+from litestar.response import Stream
+
+from rota.api.auth import still_valid
+from rota.api.context import Asking, Context, actor_of, context_of
+from rota.api.views.lookup import ID_MAX
+from rota.api.views.times import when
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Rejected
+from rota.core.facts.tenant import Access, Actor
+from rota.store.api import job_ids_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    from rota.controller.watch import Subscription
+    from rota.core.changes.events import Recorded
+    from rota.store.api import Store
+
+#: A comment is sent after this long without news, so that nobody takes the line for dead.
+SILENCE_S = 15.0
+CATCH_UP_ROWS = 500
+
+#: Parts of events that are large, private or both.
+_PRIVATE = frozenset(
+    {"kind", "spec", "rows", "runs", "body", "digest", "token", "key", "job", "endpoint"}
+)
+_ADMIN_ONLY = (ev.TokenMade, ev.TokenRevoked)
+_NEVER = (ev.BlobStored, ev.PassesMade)
+#: What a listener may ask for by name.
+_KINDS: dict[str, type] = {
+    str(kind.__struct_config__.tag): kind for kind in get_args(ev.AnyEvent) if kind not in _NEVER
+}
+
+
+class EventView(msgspec.Struct):
+    """A fact: when, on whose behalf, which kind, about which job, and what else it says."""
+
+    seq: int
+    at: str | None
+    actor: str
+    kind: str
+    job: int | None
+    detail: dict[str, Any]
+
+
+def event_view(record: Recorded, actor: Actor) -> EventView | None:
+    """An event as the actor may see it; None when it is none of their business."""
+    event = record.event
+    if isinstance(event, _NEVER):
+        return None
+    if isinstance(event, _ADMIN_ONLY) and actor.access is not Access.ADMIN:
+        return None
+    built: dict[str, Any] = msgspec.to_builtins(event)
+    ids = job_ids_of(event)
+    return EventView(
+        seq=record.seq,
+        at=when(record.at_s),
+        actor=record.actor,
+        kind=built["kind"],
+        job=ids[0] if ids else None,
+        detail={key: value for key, value in built.items() if key not in _PRIVATE},
+    )
+
+
+@get(
+    "/events",
+    summary="What happens, as it happens (server-sent events)",
+    opt={"right": "read", "produces": "text/event-stream"},
+)
+async def stream_events(
+    request: Asking,
+    after: Annotated[
+        int | None,
+        QueryParameter(description="Begin behind this `seq`; absent: with what comes", ge=0),
+    ] = None,
+    job: Annotated[int, QueryParameter(description="Only of this job", ge=0, lt=ID_MAX)] = 0,
+    kinds: Annotated[
+        str, QueryParameter(description="Only of these kinds, separated by commas: `job-settled`")
+    ] = "",
+) -> Stream:
+    """Each has its `seq` as id and its kind as event name; `Last-Event-ID` resumes."""
+    last = request.headers.get("last-event-id", "")
+    if after is None and last.isdecimal():
+        after = int(last)
+    wanted = Wanted(job, parse_kinds(kinds))
+    body = _frames(context_of(request), actor_of(request), after, wanted)
+    return Stream(body, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+
+class Wanted(NamedTuple):
+    """Which events somebody wants to hear of; 0 and an empty set: all of them."""
+
+    job: int
+    kinds: frozenset[type]
+
+    def takes(self, event: ev.AnyEvent) -> bool:
+        if self.kinds and type(event) not in self.kinds:
+            return False
+        return not self.job or self.job in job_ids_of(event)
+
+
+def parse_kinds(text: str) -> frozenset[type]:
+    """Empty: no filter."""
+    found: set[type] = set()
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        if word not in _KINDS:
+            raise Rejected.bad("kinds", word, "known kinds: " + ", ".join(sorted(_KINDS)))
+        found.add(_KINDS[word])
+    return frozenset(found)
+
+
+async def _frames(
+    context: Context, actor: Actor, after: int | None, wanted: Wanted
+) -> AsyncIterator[bytes]:
+    async with aclosing(heard(context, actor, after, wanted)) as records:
+        async for record in records:
+            yield b": rota\n\n" if record is None else _frame(record, actor)
+
+
+async def heard(
+    context: Context, actor: Actor, after: int | None, wanted: Wanted
+) -> AsyncGenerator[Recorded | None]:
+    """What the caller wants of what happened and happens, for as long as their token is good."""
+    async with aclosing(_all_heard(context, after, wanted)) as records:
+        async for record in records:
+            if not still_valid(context.host, actor):
+                return
+            yield record
+
+
+async def _all_heard(
+    context: Context, after: int | None, wanted: Wanted
+) -> AsyncGenerator[Recorded | None]:
+    """What is wanted of what happened and happens; None first of all, and after a silence."""
+    seq = -1 if after is None else after
+    catch_up = after is not None
+    while not context.closing.is_set():
+        subscription = context.host.watch.subscribe()
+        try:
+            # Whoever has read this misses nothing that is committed from now on.
+            yield None
+            if catch_up:
+                async for record in _logged(context, seq, wanted.job):
+                    seq = record.seq
+                    if wanted.takes(record.event):
+                        yield record
+            async for found in _news(context, subscription):
+                if found is None:
+                    yield None
+                elif found.seq > seq:
+                    seq = found.seq
+                    if wanted.takes(found.event):
+                        yield found
+        finally:
+            context.host.watch.unsubscribe(subscription)
+        catch_up = True
+
+
+def _read_log(after: int, job: int, store: Store) -> list[Recorded]:
+    return store.events(after=after, job=job, limit=CATCH_UP_ROWS)
+
+
+async def _logged(context: Context, seq: int, job: int) -> AsyncIterator[Recorded]:
+    while True:
+        page: list[Recorded] = await context.host.read(partial(_read_log, seq, job))
+        for record in page:
+            seq = record.seq
+            yield record
+        if len(page) < CATCH_UP_ROWS or context.closing.is_set():
+            return
+
+
+async def _news(context: Context, subscription: Subscription) -> AsyncIterator[Recorded | None]:
+    """Records as they are committed; None after a silence. Ends on closing or when we lagged."""
+    closing = asyncio.ensure_future(context.closing.wait())
+    coming = asyncio.ensure_future(subscription.queue.get())
+    try:
+        while True:
+            await asyncio.wait(
+                {closing, coming}, timeout=SILENCE_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if coming.done():
+                yield coming.result()
+                while not subscription.queue.empty():
+                    yield subscription.queue.get_nowait()
+                coming = asyncio.ensure_future(subscription.queue.get())
+            elif closing.done():
+                return
+            elif not subscription.lost:
+                yield None
+            if subscription.lost and subscription.queue.empty():
+                return
+    finally:
+        closing.cancel()
+        coming.cancel()
+
+
+def _frame(record: Recorded, actor: Actor) -> bytes:
+    view = event_view(record, actor)
+    if view is None:
+        return b""
+    body = msgspec.json.encode(view)
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (record.seq, view.kind.encode(), body)
+
+
+ROUTES = [stream_events]

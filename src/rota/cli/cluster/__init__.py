@@ -1,0 +1,6 @@
+"""Commands about machines and their use.
+
+nodes, inventory, top, top_frame    machines and devices, also live
+queue_stats, usage, stats        what waits, who uses how much, how jobs fared
+reserve, timeline                reservations, and when they are
+"""

@@ -1,0 +1,364 @@
+"""``rota nodes``, ``rota node`` and ``rota gpus``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from rota.cli.jobs.queue import terminal_width
+from rota.cli.jobs.show import items
+from rota.cli.shared import render, session, types
+from rota.cli.shared.job_fields import local_time
+from rota.cli.shared.options import json_option, quiet_option
+from rota.client.http import segment
+from rota.core.facts.errors import Rejected
+from rota.core.facts.indices import parse_indices
+from rota.core.words.units import format_when
+
+#: No machine has more.
+DEVICES_MAX = 1024
+
+_NODES = (
+    render.Column("NODE", shrinks=True, least=8),
+    render.Column("STATE"),
+    render.Column("CPUS", right=True),
+    render.Column("MEM", right=True),
+    render.Column("GPUS", right=True),
+    render.Column("JOBS", right=True),
+    render.Column("NOTE", shrinks=True, least=8),
+)
+_GPUS = (
+    render.Column("NODE", shrinks=True, least=8),
+    render.Column("GPU", right=True),
+    render.Column("MODEL", shrinks=True, least=8),
+    render.Column("MEM", right=True),
+    render.Column("STATE"),
+    render.Column("JOBS", shrinks=True, least=6),
+    render.Column("OTHERS", shrinks=True, least=8),
+)
+
+
+def amount(node: dict[str, Any], part: str, name: str) -> float:
+    """``node["free"]["cpus"]`` and the like, 0 where it is not told."""
+    return float((node.get(part) or {}).get(name) or 0)
+
+
+def used(node: dict[str, Any], name: str) -> float:
+    """What jobs hold of something on a node."""
+    if "used" in node:
+        return amount(node, "used", name)
+    return amount(node, "total", name) - amount(node, "free", name)
+
+
+def node_state(node: dict[str, Any]) -> str:
+    """A node that is down and drained as well is worth two words."""
+    state = str(node.get("state", ""))
+    if not node.get("drained"):
+        return state
+    return "drained" if state in {"up", "drained"} else f"{state}+drained"
+
+
+def node_table(nodes: list[dict[str, Any]], width: int | None = None) -> list[str]:
+    """Each amount as used/total."""
+    rows = [
+        (
+            node["name"],
+            node_state(node),
+            f"{used(node, 'cpus'):g}/{amount(node, 'total', 'cpus'):g}",
+            f"{brief_mib(used(node, 'memory_mb'))}/{brief_mib(amount(node, 'total', 'memory_mb'))}",
+            f"{used(node, 'gpus'):g}/{amount(node, 'total', 'gpus'):g}",
+            len(node.get("jobs") or ()),
+            _remarks(node),
+        )
+        for node in nodes
+    ]
+    return render.table(_NODES, rows, width)
+
+
+def _remarks(node: dict[str, Any]) -> str:
+    """Why it is out of service, and what keeps jobs away from it."""
+    taints = " ".join(node.get("taints") or ())
+    parts = [node.get("note") or "", _leaving(node), f"taints: {taints}" if taints else ""]
+    return "; ".join(part for part in parts if part)
+
+
+def _leaving(node: dict[str, Any]) -> str:
+    """What becomes of the jobs of a node that is being drained."""
+    if not node.get("drained") or not node.get("jobs"):
+        return ""
+    how = "its jobs move" if node.get("migrates") else ""
+    deadline = node.get("deadline_at")
+    until = f"empty by {local_time(deadline)}" if deadline else ""
+    return ", ".join(part for part in (how, until) if part)
+
+
+def brief_mib(mib: float) -> str:
+    """Totals of machines are odd numbers: two digits are enough."""
+    for unit, size in (("T", 1 << 20), ("G", 1 << 10)):
+        if mib >= size:
+            return f"{mib / size:.3g}{unit}"
+    return f"{int(mib)}M" if mib else "0"
+
+
+def gpu_table(gpus: list[dict[str, Any]], width: int | None = None) -> list[str]:
+    """Every device, who uses it, and processes outside Rota."""
+    rows = [
+        (
+            gpu.get("node", ""),
+            gpu.get("index", ""),
+            gpu.get("model") or gpu.get("type") or "",
+            brief_mib(gpu.get("memory_mb") or 0),
+            _gpu_state(gpu),
+            ",".join(map(str, gpu.get("jobs") or ())),
+            " ".join(_foreign(use) for use in gpu.get("foreign") or ()),
+        )
+        for gpu in gpus
+    ]
+    return render.table(_GPUS, rows, width)
+
+
+def _gpu_state(gpu: dict[str, Any]) -> str:
+    """A closed device may still be in use by what was started before."""
+    state = str(gpu.get("state") or ("free" if gpu.get("available") else "used"))
+    return f"{state}+closed" if gpu.get("closed") and state != "closed" else state
+
+
+def _foreign(use: dict[str, Any]) -> str:
+    """``bob:4242:8.79G``, in brackets when it does not count."""
+    size = brief_mib(use.get("memory_mb") or 0)
+    text = f"{use.get('user') or '?'}:{use.get('pid', '')}:{size}"
+    return f"({text})" if use.get("ignored") else text
+
+
+def _print(
+    rows: list[dict[str, Any]], lines: list[str], as_json: bool, ids: list[str] | None
+) -> None:
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    elif ids is not None:
+        click.echo("".join(f"{name}\n" for name in ids), nl=False)
+    else:
+        click.echo("\n".join(lines))
+
+
+@click.command()
+@json_option
+@quiet_option
+def nodes(as_json: bool, quiet: bool) -> None:
+    """List nodes: amounts are what jobs hold of the total."""
+    found = items(session.connect().get("/nodes"))
+    ids = [str(node["name"]) for node in found] if quiet else None
+    _print(found, node_table(found, terminal_width()), as_json, ids)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--free", is_flag=True, help="Only those that are free.")
+@click.option("--type", "model", help="Only this model.")
+@json_option
+@quiet_option
+@click.pass_context
+def gpus(ctx: click.Context, free: bool, model: str | None, as_json: bool, quiet: bool) -> None:
+    """List GPUs: which jobs use them, and which processes outside Rota do.
+
+    What is in brackets does not count.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    found = items(
+        session.connect().get("/gpus", available="true" if free else None, type=model or None)
+    )
+    ids = [str(gpu.get("uuid") or gpu.get("id")) for gpu in found] if quiet else None
+    _print(found, gpu_table(found, terminal_width()), as_json, ids)
+
+
+@gpus.command()
+@click.argument("name", metavar="NODE")
+@click.argument("pids", nargs=-1, required=True, type=click.IntRange(min=1))
+@click.option("--unignore", is_flag=True, help="Let them count again.")
+@json_option
+def ignore(name: str, pids: tuple[int, ...], unignore: bool, as_json: bool) -> None:
+    """Treat the processes PIDS outside Rota on GPUs of NODE as if they were not there.
+
+    For as long as they are there; [agent] foreign_ignore does so for good. For operators.
+    """
+    body = {"unignore" if unignore else "ignore": list(pids)}
+    answer = session.connect().patch(f"/nodes/{segment(name)}", body)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    click.echo("\n".join(gpu_table(answer["devices"], terminal_width())))
+
+
+@click.group()
+def node() -> None:
+    """One node: show it, take it out of service, put it back, mark it, choose its GPUs."""
+
+
+@node.command()
+@click.argument("name")
+@click.argument("chosen", metavar="INDEX,…|all")
+@json_option
+def devices(name: str, chosen: str, as_json: bool) -> None:
+    """Give jobs only these devices of the node NAME: 0,1 or 0-3,6, or all of them again.
+
+    What runs on the others goes on. For operators.
+    """
+    wanted = "all" if chosen == "all" else _indices(chosen)
+    answer = session.connect().patch(f"/nodes/{segment(name)}", {"devices": wanted})
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    click.echo("\n".join(gpu_table(answer["devices"], terminal_width())))
+
+
+@node.command()
+@click.argument("name")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show everything about the node NAME."""
+    found = session.connect().get(f"/nodes/{segment(name)}")
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    click.echo("\n".join(render.block(_node_pairs(found))))
+
+
+def _brief_gpu(gpu: dict[str, Any]) -> str:
+    return f"{gpu.get('index')}: {gpu.get('model', '')}" + (" (closed)" * bool(gpu.get("closed")))
+
+
+def _indices(text: str) -> list[int]:
+    try:
+        runs, cap = parse_indices(text)
+    except Rejected:
+        runs, cap = (), 1
+    if cap or sum(map(len, runs)) > DEVICES_MAX:
+        raise click.UsageError(f"'{text}' is not valid; expected 0,1 or 0-3,6 or all")
+    return [index for run in runs for index in range(run.first, run.last + 1, run.step)]
+
+
+def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
+    devices = node.get("devices") or node.get("gpus") or ()
+    disk_mib = amount(node, "total", "disk_mb")
+    return [
+        ("name", node["name"]),
+        ("state", node_state(node)),
+        ("note", node.get("note")),
+        ("address", node.get("address")),
+        ("system", node.get("system")),
+        ("cpus", f"{used(node, 'cpus'):g} of {amount(node, 'total', 'cpus'):g} used"),
+        (
+            "memory",
+            f"{brief_mib(used(node, 'memory_mb'))} of "
+            f"{brief_mib(amount(node, 'total', 'memory_mb'))} used",
+        ),
+        ("disk", brief_mib(disk_mib) if disk_mib else ""),
+        ("gpus", ", ".join(map(_brief_gpu, devices))),
+        ("labels", " ".join(f"{k}={v}" for k, v in (node.get("labels") or {}).items())),
+        ("taints", " ".join(node.get("taints") or ())),
+        ("jobs", ", ".join(map(str, node.get("jobs") or ()))),
+    ]
+
+
+@node.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--reason", "-r", default="", help="Why, for those who ask.")
+@click.option(
+    "--migrate", is_flag=True, help="Jobs go on elsewhere as soon as their work is saved."
+)
+@click.option(
+    "--deadline",
+    type=types.DEADLINE,
+    help="What is still there then goes back into the queue: now+30m, 18:00.",
+)
+@json_option
+def drain(
+    names: tuple[str, ...], reason: str, migrate: bool, deadline: float | None, as_json: bool
+) -> None:
+    """Start nothing new on the nodes NAMES; what runs there finishes.
+
+    With --migrate, jobs that were submitted with --checkpoint-signal hear it, have their grace and
+    wait for another node; others leave when they next report a checkpoint ('rota checkpoint'), and
+    are asked for one if they named a --save-signal. 'rota node resume' puts nodes back.
+    """
+    body: dict[str, Any] = {"note": reason} if reason else {}
+    if migrate:
+        body["migrate"] = True
+    if deadline:
+        body["deadline_at"] = format_when(deadline)
+    _turn(names, "drain", body, as_json)
+
+
+@node.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--reason", "-r", default="", help="Why, for those who ask.")
+@json_option
+def cordon(names: tuple[str, ...], reason: str, as_json: bool) -> None:
+    """Start nothing new on the nodes NAMES; what runs there goes on as if nothing were."""
+    _turn(names, "drain", {"note": reason} if reason else {}, as_json, "cordoned")
+
+
+@node.command()
+@click.argument("names", nargs=-1, required=True)
+@json_option
+def resume(names: tuple[str, ...], as_json: bool) -> None:
+    """Put the nodes NAMES back into service."""
+    _turn(names, "resume", {}, as_json)
+
+
+def _turn(
+    names: tuple[str, ...], verb: str, body: dict[str, Any], as_json: bool, past: str = ""
+) -> None:
+    client = session.connect()
+    answers = [client.post(f"/nodes/{segment(name)}:{verb}", body) for name in names]
+    if as_json:
+        click.echo(json.dumps(answers))
+        return
+    past = past or {"drain": "drained", "resume": "resumed"}[verb]
+    click.echo(f"{past} {', '.join(names)}")
+
+
+@node.command()
+@click.argument("name")
+@click.argument("labels", nargs=-1, required=True, metavar="KEY=VALUE|KEY-…")
+@json_option
+def label(name: str, labels: tuple[str, ...], as_json: bool) -> None:
+    """Label the node NAME: KEY=VALUE sets a label, KEY- takes it away.
+
+    Jobs choose nodes by them with --constraint.
+    """
+    changes: dict[str, str | None] = {}
+    for word in labels:
+        key, equals, value = word.partition("=")
+        if not equals and not word.endswith("-"):
+            raise click.UsageError(f"'{word}' is not valid; expected KEY=VALUE or KEY-")
+        changes[key if equals else word.removesuffix("-")] = value if equals else None
+    _mark(name, {"labels": changes}, "labels", as_json)
+
+
+@node.command()
+@click.argument("name")
+@click.argument("taints", nargs=-1, required=True, metavar="KEY[=VALUE][:avoid]|KEY-…")
+@json_option
+def taint(name: str, taints: tuple[str, ...], as_json: bool) -> None:
+    """Keep jobs away from the node NAME unless they tolerate KEY; KEY- takes a taint away.
+
+    With :avoid it is only the last choice.
+    """
+    body = {
+        "taints": [word for word in taints if not word.endswith("-")],
+        "untaint": [word.removesuffix("-") for word in taints if word.endswith("-")],
+    }
+    _mark(name, body, "taints", as_json)
+
+
+def _mark(name: str, body: dict[str, Any], what: str, as_json: bool) -> None:
+    answer = session.connect().patch(f"/nodes/{segment(name)}", body)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    found = answer[what]
+    words = [f"{k}={v}" for k, v in found.items()] if isinstance(found, dict) else found
+    click.echo(render.clean(f"{name}: {what} {' '.join(words) or 'none'}"))

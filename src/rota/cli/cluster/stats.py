@@ -1,0 +1,102 @@
+"""``rota stats``: how jobs fared, per user and period."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from rota.cli.jobs.queue import terminal_width
+from rota.cli.shared import render, session, types
+from rota.cli.shared.options import json_option
+from rota.core.words.units import format_duration
+
+_USERS = (
+    render.Column("USER", shrinks=True, least=5),
+    render.Column("JOBS", right=True),
+    render.Column("DONE", right=True),
+    render.Column("FAILED", right=True),
+    render.Column("CANCELLED", right=True),
+    render.Column("OPEN", right=True),
+    render.Column("SUCCESS", right=True),
+    render.Column("MEAN WAIT", right=True),
+    render.Column("MEAN RUN", right=True),
+    render.Column("GPU-H", right=True),
+)
+_LONGEST = (
+    render.Column("ID", right=True),
+    render.Column("NAME", shrinks=True, least=6),
+    render.Column("USER", shrinks=True, least=5),
+    render.Column("STATE"),
+    render.Column("RUN", right=True),
+)
+_FAILED = ("failed", "timeout", "node_failed", "unschedulable")
+_OPEN = ("held", "queued", "scheduled", "running", "preempted")
+
+
+def stats_table(rows: list[dict[str, Any]], width: int | None = None) -> list[str]:
+    """A row per user; several states share a column, --json has them one by one."""
+    lines = [
+        (
+            row["user"] or "(all)",
+            row["jobs"],
+            _count(row, "completed"),
+            _count(row, *_FAILED),
+            _count(row, "cancelled"),
+            _count(row, *_OPEN),
+            "-" if row["success_rate"] is None else f"{100 * row['success_rate']:.0f}%",
+            _time(row["mean_wait_s"]),
+            _time(row["mean_run_s"]),
+            f"{row['gpu_hours']:.1f}",
+        )
+        for row in rows
+    ]
+    return render.table(_USERS, lines, width)
+
+
+def longest_table(jobs: list[dict[str, Any]], width: int | None = None) -> list[str]:
+    lines = [
+        (job["id"], job["name"], job["user"], job["state"], _time(job["run_s"])) for job in jobs
+    ]
+    return render.table(_LONGEST, lines, width)
+
+
+def _count(row: dict[str, Any], *states: str) -> int:
+    return sum(int(row["states"].get(state, 0)) for state in states)
+
+
+def _time(seconds: float | None) -> str:
+    """Whole seconds are enough, but a short run is not no run."""
+    if seconds is None:
+        return "-"
+    return format_duration(round(seconds)) if seconds >= 10 else f"{seconds:.1f}s"
+
+
+@click.command()
+@click.option("--user", "-u", help="Only this user.")
+@click.option("--period", type=types.DURATION, default="7d", help="Up to 62d.  [default: 7d]")
+@click.option(
+    "--longest",
+    type=click.IntRange(0, 100),
+    default=5,
+    show_default=True,
+    help="List so many of the longest jobs.",
+)
+@json_option
+def stats(user: str | None, period: int, longest: int, as_json: bool) -> None:
+    """Show how the jobs submitted in a period fared, per user.
+
+    The wait is from submission to the start, the run from there to the end. SUCCESS leaves
+    cancelled jobs out. GPU-H is what was used in the period.
+    """
+    answer = session.connect().get("/stats", user=user or None, period_s=period, longest=longest)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    width = terminal_width()
+    rows = answer["items"] + ([answer["total"]] if len(answer["items"]) != 1 else [])
+    click.echo(f"jobs submitted in the last {format_duration(period)}:")
+    click.echo("\n".join(stats_table(rows, width)))
+    if answer["longest"]:
+        click.echo("\nthe longest:\n" + "\n".join(longest_table(answer["longest"], width)))

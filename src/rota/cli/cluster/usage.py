@@ -1,0 +1,117 @@
+"""``rota usage``: who uses how much, and who is entitled to what."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from rota.cli.jobs.queue import terminal_width
+from rota.cli.shared import render, session, types
+from rota.cli.shared.options import json_option
+from rota.core.words.units import format_duration
+
+_USE = (
+    render.Column("USER", shrinks=True, least=5),
+    render.Column("PROJECT", shrinks=True, least=5),
+    render.Column("JOBS", right=True),
+    render.Column("CPUS", right=True),
+    render.Column("GPUS", right=True),
+    render.Column("CPU-H", right=True),
+    render.Column("GPU-H", right=True),
+    render.Column("RECENT CPU-H", right=True),
+    render.Column("RECENT GPU-H", right=True),
+)
+_SHARES = (
+    render.Column("PROJECT", shrinks=True, least=5),
+    render.Column("USER", shrinks=True, least=5),
+    render.Column("SHARES", right=True),
+    render.Column("TARGET", right=True),
+    render.Column("USED", right=True),
+    render.Column("USED/TARGET", right=True),
+)
+
+
+def use_table(rows: list[dict[str, Any]], width: int | None = None) -> list[str]:
+    """What accounts hold now, used in the period, and what fair share remembers."""
+    lines = [
+        (
+            row["user"],
+            row["project"] or "-",
+            row["now"]["jobs"],
+            f"{row['now']['cpus']:g}",
+            f"{row['now']['gpus']:g}",
+            _hours(row["period"]["cpu_hours"]),
+            _hours(row["period"]["gpu_hours"]),
+            _hours(row["recent"]["cpu_hours"]),
+            _hours(row["recent"]["gpu_hours"]),
+        )
+        for row in rows
+    ]
+    return render.table(_USE, lines, width)
+
+
+def share_table(rows: list[dict[str, Any]], width: int | None = None) -> list[str]:
+    """Projects and users: the part that each is entitled to, and the part that it has had."""
+    lines = [
+        (
+            row["project"] or "-",
+            row["user"] or "(all)",
+            row["shares"],
+            f"{100 * row['target']:.1f}%",
+            f"{100 * row['used']:.1f}%",
+            f"{row['ratio']:.2f}",
+        )
+        for row in rows
+    ]
+    return render.table(_SHARES, lines, width)
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.1f}" if hours >= 0.05 or not hours else f"{hours:.2g}"
+
+
+@click.command()
+@click.option("--user", "-u", help="Only this user.")
+@click.option("--project", "-p", help="Only this project.")
+@click.option("--period", type=types.DURATION, default="7d", help="Up to 62d.  [default: 7d]")
+@click.option("--reset", is_flag=True, help="Forget what -u or -p (or with --all everybody) used.")
+@click.option("--all", "everybody", is_flag=True, help="With --reset: of everybody.")
+@json_option
+def usage(
+    user: str | None, project: str | None, period: int, reset: bool, everybody: bool, as_json: bool
+) -> None:
+    """Show who uses how much: now, in a period, as fair share remembers it; and who may."""
+    if reset:
+        _reset(user, project, everybody, as_json)
+        return
+    if everybody:
+        raise click.UsageError("--all goes with --reset only")
+    answer = session.connect().get(
+        "/usage", user=user or None, project=project or None, period_s=period
+    )
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    width = terminal_width()
+    click.echo(f"the last {format_duration(period)}:")
+    click.echo("\n".join(use_table(answer["items"], width)))
+    if answer["shares"]:
+        click.echo("\nfair share:\n" + "\n".join(share_table(answer["shares"], width)))
+
+
+def _reset(user: str | None, project: str | None, everybody: bool, as_json: bool) -> None:
+    """Operators may let the past be past."""
+    if everybody == bool(user or project):
+        raise click.UsageError("--reset needs -u USER, -p PROJECT or both; or --all")
+    body = {"user": user or "", "project": project or "", "all": everybody}
+    found = session.connect().post("/usage:reset", body)["items"]
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for account in found:
+        name = (
+            f"{account['user']} in {account['project']}" if account["project"] else account["user"]
+        )
+        click.echo(f"forgot what {render.clean(name)} used")

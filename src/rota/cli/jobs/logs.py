@@ -1,0 +1,142 @@
+"""``rota logs``: what a job printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.jobs import follow
+from rota.cli.shared import exits, session, types
+from rota.client.errors import ClientError
+from rota.paths import state_dir
+
+if TYPE_CHECKING:
+    from rota.client.http import Client
+
+_CONTEXT = click.IntRange(0, 100)
+_HITS = click.IntRange(1, 10_000)
+_HITS_USUAL = 1000
+#: Options that say nothing without a text to look for.
+_WITH_SEARCH = {
+    "ignore_case": "--ignore-case",
+    "context": "--context",
+    "numbers": "--line-number",
+    "limit": "--limit",
+}
+
+
+def write_bytes(part: bytes) -> None:
+    """As the job wrote it, at once."""
+    sys.stdout.buffer.write(part)
+    sys.stdout.buffer.flush()
+
+
+@click.command()
+@click.argument("job", type=types.JobRef())
+@click.option("-f", "--follow", "follows", is_flag=True, help="Go on until the job has ended.")
+@click.option("--stderr", is_flag=True, help="Standard error instead of standard output.")
+@click.option("--tail", type=types.COUNT, metavar="N", help="Only the last N lines.")
+@click.option(
+    "--task", type=types.COUNT, metavar="I", help="Of this task of the job.  [default: 0]"
+)
+@click.option(
+    "--attempt", type=types.AT_LEAST_ONE, metavar="N", help="Of this try.  [default: last]"
+)
+@click.option("--path", is_flag=True, help="Print where the file is, on the job's node.")
+@click.option("--search", metavar="TEXT", help="Only lines with this text; exits with 1 if none.")
+@click.option("--regex", metavar="RE", help="Only lines that this expression finds.")
+@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
+@click.option("-C", "--context", type=_CONTEXT, metavar="N", help="N lines beside each hit.")
+@click.option("-n", "--line-number", "numbers", is_flag=True, help="The number of each line.")
+@click.option("--limit", type=_HITS, metavar="N", help="At most N hits.  [default: 1000]")
+def logs(job: str, follows: bool, stderr: bool, path: bool, **choice: Any) -> int:
+    """Print what a JOB wrote to standard output.
+
+    JOB is an id (12), an element of an array (12_3), or @ for your last job. With --search or
+    --regex its node looks for lines, so that a large log need not travel.
+    """
+    wanted = _search(choice, follows, path)
+    client = session.connect()
+    place = session.job_path(client, job)
+    stream = "stderr" if stderr else "stdout"
+    if path:
+        click.echo(_path(client.get(place), stream, choice))
+        return exits.OK
+    if follows:
+        chosen = {**choice, "task": choice["task"] or 0}
+        follow.Follower(client, place, stream, write_bytes).follow(**chosen)
+        return exits.OK
+    given = {name: value for name, value in choice.items() if value is not None}
+    if wanted:
+        return _print_hits(client, f"{place}/logs", {"stream": stream, **given, **wanted})
+    for part in client.stream(f"{place}/logs", stream=stream, **given):
+        write_bytes(part)
+    if begins := client.stream_headers.get("Rota-Log-Begins"):
+        session.warn(f"its first {begins} bytes are gone: the agent keeps the newest part")
+    return exits.OK
+
+
+def _search(choice: dict[str, Any], follows: bool, path: bool) -> dict[str, Any]:
+    """What is looked for, taken out of the choices; empty: nothing."""
+    taken = {name: choice.pop(name) for name in ("search", "regex", *_WITH_SEARCH)}
+    text, regex = taken.pop("search"), taken.pop("regex")
+    given = {name: value for name, value in taken.items() if value}
+    if text is None and regex is None:
+        if given:
+            raise click.UsageError(
+                f"{_WITH_SEARCH[next(iter(given))]} goes with --search or --regex"
+            )
+        return {}
+    if text is not None and regex is not None:
+        raise click.UsageError("give --search or --regex, not both")
+    if follows or path or choice["tail"] is not None:
+        raise click.UsageError("--search goes without --follow, --tail and --path")
+    wanted = text if regex is None else regex
+    if not wanted:
+        raise click.UsageError("--search: the text is empty")
+    return {"search": wanted, "regex": int(regex is not None), **given}
+
+
+def _print_hits(client: Client, place: str, settings: dict[str, Any]) -> int:
+    """Every hit up to the limit, over as many answers as that takes."""
+    left = settings.pop("limit", _HITS_USUAL)
+    settings["ignore_case"] = int(bool(settings.get("ignore_case")))
+    settings["numbers"] = int(bool(settings.get("numbers")))
+    found = 0
+    while True:
+        body, headers = client.read(place, **settings, limit=left - found)
+        write_bytes(body)
+        found += int(headers.get("Rota-Log-Hits", 0))
+        further = headers.get("Rota-Log-Next")
+        if further is None:
+            return exits.OK if found else exits.NEGATIVE
+        if found >= left:
+            session.warn(f"these are the first {left} hits; --limit gives more")
+            return exits.OK
+        settings |= {"offset": further, "line": headers.get("Rota-Log-Next-Line", 1)}
+
+
+def _path(job: dict[str, Any], stream: str, choice: dict[str, Any]) -> str:
+    """The file of the attempt that was asked for, the last one if none was.
+
+    Without --output the agent keeps it; that file is told when it is on this machine.
+    """
+    named = job.get("output" if stream == "stdout" else "error")
+    if named:
+        return str(named)
+    attempts = [
+        attempt
+        for attempt in job.get("attempts") or ()
+        if attempt["task"] == (choice["task"] or 0)
+        and choice["attempt"] in (None, attempt["number"])
+    ]
+    if not attempts:
+        raise ClientError("there is no such attempt; a job has a file once it was started")
+    suffix = "out" if stream == "stdout" else "err"
+    path = state_dir(os.environ) / "agent" / "logs" / f"{attempts[-1]['uid']}.{suffix}"
+    if not path.exists():
+        raise ClientError(f"the file is kept by the agent on {attempts[-1]['node']}, not here")
+    return str(path)

@@ -1,0 +1,256 @@
+"""``rota queue``: list jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.jobs.follow import MOST_IDS
+from rota.cli.shared import job_fields, render, session, types
+from rota.cli.shared.options import json_option, quiet_option
+from rota.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.client.http import Client
+
+#: A table longer than this is not read by anybody; the rest is counted.
+TABLE_MOST = 200
+_GROUPS = ("active", "finished", "all")
+_ALIASES = {"pending": "queued", "waiting": "queued", "done": "finished", "canceled": "cancelled"}
+
+
+def parse_states(text: str) -> str:
+    """States with commas, checked here so that a typing error gets a near name."""
+    states = []
+    for word in text.lower().split(","):
+        state = _ALIASES.get(word.strip(), word.strip())
+        if state not in job_fields.STATES and state not in _GROUPS:
+            from difflib import get_close_matches
+
+            close = get_close_matches(state, job_fields.STATES, n=1)
+            known = ", ".join((*job_fields.STATES, *_GROUPS))
+            hint = f"did you mean {close[0]}?" if close else f"known: {known}"
+            raise ClientError(f"--state: there is no state '{word}'; {hint}")
+        states.append(state)
+    return ",".join(states)
+
+
+def job_rows(
+    jobs: Sequence[job_fields.Job], names: Sequence[str], now_s: float
+) -> list[list[object]]:
+    """The cells of a table."""
+    fields = [job_fields.field(name) for name in names]
+    return [[field.show(job, now_s) for field in fields] for job in jobs]
+
+
+def job_table(
+    jobs: Sequence[job_fields.Job],
+    now_s: float,
+    *,
+    names: Sequence[str] = job_fields.DEFAULT_FIELDS,
+    width: int | None = None,
+    colour: bool = False,
+) -> list[str]:
+    """Lines of the table that people see."""
+
+    def paint(title: str, number: int, text: str) -> str:
+        if title != "STATE":
+            return text
+        return click.style(text, fg=job_fields.colour(jobs[number]["state"]))
+
+    columns = [job_fields.field(name).column for name in names]
+    return render.table(columns, job_rows(jobs, names, now_s), width, paint if colour else None)
+
+
+def tree_label(job: job_fields.Job) -> str:
+    """One job in a tree."""
+    kinds = ", ".join(f"{entry['kind']} {entry['job']}" for entry in job.get("depends_on") or ())
+    state = job["state"]
+    return render.clean(
+        f"{job_fields.display_id(job)} {job.get('name', '')} [{state}]"
+        + (f" ({kinds})" if kinds else "")
+    )
+
+
+def terminal_width() -> int | None:
+    """None when nobody looks: a pipe gets everything."""
+    if not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def fetch(client: Client, options: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
+    """The jobs that the options ask for, and whether there are more of them."""
+    filters = {
+        "user": options["user"],
+        "project": options["project"],
+        "queue": options["queue"],
+        "name": options["name"],
+        "label": options["label"],
+        "arrays": "expand" if options["expand"] else "collapse",
+    }
+    if options["jobs"]:
+        ids = [session.job_id(client, text) for text in options["jobs"]]
+        found = _by_ids(client, ids, filters)
+        _complain_of_missing(ids, found)
+        return found, False
+    states = parse_states(options["state"]) if options["state"] else ""
+    filters["state"] = states or ("all" if options["all"] or options["since"] else "active")
+    if options["since"] is not None:
+        return _since(client, options, filters), False
+    newest_first = options["last"] is not None
+    most = options["last"] if newest_first else options["first"]
+    if most is None:
+        most = TABLE_MOST if _is_table(options) else 0
+    if options["first"] == 0 or options["last"] == 0:
+        return [], False
+    order = "-id" if newest_first else "id"
+    found = list(
+        session.list_jobs(client, {**filters, "order": order}, most=most + 1 if most else 0)
+    )
+    more = bool(most) and len(found) > most and options["first"] is options["last"] is None
+    found = found[:most] if most else found
+    return found[::-1] if newest_first else found, more
+
+
+def _by_ids(client: Client, ids: list[int], filters: dict[str, object]) -> list[dict[str, Any]]:
+    """In bundles: ids travel in the request's address."""
+    found: list[dict[str, Any]] = []
+    for at in range(0, len(ids), MOST_IDS):
+        bundle = ",".join(map(str, ids[at : at + MOST_IDS]))
+        found += session.list_jobs(client, {**filters, "ids": bundle})
+    return found
+
+
+def _since(
+    client: Client, options: dict[str, Any], filters: dict[str, object]
+) -> list[dict[str, Any]]:
+    """Newest first until one is too old: ids rise with the time of submission."""
+    found: list[dict[str, Any]] = []
+    for job in session.list_jobs(client, {**filters, "order": "-id"}):
+        if (job_fields.seconds(job.get("submitted_at")) or 0.0) < options["since"]:
+            break
+        found.append(job)
+    first, last = options["first"], options["last"]
+    found = found[:last] if last is not None else found
+    return found[::-1][:first] if first is not None else found[::-1]
+
+
+def _complain_of_missing(ids: list[int], found: list[dict[str, Any]]) -> None:
+    known = {job["id"] for job in found} | {job.get("array_id") for job in found}
+    missing = [str(wanted) for wanted in ids if wanted not in known]
+    if missing:
+        raise ClientError(f"there is no job {', '.join(missing)}")
+
+
+def _is_table(options: dict[str, Any]) -> bool:
+    return options["format"] == "table" and not options["quiet"] and not options["as_json"]
+
+
+def show_jobs(jobs: list[dict[str, Any]], options: dict[str, Any]) -> str:
+    """The whole answer as text."""
+    now_s = time.time()
+    if options["sort"]:
+        jobs = [dict(job) for job in job_fields.sorted_jobs(jobs, options["sort"], now_s)]
+    names = options["fields"] or job_fields.DEFAULT_FIELDS
+    if options["quiet"]:
+        return "".join(f"{job['id']}\n" for job in jobs)
+    if options["as_json"] or options["format"] == "json":
+        return json.dumps(_chosen(jobs, options["fields"], now_s), indent=2) + "\n"
+    if options["format"] == "yaml":
+        return render.to_yaml(_chosen(jobs, options["fields"], now_s))
+    if options["format"] == "csv":
+        return render.to_csv(names, job_rows(jobs, names, now_s))
+    if options["tree"]:
+        return "\n".join(render.dependency_tree(jobs, tree_label)) + "\n"
+    width = terminal_width()
+    colour = width is not None and not os.environ.get("NO_COLOR")
+    lines = job_table(jobs, now_s, names=names, width=width, colour=colour)
+    return "\n".join(lines) + "\n"
+
+
+def _chosen(
+    jobs: list[dict[str, Any]], names: Sequence[str] | None, now_s: float
+) -> list[dict[str, Any]]:
+    if not names:
+        return jobs
+    return [dict(zip(names, row, strict=True)) for row in job_rows(jobs, names, now_s)]
+
+
+def _watch(client: Client, options: dict[str, Any]) -> None:
+    """The same listing again and again, until Ctrl-C."""
+    on_terminal = sys.stdout.isatty()
+    while True:
+        text = show_jobs(fetch(client, options)[0], options)
+        stamp = time.strftime("%H:%M:%S")
+        head = f"\x1b[H\x1b[2Jrota queue, every {options['watch']:g} s, {stamp}\n\n"
+        click.echo((head if on_terminal else "") + text)
+        time.sleep(options["watch"])
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, type=types.JobRef())
+@click.option("-a", "--all", is_flag=True, help="Finished jobs too.")
+@click.option("-u", "--user", help="Jobs of this user.")
+@click.option("-p", "--project", help="Jobs of this project.")
+@click.option("-s", "--state", metavar="STATES", help="running,failed … or active, finished, all.")
+@click.option("-n", "--name", help="Jobs of this name.")
+@click.option("--queue", help="Jobs in this queue.")
+@click.option("-l", "--label", metavar="KEY=VALUE", help="Jobs with this label.")
+@click.option("--since", type=types.WHEN, help="Submitted after 2026-11-15 or 2026-11-15T18:00.")
+@click.option("-r", "--expand", is_flag=True, help="One line for each element of an array.")
+@click.option("--sort", type=types.Words(), metavar="FIELDS", help="gpus,-time: -time turns round.")
+@click.option("--first", "--limit", type=types.COUNT, metavar="N", help="The first N jobs.")
+@click.option("--last", type=types.COUNT, metavar="N", help="The last N jobs.")
+@click.option(
+    "--fields",
+    type=types.Words(),
+    metavar="FIELDS",
+    help=f"Columns to show: {', '.join(job_fields.FIELDS)}.",
+)
+@click.option(
+    "--format",
+    type=click.Choice(["table", "json", "csv", "yaml"]),
+    default="table",
+    help="How to print them.  [default: table]",
+)
+@click.option("--tree", is_flag=True, help="Jobs under the ones they wait for.")
+@click.option(
+    "--watch",
+    is_flag=False,
+    flag_value="2",
+    type=types.SHORT_DURATION,
+    metavar="[S]",
+    help="Again every S seconds (2).",
+)
+@json_option
+@quiet_option
+def queue(**options: Any) -> None:
+    """List jobs: those that wait and run, or the JOBs named.
+
+    \b
+    rota queue                    all that is not finished
+    rota queue -a --last 20       the last 20, finished or not
+    rota queue -s failed --sort -time --fields id,name,time,cause
+    """
+    if options["first"] is not None and options["last"] is not None:
+        raise click.UsageError("--first and --last exclude each other")
+    for name in options["sort"] or ():
+        job_fields.field(name.removeprefix("-"))
+    for name in options["fields"] or ():
+        job_fields.field(name)
+    client = session.connect()
+    if options["watch"]:
+        _watch(client, options)
+    jobs, more = fetch(client, options)
+    click.echo(show_jobs(jobs, options), nl=False)
+    if more:
+        session.warn(f"only the first {len(jobs)} are shown; --first N gives more")

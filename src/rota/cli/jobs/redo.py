@@ -1,0 +1,145 @@
+"""``rota redo``: submit a job again, with other options, and with what depended on it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.shared import session
+from rota.cli.shared.options import (
+    CommandLine,
+    SectionOption,
+    explicit,
+    job_and_command,
+    words_argument,
+)
+from rota.cli.submit import request, surroundings
+from rota.cli.submit.submit import output_options
+from rota.cli.submit.submit_options import submit_options
+from rota.client.http import new_key
+
+if TYPE_CHECKING:
+    from rota.client.http import Client
+
+_HELP = """Submit a JOB again: the same command, environment and folder, as a new job.
+
+\b
+rota redo 12
+rota redo 12 --mem 64G --time 8h       with other options
+rota redo 12 -- python train.py -v     with another command
+rota redo 12 --with-dependents         and everything that waited for it
+"""
+
+#: What belongs to the first submission and is not taken over.
+_ONCE = ("begin_at", "hold", "depends_on", "depends_any")
+#: Wrapping happened when the job was first submitted.
+_NOT_HERE = frozenset({"prologue", "epilogue", "params", "param_file", "no_env", "stdin"})
+
+
+def _options() -> list[click.Parameter]:
+    return [option for option in submit_options() if option.name not in _NOT_HERE]
+
+
+_NAMES = tuple(str(option.name) for option in _options())
+
+
+def again(
+    stored: dict[str, Any],
+    given: dict[str, Any],
+    command: list[str],
+    parent: Any,  # noqa: ANN401
+) -> dict[str, Any]:
+    """The stored request with the new options on top; resources are changed one by one."""
+    body = {key: value for key, value in stored.items() if key not in _ONCE}
+    fields = request.option_fields(given, parent)
+    resources = {**(body.get("resources") or {}), **fields.pop("resources", {})}
+    body |= fields
+    if resources:
+        body["resources"] = resources
+    if command:
+        body = {key: value for key, value in body.items() if key not in {"script", "script_args"}}
+        body["command"] = command
+    return body
+
+
+def dependents(jobs: list[dict[str, Any]], job_id: int) -> list[dict[str, Any]]:
+    """Everything that waited for the job, directly or not, in order of submission."""
+    family = {job_id}
+    found = []
+    for job in sorted(jobs, key=lambda job: job["id"]):
+        if any(entry["job"] in family for entry in job.get("depends_on") or ()):
+            family.add(job["id"])
+            found.append(job)
+    return found
+
+
+def _later_jobs(client: Client, job_id: int) -> list[dict[str, Any]]:
+    """Children have higher ids than their parents."""
+    found = []
+    for job in session.list_jobs(client, {"order": "-id", "arrays": "collapse"}):
+        if job["id"] <= job_id:
+            break
+        found.append(job)
+    return found
+
+
+def _redo_dependents(client: Client, job_id: int, new_id: int) -> list[dict[str, Any]]:
+    """Submit the dependents again, each waiting for the new twins of its parents."""
+    twins = {job_id: new_id}
+    answers = []
+    for job in dependents(_later_jobs(client, job_id), job_id):
+        body = client.get(f"/jobs/{job['id']}/request")
+        body["depends_on"] = [
+            {**entry, "job": twins.get(entry["job"], entry["job"])}
+            for entry in job.get("depends_on") or ()
+        ]
+        answer = client.post("/jobs", body, key=new_key())
+        twins[job["id"]] = answer["id"]
+        answers.append(answer)
+    return answers
+
+
+@click.command(
+    cls=CommandLine,
+    help=_HELP,
+    params=[
+        words_argument("JOB [-- COMMAND…]"),
+        SectionOption.under(
+            "The job", "--with-dependents", is_flag=True, help="And the jobs that waited for it."
+        ),
+        *_options(),
+        *output_options(),
+    ],
+    context_settings={"allow_interspersed_args": True},
+)
+@click.pass_context
+def redo(ctx: click.Context, /, with_dependents: bool, **params: Any) -> None:
+    job, command = job_and_command(ctx)
+    client = session.connect()
+    job_id = session.job_id(client, job)
+    given = explicit(ctx, _NAMES)
+    stored = client.get(f"/jobs/{job_id}/request")
+    body = again(stored, given, command, lambda text: session.job_name(client, text))
+    _surround(body, given)
+    if params["dry_run"]:
+        click.echo(json.dumps(body, indent=2, ensure_ascii=False))
+        return
+    answers = [client.post("/jobs", body, key=new_key())]
+    if with_dependents:
+        answers += _redo_dependents(client, job_id, answers[0]["id"])
+    if params["as_json"]:
+        click.echo(json.dumps(answers if with_dependents else answers[0]))
+        return
+    for answer in answers:
+        click.echo(answer["id"])
+
+
+def _surround(body: dict[str, Any], given: dict[str, Any]) -> None:
+    """Folder, mask and variables only where an option says so: the rest stays as it was."""
+    fresh = surroundings.basics(given, os.environ)
+    body.update({name: fresh[name] for name in ("workdir", "umask") if name in given})
+    if "variables" in fresh:
+        body["variables"] = {**(body.get("variables") or {}), **fresh["variables"]}

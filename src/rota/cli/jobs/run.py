@@ -1,0 +1,230 @@
+"""``rota run``: submit a job, follow it, end as it ends."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+
+import click
+
+from rota.cli.jobs.bell import DONE, SIGNAL, UNREAD, Bell
+from rota.cli.jobs.follow import POLL_S, Follower, exit_code_of, last_words, patiently, wait_for
+from rota.cli.shared import exits, session
+from rota.cli.shared.options import CommandLine, words_argument
+from rota.cli.submit.submit import build, dry_run, output_options, shell_option
+from rota.cli.submit.submit_options import submit_options
+from rota.cli.submit.work import read_text
+from rota.client.errors import ClientError, Refused
+from rota.client.http import new_key
+from rota.client.members import task_count
+
+if TYPE_CHECKING:
+    from rota.client.http import Client
+
+_HELP = """Submit a job, print what it prints, and exit with its exit code.
+
+\b
+rota run [options] -- COMMAND ARGS…
+rota run [options] SCRIPT ARGS…
+echo data | rota run -- sort            standard input is passed on (to 8 MiB)
+
+Takes the options of 'rota submit'. Ctrl-C asks whether to cancel the job, and cancels it when
+pressed again (at once when this is no terminal). A job whose output nobody reads any more (| head)
+is cancelled, too. With --pty the job gets a terminal, and yours is
+attached to it (see 'rota attach --help'). Use --stdin /dev/null inside a loop that reads.
+"""
+
+#: Two connections each; beyond that the output of so many at once is no use anyway.
+TASKS_FOLLOWED = 16
+#: Grace, KILL and the way back should be over in this time.
+CANCEL_PATIENCE_S = 90.0
+
+
+class Attendance:
+    """Waits for a job's end and hears what its owner wants meanwhile.
+
+    Ctrl-C asks first, cancels when pressed again, and leaves when pressed once more.
+    """
+
+    def __init__(self, client: Client, bell: Bell, job_id: int) -> None:
+        self.client = client
+        self.bell = bell
+        self.job_id = job_id
+        self.cancelled_s = 0.0
+        self.error: ClientError | None = None
+
+    def until_end(self) -> None:
+        threading.Thread(target=self._wait, name="rota-wait", daemon=True).start()
+        while True:
+            heard = self.bell.listen(self._left_s())
+            if DONE in heard:
+                if self.error is not None:
+                    raise self.error
+                return
+            if SIGNAL in heard:
+                self._interrupted()
+            elif UNREAD in heard and not self.cancelled_s:
+                self._stop("nobody reads its output any more: ")
+
+    def _wait(self) -> None:
+        """In a thread of its own: the main thread must stay free to hear."""
+        client = session.connect()
+        client.has_answered = True
+        pending = True
+        try:
+            while pending:
+                answer = patiently(
+                    client, lambda: wait_for(client, [self.job_id], POLL_S), quiet=False
+                )
+                pending = bool(answer["pending"])
+        except ClientError as error:
+            self.error = error
+        finally:
+            client.close()
+            self.bell.ring(DONE)
+
+    def _interrupted(self) -> None:
+        if self.cancelled_s:
+            self._leave()
+        if self._wants_cancel():
+            self._stop()
+
+    def _stop(self, reason: str = "") -> None:
+        self.cancelled_s = time.monotonic()
+        session.warn(f"{reason}cancelling job {self.job_id}")
+        self._cancel()
+
+    def _cancel(self) -> None:
+        try:
+            self.client.delete(f"/jobs/{self.job_id}")
+        except Refused as error:
+            # It ended by itself in the meantime: that is told in a moment.
+            if error.status != 409:
+                raise
+
+    def _wants_cancel(self) -> bool:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return True
+        try:
+            with self.bell.silent():
+                return click.confirm(f"\ncancel job {self.job_id}?", default=False, err=True)
+        except (click.Abort, KeyboardInterrupt):
+            return True
+
+    def _left_s(self) -> float:
+        """How long to wait on. A cancelled job ends soon, unless its node is out of reach."""
+        if not self.cancelled_s:
+            return 3600.0
+        left_s = self.cancelled_s + CANCEL_PATIENCE_S - time.monotonic()
+        if left_s <= 0:
+            self._leave()
+        return left_s
+
+    def _leave(self) -> NoReturn:
+        session.warn(f"not waiting any longer; job {self.job_id} is being cancelled")
+        raise click.Abort
+
+
+def passed_stdin() -> str | None:
+    """What was piped to us; None when standard input is a terminal, closed or empty by nature."""
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        return None
+    text = read_text("-", "stdin")
+    return text or None
+
+
+def follow_to_end(client: Client, bell: Bell, job_id: int, tasks: int = 1) -> dict[str, Any]:
+    """Stream the output of every task until the job has ended; the job as it is then."""
+    if tasks > TASKS_FOLLOWED:
+        session.warn(f"showing the output of the first {TASKS_FOLLOWED} of {tasks} tasks")
+    threads = [
+        _follow_in_thread(bell, job_id, task, stream, out)
+        for task in range(min(tasks, TASKS_FOLLOWED))
+        for stream, out in (("stdout", sys.stdout.buffer), ("stderr", sys.stderr.buffer))
+    ]
+    Attendance(client, bell, job_id).until_end()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(0.1)
+            if SIGNAL in bell.listen(0):
+                raise click.Abort
+    job: dict[str, Any] = patiently(client, lambda: client.get(f"/jobs/{job_id}"))
+    return job
+
+
+def _follow_in_thread(
+    bell: Bell, job_id: int, task: int, stream: str, out: BinaryIO
+) -> threading.Thread:
+    def write(part: bytes) -> None:
+        out.write(part)
+        out.flush()
+
+    def follow() -> None:
+        client = session.connect()
+        # The submit was answered: if nothing is there now, it will come back.
+        client.has_answered = True
+        try:
+            Follower(client, f"/jobs/{job_id}", stream, write).follow(task=task)
+        except BrokenPipeError:
+            # Our reader has gone, as `head` does. A program at the end of that pipe would be
+            # ended by its next line, and so is the job.
+            if stream == "stdout":
+                bell.ring(UNREAD)
+        except ClientError as error:
+            session.warn(f"{stream}: {error}")
+        finally:
+            client.close()
+
+    thread = threading.Thread(target=follow, name=f"rota-{task}-{stream}", daemon=True)
+    thread.start()
+    return thread
+
+
+def _last_words(job: dict[str, Any]) -> None:
+    """Say why, where the exit code alone does not tell."""
+    plain = job["state"] == "completed" or (job["state"] == "failed" and job.get("exit_code"))
+    if not plain:
+        session.warn(last_words(job))
+
+
+def _use_terminal(client: Client, body: dict[str, Any]) -> int:
+    from rota.cli.jobs.attach import attach_when_running
+
+    return attach_when_running(client, client.post("/jobs", body, key=new_key())["id"])
+
+
+@click.command(
+    cls=CommandLine,
+    help=_HELP,
+    params=[
+        words_argument("[-- COMMAND… | SCRIPT…]"),
+        shell_option(),
+        *submit_options(),
+        *output_options(),
+    ],
+)
+@click.pass_context
+def run(ctx: click.Context, /, **params: object) -> int:
+    client = session.connect()
+    body = build(ctx, client, run=True)
+    if body.get("array") or body.get("parameters"):
+        raise click.UsageError("'rota run' follows one job; use 'rota submit' and 'rota wait'")
+    takes_input = "stdin" not in body and not body.get("pty") and ctx.params["words"] != ("-",)
+    if takes_input and (piped := passed_stdin()):
+        body["stdin"] = piped
+    if params["dry_run"]:
+        dry_run(body)
+        return exits.OK
+    if body.get("pty"):
+        return _use_terminal(client, body)
+    with Bell() as bell:
+        job_id = client.post("/jobs", body, key=new_key())["id"]
+        bell.impatient = False
+        if sys.stderr.isatty() and not params["quiet"]:
+            click.echo(f"job {job_id} submitted", err=True)
+        job = follow_to_end(client, bell, job_id, task_count(body))
+    if not params["quiet"]:
+        _last_words(job)
+    return exit_code_of(job)

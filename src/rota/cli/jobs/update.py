@@ -1,0 +1,100 @@
+"""``rota update``: change a job that waits (of a running one: what does not concern its room)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+
+from rota.cli.shared import session
+from rota.cli.shared.options import (
+    CommandLine,
+    SectionOption,
+    explicit,
+    job_and_command,
+    words_argument,
+)
+from rota.cli.shared.types import COUNT
+from rota.cli.submit import request, surroundings
+from rota.cli.submit.submit_options import submit_options
+
+_HELP = """Change a JOB that waits. Of a running one: name, priority, limits, labels, saving.
+
+\b
+rota update 12 --priority high --time 4h
+rota update 12 --mem 32G -- python train.py --batch 64
+rota update 12 --after-ok 11          replaces all its conditions
+rota update 12 --no-dependencies      it waits for nothing any more
+rota update 12 --constraint ''        it may run anywhere again
+rota update 12 --nodes 0              on as few nodes as possible again
+
+Of an array this changes the elements that wait.
+"""
+
+#: What the server lets us change; the rest describes the submission and stays as it was.
+_CHANGEABLE = frozenset(
+    {
+        *("name", "project", "queue", "priority", "label", "preemptible"),
+        *("cpus", "mem", "mem_per_cpu", "gpus", "gpu_type", "gpu_mem", "shared", "disk"),
+        "gpu_index",
+        *("time", "grace", "retries", "scheduling_timeout", "max_concurrent", "begin"),
+        *("after", "after_ok", "after_any", "after_not_ok", "any_of", "keep_waiting"),
+        *("after_checkpoint", "after_data"),
+        *("workdir", "env", "output", "error"),
+        *("tasks", "min_tasks", "nodes", "constraint", "nodelist", "exclude", "tolerate"),
+        *("near", "apart", "topology", "exclusive", "data", "qos", "deadline", "estimate"),
+        *("preempt_mode", "preempt_retries", "checkpoint_signal", "restart_cost", "type", "notify"),
+        *("save_signal", "save_every"),
+    }
+)
+
+
+def _options() -> list[click.Parameter]:
+    options = [option for option in submit_options() if option.name in _CHANGEABLE]
+    for option in options:
+        if option.name == "nodes":
+            # A new job leaves it out; one that named a number takes it back with 0.
+            option.type = COUNT
+    return options
+
+
+_NAMES = tuple(str(option.name) for option in _options())
+
+
+@click.command(
+    cls=CommandLine,
+    help=_HELP,
+    params=[
+        words_argument("JOB [-- COMMAND…]"),
+        SectionOption.under(
+            "When it may start", "--no-dependencies", is_flag=True, help="Wait for no job any more."
+        ),
+        *_options(),
+        SectionOption.under("Output", "--json", "as_json", is_flag=True, help="Print JSON."),
+    ],
+    context_settings={"allow_interspersed_args": True},
+)
+@click.pass_context
+def update(ctx: click.Context, /, no_dependencies: bool, as_json: bool, **_: Any) -> None:
+    job, command = job_and_command(ctx)
+    client = session.connect()
+    place = session.job_path(client, job)
+    given = explicit(ctx, _NAMES)
+    body = request.option_fields(given, lambda text: session.job_name(client, text))
+    if "gpus" not in given:
+        # How many it asked for before stands; another type or memory says nothing about that.
+        body.get("resources", {}).pop("gpus", None)
+    if no_dependencies:
+        body["depends_on"] = []
+    if command:
+        body["command"] = command
+    if given.get("workdir"):
+        body["workdir"] = surroundings.workdir(given["workdir"])
+    if given.get("env"):
+        body["variables"] = surroundings.variables(given["env"], os.environ)
+    if not body:
+        raise click.UsageError("nothing to change: give at least one option")
+    answer = client.patch(place, body)
+    click.echo(json.dumps(answer, indent=2) if as_json else f"updated {job}")

@@ -1,0 +1,72 @@
+"""``rota down``: ends the processes of this machine's Rota, and jobs only if told to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rota import paths
+from rota.cli.service.state_folder import StateFolder
+from rota.cli.service.stop_jobs import stop_jobs
+from rota.cli.shared.session import warn
+
+if TYPE_CHECKING:
+    from rota.cli.service.service_options import DownOptions
+
+
+def down(options: DownOptions) -> int:
+    """Stop what runs here: supervisor, agent, controller. Jobs go on unless told otherwise."""
+    if options.state_dir:
+        os.environ["ROTA_STATE_DIR"] = str(Path(options.state_dir).absolute())
+    folder = paths.state_dir(os.environ)
+    place = StateFolder(folder)
+    pids = {
+        "supervisor": place.supervisor.holder(),
+        "controller": place.controller.holder(),
+        "agent": place.agent_pid(),
+    }
+    if not any(pids.values()):
+        print(f"rota is not running (state in {folder})")
+        return 0
+    until_s = time.monotonic() + options.timeout_s
+    if options.stop_jobs and not stop_jobs(place.client(), until_s):
+        warn(f"some jobs have not ended within {options.timeout_s:g} s; rota is left running")
+        return 1
+    active = _active(place.status())
+    left = _stop(place, pids, until_s)
+    place.dismiss_keeper()
+    stopped = ", ".join(f"{name} (pid {pid})" for name, pid in pids.items() if pid)
+    if left:
+        warn(f"still running: {', '.join(left)}")
+        return 1
+    more = f"; {active} running jobs go on" if active else ""
+    print(f"stopped {stopped}{more}")
+    return 0
+
+
+def _active(status: dict[str, Any]) -> int:
+    jobs = status.get("jobs") or {}
+    return int(jobs.get("running", 0)) + int(jobs.get("scheduled", 0))
+
+
+def _stop(place: StateFolder, pids: dict[str, int], until_s: float) -> list[str]:
+    """TERM to the supervisor, which ends the others; or to each when there is none."""
+    names = ["supervisor"] if pids["supervisor"] > 0 else ["agent", "controller"]
+    for name in names:
+        if pids[name] > 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pids[name], signal.SIGTERM)
+    finders = {
+        "supervisor": place.supervisor.holder,
+        "controller": place.controller.holder,
+        "agent": place.agent_pid,
+    }
+    while True:
+        left = [name for name, find in finders.items() if find()]
+        if not left or time.monotonic() > until_s:
+            return left
+        time.sleep(0.02)

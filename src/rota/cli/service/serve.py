@@ -1,0 +1,281 @@
+"""The hosts behind ``rota up`` and ``rota agent``: processes on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rota import config, paths
+from rota.cli.service.logbook import open_logbook
+from rota.cli.service.state_folder import StateFolder, read_json
+from rota.cli.service.stop_jobs import let_jobs_start
+from rota.cli.service.supervise import Supervisor, Ward
+from rota.client.errors import ClientError
+from rota.core.facts.errors import Rejected, RotaError
+from rota.core.words.placing_text import parse_taint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.api.process import Plan
+    from rota.cli.service.service_options import AgentOptions, UpOptions
+    from rota.config import Config
+
+#: How long the first start may take: loading a large state, an agent finding its devices.
+READY_S = 120.0
+FAKE_GPU_MIB = 16_384
+
+
+def up(options: UpOptions) -> int:
+    """Start controller and agent and keep them alive; in the background if asked."""
+    place, settings = _prepare(options.state_dir)
+    holder = place.supervisor.take()
+    if holder:
+        return _already_up(place, holder, options.detach)
+    plan = _plan(place, settings, options)
+    agent_settings = settings if options.with_agent else None
+    if not options.detach:
+        return _supervise(place, plan, agent_settings, None)
+    return _detach(place, plan, agent_settings)
+
+
+def _prepare(state_dir: str) -> tuple[StateFolder, Config]:
+    if state_dir:
+        os.environ["ROTA_STATE_DIR"] = str(Path(state_dir).absolute())
+    settings = config.load(os.environ)
+    folder = paths.state_dir(os.environ)
+    try:
+        folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+        os.close(os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise Rejected(f"cannot write in {folder}: {error.strerror}") from None
+    return StateFolder(folder), settings
+
+
+def _already_up(place: StateFolder, holder: int, detach: bool) -> int:
+    status = place.status()
+    url = (status.get("controller") or {}).get("url") or place.socket
+    print(f"rota is already up at {url} (supervisor pid {holder}, state in {place.folder})")
+    return 0 if detach else 1
+
+
+def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
+    from rota.api.process import Plan
+
+    listen = options.listen or settings.server.listen
+    host, port = config.parse_listen(listen)
+    default = os.geteuid() == 0 and place.folder == paths.state_dir(
+        {"HOME": os.environ.get("HOME", "")}
+    )
+    return Plan(
+        state_dir=str(place.folder),
+        host=host,
+        port=port,
+        database=options.database or settings.server.database,
+        inbox_size=settings.server.inbox_size,
+        retention_days=settings.server.retention_days,
+        lease_s=float(settings.server.lease_s),
+        tls=settings.server.tls,
+        sockets=(str(paths.SYSTEM_STATE_DIR / paths.SOCKET_NAME),) if default else (),
+        policy=settings.scheduling.policy,
+        rules=settings.scheduling.rules,
+        checkpoint_path=settings.server.checkpoint_path,
+        checkpoints=settings.checkpoints,
+        bundles=settings.bundles,
+        quota_provider=settings.scheduling.quota_provider,
+        notify=settings.notify,
+        log_level=settings.server.log_level,
+        collectors=settings.server.collectors,
+        inventory_url=settings.server.inventory_url,
+        inventory_token=settings.server.inventory_token,
+        grpc_port=config.parse_port(options.grpc_port or settings.server.grpc_port),
+    )
+
+
+def _detach(place: StateFolder, plan: Plan, agent_settings: Config | None) -> int:
+    """Fork a supervisor into the background and wait for its word."""
+    hear, tell = os.pipe()
+    # The lock goes with the child: a lock belongs to the open file, not to the process.
+    pid = os.fork()
+    if pid == 0:
+        os.close(hear)
+        os.setsid()
+        _silence(place.folder / "controller.log")
+        code = 1
+        try:
+            place.supervisor.rewrite()
+            code = _supervise(place, plan, agent_settings, tell)
+        finally:
+            os._exit(code)
+    os.close(tell)
+    with os.fdopen(hear, "r", encoding="utf-8") as pipe:
+        first, _, rest = pipe.read().partition("\n")
+    if first != "ready":
+        text = rest.strip() or f"rota did not start; see {place.folder / 'controller.log'}"
+        raise Rejected(text)
+    print(rest.strip())
+    return 0
+
+
+def _silence(log: Path) -> None:
+    """Let go of the terminal; what is printed from here on goes to the log."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.close(null)
+    os.close(out)
+
+
+def _supervise(
+    place: StateFolder, plan: Plan, agent_settings: Config | None, tell: int | None
+) -> int:
+    """Be the supervisor. ``tell`` is where the one who waits for us listens, if somebody does."""
+    detached = tell is not None
+    trouble, whisper = os.pipe()
+    os.set_blocking(trouble, False)
+    os.set_blocking(whisper, False)
+    start = partial(run_controller, plan, detached, whisper)
+    wards = [Ward("controller", start, place.controller.holder, keep=whisper)]
+    if agent_settings is not None:
+        from rota.agent import host as _warm  # noqa: F401 - children are forked with it loaded
+
+        start = partial(_run_agent, place.folder, agent_settings, detached, whisper)
+        wards.append(Ward("agent", start, place.agent_pid, keep=whisper))
+    supervisor = Supervisor(wards, _complain)
+    code = supervisor.start(partial(_is_ready, place, len(wards) > 1), READY_S)
+    words = _ready_line(place) if not code else _trouble(trouble)
+    if tell is not None:
+        os.write(tell, f"{'failed' if code else 'ready'}\n{words}".encode())
+        os.close(tell)
+    elif code:
+        _complain(words)
+    else:
+        print(words, flush=True)
+    if not code:
+        supervisor.watch()
+    supervisor.stop()
+    place.dismiss_keeper()
+    place.supervisor.release()
+    return 2 if code else 0
+
+
+def _trouble(pipe: int) -> str:
+    with contextlib.suppress(BlockingIOError):
+        return os.read(pipe, 8192).decode(errors="replace").strip()
+    return "it ended while it was starting; its log in the state folder says why"
+
+
+def _is_ready(place: StateFolder, with_agent: bool) -> bool:
+    status = place.status()
+    if not status or not with_agent:
+        return bool(status)
+    return bool((status.get("agent") or {}).get("node"))
+
+
+def _ready_line(place: StateFolder) -> str:
+    with contextlib.suppress(ClientError):
+        let_jobs_start(place.client())
+    status = place.status()
+    node = (status.get("agent") or {}).get("node")
+    url = (status.get("controller") or {}).get("url")
+    typed = read_json(place.folder / "controller.json").get("grpc")
+    more = f", gRPC at {typed}" if typed else ""
+    return f"rota is up at {url}{more}, state in {place.folder}, node {node or 'none'}"
+
+
+def _complain(line: str) -> None:
+    print(f"rota: {line}", file=sys.stderr, flush=True)
+
+
+def run_controller(plan: Plan, detached: bool = False, trouble: int = -1) -> int:
+    """Be the controller process until told to stop; trouble at the start is one line and 2."""
+    from rota.api.process import run
+
+    open_logbook(Path(plan.state_dir) / "controller.log", plan.log_level, detached)
+    try:
+        run(plan)
+    except RotaError as error:
+        _tell(trouble, detached, str(error))
+        return 2
+    return 0
+
+
+def _tell(trouble: int, detached: bool, line: str) -> None:
+    """To the supervisor, which passes it on if it is still starting us; else to stderr."""
+    if trouble >= 0:
+        with contextlib.suppress(OSError):
+            os.write(trouble, line.encode())
+    if detached or trouble < 0:
+        _complain(line)
+
+
+def _run_agent(folder: Path, settings: Config, detached: bool, trouble: int) -> int:
+    """Be the agent of this machine, for the controller on it."""
+    open_logbook(folder / "agent.log", settings.server.log_level, detached)
+    url = f"unix://{folder / paths.SOCKET_NAME}"
+    return _agent_process(folder, url, "", settings, "", partial(_tell, trouble, detached))
+
+
+def _agent_process(
+    folder: Path,
+    url: str,
+    token: str,
+    settings: Config,
+    name: str,
+    say: Callable[[str], object] | None = None,
+) -> int:
+    from rota.agent.host import AgentConfig, run_agent
+    from rota.agent.machine.discover import Overrides, memory_total_mib
+    from rota.agent.machine.gpus import Tolerance
+
+    asked = settings.agent
+    memory_mib = asked.memory_mib or None
+    if memory_mib is None and asked.reserve_memory:
+        memory_mib = max(0, memory_total_mib() - asked.reserve_memory_mib)
+    overrides = Overrides(
+        name=name or asked.name,
+        address=asked.address,
+        cpus=asked.cpu_milli / 1000 if asked.cpus else None,
+        memory_mib=memory_mib,
+        gpus_file=_fake_gpus(folder, asked.fake_gpus),
+        labels=asked.labels,
+        taints=tuple(parse_taint(text) for text in asked.taints),
+    )
+    plan = AgentConfig(
+        folder,
+        url,
+        token,
+        overrides,
+        asked.cgroup_root,
+        settings.server.retention_days,
+        Tolerance.of(asked.foreign_ignore, asked.foreign_threshold_mib),
+        asked.log_max_bytes,
+    )
+    return run_agent(plan, say)
+
+
+def _fake_gpus(folder: Path, asked: str) -> str:
+    """A file of made-up GPUs: the one named, or one that is written for a number."""
+    if not asked.isdecimal():
+        return asked
+    file = folder / "fake_gpus.json"
+    gpus = [{"model": "fake", "memory_mib": FAKE_GPU_MIB} for _ in range(int(asked))]
+    file.write_text(json.dumps(gpus))
+    return str(file)
+
+
+def agent(options: AgentOptions) -> int:
+    """Run an agent in the foreground, for a controller elsewhere or here."""
+    place, settings = _prepare(options.state_dir)
+    url = options.join or f"unix://{place.socket}"
+    level = settings.server.log_level.upper()
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
+    return _agent_process(place.folder, url, options.token, settings, options.name)

@@ -1,0 +1,189 @@
+"""``rota up``, ``down``, ``status`` and ``agent``: the service on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.service.service_options import AgentOptions, DownOptions, UpOptions
+from rota.cli.shared import exits, render, session, types
+from rota.cli.shared.job_fields import STATES
+from rota.cli.shared.options import json_option
+from rota.core.words.units import format_duration
+from rota.paths import state_dir as state_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_STATE_DIR = click.option(
+    "--state-dir",
+    metavar="DIR",
+    default="",
+    help="Where everything is kept.  [default: ROTA_STATE_DIR, else the XDG state folder]",
+)
+
+
+@click.command()
+@click.option("--listen", metavar="HOST:PORT", default="", help="Default: 127.0.0.1:8082.")
+@click.option("--database", metavar="URL", default="", help="Default: SQLite in the state folder.")
+@click.option("--grpc", metavar="PORT", default="", help="Serve gRPC, too.  [default: no]")
+@_STATE_DIR
+@click.option("--detach", is_flag=True, help="Go into the background once it answers.")
+@click.option("--no-agent", is_flag=True, help="Run no jobs on this machine.")
+def up(listen: str, database: str, grpc: str, state_dir: str, detach: bool, no_agent: bool) -> int:
+    """Start Rota on this machine: a controller, and an agent that runs jobs here.
+
+    \b
+    rota up                      in the foreground, until Ctrl-C; jobs go on after it
+    rota up --detach             in the background; stop it with 'rota down'
+
+    Settings come from rota.toml (ROTA_CONFIG, the state folder or ~/.config/rota) and from
+    ROTA_SECTION_KEY variables such as ROTA_SERVER_LISTEN.
+    """
+    from rota.config import parse_listen, parse_port
+
+    if listen:
+        _check("--listen", parse_listen, listen)
+    _check("--grpc", parse_port, grpc)
+    from rota.cli.service import serve
+
+    return serve.up(
+        UpOptions(listen, database, state_dir, detach, with_agent=not no_agent, grpc_port=grpc)
+    )
+
+
+def _check(option: str, parse: Callable[[str], object], text: str) -> None:
+    try:
+        parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
+
+
+@click.command()
+@_STATE_DIR
+@click.option(
+    "--stop-jobs",
+    is_flag=True,
+    help="Cancel what runs, too, and wait for its end; what waits is kept.",
+)
+@click.option(
+    "--timeout", type=types.SHORT_DURATION, default="30", help="Wait this long.  [default: 30]"
+)
+def down(state_dir: str, stop_jobs: bool, timeout: float) -> int:
+    """Stop Rota on this machine. Running jobs go on and are found again by the next 'rota up'."""
+    from rota.cli.service import down as ending
+
+    return ending.down(DownOptions(state_dir, stop_jobs, timeout))
+
+
+@click.command()
+@click.option(
+    "--join", metavar="URL", default="", help="The controller.  [default: ROTA_URL, here]"
+)
+@click.option("--token", default="", help="Made there with 'rota token join'.")
+@click.option("--name", default="", help="The node's name.  [default: the host name]")
+@_STATE_DIR
+def agent(join: str, token: str, name: str, state_dir: str) -> int:
+    """Run jobs on this machine for a controller elsewhere, until Ctrl-C; jobs go on after it."""
+    from rota.cli.service import serve
+    from rota.client.http import check_url
+
+    url = join or os.environ.get("ROTA_URL", "")
+    if url:
+        check_url(url, "--join" if join else "ROTA_URL")
+    return serve.agent(
+        AgentOptions(
+            url,
+            token or os.environ.get("ROTA_TOKEN", ""),
+            state_dir,
+            name,
+        )
+    )
+
+
+@click.command()
+@_STATE_DIR
+@json_option
+def status(state_dir: str, as_json: bool) -> int:
+    """Say whether Rota runs, where, and what it is doing. Exits with 3 if it does not run."""
+    if state_dir:
+        os.environ["ROTA_STATE_DIR"] = state_dir
+        os.environ.pop("ROTA_URL", None)
+    client = session.connect()
+    answer = full_status(client.get("/status"), local_facts(), time.time())
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        click.echo("\n".join(status_lines(answer)))
+    return exits.OK
+
+
+def local_facts() -> dict[str, Any]:
+    """What the processes on this machine wrote down about themselves."""
+    folder = state_folder(os.environ)
+    return {
+        "controller": _read(folder / "controller.json"),
+        "agent": _read(folder / "agent" / "agent.json"),
+    }
+
+
+def _read(path: os.PathLike[str]) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            facts = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def full_status(
+    answer: dict[str, Any], local: dict[str, dict[str, Any]], now_s: float
+) -> dict[str, Any]:
+    """The server's word first; what it does not tell comes from this machine's files."""
+    written = local["controller"]
+    controller = {
+        "pid": written.get("pid"),
+        "url": written.get("url"),
+        "version": written.get("version"),
+        "uptime_s": round(now_s - written["started_s"], 1) if written.get("started_s") else None,
+        **(answer.get("controller") or {}),
+    }
+    agent_facts = {key: local["agent"].get(key) for key in ("pid", "node")}
+    return {
+        **answer,
+        "controller": controller,
+        "agent": answer.get("agent") or agent_facts,
+        "jobs": answer.get("jobs") or {},
+        "database": answer.get("database") or written.get("database"),
+    }
+
+
+def _outside(found: dict[str, Any]) -> str:
+    """How the inventory outside is."""
+    problem = f": {found['problem']}" if found.get("problem") else ""
+    return f"{found['url']} is {found['state']}{problem}"
+
+
+def status_lines(answer: dict[str, Any]) -> list[str]:
+    """For people."""
+    controller, agent = answer["controller"], answer["agent"]
+    uptime = format_duration(int(controller.get("uptime_s") or 0))
+    counts = answer["jobs"]
+    jobs = ", ".join(f"{counts[state]} {state}" for state in STATES if counts.get(state))
+    where = f"node {agent.get('node')}, pid {agent.get('pid')}" if agent.get("node") else "none"
+    return render.block(
+        [
+            ("rota", f"{controller.get('version') or '?'}, up for {uptime}"),
+            ("url", controller.get("url")),
+            ("controller", f"pid {controller.get('pid')}"),
+            ("agent", where),
+            ("database", answer.get("database")),
+            ("jobs", jobs or "none"),
+            *([("warning", answer["warning"])] if answer.get("warning") else []),
+            *([("inventory", _outside(answer["inventory"]))] if answer.get("inventory") else []),
+        ]
+    )

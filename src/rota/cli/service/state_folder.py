@@ -1,0 +1,78 @@
+"""The state folder of this machine's Rota: who works in it, and what the controller says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota import paths
+from rota.cli.service.supervise import PidLock
+from rota.client.errors import ClientError
+from rota.client.http import Client
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class StateFolder:
+    """The state folder and the locks of those who work in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.supervisor = PidLock(folder / "supervisor.lock")
+        self.controller = PidLock(folder / "controller.lock")
+        self.agent_folder = folder / "agent"
+
+    @property
+    def socket(self) -> str:
+        return str(self.folder / paths.SOCKET_NAME)
+
+    def client(self) -> Client:
+        return Client([f"unix://{self.socket}"])
+
+    def agent_pid(self) -> int:
+        """The pid of the agent that runs here; 0 when none does."""
+        if not PidLock(self.agent_folder / "agent.lock").holder():
+            return 0
+        return int(read_json(self.agent_folder / "agent.json").get("pid") or 0)
+
+    def status(self) -> dict[str, Any]:
+        """What the controller says; empty when it does not answer."""
+        if not os.path.exists(self.socket):
+            return {}
+        client = self.client()
+        try:
+            answer = client.call("GET", "/status", timeout_s=5.0)
+        except ClientError:
+            return {}
+        finally:
+            client.close()
+        return answer if isinstance(answer, dict) else {}
+
+    def dismiss_keeper(self) -> None:
+        """The agent's keeper leaves when no job is left for it; else it stays with its jobs."""
+        if self.agent_pid():
+            return
+        with contextlib.suppress(OSError, ValueError), socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(2.0)
+            sock.connect(str(self.agent_folder / "keeper.sock"))
+            with sock.makefile("rwb") as lines:
+                known = json.loads(lines.readline())["attempts"]
+                if not any(attempt["phase"] == "running" for attempt in known):
+                    lines.write(b'{"op":"exit"}\n')
+                    lines.flush()
+                    lines.read()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """What one of the processes has written down of itself; empty without it."""
+    try:
+        found = msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}

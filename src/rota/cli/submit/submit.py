@@ -1,0 +1,138 @@
+"""``rota submit``: a command, a shell line or a script becomes a job."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rota.cli.shared import session
+from rota.cli.shared.options import (
+    CommandLine,
+    SectionOption,
+    explicit,
+    words_argument,
+    words_before_dashes,
+)
+from rota.cli.submit import request, surroundings
+from rota.cli.submit.script_lines import script_options
+from rota.cli.submit.submit_options import NAMES, merge, submit_options
+from rota.cli.submit.sweep import parse_csv
+from rota.cli.submit.work import Work, read_text, with_hooks, work_from
+from rota.client.http import new_key
+
+if TYPE_CHECKING:
+    from rota.client.http import Client
+
+_HELP = """Submit a job and print its id.
+
+\b
+rota submit [options] -- COMMAND ARGS…   arguments are kept exactly, no shell
+rota submit [options] SCRIPT ARGS…       a file with #ROTA or #SBATCH lines
+rota submit [options] -                  a script from standard input
+rota submit [options] --shell 'a | b'    a shell line
+
+The job gets this shell's environment and folder. Options given here win over the script's lines,
+which take the same options:
+
+\b
+  #!/bin/bash
+  #ROTA --name train --gpus 1 --time 2h
+  python train.py
+"""
+
+
+def output_options() -> list[click.Parameter]:
+    """How the answer looks."""
+    option = SectionOption.under
+    return [
+        option("Output", "--dry-run", is_flag=True, help="Print what would be submitted, as JSON."),
+        option("Output", "--json", "as_json", is_flag=True, help="Print the answer as JSON."),
+        option("Output", "-q", "--quiet", is_flag=True, help="Print the id only, no warnings."),
+    ]
+
+
+def shell_option() -> click.Parameter:
+    """In front of all others."""
+    return SectionOption.under(
+        "The job", "--shell", "line", metavar="LINE", help="A line for the shell: 'a | b > c'."
+    )
+
+
+def build(ctx: click.Context, client: Client, *, run: bool = False) -> dict[str, Any]:
+    """The request that the command line asks for."""
+    params = ctx.params
+    is_command = words_before_dashes(ctx) == 0
+    work = work_from(params["words"], is_command=is_command, line=params["line"], run=run)
+    given = explicit(ctx, NAMES)
+    if work.source:
+        given = merge(_script_given(work, quiet=params["quiet"]), given)
+    return compose(given, work, client, quiet=params["quiet"])
+
+
+def compose(
+    given: dict[str, Any], work: Work, client: Client, *, quiet: bool = False
+) -> dict[str, Any]:
+    """The request from options and work, with this shell's surroundings."""
+    table = None
+    if path := given.get("param_file"):
+        table = parse_csv(read_text(path, "--param-file"), path)
+    body: dict[str, Any] = {"name": work.name()} if work.source else {}
+    work = surroundings.activated(work, given.get("activate"))
+    body |= with_hooks(work, given.get("prologue") or "", given.get("epilogue") or "").body()
+    body |= request.option_fields(given, lambda text: session.job_name(client, text), table)
+    body |= surroundings.basics(given, os.environ)
+    if not given.get("no_env"):
+        body["env"], odd = surroundings.captured(os.environ)
+        if odd and not quiet:
+            session.warn(f"left out variables that are not UTF-8 text: {', '.join(odd)}")
+    if path := given.get("bundle"):
+        from rota.cli.submit.bundle import upload
+
+        body["bundle"] = upload(client, path)
+    if path := given.get("stdin"):
+        body["stdin"] = read_text(path, "--stdin")
+    return body
+
+
+def _script_given(work: Work, *, quiet: bool) -> dict[str, Any]:
+    from rota.cli.submit.sbatch_lines import translate
+
+    found = script_options(work.script, work.source, translate)
+    for line in found.warnings if not quiet else ():
+        session.warn(line)
+    return found.options
+
+
+def dry_run(body: dict[str, Any]) -> None:
+    """Exactly what would be sent."""
+    from rota.core.facts.indices import parse_indices
+
+    if body.get("array"):
+        parse_indices(body["array"])
+    click.echo(json.dumps(body, indent=2, ensure_ascii=False))
+
+
+@click.command(
+    cls=CommandLine,
+    help=_HELP,
+    params=[
+        words_argument("[-- COMMAND… | SCRIPT… | -]"),
+        shell_option(),
+        *submit_options(),
+        *output_options(),
+    ],
+)
+@click.pass_context
+def submit(ctx: click.Context, /, **params: object) -> None:
+    client = session.connect()
+    body = build(ctx, client)
+    if params["dry_run"]:
+        dry_run(body)
+        return
+    if client.is_local:
+        surroundings.refuse_absent(body, os.environ)
+    answer = client.post("/jobs", body, key=new_key())
+    click.echo(json.dumps(answer) if params["as_json"] else answer["id"])

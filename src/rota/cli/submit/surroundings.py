@@ -1,0 +1,176 @@
+"""What a job inherits from where it was submitted: environment, folder, umask."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from rota.client.errors import ClientError
+from rota.inherited import OF_THE_SHELL, is_inherited, is_text, umask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rota.cli.submit.work import Work
+
+#: The most that an environment may weigh; the server has the same limit.
+MAX_ENVIRONMENT_BYTES = 2 << 20
+#: The kernel refuses a longer single ``NAME=VALUE`` (MAX_ARG_STRLEN).
+MAX_VARIABLE_BYTES = (128 << 10) - 1
+#: What makes programs say more about what they do and where they die.
+DEBUG = {
+    "ROTA_DEBUG": "1",
+    "PYTHONFAULTHANDLER": "1",
+    "NCCL_DEBUG": "INFO",
+    "TORCH_DISTRIBUTED_DEBUG": "DETAIL",
+}
+
+
+def captured(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The environment to send, without secrets of ours, and names that cannot be sent."""
+    kept: dict[str, str] = {}
+    odd: list[str] = []
+    for name, value in environment.items():
+        if not is_inherited(name):
+            continue
+        if is_text(name) and is_text(value):
+            kept[name] = value
+        else:
+            odd.append(name.encode("utf-8", "replace").decode())
+    check_size(kept)
+    return kept, odd
+
+
+def check_size(environment: Mapping[str, str]) -> None:
+    """Refuse what the job could not be started with."""
+    total = 0
+    for name, value in environment.items():
+        size = len(name.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace")) + 2
+        if size > MAX_VARIABLE_BYTES:
+            raise ClientError(
+                f"env: {name} has {size >> 10} KiB; a variable may have {MAX_VARIABLE_BYTES >> 10}"
+                " (unset it, or use --no-env)"
+            )
+        total += size
+    if total > MAX_ENVIRONMENT_BYTES:
+        raise ClientError(
+            f"env: the environment has {total >> 20} MiB; at most {MAX_ENVIRONMENT_BYTES >> 20}"
+            " (use --no-env and --env NAME for what the job needs)"
+        )
+
+
+def variables(
+    pairs: Iterable[tuple[str, str | None]], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """``--env``: given values, or those of this shell for names alone."""
+    chosen: dict[str, str] = {}
+    for name, value in pairs:
+        if value is None and name not in environment:
+            raise ClientError(f"--env: {name} is not set here; write {name}=VALUE")
+        chosen[name] = environment[name] if value is None else value
+    return chosen
+
+
+def venv_variables(folder: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What activating a Python environment comes to."""
+    root = os.path.abspath(os.path.expanduser(folder))
+    if not os.path.exists(os.path.join(root, "bin", "python")):
+        raise ClientError(f"--venv: there is no bin/python in {root}")
+    path = environment.get("PATH", os.defpath)
+    return {"VIRTUAL_ENV": root, "PATH": f"{root}/bin:{path}"}
+
+
+def conda_variables(name: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What activating a conda environment changes, by asking conda itself."""
+    import shutil
+    import subprocess
+
+    conda = environment.get("CONDA_EXE") or shutil.which("conda") or shutil.which("mamba")
+    if not conda:
+        raise ClientError("--conda: there is no conda here (neither CONDA_EXE nor on the PATH)")
+    by = "-p" if "/" in name else "-n"
+    ended = subprocess.run(
+        [conda, "run", "--no-capture-output", by, name, "env", "-0"],
+        capture_output=True,
+        check=False,
+        env=dict(environment),
+    )
+    if ended.returncode:
+        words = ended.stderr.decode("utf-8", "replace").split("\n")
+        said = next((line.strip() for line in words if line.strip()), "conda failed")
+        raise ClientError(f"--conda: {name}: {said}")
+    lines = ended.stdout.decode("utf-8", "surrogateescape").split("\0")
+    active = dict(line.partition("=")[::2] for line in lines if "=" in line)
+    return {
+        key: value
+        for key, value in active.items()
+        if environment.get(key) != value and key not in OF_THE_SHELL and is_text(value)
+    }
+
+
+def activated(work: Work, asked: tuple[str, str] | None) -> Work:
+    """The work behind ``uv run``, if that was asked for; uv makes the environment on the node."""
+    kind, project = asked or ("", "")
+    if kind != "uv":
+        return work
+    root = os.path.abspath(os.path.expanduser(project))
+    if not os.path.exists(os.path.join(root, "pyproject.toml")):
+        raise ClientError(f"--activate uv: there is no pyproject.toml in {root}")
+    if not work.argv:
+        raise ClientError("--activate uv goes with '-- COMMAND'; a script can call 'uv run' itself")
+    return work._replace(argv=("uv", "run", "--project", root, "--", *work.argv))
+
+
+def workdir(given: str | None) -> str:
+    """An absolute folder; a folder that was removed under us, or has no name, is refused."""
+    if given == "":
+        raise ClientError("--workdir: '' is not valid; expected an existing folder")
+    try:
+        here = os.getcwd()
+    except OSError:
+        raise ClientError("the current folder no longer exists; cd elsewhere") from None
+    return os.path.normpath(os.path.join(here, os.path.expanduser(given or "")))
+
+
+def basics(given: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """The part of a request that says where and in which environment."""
+    chosen: dict[str, str] = {}
+    kind, name = given.get("activate") or ("", "")
+    if venv := given.get("venv") or (name if kind == "venv" else ""):
+        chosen |= venv_variables(venv, environment)
+    if conda := given.get("conda") or (name if kind == "conda" else ""):
+        chosen |= conda_variables(conda, environment)
+    if given.get("debug"):
+        chosen |= DEBUG
+    chosen |= variables(given.get("env", ()), environment)
+    body: dict[str, Any] = {
+        "workdir": workdir(given.get("workdir", given.get("bundle"))),
+        "umask": given["umask"] if "umask" in given else umask(),
+    }
+    if chosen:
+        body["variables"] = chosen
+    return body
+
+
+def refuse_absent(body: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """A folder or a program that is not there is a slip of the pen: say so before it is a job.
+
+    A job that waits for others may find them made by then, and is not asked.
+    """
+    if body.get("depends_on"):
+        return
+    folder = body["workdir"]
+    if not os.path.isdir(folder):
+        raise ClientError(f"--workdir: {folder!r} is not there; expected an existing folder")
+    command = body.get("command")
+    # What an image has is not known here.
+    name = command[0] if isinstance(command, list) and not body.get("image") else ""
+    path = (body.get("variables") or {}).get("PATH") or environment.get("PATH")
+    if name and "{" not in name and shutil.which(_beside(folder, name), path=path) is None:
+        raise ClientError(f"command: {name!r} was not found; expected a program in PATH or a path")
+
+
+def _beside(folder: str, name: str) -> str:
+    """A path is relative to the folder of the job, not to ours."""
+    return os.path.join(folder, name) if "/" in name else name

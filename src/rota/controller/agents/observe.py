@@ -1,0 +1,138 @@
+"""What agents report, turned into events. An end that is already on record changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.controller.commands.endpoints import note_ports
+from rota.controller.tick import lifecycle
+from rota.core.changes import events as ev
+from rota.core.facts.quarantine import users_of, verdict
+from rota.core.facts.states import Cause, Phase
+from rota.rpc.messages import Seen, Sighting
+
+if TYPE_CHECKING:
+    from rota.controller.tick.scribe import Scribe
+    from rota.core.facts.job import Attempt, Job
+
+#: So many failed starts in a row, of different jobs, take a node out of service.
+FAILED_STARTS_MAX = 3
+#: Stops after which an exit with 0 still counts as the end of the work.
+GIVING_WAY = (Cause.PREEMPTED, Cause.BACKFILL_WINDOW, Cause.MIGRATED)
+
+
+def observe(scribe: Scribe, node: str, seen: Seen) -> bool:
+    """Take in one sighting. False when we do not count the attempt as live: it may be forgotten."""
+    cluster = scribe.cluster
+    where = cluster.live.where.get(seen.uid)
+    if where is None:
+        return False
+    job = cluster.jobs[where[0]]
+    attempt = job.tasks[where[1]].attempts[-1]
+    if attempt.allocation.node != node:
+        return False
+    if seen.sighting is Sighting.RUNNING:
+        _running(scribe, job, where[1], attempt, seen)
+        return True
+    _ended(scribe, job, where[1], attempt, seen)
+    return True
+
+
+def _running(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) -> None:
+    if attempt.phase is not Phase.PLACED:
+        return
+    started_s = _sane(seen.started_s, attempt.placed_s, scribe.now_s)
+    scribe.emit(
+        ev.AttemptStarted(job=job.id, task=task, uid=attempt.uid, pid=seen.pid, started_s=started_s)
+    )
+    if seen.ports:
+        note_ports(scribe, job, task, seen.ports)
+    lifecycle.news_of(scribe, job)
+
+
+def _sane(reported_s: float, placed_s: float, now_s: float) -> float:
+    """A node's clock may be off: nothing starts before it was placed or after we heard of it."""
+    return min(max(reported_s, placed_s), max(now_s, placed_s))
+
+
+def _ended(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) -> None:
+    started_s = attempt.started_s
+    if not started_s and seen.started_s:
+        started_s = _sane(seen.started_s, attempt.placed_s, scribe.now_s)
+    cause, detail = _cause(scribe, job, attempt, seen)
+    scribe.emit(
+        ev.AttemptEnded(
+            job=job.id,
+            task=task,
+            uid=attempt.uid,
+            started_s=started_s,
+            ended_s=max(_sane(seen.ended_s, attempt.placed_s, scribe.now_s), started_s),
+            cause=cause,
+            exit_code=seen.exit_code,
+            signal=seen.signal,
+            detail=detail,
+            peak_memory_mib=seen.peak_memory_mib,
+            cpu_s=seen.cpu_s,
+        )
+    )
+    if cause is Cause.START_FAILED:
+        _judge_node(scribe, attempt.allocation.node, detail)
+    _judge_ends(scribe, attempt.allocation.node)
+    lifecycle.after_attempt_end(scribe, job, attempt)
+
+
+def _judge_node(scribe: Scribe, name: str, detail: str) -> None:
+    """One start that fails says nothing about a node; several in a row do."""
+    node = scribe.cluster.nodes.get(name)
+    if node is None or node.drained or len(node.failed_starts) < FAILED_STARTS_MAX:
+        return
+    asked_by, scribe.actor = scribe.actor, "rota"
+    note = f"{len(node.failed_starts)} starts in a row failed here, the last one: {detail}"
+    scribe.emit(ev.NodeDrained(node=name, drained=True, note=note))
+    scribe.actor = asked_by
+
+
+def _judge_ends(scribe: Scribe, name: str) -> None:
+    """Jobs that keep dying on one node or device, and nowhere else, are kept from it."""
+    node = scribe.cluster.nodes.get(name)
+    if node is None or node.drained or not node.early_ends:
+        return
+    blamed = verdict(node, scribe.cluster.nodes.values())
+    if blamed is None:
+        return
+    who = f"{len(node.early_ends)} jobs of {users_of(node)} users"
+    how = "died within seconds of their start"
+    uuids = tuple(device.uuid for device in node.spec.devices if device.index in blamed)
+    where = f" on GPU {','.join(map(str, blamed))}" if blamed else ""
+    asked_by, scribe.actor = scribe.actor, "rota"
+    note = f"quarantined: {who} {how}{where}; 'rota node resume {name}' lifts it"
+    scribe.emit(ev.NodeQuarantined(node=name, note=note, devices=uuids))
+    scribe.actor = asked_by
+
+
+def _cause(scribe: Scribe, job: Job, attempt: Attempt, seen: Seen) -> tuple[Cause, str]:
+    """The first cause: what we asked for, else what the agent knows, else the exit status.
+
+    Two tasks of a gang may fail at once. The stop that the first failure caused in this very tick
+    was not sent yet, so the second one has a cause of its own.
+    """
+    both = attempt.stop_cause is Cause.PEER_FAILED and attempt.uid in scribe.stops
+    if attempt.stop_cause is not None and not both and not _finished(scribe, job, attempt, seen):
+        return attempt.stop_cause, attempt.detail
+    if seen.sighting is Sighting.MISSING:
+        return Cause.NODE_LOST, seen.detail or "the agent lost track of it"
+    if seen.cause is not None:
+        return seen.cause, seen.detail
+    if seen.signal:
+        return Cause.SIGNAL, seen.detail
+    return Cause.EXIT, seen.detail
+
+
+def _finished(scribe: Scribe, job: Job, attempt: Attempt, seen: Seen) -> bool:
+    """Whether an attempt that gives way did its work to the end after all.
+
+    One that was asked to save its state exits with 0 when that is done, and has to come back.
+    """
+    if attempt.stop_cause not in GIVING_WAY or seen.exit_code != 0 or seen.cause is not None:
+        return False
+    return not job.spec.checkpoint_signal or attempt.uid in scribe.stops

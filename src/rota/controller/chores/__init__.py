@@ -1,0 +1,6 @@
+"""What a live host does beside its ticks, for ever and by the way.
+
+retention, garbage               what is forgotten; how the collector of Python is set
+saved_work                       saved work of jobs: what is there, what is dropped
+outbox, elsewhere                who is told, and who is asked: notices, an inventory outside
+"""

@@ -1,0 +1,49 @@
+"""Forgetting on purpose: finished jobs and working folders older than the site wants to keep."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rota.controller.agents.bundles import in_use
+
+if TYPE_CHECKING:
+    from rota.controller.agents.bundles import BundleShelf
+    from rota.controller.loop import Host
+    from rota.store.api import Store
+
+DAY_S = 86_400.0
+#: How often somebody looks whether there is something to forget.
+EVERY_S = 3600.0
+
+
+async def forget_old_jobs(host: Host, days: int) -> None:
+    """For ever: drop what ended more than so many days ago, a little at a time between ticks."""
+    while True:
+        await prune_once(host, host.clock.now_s() - days * DAY_S)
+        await asyncio.sleep(EVERY_S)
+
+
+async def prune_once(host: Host, before_s: float) -> int:
+    """Drop all that ended before a time; parents that somebody waits for stay. How many went."""
+    total = 0
+    while True:
+        parents = frozenset(host.cluster.families.children)
+        went = await host.write(partial(_prune, before_s, parents))
+        total += went
+        if not went:
+            return total
+
+
+def _prune(before_s: float, keep: frozenset[int], store: Store) -> int:
+    return store.prune(before_s, keep=keep)
+
+
+async def drop_unused_bundles(host: Host, shelf: BundleShelf, days: int) -> None:
+    """For ever, once an hour."""
+    while True:
+        before_s = time.time() - days * DAY_S
+        await asyncio.to_thread(shelf.drop_unused, in_use(host.cluster), before_s)
+        await asyncio.sleep(EVERY_S)

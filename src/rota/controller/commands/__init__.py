@@ -1,0 +1,7 @@
+"""What a caller may ask: each command is a value that becomes events or a refusal.
+
+commands, access                 the values, and whether a role allows them
+submit, possible, change         jobs: new ones, and changes of those that exist
+enter_job, endpoints, steps      what is inside of running jobs
+site, accounts, reserve, reserve_job    nodes, queues, projects, reservations
+"""

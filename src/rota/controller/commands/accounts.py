@@ -1,0 +1,121 @@
+"""Projects and users: the tree, the shares and the quotas that hang on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict, NotFound, Rejected, named
+
+if TYPE_CHECKING:
+    from rota.controller.commands import commands as cmd
+    from rota.controller.tick.scribe import Scribe
+    from rota.core.cluster import Cluster
+    from rota.core.facts.job import Array, Job
+    from rota.core.facts.tenant import Project, Quota
+
+#: How callers know a limit: its name, and how much of ours one of theirs is.
+_SHOWN = {
+    "jobs": ("jobs", 1),
+    "queued": ("queued", 1),
+    "cpu_milli": ("cpus", 1000),
+    "memory_mib": ("memory_mb", 1),
+    "device_milli": ("gpus", 1000),
+    "device_hours": ("gpu_hours", 1),
+}
+
+
+def set_project(scribe: Scribe, command: cmd.SetProject) -> object:
+    """Its parent must exist and must not stand below it."""
+    project = command.project
+    _refuse_bad_parent(scribe.cluster, project)
+    refuse_contradiction(project.quota)
+    if scribe.cluster.accounts.projects.get(project.name) != project:
+        scribe.emit(ev.ProjectSet(project=project))
+    return project
+
+
+def _refuse_bad_parent(cluster: Cluster, project: Project) -> None:
+    if not project.parent:
+        return
+    if project.parent not in cluster.accounts.projects and project.parent != project.name:
+        known = ", ".join(sorted(cluster.accounts.projects)) or "none"
+        raise Rejected.bad("parent", project.parent, f"known projects: {known}")
+    path, above = [project.name], project.parent
+    while above:
+        path.append(above)
+        if above == project.name:
+            raise Rejected.bad(
+                "parent", project.parent, f"it would be its own ancestor: {' < '.join(path)}"
+            )
+        known_above = cluster.accounts.projects.get(above)
+        above = known_above.parent if known_above is not None else ""
+
+
+def remove_project(scribe: Scribe, command: cmd.RemoveProject) -> object:
+    """Refused while it has jobs, queues or projects below it. What it used stays on record."""
+    cluster, name = scribe.cluster, command.project
+    named(cluster.accounts.projects, "project", name)
+    below = sorted(p.name for p in cluster.accounts.projects.values() if p.parent == name)
+    if below:
+        raise Conflict(
+            f"project {name} has projects below it: {', '.join(below)}", field="project", value=name
+        )
+    items: list[Job | Array] = [*cluster.jobs.values()]
+    items += [array for array in cluster.arrays.values() if array.waiting]
+    jobs = [item.id for item in items if item.spec.project == name]
+    if jobs:
+        raise Conflict(
+            f"project {name} has {len(jobs)} unfinished jobs (such as {min(jobs)})",
+            field="project",
+            value=name,
+        )
+    queues = sorted(queue.name for queue in cluster.queues.values() if queue.project == name)
+    if queues:
+        raise Conflict(
+            f"project {name} has queues: {', '.join(queues)}", field="project", value=name
+        )
+    scribe.emit(ev.ProjectRemoved(project=name))
+    return name
+
+
+def set_user(scribe: Scribe, command: cmd.SetUser) -> object:
+    refuse_contradiction(command.user.quota)
+    if scribe.cluster.accounts.users.get(command.user.name) != command.user:
+        scribe.emit(ev.UserSet(user=command.user))
+    return command.user
+
+
+def remove_user(scribe: Scribe, command: cmd.RemoveUser) -> object:
+    """Back to one share and the default quota."""
+    if command.user not in scribe.cluster.accounts.users:
+        shown = command.user or "*"
+        raise NotFound(f"there is no record of user {shown}", field="user", value=shown)
+    scribe.emit(ev.UserRemoved(user=command.user))
+    return command.user
+
+
+def forget_usage(scribe: Scribe, command: cmd.ForgetUsage) -> object:
+    """Every account that the command means; one that has used nothing is not found."""
+    user, project = command.user, command.project
+    found = [
+        (usage.user, usage.project)
+        for _, usage in sorted(scribe.cluster.accounts.usage.items())
+        if user in ("", usage.user) and project in ("", usage.project)
+    ]
+    if not found and (user or project):
+        who = " and ".join(f"{k} {v}" for k, v in (("user", user), ("project", project)) if v)
+        raise NotFound(f"there is no use on record of {who}", field="user", value=user or project)
+    for one in found:
+        scribe.emit(ev.UsageForgotten(user=one[0], project=one[1]))
+    return found
+
+
+def refuse_contradiction(quota: Quota) -> None:
+    """A soft limit beyond the hard one could never be reached."""
+    for name, (shown, unit) in _SHOWN.items():
+        soft, hard = getattr(quota.soft, name), getattr(quota.hard, name)
+        if soft is not None and hard is not None and soft > hard:
+            raise Rejected.bad(
+                f"soft.{shown}", soft / unit, f"at most the hard limit, which is {hard / unit:g}"
+            )

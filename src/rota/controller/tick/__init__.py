@@ -1,0 +1,6 @@
+"""What a tick does by itself.
+
+scribe                           the events of one tick
+lifecycle, timers, migrate       what follows from what, what is due, nodes that are emptied
+plan_events, forecast, plugins   the pass: its decisions as events, run times, others' rules
+"""

@@ -1,0 +1,193 @@
+"""What is due: begin times, timeouts and limits, windows, reservations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.controller.launches.launch import is_withheld
+from rota.controller.tick import lifecycle, migrate
+from rota.core.changes import events as ev
+from rota.core.changes.dependencies import judge
+from rota.core.facts.job import Array, Job, Outcome
+from rota.core.facts.policy import Overrun
+from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState, Phase
+from rota.core.words.units import format_duration
+from rota.hours import standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.controller.tick.scribe import Scribe
+    from rota.core.derived.agenda import Timer
+    from rota.core.facts.job import Attempt
+
+
+def fire_due(scribe: Scribe) -> None:
+    """Look at everything whose time has come. A timer that is moot by now does nothing."""
+    while (timer := scribe.cluster.agenda.pop_due(scribe.now_s)) is not None:
+        RINGS[timer.kind](scribe, timer)
+    lifecycle.wake_lenders(scribe)
+
+
+def _begin(scribe: Scribe, timer: Timer) -> None:
+    lifecycle.consider(scribe, timer.id)
+
+
+def _give_up(scribe: Scribe, timer: Timer) -> None:
+    cluster = scribe.cluster
+    waiting: Job | Array | None = cluster.jobs.get(timer.id) or cluster.arrays.get(timer.id)
+    if waiting is None or not waiting.eligible_s:
+        return
+    timeout_s = waiting.spec.scheduling_timeout_s
+    if not timeout_s or waiting.eligible_s + timeout_s > scribe.now_s:
+        return
+    outcome = Outcome(
+        JobState.UNSCHEDULABLE,
+        Cause.SCHEDULING_TIMEOUT,
+        f"found no room within {format_duration(timeout_s)}",
+    )
+    _end_waiting(scribe, waiting, outcome)
+
+
+def _parents_late(scribe: Scribe, timer: Timer) -> None:
+    """Its parents had their time: it does not wait for them any longer."""
+    cluster = scribe.cluster
+    waiting: Job | Array | None = cluster.jobs.get(timer.id) or cluster.arrays.get(timer.id)
+    timeout_s = waiting.spec.dependency_timeout_s if waiting is not None else 0
+    if waiting is None or not timeout_s or waiting.submitted_s + timeout_s > scribe.now_s:
+        return
+    verdict = judge(cluster, waiting)
+    if not verdict.met:
+        state = verdict.parent_state or "unknown"
+        detail = f"job {verdict.parent} was still {state} after {format_duration(timeout_s)}"
+        outcome = Outcome(JobState.CANCELLED, Cause.DEPENDENCY, detail)
+        _end_waiting(scribe, waiting, outcome)
+
+
+def _end_waiting(scribe: Scribe, waiting: Job | Array, outcome: Outcome) -> None:
+    if isinstance(waiting, Array):
+        if waiting.waiting:
+            lifecycle.cut_array(scribe, waiting, outcome)
+    elif waiting.state in WAITING:
+        lifecycle.settle(scribe, waiting, outcome)
+
+
+def _stop_overlong(scribe: Scribe, timer: Timer) -> None:
+    cluster = scribe.cluster
+    job = cluster.jobs.get(timer.id)
+    if job is None or job.state not in ACTIVE or not job.limit_due_s:
+        return
+    due_s = job.limit_due_s
+    if due_s > scribe.now_s:
+        cluster.agenda.push(due_s, "time-limit", job.id)
+        return
+    limit = format_duration(job.spec.time_limit_s)
+    lifecycle.stop_attempts(scribe, job, Cause.TIME_LIMIT, f"ran longer than its limit of {limit}")
+
+
+def _end_window(scribe: Scribe, timer: Timer) -> None:
+    """A backfilled job is still there when the room was to be free: it goes back, or stays."""
+    job = scribe.cluster.jobs.get(timer.id)
+    if job is None or scribe.cluster.policy.backfill.overrun is not Overrun.STOP:
+        return
+    ends = [a.window_s for a in job.live_attempts if a.window_s and a.stop_cause is None]
+    if ends and min(ends) <= scribe.now_s:
+        detail = "was still there when the room that it was lent was due"
+        lifecycle.put_back(scribe, job, Cause.BACKFILL_WINDOW, detail)
+
+
+def _disband(scribe: Scribe, timer: Timer) -> None:
+    """A gang of which some tasks did not start in time: all of it goes back and tries anew.
+
+    An elastic one that has enough running members only gives up those that are missing.
+    """
+    cluster = scribe.cluster
+    job = cluster.jobs.get(timer.id)
+    timeout_s = cluster.policy.gang.assembly_timeout_s
+    if job is None or not timeout_s:
+        return
+    unstarted = [
+        task
+        for task in job.tasks
+        if (attempt := task.current) is not None
+        and attempt.phase is Phase.PLACED
+        and attempt.stop_cause is None
+    ]
+    if not unstarted:
+        return
+    if any(is_withheld(cluster, task.attempts[-1].uid) for task in unstarted):
+        # Its time counts from when the others have left.
+        cluster.agenda.push(scribe.now_s + timeout_s, "assembly", job.id)
+        return
+    late = [t for t in unstarted if _start_due_s(t.attempts[-1], timeout_s) <= scribe.now_s]
+    if not late:
+        next_s = min(_start_due_s(task.attempts[-1], timeout_s) for task in unstarted)
+        cluster.agenda.push(next_s, "assembly", job.id)
+        return
+    detail = f"not all tasks had started after {format_duration(timeout_s)}"
+    if migrate.enough_without(job, {task.index for task in late}):
+        tasks = [task.index for task in late]
+        lifecycle.stop_attempts(scribe, job, Cause.SHRUNK, detail, tasks)
+    else:
+        lifecycle.put_back(scribe, job, Cause.ASSEMBLY_TIMEOUT, detail)
+
+
+def _start_due_s(attempt: Attempt, timeout_s: int) -> float:
+    """Twice the time for one that had to wait for others: nobody wrote down when they had gone."""
+    return attempt.placed_s + timeout_s * (2 if attempt.after else 1)
+
+
+def _empty_nodes(scribe: Scribe, timer: Timer) -> None:
+    """Nodes that had to be empty by now are."""
+    for node in list(scribe.cluster.nodes.values()):
+        if node.drained and node.deadline_s and node.deadline_s <= scribe.now_s:
+            migrate.force(scribe, node)
+
+
+def _save(scribe: Scribe, timer: Timer) -> None:
+    """A job that wants to be reminded is asked to save its work, unless it has just done so."""
+    cluster = scribe.cluster
+    while cluster.agenda.timers and cluster.agenda.timers[0] == timer:
+        # Each update of the job set one more; as they ring together, one of them goes on.
+        cluster.agenda.pop_due(scribe.now_s)
+    job = cluster.jobs.get(timer.id)
+    if job is None or job.state is not JobState.RUNNING or not job.spec.save_every_s:
+        return
+    stays = all(attempt.stop_cause is None for attempt in job.live_attempts)
+    if job.save_due_s <= scribe.now_s and stays and not job.suspended_s:
+        scribe.emit(ev.SaveAsked(job=job.id))
+    next_s = max(job.save_due_s, scribe.now_s + 1.0)
+    # Whoever stands still is looked at again when he goes on.
+    if not job.suspended_s:
+        cluster.agenda.push(next_s, "save", job.id)
+
+
+def _look_again(scribe: Scribe, timer: Timer) -> None:
+    """A reservation begins or is over: everything that waits may have another answer."""
+    cluster = scribe.cluster
+    for name in cluster.nodes:
+        cluster.agenda.touch(name)
+    cluster.rules_changed()
+
+
+def _turn_queues(scribe: Scribe, timer: Timer) -> None:
+    """The hours of queues begin or end; the clock may have been elsewhere in between."""
+    for queue in list(scribe.cluster.queues.values()):
+        if queue.turns_s and queue.turns_s <= scribe.now_s:
+            scribe.emit(ev.QueueSet(queue=standing(queue, scribe.now_s)))
+
+
+RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
+    "begin": _begin,
+    "unschedulable": _give_up,
+    "parents": _parents_late,
+    "time-limit": _stop_overlong,
+    "window": _end_window,
+    "assembly": _disband,
+    "reservation": _look_again,
+    "hours": _turn_queues,
+    "drain": _empty_nodes,
+    "save": _save,
+    # A pass found that time alone may change its answer: this tick's pass knows which.
+    "pass": lambda scribe, timer: None,
+}

@@ -1,0 +1,131 @@
+"""``sacctmgr``: accounts, users and QOS, which are projects, quotas and queues here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.slurm.accounting import sacctmgr_change, sacctmgr_show
+from rota.slurm.accounting.sacctmgr_order import Order
+from rota.slurm.call.command import VERSION_LINE, Answer, Failed
+from rota.slurm.call.getopt import Table
+from rota.slurm.call.opening import about_itself, read_words
+from rota.slurm.call.view import View
+
+if TYPE_CHECKING:
+    from rota.slurm.call.command import Call
+
+OPTIONS = Table(
+    "h help",
+    "i immediate",
+    "n noheader",
+    "o oneliner",
+    "p parsable",
+    "P parsable2",
+    "Q quiet",
+    "r readonly",
+    "s associations",
+    "v verbose",
+    "V version",
+    "usage",
+)
+ENTITIES = {
+    "account": "account",
+    "accounts": "account",
+    "association": "association",
+    "associations": "association",
+    "cluster": "cluster",
+    "clusters": "cluster",
+    "configuration": "configuration",
+    "event": "event",
+    "events": "event",
+    "problem": "problem",
+    "qos": "qos",
+    "reservation": "reservation",
+    "resource": "resource",
+    "runawayjobs": "runawayjobs",
+    "transaction": "transaction",
+    "transactions": "transaction",
+    "tres": "tres",
+    "user": "user",
+    "users": "user",
+    "wckey": "wckey",
+}
+_LIST = """No valid entity in list command
+Input line must include "Account", "Association", "Cluster", "Configuration",
+"Event", "Federation", "Problem", "QOS", "Resource", "Reservation",
+"RunAwayJobs", "Stats", "Transaction", "TRES", "User", or "WCKey"
+"""
+_CHANGE = """No valid entity in {verb} command
+Input line must include "Account", "User", or "QOS"
+"""
+#: Verb -> what it does.
+VERBS = {
+    "add": "add",
+    "create": "add",
+    "list": "show",
+    "show": "show",
+    "modify": "modify",
+    "update": "modify",
+    "delete": "delete",
+    "remove": "delete",
+}
+
+
+async def sacctmgr(call: Call) -> Answer:
+    """Answer one call."""
+    options, words = read_words("sacctmgr", OPTIONS, call.request.argv)
+    asked = {key for key, _ in options}
+    if told := about_itself("sacctmgr", OPTIONS, asked):
+        return told
+    if words[:1] == ["version"]:
+        return Answer(VERSION_LINE)
+    if not words:
+        return Answer()
+    order = read_order(words, asked)
+    view = View(call.context)
+    if order.verb == "show":
+        return sacctmgr_show.show(view, order)
+    return await sacctmgr_change.change(call, view, order)
+
+
+def read_order(words: list[str], options: set[str]) -> Order:
+    """Take a command line apart, or say what is wrong with it."""
+    verb = next((name for name in VERBS if name.startswith(words[0].lower())), "")
+    if not verb or len(words[0]) < 2:
+        raise Failed(f"invalid keyword: {words[0]}\n")
+    verb = VERBS[verb]
+    entity = _entity(words[1]) if len(words) > 1 else ""
+    if not entity:
+        raise Failed(_LIST if verb == "show" else _CHANGE.format(verb=verb))
+    order = Order(verb=verb, entity=entity, options=options)
+    target = order.where if verb != "add" else order.values
+    for word in words[2:]:
+        lower = word.lower()
+        if lower in ("where", "set"):
+            target = order.where if lower == "where" else order.values
+        elif "=" in word:
+            _take(order, target, word)
+        elif lower.startswith(("with", "wo", "tree", "raw", "onlydef", "delete")):
+            order.flags.add(lower)
+        else:
+            order.names += filter(None, word.split(","))
+    return order
+
+
+def _entity(word: str) -> str:
+    lower = word.lower()
+    if lower in ENTITIES:
+        return ENTITIES[lower]
+    found = [entity for name, entity in ENTITIES.items() if name.startswith(lower)]
+    return found[0] if found else ""
+
+
+def _take(order: Order, target: dict[str, str], word: str) -> None:
+    key, _, value = word.partition("=")
+    plain = key.lower().rstrip("+-")
+    if plain in ("format", "form", "forma"):
+        order.format = value
+    elif plain in ("name", "names") or plain == order.entity:
+        order.names += filter(None, value.split(","))
+    else:
+        target[key.lower()] = value

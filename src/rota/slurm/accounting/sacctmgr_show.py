@@ -1,0 +1,363 @@
+"""``sacctmgr show``: the tables of accounting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rota.core.facts.job import ServiceClass
+from rota.core.words.units import BANDS
+from rota.slurm.call.command import Answer, Failed
+from rota.slurm.formats.layout import Column, Table, read_columns
+from rota.slurm.records.accounts import (
+    ROOT,
+    Association,
+    association_tree,
+    default_account,
+    grp_tres,
+    known_users,
+    tres_kinds,
+)
+from rota.slurm.records.node_records import default_partition
+from rota.slurm.records.wishes import NOBODY, person
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.cluster import Cluster
+    from rota.core.facts.tenant import Limits
+    from rota.slurm.accounting.sacctmgr_order import Order
+    from rota.slurm.call.view import View
+
+
+class Qos(msgspec.Struct, frozen=True, kw_only=True):
+    """A QOS: a band of priorities, a service class, or a queue with caps of its own."""
+
+    name: str
+    priority: int
+    max_jobs: int = 0
+    max_jobs_user: int = 0
+    max_jobs_account: int = 0
+    preempts: bool = False
+
+
+def qos_list(cluster: Cluster) -> list[Qos]:
+    """``normal`` first, then what else a job may name."""
+    bands = [Qos(name=name, priority=number) for name, number in BANDS.items()]
+    bands.sort(key=lambda one: one.name != "normal")
+    classes = [Qos(name=one.value, priority=BANDS["normal"]) for one in ServiceClass]
+    known = {one.name for one in (*bands, *classes)} | {default_partition(cluster)}
+    queues = [
+        Qos(
+            name=queue.name,
+            priority=queue.priority,
+            max_jobs=queue.max_running,
+            max_jobs_user=queue.max_per_user,
+            max_jobs_account=queue.max_per_project,
+            preempts=queue.preempts,
+        )
+        for queue in cluster.queues.values()
+        if queue.name not in known
+    ]
+    return [*bands, *classes, *queues]
+
+
+class UserRow(NamedTuple):
+    """A user, with one of his associations where they are shown."""
+
+    name: str
+    default: str
+    admin: bool
+    place: Association
+
+
+class AccountRow(NamedTuple):
+    account: str
+    place: Association
+
+
+def show(view: View, order: Order) -> Answer:
+    """The table of one entity."""
+    ways: dict[str, Callable[[View, Order], tuple[list[NamedTuple] | list[object], _Kind]]] = {
+        "account": _accounts,
+        "association": _associations,
+        "cluster": _clusters,
+        "qos": _qos,
+        "tres": _tres,
+        "user": _users,
+    }
+    way = ways.get(order.entity)
+    if way is None:
+        return Answer()
+    rows, kind = way(view, order)
+    columns, bad = read_columns(order.format or kind.usual, kind.columns)
+    if bad:
+        raise Failed(f"Unknown field '{bad}'\n")
+    table: Table[object] = Table.asked(columns, order.options)
+    lines = [*table.heading(), *map(table.line, rows)]
+    return Answer("".join(f"{line}\n" for line in lines))
+
+
+class _Kind(NamedTuple):
+    """The columns of an entity by name, and those that are shown when nobody names any."""
+
+    columns: dict[str, Column]
+    usual: str
+
+
+def _count(number: int | None) -> str:
+    return "" if not number else str(number)
+
+
+def _limits(place: Association) -> Limits:
+    return place.quota.hard
+
+
+def _place_columns(cluster: str) -> list[Column]:
+    """What an association has, whatever table it stands in."""
+    return [
+        Column("Cluster", 10, lambda row: cluster),
+        Column("Account", 10, lambda row: _of(row).account),
+        Column("User", 10, lambda row: _of(row).user),
+        Column("Partition", 10, lambda _: ""),
+        Column("Share", 9, lambda row: str(_of(row).shares)),
+        Column("Fairshare", 9, lambda row: str(_of(row).shares)),
+        Column("Priority", 10, lambda _: ""),
+        Column("GrpJobs", 7, lambda row: "" if _of(row).user else _jobs(row)),
+        Column("GrpTRES", 13, lambda row: grp_tres(_limits(_of(row)))),
+        Column("GrpSubmit", 9, lambda row: "" if _of(row).user else _queued(row)),
+        Column("GrpWall", 11, lambda _: ""),
+        Column("GrpTRESMins", 13, _budget),
+        Column("MaxJobs", 7, lambda row: _jobs(row) if _of(row).user else ""),
+        Column("MaxTRES", 13, lambda _: ""),
+        Column("MaxTRESPerNode", 14, lambda _: ""),
+        Column("MaxSubmit", 9, lambda row: _queued(row) if _of(row).user else ""),
+        Column("MaxWall", 11, lambda _: ""),
+        Column("MaxTRESMins", 13, lambda _: ""),
+        Column("QOS", 20, lambda _: "normal"),
+        Column("Def QOS", 9, lambda row: "normal" if _of(row).account != ROOT else ""),
+        Column("GrpTRESRunMin", 13, lambda _: ""),
+        Column("ParentName", 10, lambda row: "" if _of(row).user else _of(row).parent),
+        Column("ID", 6, lambda _: "0"),
+        *[Column(name, width, lambda _: "") for name, width in _OLDER_LIMITS],
+    ]
+
+
+#: Names from before limits were on any resource; the tables of accounts and users still have them.
+_OLDER_LIMITS = (
+    ("GrpNodes", 8),
+    ("GrpCPUs", 8),
+    ("GrpMem", 7),
+    ("GrpCPUMins", 11),
+    ("MaxNodes", 8),
+    ("MaxCPUs", 8),
+    ("MaxCPUMins", 11),
+)
+_OLDER_USUAL = "maxjobs,maxnodes,maxcpus,maxsubmit,maxwall,maxcpumins,qos,defqos"
+
+
+def _of(row: object) -> Association:
+    place = row if isinstance(row, Association) else getattr(row, "place", None)
+    assert isinstance(place, Association)
+    return place
+
+
+def _jobs(row: object) -> str:
+    return _count(_limits(_of(row)).jobs)
+
+
+def _queued(row: object) -> str:
+    return _count(_limits(_of(row)).queued)
+
+
+def _budget(row: object) -> str:
+    hours = _limits(_of(row)).device_hours
+    return "" if hours is None else f"gres/gpu={int(hours * 60)}"
+
+
+def _by_key(columns: list[Column]) -> dict[str, Column]:
+    """By name in small letters, without blanks; some names are written in other ways, too."""
+    found = {column.name.lower().replace(" ", ""): column for column in columns}
+    other = {
+        "defaultqos": "defqos",
+        "defaultaccount": "defacct",
+        "adminlevel": "admin",
+        "description": "descr",
+        "organization": "org",
+        "parent": "parentname",
+        "maxjobsperuser": "maxjobspu",
+        "maxtresperuser": "maxtrespu",
+        "maxsubmitjobsperuser": "maxsubmitpu",
+    }
+    found |= {name: found[known] for name, known in other.items() if known in found}
+    return found
+
+
+def _associations(view: View, order: Order) -> tuple[list[object], _Kind]:
+    rows: list[object] = []
+    tree = "tree" in order.flags
+    for place in association_tree(view.cluster):
+        if not _wanted(place, order):
+            continue
+        shown = " " * place.depth + place.account if tree else place.account
+        rows.append(msgspec.structs.replace(place, account=shown))
+    usual = (
+        "cluster,account,user,partition,share,priority,grpjobs,grptres,grpsubmit,grpwall,"
+        "grptresmins,maxjobs,maxtres,maxtrespernode,maxsubmit,maxwall,maxtresmins,qos,defqos,"
+        "grptresrunmin"
+    )
+    return rows, _Kind(_by_key(_place_columns(view.cluster_name)), usual)
+
+
+def _wanted(place: Association, order: Order) -> bool:
+    for key, value in (
+        (("account", "accounts", "acct"), place.account),
+        (("user", "users"), place.user),
+    ):
+        for name in key:
+            if name in order.where and value not in order.where[name].split(","):
+                return False
+    return True
+
+
+def _accounts(view: View, order: Order) -> tuple[list[object], _Kind]:
+    places = [place for place in association_tree(view.cluster) if _wanted(place, order)]
+    usual = "account,descr,org"
+    if order.flags & {"withassoc", "withass"} or "associations" in order.options:
+        usual += (
+            ",cluster,parentname,user,share,priority,grpjobs,grpnodes,grpcpus,grpmem,grpsubmit,"
+            f"grpwall,grpcpumins,{_OLDER_USUAL}"
+        )
+    else:
+        places = [place for place in places if not place.user]
+    places.sort(key=lambda place: place.account)
+    rows: list[object] = [
+        AccountRow(place.account, place)
+        for place in places
+        if not order.names or place.account in order.names
+    ]
+    columns = [
+        Column("Account", 10, lambda row: row.account),
+        Column("Descr", 20, lambda row: row.account),
+        Column("Org", 20, lambda row: row.place.parent or row.account),
+        *_place_columns(view.cluster_name)[2:],
+        _place_columns(view.cluster_name)[0],
+    ]
+    return rows, _Kind(_by_key(columns), usual)
+
+
+def _people(cluster: Cluster, names: list[str]) -> list[str]:
+    """Everybody that Rota has heard of, or of those named whoever may use it."""
+    known = known_users(cluster)
+    if not names:
+        return known
+    return [name for name in names if name in known or person(name).uid != NOBODY]
+
+
+def _users(view: View, order: Order) -> tuple[list[object], _Kind]:
+    cluster = view.cluster
+    tree = association_tree(cluster, order.names)
+    detailed = bool(order.flags & {"withassoc", "withass"}) or "associations" in order.options
+    rows: list[object] = []
+    for name in _people(cluster, order.names):
+        mine = [place for place in tree if place.user == name and _wanted(place, order)]
+        default = default_account(cluster, name)
+        mine.sort(key=lambda place: place.account != default)
+        blank = Association(account="", user=name)
+        shown = (mine or [blank]) if detailed else [blank]
+        rows += [UserRow(name, default, name == "root", place) for place in shown]
+    columns = [
+        Column("User", 10, lambda row: row.name),
+        Column("Def Acct", 10, lambda row: row.default),
+        Column("Admin", 9, lambda row: "Administrator" if row.admin else "None"),
+        *[one for one in _place_columns(view.cluster_name) if one.name != "User"],
+    ]
+    usual = "user,defacct,admin"
+    if detailed:
+        usual += f",cluster,account,partition,share,priority,{_OLDER_USUAL}"
+    return rows, _Kind(_by_key(columns), usual)
+
+
+def _clusters(view: View, order: Order) -> tuple[list[object], _Kind]:
+    columns = [
+        Column("Cluster", 10, lambda _: view.cluster_name),
+        Column("ControlHost", 15, lambda _: "127.0.0.1"),
+        Column("ControlPort", 12, lambda _: "6817"),
+        Column("RPC", 5, lambda _: "9728"),
+        Column("Share", 9, lambda _: "1"),
+        *[Column(name, width, lambda _: "") for name, width in _CLUSTER_LIMITS],
+        Column("QOS", 20, lambda _: "normal"),
+        Column("Def QOS", 9, lambda _: ""),
+    ]
+    usual = ",".join(column.name.replace(" ", "") for column in columns)
+    return [view], _Kind(_by_key(columns), usual)
+
+
+_CLUSTER_LIMITS = (
+    ("GrpJobs", 7),
+    ("GrpTRES", 13),
+    ("GrpSubmit", 9),
+    ("MaxJobs", 7),
+    ("MaxTRES", 13),
+    ("MaxSubmit", 9),
+    ("MaxWall", 11),
+)
+
+
+def _qos(view: View, order: Order) -> tuple[list[object], _Kind]:
+    rows: list[object] = [
+        one for one in qos_list(view.cluster) if not order.names or one.name in order.names
+    ]
+    own = {
+        "Name": lambda one: one.name,
+        "Priority": lambda one: str(one.priority),
+        "GraceTime": lambda _: "00:00:00",
+        "PreemptMode": lambda _: "cluster",
+        "UsageFactor": lambda _: "1.000000",
+        "GrpJobs": lambda one: _count(one.max_jobs),
+        "MaxJobsPU": lambda one: _count(one.max_jobs_user),
+        "MaxJobsPA": lambda one: _count(one.max_jobs_account),
+    }
+    columns = [Column(name, width, own.get(name, lambda _: "")) for name, width in _QOS_WIDTHS]
+    return rows, _Kind(_by_key(columns), ",".join(name for name, _ in _QOS_WIDTHS))
+
+
+_QOS_WIDTHS = (
+    ("Name", 10),
+    ("Priority", 10),
+    ("GraceTime", 10),
+    ("Preempt", 10),
+    ("PreemptExemptTime", 19),
+    ("PreemptMode", 11),
+    ("Flags", 40),
+    ("UsageThres", 10),
+    ("UsageFactor", 11),
+    ("GrpTRES", 13),
+    ("GrpTRESMins", 13),
+    ("GrpTRESRunMin", 13),
+    ("GrpJobs", 7),
+    ("GrpSubmit", 9),
+    ("GrpWall", 11),
+    ("MaxTRES", 13),
+    ("MaxTRESPerNode", 14),
+    ("MaxTRESMins", 13),
+    ("MaxWall", 11),
+    ("MaxTRESPU", 13),
+    ("MaxJobsPU", 9),
+    ("MaxSubmitPU", 11),
+    ("MaxTRESPA", 13),
+    ("MaxJobsPA", 9),
+    ("MaxSubmitPA", 11),
+    ("MinTRES", 13),
+)
+
+
+def _tres(view: View, order: Order) -> tuple[list[object], _Kind]:
+    columns = [
+        Column("Type", 8, lambda row: row[0]),
+        Column("Name", 15, lambda row: row[1]),
+        Column("ID", 6, lambda row: str(row[2])),
+    ]
+    rows: list[object] = [*tres_kinds(view.cluster)]
+    return rows, _Kind(_by_key(columns), "type,name,id")

@@ -1,0 +1,6 @@
+"""One call of a command.
+
+command, view                    what is asked and answered, by whom, and what may be known
+opening, getopt, usage           its words
+wire, waiting                    its line, and waiting on it
+"""

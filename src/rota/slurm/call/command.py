@@ -1,0 +1,145 @@
+"""What a Slurm command is asked and what it answers; which part of Rota answers which command."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota.core.facts.tenant import Actor
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from rota.api.context import Context
+    from rota.slurm.call.wire import Stream
+
+    Handler = Callable[["Call"], Awaitable["Answer"]]
+
+#: The release whose behaviour is copied, as ``-V`` prints it.
+VERSION_LINE = "slurm-wlm 22.05.8\n"
+
+#: Program -> where its function is. Imported on first use: a server that nobody asks for Slurm
+#: commands carries none of them.
+PROGRAMS = {
+    "sbatch": "rota.slurm.submit.sbatch:sbatch",
+    "srun": "rota.slurm.submit.srun:srun",
+    "salloc": "rota.slurm.submit.salloc:salloc",
+    "slurmstepd": "rota.slurm.steps.stand_in:stand_in",
+    "scancel": "rota.slurm.control.scancel:scancel",
+    "scontrol": "rota.slurm.control.scontrol:scontrol",
+    "squeue": "rota.slurm.lists.squeue:squeue",
+    "sinfo": "rota.slurm.lists.sinfo:sinfo",
+    "sacct": "rota.slurm.lists.sacct:sacct",
+    "sacctmgr": "rota.slurm.accounting.sacctmgr:sacctmgr",
+    "sprio": "rota.slurm.lists.sprio:sprio",
+    "sshare": "rota.slurm.accounting.sshare:sshare",
+    "sdiag": "rota.slurm.lists.sdiag:sdiag",
+    "sstat": "rota.slurm.lists.sstat:sstat",
+    "sreport": "rota.slurm.accounting.sreport:sreport",
+}
+#: Keyword of ``scontrol`` -> where its function is; it is given the words behind the keyword.
+SCONTROL = {
+    "show": "rota.slurm.control.scontrol_show:show",
+    "ping": "rota.slurm.control.scontrol_show:ping",
+    "token": "rota.slurm.control.scontrol_token:token",
+}
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of a command, as the relay saw it."""
+
+    program: str
+    #: Without the name of the program.
+    argv: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str = "/"
+    umask: int = 0o022
+    actor: Actor
+    #: Of the caller, where the kernel or the user database knows it; else -1.
+    uid: int = -1
+    #: The width of the caller's terminal; 0: there is none.
+    columns: int = 0
+    #: The machine that the command was called on.
+    host: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the command prints, and its exit code."""
+
+    stdout: str | bytes = ""
+    stderr: str = ""
+    code: int = 0
+
+
+class Failed(Exception):
+    """Ends a command: what goes to stderr, with its line end, and the exit code."""
+
+    def __init__(self, stderr: str, code: int = 1, stdout: str = "") -> None:
+        super().__init__(stderr)
+        self.answer = Answer(stdout, stderr, code)
+
+
+class Line:
+    """The line back to the caller, for commands that need more than their arguments.
+
+    This one is for callers without a relay: all that they have is what they sent.
+    """
+
+    def __init__(self, stdin: bytes = b"") -> None:
+        self._stdin = stdin
+        #: Where both sides can speak at any time; only a relay has such a line.
+        self.stream: Stream | None = None
+        self.shown: list[tuple[str, bytes]] = []
+
+    async def read_file(self, path: str) -> bytes | int:
+        """The content of a file of the caller, or the errno with which it could not be read."""
+        return self._stdin if path == "/dev/stdin" else errno.ENOENT
+
+    async def read_stdin(self) -> bytes:
+        return self._stdin
+
+    async def write_file(self, path: str, body: bytes) -> int:
+        """Write a file where the command was called; the errno if it could not be."""
+        return errno.EROFS
+
+    async def show(self, stdout: str = "", stderr: str = "") -> None:
+        """Print something before the answer is complete."""
+        self.shown += [("stdout", stdout.encode()), ("stderr", stderr.encode())]
+
+
+class Call:
+    """A request, the line to whoever made it, and the server that it is about."""
+
+    def __init__(self, request: Request, line: Line, context: Context) -> None:
+        self.request = request
+        self.line = line
+        self.context = context
+
+    @property
+    def actor(self) -> Actor:
+        return self.request.actor
+
+    @property
+    def env(self) -> dict[str, str]:
+        return self.request.env
+
+
+async def run(call: Call) -> Answer:
+    """Answer one command. What goes wrong is text and a code, never a traceback."""
+    place = PROGRAMS.get(call.request.program)
+    if place is None:
+        return Answer("", f"{call.request.program}: not a command of Slurm\n", 127)
+    try:
+        handler: Handler = load(place)
+        return await handler(call)
+    except Failed as failed:
+        return failed.answer
+
+
+def load(place: str) -> Any:  # noqa: ANN401 - any function
+    """The function behind ``module:name``."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,264 @@
+"""``scancel``: end jobs and steps, or send them signals."""
+
+from __future__ import annotations
+
+import signal as signals
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.controller.commands.change import may_change_job
+from rota.controller.commands.commands import Cancel
+from rota.controller.launches.launch import awaits_room
+from rota.core.facts.states import FINAL, JobState
+from rota.slurm.call.command import VERSION_LINE, Answer, Failed
+from rota.slurm.call.getopt import Table
+from rota.slurm.call.opening import read_words, usage_of
+from rota.slurm.records.job_refs import parse_ref, split_refs
+from rota.slurm.records.wishes import details
+from rota.slurm.steps.signalling import signal_job, signal_step
+from rota.slurm.words import values
+from rota.slurm.words.states import parse_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.facts.job import Array, Job
+    from rota.slurm.call.command import Call
+    from rota.slurm.records.job_refs import JobRef
+
+OPTIONS = Table(
+    "A account=",
+    "b batch",
+    "c cron",
+    "ctld",
+    "f full",
+    "help",
+    "H hurry",
+    "i interactive",
+    "M cluster|clusters=",
+    "me",
+    "n name|jobname=",
+    "w nodelist=",
+    "p partition=",
+    "q qos=",
+    "Q quiet",
+    "R reservation=",
+    "s signal=",
+    "sibling=",
+    "t state=",
+    "u user=",
+    "usage",
+    "v verbose",
+    "V version",
+    "wckey=",
+)
+_FILTERS = ("account", "me", "name", "nodelist", "partition", "qos", "reservation", "state", "user")
+#: ESLURM_ACCESS_DENIED, as far as an exit code can carry it.
+DENIED = 210
+#: ESLURM_NOT_WHOLE_HET_JOB, likewise: the groups of a job begin and end together.
+NOT_WHOLE = 60
+_PART = "Operation not permitted on individual component of heterogeneous job"
+_STATES = {
+    "PENDING": (JobState.QUEUED, JobState.HELD, JobState.PREEMPTED),
+    "RUNNING": (JobState.RUNNING, JobState.SCHEDULED),
+    "SUSPENDED": (),
+}
+
+
+class Target(NamedTuple):
+    """A job or array, by the text that names it."""
+
+    shown: str
+    id: int
+    item: Job | Array
+    step: str = ""
+
+
+async def scancel(call: Call) -> Answer:
+    """Each job by itself; what is gone already is nothing to speak of."""
+    parsed = read_words("scancel", OPTIONS, call.request.argv)
+    given = dict(parsed.options)
+    if "version" in given:
+        return Answer(VERSION_LINE)
+    if "help" in given or "usage" in given:
+        return Answer(usage_of("scancel", OPTIONS))
+    _check(given)
+    refs = [_ref(word) for text in parsed.rest for word in split_refs(text)]
+    filters = {key: given[key] for key in _FILTERS if key in given}
+    if not refs and not filters:
+        raise Failed("scancel: error: No job identification provided\n", 1)
+    work = _Work(call, given)
+    if refs:
+        for text, ref in refs:
+            await work.by_ref(text, ref, filters)
+    else:
+        await work.by_filters(filters)
+    return work.answer()
+
+
+def _check(given: dict[str, str]) -> None:
+    if "signal" in given:
+        try:
+            values.signal_number(given["signal"])
+        except ValueError:
+            raise Failed(f"Unknown job signal: {given['signal']}\n", 1) from None
+    if "state" in given:
+        word = given["state"]
+        if parse_state(word) not in _STATES:
+            raise Failed(
+                f"Invalid job state specified: {word}\n"
+                "Valid job states are PENDING, RUNNING, and SUSPENDED\n",
+                1,
+            )
+
+
+def _ref(word: str) -> tuple[str, JobRef]:
+    ref = parse_ref(word)
+    if ref is None:
+        raise Failed(f"scancel: error: Invalid job id {word}\n", 1)
+    return word, ref
+
+
+class _Work:
+    """One call of scancel: whom it concerns and what became of it."""
+
+    def __init__(self, call: Call, given: dict[str, str]) -> None:
+        self._call = call
+        self._cluster = call.context.host.cluster
+        self._given = given
+        self._verbose = "verbose" in given
+        text = given.get("signal", "KILL")
+        self._signal = values.signal_number(text)
+        self._plain = "signal" not in given or self._signal == signals.SIGKILL
+        self._lines: list[str] = []
+        self._code = 0
+
+    def answer(self) -> Answer:
+        return Answer("", "".join(self._lines), self._code)
+
+    async def by_ref(self, text: str, ref: JobRef, filters: dict[str, str]) -> None:
+        found = [target for target in self._targets(text, ref) if self._matches(target, filters)]
+        if not found and not filters:
+            # One that is unknown or over: silent, unless somebody wants to know.
+            over = self._cluster.state_of(ref.id) in FINAL
+            what = (
+                "Job/step already completing or completed" if over else "Invalid job id specified"
+            )
+            self._log(f"Terminating job {text}")
+            self._complain(text, what, 0, only_verbose=True)
+            return
+        if ref.offset and found:
+            self._log(f"Terminating job {text}")
+            self._complain(text, _PART, NOT_WHOLE)
+            return
+        if not all(map(self._may_end, found)):
+            self._log(f"Terminating job {text}")
+            self._complain(text, "Access/permission denied", DENIED)
+            return
+        await self._end(text, found)
+
+    async def by_filters(self, filters: dict[str, str]) -> None:
+        targets = [Target(str(job.id), job.id, job) for job in self._cluster.jobs.values()]
+        for array in self._cluster.arrays.values():
+            if array.waiting:
+                targets += self._elements(array)
+        chosen = [
+            target for target in targets if self._may_end(target) and self._matches(target, filters)
+        ]
+        for target in chosen:
+            await self._end(target.shown, [target])
+
+    def _may_end(self, target: Target) -> bool:
+        return may_change_job(self._call.actor, target.item.spec, target.id)
+
+    def _elements(self, array: Array) -> list[Target]:
+        """What of an array waits untouched, element by element: the others are jobs."""
+        ids = [array.element_id(position) for position in array.pending().walk()]
+        return [Target(str(item), item, array) for item in ids]
+
+    def _targets(self, text: str, ref: JobRef) -> list[Target]:
+        array = self._cluster.arrays.get(ref.id)
+        if ref.indices is not None and array is None:
+            # ``8_7`` of a job that is no array names nobody, and least of all job 8.
+            return []
+        if ref.indices is not None and array is not None:
+            ids = [
+                array.element_id(position)
+                for position in range(array.count)
+                if array.expand(position).array_index in ref.indices
+            ]
+            return [
+                Target(text, item, self._cluster.jobs.get(item) or array, ref.step)
+                for item in ids
+                if self._cluster.state_of(item) not in (None, *FINAL)
+            ]
+        item = array or self._cluster.jobs.get(ref.id) or self._cluster.array_of(ref.id)
+        if item is None or self._cluster.state_of(ref.id) in (None, *FINAL):
+            return []
+        return [Target(text, ref.id, item, ref.step)]
+
+    def _matches(self, target: Target, filters: dict[str, str]) -> bool:
+        spec = target.item.spec
+        detail = details(spec)
+        user = self._call.actor.user
+        checks: dict[str, Callable[[str], bool]] = {
+            "account": lambda text: (detail.account or spec.project) in text.split(","),
+            "me": lambda _: spec.user == user,
+            "name": lambda text: spec.name in text.split(","),
+            "partition": lambda text: spec.queue in text.split(","),
+            "qos": lambda text: (detail.qos or "normal") in text.split(","),
+            "reservation": lambda text: detail.reservation == text,
+            "user": lambda text: spec.user == text,
+            "nodelist": lambda text: bool(set(_nodes(target.item)) & set(text.split(","))),
+            "state": lambda text: self._in_state(target, text),
+        }
+        return all(checks[key](text) for key, text in filters.items())
+
+    def _in_state(self, target: Target, text: str) -> bool:
+        job = self._cluster.jobs.get(target.id)
+        suspended = job is not None and bool(job.suspended_s)
+        word = parse_state(text) or ""
+        if word == "SUSPENDED" or suspended:
+            return suspended and word == "SUSPENDED"
+        if job is not None and any(awaits_room(self._cluster, a) for a in job.live_attempts):
+            return word == "PENDING"
+        return self._cluster.state_of(target.id) in _STATES.get(word, ())
+
+    async def _end(self, text: str, targets: list[Target]) -> None:
+        if targets and targets[0].step:
+            self._log(f"Terminating step {text}")
+            found = await signal_step(
+                self._call.context,
+                targets[0].id,
+                targets[0].step,
+                self._signal if not self._plain else 9,
+            )
+            if not found:
+                self._complain(text, "Invalid job id specified", 0, only_verbose=True)
+            return
+        if not self._plain:
+            self._log(f"Signal {self._signal} to job {text}")
+            for target in targets:
+                batch, full = "batch" in self._given, "full" in self._given
+                await signal_job(
+                    self._call.context, target.id, self._signal, batch=batch, full=full
+                )
+            return
+        self._log(f"Terminating job {text}")
+        ids = tuple(target.id for target in targets)
+        await self._call.context.host.ask(Cancel(actor=self._call.actor, ids=ids))
+
+    def _log(self, text: str) -> None:
+        if self._verbose:
+            self._lines.append(f"scancel: {text}\n")
+
+    def _complain(self, text: str, what: str, code: int, *, only_verbose: bool = False) -> None:
+        if only_verbose and not self._verbose:
+            return
+        if "quiet" not in self._given:
+            self._lines.append(f"scancel: error: Kill job error on job id {text}: {what}\n")
+        self._code = self._code or code
+
+
+def _nodes(item: Job | Array) -> list[str]:
+    live = getattr(item, "live_attempts", ())
+    return [attempt.allocation.node for attempt in live]

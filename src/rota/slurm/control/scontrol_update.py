@@ -1,0 +1,298 @@
+"""``scontrol update``: pairs of words that change jobs, nodes or partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota.controller.commands.change import may_change
+from rota.controller.commands.commands import Update
+from rota.core.facts.errors import Conflict, Forbidden, Rejected
+from rota.core.facts.states import FINAL
+from rota.core.facts.tenant import Access
+from rota.slurm.call.command import Answer, Failed
+from rota.slurm.control.scontrol_site import update_node, update_partition
+from rota.slurm.orders.dependencies import read_dependencies
+from rota.slurm.orders.detail import LABEL, detail_of, label_of
+from rota.slurm.records.job_refs import parse_ref
+from rota.slurm.words import values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.facts.job import Array, Job, JobSpec
+    from rota.slurm.call.command import Call
+    from rota.slurm.orders.detail import Detail
+
+INVALID_ID = "Invalid job id specified"
+_OPERATORS = (Access.ADMIN, Access.OPERATOR)
+#: What ``scontrol`` takes in a label, by its name -> the field of the label.
+_DETAILS = {
+    "comment": "comment",
+    "wckey": "wckey",
+    "licenses": "licenses",
+    "qos": "qos",
+    "features": "features",
+    "mailtype": "mail_type",
+    "mailuser": "mail_user",
+    "reservationname": "reservation",
+    "admincomment": "comment",
+}
+#: Taken without an effect: Rota has no such thing.
+_IDLE = frozenset({"nice", "contiguous", "shared", "oversubscribe", "gres", "burstbuffer"})
+
+
+def pairs_of(words: list[str]) -> dict[str, str]:
+    """``Name=value`` pairs, names in lower case; ``jobid 5`` is read like ``jobid=5``."""
+    found: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        name, mark, value = word.partition("=")
+        if mark:
+            found[name.lower().rstrip("+-")] = value
+        elif name.lower() in ("job", "jobid", "nodename", "partitionname", "reservation"):
+            following = next(rest, "")
+            if "=" in following:
+                found |= pairs_of([following])
+            else:
+                found[name.lower()] = following
+        else:
+            raise Failed(f"Invalid input: {word}\nRequest aborted\n", 1)
+    return found
+
+
+async def update(call: Call, words: list[str], _options: list[tuple[str, str]]) -> Answer:
+    """Jobs, nodes or partitions, by the first name among the pairs."""
+    pairs = pairs_of(words)
+    for name in ("jobid", "job", "jobname", "stepid"):
+        if name in pairs and (name != "jobname" or "jobid" not in pairs):
+            return await _update_job(call, pairs, words)
+    if "nodename" in pairs:
+        return await update_node(call, pairs)
+    if "partitionname" in pairs or "partition" in pairs:
+        return await update_partition(call, pairs)
+    raise Failed(
+        "No valid entity in update command\n"
+        'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or '
+        '"SlurmctldDebug"\n',
+        1,
+    )
+
+
+async def _update_job(call: Call, pairs: dict[str, str], words: list[str]) -> Answer:
+    text = pairs.pop("jobid", "") or pairs.pop("job", "")
+    if not pairs:
+        raise Failed("No changes specified\n", 1)
+    changes, unknown = _known(pairs)
+    if unknown:
+        word = next(word for word in words if word.lower().startswith(unknown))
+        raise Failed(f"Update of this parameter is not supported: {word}\nRequest aborted\n", 1)
+    reasons = [(one, await _update_one(call, one, changes)) for one in text.split(",")]
+    lines = [f"{reason} for job {one}\n" for one, reason in reasons if reason]
+    return Answer("", "".join(lines), 1 if lines else 0)
+
+
+def _known(pairs: dict[str, str]) -> tuple[dict[str, str], str]:
+    unknown = [n for n in pairs if n not in _FIELDS and n not in _DETAILS and n not in _IDLE]
+    return pairs, unknown[0] if unknown else ""
+
+
+async def _update_one(call: Call, text: str, pairs: dict[str, str]) -> str:
+    """Why it did not work; empty: it did."""
+    cluster = call.context.host.cluster
+    ref = parse_ref(text)
+    item = None
+    if ref is not None and cluster.state_of(ref.id) not in (None, *FINAL):
+        item = cluster.jobs.get(ref.id) or cluster.arrays.get(ref.id) or cluster.array_of(ref.id)
+    if item is None or ref is None:
+        return INVALID_ID
+    if not may_change(call.actor, item.spec.user):
+        return "Invalid user id"
+    try:
+        command = _command(call, ref.id, item, pairs)
+        await call.context.host.ask(command)
+    except _Refused as refused:
+        return str(refused)
+    except Forbidden:
+        return "Access/permission denied"
+    except Conflict:
+        return "Requested operation is presently disabled"
+    except Rejected as error:
+        return _REFUSALS.get(error.field, "Requested operation is invalid")
+    return ""
+
+
+class _Refused(Exception):
+    """In Slurm's words."""
+
+
+_REFUSALS = {
+    "queue": "Invalid partition name specified",
+    "project": "Invalid account or account/partition combination specified",
+    "depends_on": "Job dependency problem",
+    "node_list": "Invalid node name specified",
+}
+
+
+def _command(call: Call, job_id: int, item: Job | Array, pairs: dict[str, str]) -> Update:
+    spec = item.spec
+    detail = detail_of(spec)
+    changes: dict[str, Any] = {}
+    parents = None
+    cap = None
+    noted: dict[str, str] = {}
+    for name, value in pairs.items():
+        if name in _DETAILS:
+            noted[_DETAILS[name]] = value
+        elif name in ("dependency", "depend"):
+            parents = _parents(call, spec, value)
+            noted["dependency"] = value
+        elif name == "arraytaskthrottle":
+            cap = _number(value)
+        elif name in _FIELDS:
+            changes |= _FIELDS[name](call, spec, value)
+    if noted or not changes.keys().isdisjoint({"roles", "retries"}):
+        changes["labels"] = {**spec.labels, LABEL: label_of(_noted(detail, noted, changes))}
+    return Update(
+        actor=call.actor, job=job_id, changes=changes, dependencies=parents, array_cap=cap
+    )
+
+
+def _noted(detail: Detail, noted: dict[str, str], changes: dict[str, Any]) -> Detail:
+    made: Detail = msgspec.structs.replace(detail, **noted)
+    if "retries" in changes:
+        made = msgspec.structs.replace(made, requeue=changes["retries"] > 0)
+    if "roles" in changes:
+        role = changes["roles"][0]
+        made = msgspec.structs.replace(
+            made, nodes=role.count, mem_per_node_mb=role.request.memory_mib
+        )
+    return made
+
+
+def _parents(call: Call, spec: JobSpec, text: str) -> Any:  # noqa: ANN401 - dependencies
+    if not text:
+        return ()
+    context = call.context
+    try:
+        found = read_dependencies(
+            text, context.host.cluster, context.desk.find_job, spec.user, spec.name
+        )
+    except ValueError:
+        raise _Refused("Job dependency problem") from None
+    return found.dependencies
+
+
+def _number(text: str) -> int:
+    try:
+        return values.whole(text, 0)
+    except ValueError:
+        raise _Refused("Requested operation is invalid") from None
+
+
+def _name(_call: Call, _spec: JobSpec, text: str) -> dict[str, Any]:
+    return {"name": text}
+
+
+def _limit(call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
+    """``+10`` and ``-10`` are minutes more and less; only operators give more."""
+    try:
+        minutes = values.minutes(text.lstrip("+-"))
+    except ValueError:
+        raise _Refused("Invalid time limit") from None
+    limit_s = 60 * minutes
+    if text[:1] in ("+", "-"):
+        limit_s = max(60, spec.time_limit_s + (limit_s if text[0] == "+" else -limit_s))
+    longer = spec.time_limit_s and (limit_s > spec.time_limit_s or not limit_s)
+    if longer and call.actor.access not in _OPERATORS:
+        raise _Refused("Access/permission denied")
+    return {"time_limit_s": limit_s}
+
+
+def _priority(call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
+    """Slurm counts without end and Rota to 100: whatever is more is the top."""
+    wanted = _number(text)
+    if call.actor.access not in _OPERATORS and wanted > spec.priority:
+        raise _Refused("Access/permission denied")
+    return {"priority": min(wanted, 100)}
+
+
+def _queue(_call: Call, _spec: JobSpec, text: str) -> dict[str, Any]:
+    return {"queue": text}
+
+
+def _project(_call: Call, _spec: JobSpec, text: str) -> dict[str, Any]:
+    return {"project": text}
+
+
+def _begin(call: Call, _spec: JobSpec, text: str) -> dict[str, Any]:
+    try:
+        return {"begin_s": values.moment(text, call.context.host.clock.now_s())}
+    except (ValueError, OverflowError):
+        raise _Refused("Invalid time specification") from None
+
+
+def _memory(_call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
+    try:
+        amount = values.megabytes(text)
+    except ValueError:
+        raise _Refused("Requested operation is invalid") from None
+    return _roles(spec, memory_mib=amount)
+
+
+def _cpus(_call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
+    total = _number(text.partition("-")[0])
+    return _roles(spec, cpu_milli=1000 * max(1, -(-total // spec.task_count)))
+
+
+def _nodes(_call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
+    try:
+        count = values.node_counts(text)[0]
+    except ValueError:
+        raise _Refused("Invalid number of nodes") from None
+    role = msgspec.structs.replace(spec.roles[0], count=count)
+    placement = msgspec.structs.replace(spec.placement, node_count=count if count > 1 else 0)
+    return {"roles": (role, *spec.roles[1:]), "placement": placement}
+
+
+def _roles(spec: JobSpec, **amounts: int) -> dict[str, Any]:
+    first = spec.roles[0]
+    request = msgspec.structs.replace(first.request, **amounts)
+    return {"roles": (msgspec.structs.replace(first, request=request), *spec.roles[1:])}
+
+
+def _output(field: str) -> Callable[[Call, JobSpec, str], dict[str, Any]]:
+    return lambda _call, _spec, text: {field: text}
+
+
+def _requeue(_call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
+    return {"retries": 0 if text == "0" else max(spec.retries, 1)}
+
+
+def _nothing(_call: Call, _spec: JobSpec, _text: str) -> dict[str, Any]:
+    return {}
+
+
+_FIELDS: dict[str, Callable[[Call, JobSpec, str], dict[str, Any]]] = {
+    "jobname": _name,
+    "name": _name,
+    "timelimit": _limit,
+    "priority": _priority,
+    "partition": _queue,
+    "partitionname": _queue,
+    "account": _project,
+    "starttime": _begin,
+    "eligibletime": _begin,
+    "minmemorynode": _memory,
+    "minmemorycpu": _memory,
+    "numcpus": _cpus,
+    "numnodes": _nodes,
+    "workdir": _output("workdir"),
+    "stdout": _output("output"),
+    "stderr": _output("error"),
+    "requeue": _requeue,
+    "dependency": _nothing,
+    "depend": _nothing,
+    "arraytaskthrottle": _nothing,
+}

@@ -1,0 +1,323 @@
+"""``sacct``: what became of jobs and their steps, from the first moment on."""
+
+from __future__ import annotations
+
+import pwd
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rota import hostlist
+from rota.api.auth import may_look_into
+from rota.core.words.kin import is_kin
+from rota.slurm.call.command import Answer, Failed
+from rota.slurm.call.getopt import Table as Options
+from rota.slurm.call.opening import about_itself, read_words, require_cluster
+from rota.slurm.call.view import View, each
+from rota.slurm.formats.account_documents import account_document
+from rota.slurm.formats.documents import DB_PLUGIN, as_yaml, meta
+from rota.slurm.formats.layout import Table, read_columns
+from rota.slurm.formats.long_documents import long_text
+from rota.slurm.lists.sacct_fields import WIDTHS, Row, Units, columns
+from rota.slurm.orders.detail import script_of
+from rota.slurm.records.accounts import is_known
+from rota.slurm.records.gather import Wanted, ended, unfinished
+from rota.slurm.records.job_records import Recorder
+from rota.slurm.records.job_refs import parse_ref, split_refs
+from rota.slurm.words.amounts import Moments, zone_of
+from rota.slurm.words.states import parse_state
+from rota.slurm.words.values import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.core.cluster import Cluster
+    from rota.slurm.call.command import Call
+    from rota.slurm.formats.layout import Column
+    from rota.slurm.records.job_refs import JobRef
+    from rota.slurm.records.records import JobRecord
+
+OPTIONS = Options(
+    "a allusers",
+    "A accounts|account=",
+    "b brief",
+    "B batch-script",
+    "c completion",
+    "delimiter=",
+    "D duplicates",
+    "e helpformat",
+    "E endtime=",
+    "env-vars",
+    "federation",
+    "f file=",
+    "g gid|group=",
+    "h help",
+    "i nnodes=",
+    "I ncpus=",
+    "j jobs|job=",
+    "json",
+    "k timelimit-min=",
+    "K timelimit-max=",
+    "l long",
+    "L allclusters",
+    "local",
+    "M clusters|cluster=",
+    "n noheader",
+    "name=",
+    "noconvert",
+    "N nodelist=",
+    "o format=",
+    "p parsable",
+    "P parsable2",
+    "q qos=",
+    "r partition=",
+    "s state=",
+    "S starttime=",
+    "T truncate",
+    "u uid|user=",
+    "units=",
+    "usage",
+    "U",
+    "v verbose",
+    "V version",
+    "W wckeys=",
+    "whole-hetjob=?",
+    "x associations=",
+    "X allocations",
+    "yaml",
+)
+FORMAT = "jobid,jobname,partition,account,alloccpus,state,exitcode"
+BRIEF = "jobid,state,exitcode"
+LONG = (
+    "jobid,jobidraw,jobname,partition,maxvmsize,maxvmsizenode,maxvmsizetask,avevmsize,maxrss,"
+    "maxrssnode,maxrsstask,averss,maxpages,maxpagesnode,maxpagestask,avepages,mincpu,mincpunode,"
+    "mincputask,avecpu,ntasks,alloccpus,elapsed,state,exitcode,avecpufreq,reqcpufreqmin,"
+    "reqcpufreqmax,reqcpufreqgov,reqmem,consumedenergy,maxdiskread,maxdiskreadnode,"
+    "maxdiskreadtask,avediskread,maxdiskwrite,maxdiskwritenode,maxdiskwritetask,avediskwrite,"
+    "reqtres,alloctres,tresusageinave,tresusageinmax,tresusageinmaxnode,tresusageinmaxtask,"
+    "tresusageinmin,tresusageinminnode,tresusageinmintask,tresusageintot,tresusageoutmax,"
+    "tresusageoutmaxnode,tresusageoutmaxtask,tresusageoutave,tresusageouttot"
+)
+#: Options that add to what was given before.
+_REPEATED = ("jobs", "format", "state", "uid", "name", "partition", "accounts")
+
+
+async def sacct(call: Call) -> Answer:
+    """Answer one call."""
+    asked = read_options(call)
+    if told := about_itself("sacct", OPTIONS, asked):
+        return told
+    if "helpformat" in asked:
+        return Answer(_field_list())
+    return await Report(call, asked).answer()
+
+
+def read_options(call: Call) -> dict[str, str]:
+    options, rest = read_words("sacct", OPTIONS, call.request.argv, hint=False)
+    if rest:
+        words = "".join(f"sacct: error:  {word}\n" for word in rest)
+        raise Failed(f"sacct: error: Unknown arguments:\n{words}")
+    asked: dict[str, str] = {}
+    for key, value in options:
+        known = asked.get(key)
+        asked[key] = f"{known},{value}" if known and key in _REPEATED else value
+    if "format" not in asked and call.env.get("SACCT_FORMAT"):
+        asked["format"] = call.env["SACCT_FORMAT"]
+    return asked
+
+
+def _field_list() -> str:
+    """Four names on a line."""
+    names = list(WIDTHS)
+    rows = [names[at : at + 4] for at in range(0, len(names), 4)]
+    return "".join(" ".join(f"{name:<19}" for name in row) + "\n" for row in rows) + "\n"
+
+
+class Report:
+    """One report: which jobs, and how they are to look."""
+
+    def __init__(self, call: Call, asked: dict[str, str]) -> None:
+        self.call = call
+        self.asked = asked
+        self.view = View(call.context)
+        require_cluster("sacct", asked, self.view.cluster_name)
+        env = call.env
+        self.zone = zone_of(env.get("TZ", ""))
+        self.moments = Moments(self.view.now_s, self.zone, env.get("SLURM_TIME_FORMAT", ""))
+        self.refs = self._refs()
+        self.states = self._states()
+        self.begin_s, self.end_s = self._window()
+
+    async def answer(self) -> Answer:
+        table = self._table()
+        # The worst exit code of the steps stands in the line of the job, with or without theirs.
+        derived = any(column.name == "DerivedExitCode" for column in table.columns)
+        jobs = await self._jobs(steps=derived or "allocations" not in self.asked)
+        if "json" in self.asked or "yaml" in self.asked:
+            return await self._document(jobs)
+        if "batch-script" in self.asked:
+            return await self._scripts(jobs)
+        lines = table.heading()
+        lines += await each(self._rows(jobs), table.line)
+        return Answer("".join(f"{line}\n" for line in lines))
+
+    def _table(self) -> Table[Row]:
+        return Table.asked(self._columns(), self.asked, self.asked.get("delimiter") or "|")
+
+    def _columns(self) -> list[Column]:
+        asked = self.asked
+        units = Units("noconvert" not in asked, asked.get("units", "")[:1].upper())
+        known = columns(self.moments, self.view.cluster_name, units)
+        default = BRIEF if "brief" in asked else LONG if "long" in asked else FORMAT
+        text = asked.get("format") or default
+        if text.strip().upper() == "ALL":
+            return list(known.values())
+        found, bad = read_columns(text, known)
+        if bad or not found:
+            raise Failed(f'sacct: error: Invalid field requested: "{bad}"\n')
+        return found
+
+    def _refs(self) -> tuple[JobRef, ...]:
+        found = []
+        for word in split_refs(self.asked.get("jobs", "")):
+            ref = parse_ref(word)
+            if ref is None:
+                kind = "job array element" if "_" in word else "job/step"
+                shown = word.partition("_")[0] if "_" in word else word
+                raise Failed(f"sacct: fatal: Bad {kind} specified: {shown}\n")
+            found.append(ref)
+        return tuple(found)
+
+    def _states(self) -> frozenset[str]:
+        found = set()
+        for word in filter(None, self.asked.get("state", "").split(",")):
+            state = parse_state(word)
+            if state is None:
+                raise Failed(f"sacct: fatal: unrecognized job state value '{word}'\n")
+            found.add(state)
+        return frozenset(found)
+
+    def _window(self) -> tuple[float, float]:
+        """From when to when: without ``-S`` from midnight on, or all of a job that is named."""
+        now_s = self.view.now_s
+        today = datetime.fromtimestamp(now_s, self.zone)
+        begin_s = today.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+        if self.states:
+            begin_s = now_s
+        if self.refs:
+            begin_s = 0.0
+        asked = self.asked
+        begin_s = self._moment(asked["starttime"]) if "starttime" in asked else begin_s
+        return begin_s, self._moment(asked["endtime"]) if "endtime" in asked else now_s + 1
+
+    def _moment(self, text: str) -> float:
+        # ``YYYY-MM-DD-HH:MM:SS`` is understood, too.
+        plain = f"{text[:10]}T{text[11:]}" if text[10:11] == "-" else text
+        try:
+            return moment(plain, self.view.now_s, self.zone)
+        except (ValueError, OverflowError):
+            raise Failed(f"Invalid time specification (pos=0): {text}\n") from None
+
+    def _users(self) -> frozenset[str]:
+        asked = self.asked
+        if "uid" in asked:
+            words = filter(None, asked["uid"].split(","))
+            return frozenset(_user(word, self.view.cluster) for word in words)
+        if "allusers" in asked or self.refs or self.call.request.uid == 0:
+            return frozenset()
+        return frozenset({self.call.actor.user})
+
+    async def _jobs(self, *, steps: bool) -> list[JobRecord]:
+        asked, host = self.asked, self.call.context.host
+        recorder = Recorder(self.call.context, self.view.now_s, actor=self.call.actor, steps=steps)
+        wanted = Wanted(
+            refs=self.refs,
+            users=self._users(),
+            partitions=frozenset(filter(None, asked.get("partition", "").split(","))),
+            names=frozenset(filter(None, asked.get("name", "").split(","))),
+            steps=steps,
+            rounds="duplicates" in asked,
+        )
+        found = {_key(job): job for job in await unfinished(host, wanted, recorder)}
+        await host.on_disk()
+        over = await ended(host, wanted, recorder, self.begin_s)
+        found |= {_key(job): job for job in over}
+        chosen = [job for job in found.values() if self._takes(job)]
+        return sorted(chosen, key=_order)
+
+    def _takes(self, job: JobRecord) -> bool:
+        """Whether it was there, in one of the states, within the window."""
+        asked = self.asked
+        over = job.state not in ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
+        if job.submit_s > self.end_s or (over and job.end_s < self.begin_s):
+            return False
+        if self.states and job.state not in self.states:
+            return False
+        for key, value in (("accounts", job.account), ("qos", job.qos), ("wckeys", job.wckey)):
+            if asked.get(key) and value not in asked[key].split(","):
+                return False
+        return not asked.get("nodelist") or not self._nodes().isdisjoint(job.nodes)
+
+    def _nodes(self) -> frozenset[str]:
+        try:
+            return frozenset(hostlist.expand(self.asked["nodelist"]))
+        except ValueError:
+            return frozenset()
+
+    def _rows(self, jobs: list[JobRecord]) -> Iterator[Row]:
+        alone = {ref.id: ref.step for ref in self.refs if ref.step}
+        for job in jobs:
+            step_id = alone.get(job.job_id) or alone.get(job.array_id or job.job_id)
+            if not step_id:
+                yield Row(job)
+            if "allocations" in self.asked:
+                continue
+            yield from (Row(job, step) for step in job.steps if step_id in (None, "", step.id))
+
+    async def _document(self, jobs: list[JobRecord]) -> Answer:
+        name, now_s = self.view.cluster_name, self.view.now_s
+        items = await each(jobs, lambda job: account_document(job, name, now_s))
+        body = {"meta": meta(DB_PLUGIN), "errors": [], "jobs": items}
+        return Answer(as_yaml(body) if "yaml" in self.asked else await long_text(body))
+
+    async def _scripts(self, jobs: list[JobRecord]) -> Answer:
+        """The scripts of jobs, each below its name."""
+        if not self.refs:
+            raise Failed("sacct: fatal: When requesting Batch Script you must specify -j\n")
+        parts = []
+        for job in jobs:
+            head = f"Batch Script for {job.shown_id}\n{'-' * 80}\n"
+            parts.append(f"{head}{await self._script(job) or 'NONE'}\n\n")
+        return Answer("".join(parts))
+
+    async def _script(self, job: JobRecord) -> str:
+        found, actor = await self.view.find(job.job_id), self.call.actor
+        if found is None or not is_kin(actor, found.id, found.spec):
+            return ""
+        digest = script_of(found.spec)
+        if not digest or not may_look_into(actor, found.spec.user):
+            return ""
+        body = await self.view.read(lambda store: store.blob(digest))
+        return "" if body is None else bytes(body).decode(errors="replace").rstrip("\n")
+
+
+def _key(job: JobRecord) -> tuple[str, int]:
+    return job.shown_id, job.restarts
+
+
+def _order(job: JobRecord) -> tuple[int, int, int]:
+    # The waiting rest of an array comes behind its elements.
+    last = 1 << 40
+    index = job.array_index if job.array_index is not None else last
+    return job.array_id or job.job_id, index, job.restarts
+
+
+def _user(word: str, cluster: Cluster) -> str:
+    """A name, or the name behind a number."""
+    try:
+        if word.isdecimal() and len(word) < 11:
+            return pwd.getpwuid(int(word)).pw_name
+        return pwd.getpwnam(word).pw_name
+    except (KeyError, OverflowError, ValueError):
+        if word.isdecimal() or is_known(cluster, word):
+            return word
+        raise Failed(f"sacct: error: Invalid user id: {word}\n") from None

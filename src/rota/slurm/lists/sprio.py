@@ -1,0 +1,164 @@
+"""``sprio``: what the priorities of waiting jobs are made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.core.facts.states import WAITING
+from rota.scheduling.answers.explain import Inquiry
+from rota.scheduling.order.orderings import terms
+from rota.slurm.call.command import Answer, Failed
+from rota.slurm.call.getopt import Table
+from rota.slurm.call.opening import about_itself, read_words, require_cluster
+from rota.slurm.call.view import View, each
+from rota.slurm.formats.layout import Field, Layout, Read, read_percent
+from rota.slurm.records.job_refs import parse_ref, split_refs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.facts.job import Array, Job, JobSpec
+    from rota.slurm.call.command import Call
+
+OPTIONS = Table(
+    "federation",
+    "h noheader",
+    "j jobs|job=",
+    "l long",
+    "local",
+    "M clusters|cluster=",
+    "n norm",
+    "o format=",
+    "p partition=",
+    "sibling",
+    "S sort=",
+    "u user=",
+    "v verbose",
+    "V version",
+    "w weights",
+    "help",
+    "usage",
+)
+FORMAT = "%.15i %9r %.10Y %.10S %.10A %.10F %.10J %.10P %.10Q"
+FORMAT_LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
+FORMAT_NORM = "%.15i %9r %.10y %.10a %.10f %.10j %.10p %.10q"
+
+
+class Row(NamedTuple):
+    """A waiting job and the terms of its priority."""
+
+    id: str
+    spec: JobSpec
+    terms: dict[str, float]
+
+    @property
+    def total(self) -> int:
+        return round(sum(self.terms.values()))
+
+
+async def sprio(call: Call) -> Answer:
+    """Answer one call."""
+    options, rest = read_words("sprio", OPTIONS, call.request.argv)
+    asked = dict(options)
+    if rest:
+        raise Failed(f"sprio: error: Unrecognized option: {rest[0]}\n")
+    if told := about_itself("sprio", OPTIONS, asked):
+        return told
+    view = View(call.context)
+    require_cluster("sprio", asked, view.cluster_name)
+    layout, errors = _layout(asked)
+    lines = [] if "noheader" in asked else [layout.header()]
+    if "weights" not in asked:
+        rows = _rows(call, view, asked)
+        if not rows and asked.get("jobs"):
+            return Answer("Unable to find jobs matching user/id(s) specified\n", errors)
+        lines += await each(rows, layout.line)
+    return Answer("".join(f"{line}\n" for line in lines), errors)
+
+
+def _layout(asked: dict[str, str]) -> tuple[Layout[Row], str]:
+    usual = FORMAT_LONG if "long" in asked else FORMAT_NORM if "norm" in asked else FORMAT
+    read: Read[Row] = read_percent(asked.get("format") or usual, _FIELDS)
+    text = "".join(
+        f"sprio: error: Invalid job format specification: {word}\n" for word in read.unknown
+    )
+    return read.layout, text
+
+
+def _rows(call: Call, view: View, asked: dict[str, str]) -> list[Row]:
+    inquiry = Inquiry(call.context.host.scheduler, view.now_s)
+    rows = []
+    for item, shown in _waiting(view):
+        if _takes(item, shown, asked):
+            rows.append(Row(shown, item.spec, terms(inquiry.entry_of(item), inquiry.this.view)))
+    return rows
+
+
+def _waiting(view: View) -> list[tuple[Job | Array, str]]:
+    """What competes for room: neither held nor waiting for something else."""
+    cluster = view.cluster
+    jobs: list[tuple[Job | Array, str]] = [
+        (cluster.jobs[number], str(number))
+        for state in WAITING
+        for number in list(cluster.census.by_state[state])
+        if cluster.jobs[number].eligible_s and not cluster.jobs[number].held
+    ]
+    jobs += [
+        (array, str(array.id))
+        for array in view.arrays()
+        if array.waiting and array.eligible_s and not array.held
+    ]
+    return sorted(jobs, key=lambda pair: pair[0].id)
+
+
+def _takes(item: Job | Array, shown: str, asked: dict[str, str]) -> bool:
+    spec = item.spec
+    for key, value in (("user", spec.user), ("partition", spec.queue)):
+        if asked.get(key) and value not in asked[key].split(","):
+            return False
+    if not asked.get("jobs"):
+        return True
+    refs = [parse_ref(word) for word in split_refs(asked["jobs"])]
+    if None in refs:
+        raise Failed(f"sprio: error: Invalid job id: {asked['jobs']}\n")
+    return any(ref is not None and str(ref.id) == shown for ref in refs)
+
+
+def _term(name: str) -> Callable[[Row], str]:
+    return lambda row: str(round(row.terms.get(name, 0.0)))
+
+
+def _part(name: str) -> Callable[[Row], str]:
+    """The part of a term in the whole."""
+    return lambda row: f"{row.terms.get(name, 0.0) / max(row.total, 1):.8f}"
+
+
+def _nothing(_: Row) -> str:
+    return "0"
+
+
+_FIELDS = {
+    "a": Field("AGE", _part("age")),
+    "A": Field("AGE", _term("age")),
+    "b": Field("ASSOC", _nothing),
+    "B": Field("ASSOC", _nothing),
+    "c": Field("CLUSTER", lambda _: "rota"),
+    "f": Field("FAIRSHARE", _part("share")),
+    "F": Field("FAIRSHARE", _term("share")),
+    "i": Field("JOBID", lambda row: row.id),
+    "j": Field("JOBSIZE", _part("limit bonus")),
+    "J": Field("JOBSIZE", _term("limit bonus")),
+    "N": Field("NICE", _nothing),
+    "o": Field("ACCOUNT", lambda row: row.spec.project),
+    "p": Field("PARTITION", _part("boost")),
+    "P": Field("PARTITION", _term("boost")),
+    "q": Field("QOS", _part("base")),
+    "Q": Field("QOS", _term("base")),
+    "r": Field("PARTITION", lambda row: row.spec.queue),
+    "S": Field("SITE", _nothing),
+    "t": Field("TRES", lambda _: ""),
+    "T": Field("TRES", lambda _: ""),
+    "u": Field("USER", lambda row: row.spec.user),
+    "y": Field("PRIORITY", lambda row: f"{row.total / 2**32:.14f}"),
+    "Y": Field("PRIORITY", lambda row: str(row.total)),
+}

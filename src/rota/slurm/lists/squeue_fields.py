@@ -1,0 +1,305 @@
+"""The fields that squeue knows, by letter (``-o``) and by name (``-O``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota import hostlist
+from rota.slurm.formats.layout import Field
+from rota.slurm.words.amounts import Moments, count_text, short_duration, size_text
+from rota.slurm.words.states import COMPACT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.slurm.records.records import JobRecord
+
+    Show = Callable[[JobRecord], str]
+
+NULL, ABSENT = "(null)", "N/A"
+_PRIORITY_MAX = 2**32 - 1
+
+
+def _or_null(text: str) -> str:
+    return text or NULL
+
+
+def _or_absent(text: str) -> str:
+    return text or ABSENT
+
+
+def _fixed(text: str) -> Show:
+    return lambda _: text
+
+
+def _array_task(job: JobRecord) -> str:
+    if job.array_rest:
+        return job.array_rest
+    return str(job.array_index) if job.array_id else ABSENT
+
+
+#: States of which the reason is shown instead of the nodes.
+_TOLD = frozenset({"PENDING", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "FAILED"})
+
+
+def _reason_list(job: JobRecord) -> str:
+    if job.state in _TOLD or not job.nodes:
+        return f"({job.reason})"
+    return hostlist.compress(job.nodes)
+
+
+def _time_left(job: JobRecord) -> str:
+    if job.limit_s is None:
+        return "UNLIMITED"
+    return short_duration(max(0, job.limit_s - job.run_s))
+
+
+def _min_memory(convert: bool) -> Show:
+    return lambda job: size_text(job.memory_mib, convert=convert) if job.memory_mib else "0"
+
+
+def _exec_host(job: JobRecord) -> str:
+    return job.nodes[0] if job.nodes else "n/a"
+
+
+def _exit_status(job: JobRecord) -> str:
+    return str(job.exit_code << 8 | job.signal)
+
+
+def letters(moments: Moments, cluster: str, *, convert: bool = True) -> dict[str, Field]:
+    """The fields of ``-o``."""
+    named = names(moments, cluster, convert=convert)
+    return {letter: named[name] for letter, name in _LETTERS.items()}
+
+
+_LETTERS = {
+    "a": "account",
+    "A": "jobid",
+    "b": "tres-per-node",
+    "B": "batchhost",
+    "c": "mincpus",
+    "C": "numcpus",
+    "d": "mintmpdisk",
+    "D": "numnodes",
+    "e": "endtime",
+    "E": "dependency",
+    "f": "feature",
+    "F": "arrayjobid",
+    "g": "groupname",
+    "G": "groupid",
+    "h": "oversubscribe",
+    "H": "sockets",
+    "i": "jobarrayid",
+    "I": "cores",
+    "j": "name",
+    "J": "threads",
+    "k": "comment",
+    "K": "arraytaskid",
+    "l": "timelimit",
+    "L": "timeleft",
+    "m": "minmemory",
+    "M": "timeused",
+    "n": "reqnodes",
+    "N": "nodelist",
+    "o": "command",
+    "O": "contiguous",
+    "p": "priority",
+    "P": "partition",
+    "q": "qos",
+    "Q": "prioritylong",
+    "r": "reason",
+    "R": "reasonlist",
+    "s": "selectjobinfo",
+    "S": "starttime",
+    "t": "statecompact",
+    "T": "state",
+    "u": "username",
+    "U": "userid",
+    "v": "reservation",
+    "V": "submittime",
+    "w": "wckey",
+    "W": "licenses",
+    "x": "exc_nodes",
+    "X": "corespec",
+    "y": "nice",
+    "Y": "schednodes",
+    "z": "sct",
+    "Z": "workdir",
+}
+
+
+def names(moments: Moments, cluster: str, *, convert: bool = True) -> dict[str, Field]:
+    """The fields of ``-O``."""
+    named = {
+        **_who(cluster),
+        **_what(convert),
+        **_when(moments),
+        **_where(),
+        **_constants(),
+    }
+    return named | {other: named[name] for other, name in _ALSO.items()}
+
+
+#: Older and other names of the same fields.
+_ALSO = {
+    "cpuspertask": "cpus-per-task",
+    "excnodes": "exc_nodes",
+    "packjobid": "hetjobid",
+    "packjobidset": "hetjobidset",
+    "packjoboffset": "hetjoboffset",
+    "shared": "oversubscribe",
+    "tres": "tres-alloc",
+}
+
+
+def _who(cluster: str) -> dict[str, Field]:
+    return {
+        "account": Field("ACCOUNT", lambda job: _or_null(job.account)),
+        "allocnodes": Field("ALLOC_NODES", _fixed("localhost")),
+        "arrayjobid": Field("ARRAY_JOB_ID", lambda job: str(job.array_id or job.job_id)),
+        "arraytaskid": Field("ARRAY_TASK_ID", _array_task),
+        "cluster": Field("CLUSTER", _fixed(cluster)),
+        "groupid": Field("GROUP", lambda job: str(job.gid)),
+        "groupname": Field("GROUP", lambda job: job.group),
+        "hetjobid": Field("HET_JOB_ID", lambda job: str(job.het_id or ABSENT)),
+        "hetjobidset": Field("HET_JOB_ID_SET", lambda job: _or_absent(job.het_ids)),
+        "hetjoboffset": Field(
+            "HET_JOB_OFFSET", lambda job: str(job.het_offset) if job.het_id else ABSENT
+        ),
+        "jobarrayid": Field("JOBID", lambda job: job.shown_id),
+        "jobid": Field("JOBID", lambda job: str(job.job_id)),
+        "name": Field("NAME", lambda job: job.name),
+        "userid": Field("UID", lambda job: str(job.uid)),
+        "username": Field("USER", lambda job: job.user),
+        "wckey": Field("WCKEY", lambda job: _or_null(job.wckey)),
+    }
+
+
+def _what(convert: bool) -> dict[str, Field]:
+    gres = Field("TRES_PER_NODE", lambda job: _or_absent(job.gres))
+    return {
+        "batchflag": Field("BATCH_FLAG", lambda job: str(int(job.batch))),
+        "command": Field("COMMAND", lambda job: _or_null(job.command)),
+        "comment": Field("COMMENT", lambda job: _or_null(job.comment)),
+        "container": Field("CONTAINER", lambda job: _or_null(job.container)),
+        "cpus-per-task": Field("CPUS_PER_TASK", lambda job: str(job.cpus_per_task)),
+        "dependency": Field("DEPENDENCY", lambda job: _or_null(job.dependency)),
+        "exit_code": Field("EXIT_CODE", _exit_status),
+        "feature": Field("FEATURES", lambda job: _or_null(job.features)),
+        "gres": gres,
+        "licenses": Field("LICENSES", lambda job: _or_null(job.licenses)),
+        "maxcpus": Field("MAX_CPUS", lambda job: str(job.cpus)),
+        "maxnodes": Field("MAX_NODES", lambda job: str(job.node_count)),
+        "mincpus": Field("MIN_CPUS", lambda job: str(job.min_cpus_node)),
+        "minmemory": Field("MIN_MEMORY", _min_memory(convert)),
+        "mintmpdisk": Field("MIN_TMP_DISK", lambda job: str(job.disk_mib)),
+        "nice": Field("NICE", lambda job: str(job.nice)),
+        "ntpernode": Field("NTASKS_PER_NODE", lambda job: str(job.tasks_per_node)),
+        "numcpus": Field("CPUS", lambda job: count_text(job.cpus, convert=convert)),
+        "numnodes": Field("NODES", lambda job: count_text(job.node_count, convert=convert)),
+        "numtasks": Field("TASKS", lambda job: str(job.tasks)),
+        "oversubscribe": Field("OVER_SUBSCRIBE", lambda job: "NO" if job.exclusive else "OK"),
+        "partition": Field("PARTITION", lambda job: job.partition),
+        "priority": Field("PRIORITY", lambda job: f"{job.priority / _PRIORITY_MAX:.14f}"),
+        "prioritylong": Field("PRIORITY", lambda job: str(job.priority)),
+        "qos": Field("QOS", lambda job: _or_null(job.qos)),
+        "requeue": Field("REQUEUE", lambda job: str(int(job.requeue))),
+        "reservation": Field("RESERVATION", lambda job: _or_null(job.reservation)),
+        "restartcnt": Field("RESTART_COUNT", lambda job: str(job.restarts)),
+        "state": Field("STATE", lambda job: job.state),
+        "statecompact": Field("ST", lambda job: COMPACT.get(job.state, job.state)),
+        "tres-alloc": Field("TRES_ALLOC", lambda job: job.tres_alloc or job.tres_req),
+        "tres-per-node": gres,
+    }
+
+
+def _when(moments: Moments) -> dict[str, Field]:
+    def moment(header: str, read: Callable[[JobRecord], float]) -> Field:
+        return Field(header, lambda job: moments.text(read(job), ABSENT))
+
+    return {
+        "accruetime": moment("ACCRUE_TIME", lambda job: job.eligible_s),
+        "deadline": moment("DEADLINE", lambda job: job.deadline_s),
+        "eligibletime": moment("ELIGIBLE_TIME", lambda job: job.eligible_s),
+        "endtime": moment("END_TIME", lambda job: job.end_s),
+        "lastschedeval": moment("LAST_SCHED_EVAL", lambda job: job.eligible_s or job.submit_s),
+        "pendingtime": Field("PENDING_TIME", lambda job: str(_waited_s(job, moments.now_s))),
+        "starttime": moment("START_TIME", lambda job: job.start_s),
+        "submittime": moment("SUBMIT_TIME", lambda job: job.submit_s),
+        "timeleft": Field("TIME_LEFT", _time_left),
+        "timelimit": Field("TIME_LIMIT", lambda job: short_duration(job.limit_s)),
+        "timeused": Field("TIME", lambda job: short_duration(job.run_s)),
+    }
+
+
+def _waited_s(job: JobRecord, now_s: float) -> int:
+    until_s = job.start_s if job.start_s and job.state != "PENDING" else now_s
+    return max(0, int(until_s - job.submit_s))
+
+
+def _where() -> dict[str, Field]:
+    return {
+        "batchhost": Field("EXEC_HOST", _exec_host),
+        "exc_nodes": Field("EXC_NODES", lambda job: hostlist.compress(job.exc_nodes)),
+        "nodelist": Field("NODELIST", lambda job: hostlist.compress(job.nodes)),
+        "reason": Field("REASON", lambda job: job.reason),
+        "reasonlist": Field("NODELIST(REASON)", _reason_list),
+        "reqnodes": Field("REQ_NODES", lambda job: hostlist.compress(job.req_nodes)),
+        "schednodes": Field("SCHEDNODES", lambda job: _or_null(hostlist.compress(job.sched_nodes))),
+        "stderr": Field("STDERR", lambda job: job.stderr),
+        "stdin": Field("STDIN", lambda job: job.stdin),
+        "stdout": Field("STDOUT", lambda job: job.stdout),
+        "workdir": Field("WORK_DIR", lambda job: job.workdir),
+    }
+
+
+def _constants() -> dict[str, Field]:
+    """What Slurm has and Rota does not, with the value that says so."""
+    return {name: Field(header, _fixed(value)) for name, header, value in _CONSTANTS}
+
+
+_CONSTANTS = (
+    ("admin_comment", "ADMIN_COMMENT", NULL),
+    ("allocsid", "ALLOC_SID", "0"),
+    ("associd", "ASSOC_ID", "0"),
+    ("boardspernode", "BOARDS_PER_NODE", "0"),
+    ("burstbuffer", "BURST_BUFFER", NULL),
+    ("burstbufferstate", "BURST_BUFFER_STATE", NULL),
+    ("clusterfeature", "CLUSTER_FEATURES", NULL),
+    ("contiguous", "CONTIGUOUS", "0"),
+    ("cores", "CORES_PER_SOCKET", "*"),
+    ("corespec", "CORE_SPEC", ABSENT),
+    ("cpus-per-tres", "CPUS_PER_TRES", ABSENT),
+    ("delayboot", "DELAY_BOOT", "0:00"),
+    ("derivedec", "DERIVED_EC", "0"),
+    ("mcslabel", "MCSLABEL", NULL),
+    ("mem-per-tres", "MEM_PER_TRES", ABSENT),
+    ("mintime", "TIME_MIN", "0:00"),
+    ("network", "NETWORK", NULL),
+    ("ntperboard", "NTASKS_PER_BOARD", "0"),
+    ("ntpercore", "NTASKS_PER_CORE", ABSENT),
+    ("ntpersocket", "NTASKS_PER_SOCKET", ABSENT),
+    ("origin", "ORIGIN", "NA"),
+    ("originraw", "ORIGIN_RAW", "NA"),
+    ("preempttime", "PREEMPT_TIME", ABSENT),
+    ("prefer", "PREFER", NULL),
+    ("profile", "PROFILE", "NotSet"),
+    ("reboot", "REBOOT", "0"),
+    ("reqswitch", "REQ_SWITCH", "0"),
+    ("resizetime", "RESIZE_TIME", ABSENT),
+    ("sct", "S:C:T", "*:*:*"),
+    ("selectjobinfo", "", ""),
+    ("siblingsactive", "ACTIVE_SIBLINGS", "NA"),
+    ("siblingsactiveraw", "ACTIVE_SIBLINGS_RAW", "NA"),
+    ("siblingsviable", "VIABLE_SIBLINGS", "NA"),
+    ("siblingsviableraw", "VIALBLE_SIBLINGS_RAW", "NA"),
+    ("sockets", "SOCKETS_PER_NODE", "*"),
+    ("sperboard", "SOCKETS_PER_BOARD", "0"),
+    ("system_comment", "SYSTEM_COMMENT", NULL),
+    ("threads", "THREADS_PER_CORE", "*"),
+    ("tres-bind", "TRES_BIND", ABSENT),
+    ("tres-freq", "TRES_FREQ", ABSENT),
+    ("tres-per-job", "TRES_PER_JOB", ABSENT),
+    ("tres-per-socket", "TRES_PER_SOCKET", ABSENT),
+    ("tres-per-task", "TRES_PER_TASK", ABSENT),
+)

@@ -1,0 +1,117 @@
+"""``sstat``: what the steps of running jobs use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.slurm.call.command import Answer, Failed
+from rota.slurm.call.getopt import Table as Options
+from rota.slurm.call.opening import about_itself, read_words, require_cluster
+from rota.slurm.call.view import View
+from rota.slurm.formats.layout import Column, Table, read_columns
+from rota.slurm.lists.sacct_fields import Row, Units, columns
+from rota.slurm.records.gather import Wanted, unfinished
+from rota.slurm.records.job_records import Recorder
+from rota.slurm.records.job_refs import JobRef, parse_ref, split_refs
+from rota.slurm.words.amounts import Moments
+
+if TYPE_CHECKING:
+    from rota.slurm.call.command import Call
+    from rota.slurm.records.records import JobRecord, StepRecord
+
+OPTIONS = Options(
+    "a allsteps",
+    "e helpformat",
+    "h help",
+    "i pidformat",
+    "j jobs|job=",
+    "M clusters|cluster=",
+    "n noheader",
+    "noconvert",
+    "o format|fields=",
+    "p parsable",
+    "P parsable2",
+    "usage",
+    "v verbose",
+    "V version",
+)
+#: Fields that sstat shares with sacct, in its own order; the widths are those of sacct.
+_NAMES = """
+JobID MaxVMSize MaxVMSizeNode MaxVMSizeTask AveVMSize MaxRSS MaxRSSNode MaxRSSTask AveRSS
+MaxPages MaxPagesNode MaxPagesTask AvePages MinCPU MinCPUNode MinCPUTask AveCPU NTasks
+AveCPUFreq ReqCPUFreqMin ReqCPUFreqMax ReqCPUFreqGov ConsumedEnergy MaxDiskRead
+MaxDiskReadNode MaxDiskReadTask AveDiskRead MaxDiskWrite MaxDiskWriteNode MaxDiskWriteTask
+AveDiskWrite TRESUsageInAve TRESUsageInMax TRESUsageInMaxNode TRESUsageInMaxTask
+TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask TRESUsageInTot TRESUsageOutAve
+TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode
+TRESUsageOutMinTask TRESUsageOutTot
+"""
+FIELDS = tuple(_NAMES.split())
+
+
+async def sstat(call: Call) -> Answer:
+    """Answer one call."""
+    options, rest = read_words("sstat", OPTIONS, call.request.argv, hint=False)
+    asked = dict(options)
+    if told := about_itself("sstat", OPTIONS, asked):
+        return told
+    view = View(call.context)
+    require_cluster("sstat", asked, view.cluster_name)
+    known = _known(view, asked)
+    if "helpformat" in asked:
+        return Answer("".join(f"{column.name}\n" for column in known.values()))
+    chosen, bad_name = read_columns(asked.get("format") or ",".join(FIELDS), known)
+    if bad_name:
+        raise Failed(f'sstat: error: Invalid field requested: "{bad_name}"\n')
+    table: Table[Row] = Table.asked(chosen, asked)
+    rows, errors = await _rows(call, view, ",".join([asked.get("jobs", ""), *rest]), asked)
+    lines = [*table.heading(), *map(table.line, rows)]
+    return Answer("".join(f"{line}\n" for line in lines), errors)
+
+
+def _known(view: View, asked: dict[str, str]) -> dict[str, Column]:
+    of_jobs = columns(Moments(view.now_s), view.cluster_name, Units("noconvert" not in asked))
+    nodes = of_jobs["nodelist"]._replace(name="Nodelist", width=20)
+    pids = Column("Pids", 20, _pids)
+    found = {name.lower(): of_jobs[name.lower()] for name in FIELDS}
+    return found | {"nodelist": nodes, "pids": pids}
+
+
+def _pids(row: Row) -> str:
+    return ",".join(map(str, row.step.pids)) if row.step is not None else ""
+
+
+async def _rows(call: Call, view: View, text: str, asked: dict[str, str]) -> tuple[list[Row], str]:
+    refs = []
+    for word in split_refs(text):
+        ref = parse_ref(word)
+        if ref is None:
+            raise Failed(f"sstat: fatal: Bad job/step specified: {word}\n")
+        refs.append(ref)
+    if not refs:
+        raise Failed("sstat: error: You didn't give me any jobs to stat.\n")
+    recorder = Recorder(call.context, view.now_s, actor=call.actor, steps=True)
+    wanted = Wanted(refs=tuple(refs), steps=True)
+    jobs = await unfinished(call.context.host, wanted, recorder)
+    rows: list[Row] = []
+    errors = ""
+    for ref in refs:
+        mine = [job for job in jobs if ref.names(job)]
+        found = [Row(job, step) for job in mine for step in _steps(job, ref, asked)]
+        if not mine:
+            errors += f"sstat: error: couldn't get steps for job {ref.id}\n"
+        elif ref.step and not found:
+            errors += f"sstat: error: StepId={ref.id}.{ref.step} not found running.\n"
+        rows += found
+    return rows, errors
+
+
+def _steps(job: JobRecord, ref: JobRef, asked: dict[str, str]) -> list[StepRecord]:
+    """All that run with ``-a``; the one that was named; else the first numbered one."""
+    running = [step for step in job.steps if step.state == "RUNNING"]
+    if ref.step:
+        return [step for step in running if step.id == ref.step]
+    if "allsteps" in asked:
+        order = {"extern": 0, "batch": 1}
+        return sorted(running, key=lambda step: order.get(step.id, 2))
+    return [step for step in running if step.id.isdecimal()][:1]

@@ -1,0 +1,88 @@
+"""Batch scripts: whether a text is one, and the options that stand in its comments."""
+
+from __future__ import annotations
+
+from rota.slurm.call.command import Failed
+
+MAGIC = "#SBATCH"
+_PARTS = frozenset({"hetjob", "packjob"})
+
+
+def check_script(body: bytes) -> None:
+    """Refuse what no shell could run, in the words of sbatch."""
+    problem = _problem(body)
+    if problem:
+        raise Failed("".join(f"sbatch: error: {line}\n" for line in problem), 1)
+
+
+def _problem(body: bytes) -> tuple[str, ...]:
+    if not body:
+        return ("Batch script is empty!",)
+    if not body.strip():
+        return ("Batch script contains only whitespace!",)
+    if not body.startswith(b"#!"):
+        return (
+            "This does not look like a batch script.  The first",
+            "line must start with #! followed by the path to an interpreter.",
+            "For instance: #!/bin/sh",
+        )
+    if b"\0" in body:
+        return (
+            "The Slurm controller does not allow scripts that",
+            "contain a NULL character '\\0'.",
+        )
+    if b"\r\n" in body:
+        return (
+            "Batch script contains DOS line breaks (\\r\\n)",
+            "instead of expected UNIX line breaks (\\n).",
+        )
+    return ()
+
+
+def directives(body: bytes, name: str) -> list[list[str]]:
+    """The words of the ``#SBATCH`` lines, one list for each part of a heterogeneous job.
+
+    They end where the first command begins.
+    """
+    parts: list[list[str]] = [[]]
+    for number, line in enumerate(body.decode(errors="replace").splitlines(), 1):
+        if line.startswith(MAGIC):
+            words = split_words(line[len(MAGIC) :], f"{name}: line {number}")
+            if words and words[0] in _PARTS:
+                parts.append(words[1:])
+            else:
+                parts[-1] += words
+        elif line.strip() and not line.lstrip().startswith("#"):
+            break
+    return parts
+
+
+def split_words(text: str, place: str) -> list[str]:
+    """As sbatch splits a line: quotes and backslashes as in a shell, ``#`` begins a comment."""
+    words: list[str] = []
+    word: list[str] | None = None
+    quote = ""
+    letters = iter(text)
+    for letter in letters:
+        if quote:
+            if letter == quote:
+                quote = ""
+            elif letter == "\\" and quote == '"':
+                word = [*(word or []), next(letters, "")]
+            else:
+                word = [*(word or []), letter]
+        elif letter.isspace():
+            if word is not None:
+                words.append("".join(word))
+            word = None
+        elif letter == "#" and word is None:
+            break
+        else:
+            word = word if word is not None else []
+            if letter in "\"'":
+                quote = letter
+            else:
+                word.append(next(letters, "") if letter == "\\" else letter)
+    if quote:
+        raise Failed(f"sbatch: fatal: {place}: Unmatched `{quote}` in [{text}]\n", 1)
+    return [*words, "".join(word)] if word is not None else words

@@ -1,0 +1,41 @@
+"""``sbatch --export-file``: the environment of a job from a file, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.slurm.call.command import Call, Failed
+
+if TYPE_CHECKING:
+    from rota.slurm.orders.orders import Order
+
+
+async def with_file(call: Call, order: Order) -> Call:
+    """The call as if it came from the environment in the file; as it is if none is named."""
+    name = order.text("export-file")
+    if not name:
+        return call
+    body = await call.line.read_file(_path(call, name))
+    if isinstance(body, int):
+        raise Failed(f"sbatch: error: Could not open user environment file {name}\n", 1)
+    env = variables(body.decode(errors="surrogateescape"))
+    return Call(msgspec.structs.replace(call.request, env=env), call.line, call.context)
+
+
+def _path(call: Call, name: str) -> str:
+    """A number is a file that the caller has open."""
+    if name.isdecimal():
+        return f"/dev/fd/{name}"
+    return name if name.startswith("/") else f"{call.request.cwd.rstrip('/')}/{name}"
+
+
+def variables(text: str) -> dict[str, str]:
+    """``NAME=VALUE`` between zero bytes, or on lines where there is none."""
+    found = {}
+    for entry in text.split("\0") if "\0" in text else text.splitlines():
+        name, mark, value = entry.partition("=")
+        if mark and name:
+            found[name] = value
+    return found

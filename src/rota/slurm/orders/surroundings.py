@@ -1,0 +1,163 @@
+"""What a job of Slurm finds in its environment: the caller's variables and Slurm's own.
+
+What the controller knows only when the job starts (its nodes, its CPUs) it adds then; here is
+what follows from the options. An empty value takes away what the controller would set.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import TYPE_CHECKING
+
+from rota.controller.launches.variables import RENDEZVOUS
+from rota.controller.launches.world import per_node
+from rota.inherited import OWN_KEPT, is_inherited
+
+if TYPE_CHECKING:
+    from rota.slurm.call.command import Request
+    from rota.slurm.orders.detail import Detail
+    from rota.slurm.orders.orders import Order
+    from rota.slurm.orders.shapes import Share
+
+#: Settings of the commands: they hold for a job in a job, too.
+_SETTINGS = frozenset({"SLURM_CONF", "SLURM_TIME_FORMAT", "SLURM_UMASK"})
+USUAL_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def captured(env: dict[str, str]) -> dict[str, str]:
+    """The caller's environment without secrets of ours and without the job that it is part of."""
+    inside = "SLURM_JOB_ID" in env or "ROTA_JOB_ID" in env
+    return {name: value for name, value in env.items() if _travels(name, inside)}
+
+
+def _travels(name: str, inside: bool) -> bool:
+    if not is_inherited(name):
+        return False
+    if not inside or name in _SETTINGS:
+        return True
+    return not name.startswith(("SLURM_", "SLURMD_")) and name not in RENDEZVOUS
+
+
+def exported(request: Request, text: str, user: str) -> dict[str, str]:
+    """By ``--export``: ``ALL``, ``NONE``, names and ``NAME=VALUE``."""
+    parts = [part for part in text.split(",") if part] if text else ["ALL"]
+    whole = captured(request.env)
+    words = {part.upper() for part in parts}
+    if "ALL" in words:
+        env = dict(whole)
+    else:
+        env = _login(user)
+        env["PATH"] = _with_commands(env["PATH"], request.env.get("PATH", ""))
+        env |= {name: whole[name] for name in OWN_KEPT if name in whole}
+    for part in parts:
+        name, mark, value = part.partition("=")
+        if mark and name:
+            env[name] = value
+        elif part in whole and part.upper() not in {"ALL", "NONE", "NIL"}:
+            env[part] = whole[part]
+    return env
+
+
+def _with_commands(usual: str, path: str) -> str:
+    """The folder of the commands stays within reach: a job without it could not call srun."""
+    known = usual.split(":")
+    for folder in path.split(":"):
+        if folder.startswith("/") and os.path.exists(f"{folder}/srun"):
+            return usual if folder in known else f"{folder}:{usual}"
+    return usual
+
+
+def _login(user: str) -> dict[str, str]:
+    """What a login would give at the least."""
+    env = {"USER": user, "LOGNAME": user, "PATH": USUAL_PATH}
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        return env
+    return {**env, "HOME": entry.pw_dir, "SHELL": entry.pw_shell or "/bin/sh"}
+
+
+def variables(request: Request, order: Order, share: Share, detail: Detail) -> dict[str, str]:
+    """What the options say, in the names that programs look for."""
+    tasks = [share.tasks_on(node) for node in range(share.nodes)]
+    found = {
+        **(WITHOUT_GANG if share.nodes > 1 else {}),
+        "SLURM_SUBMIT_DIR": request.cwd,
+        "SLURM_SUBMIT_HOST": request.host,
+        "SLURM_JOB_QOS": detail.qos or "normal",
+        "SLURM_TASKS_PER_NODE": per_node(tasks),
+        "SLURM_PROCID": "0",
+        "SLURM_LOCALID": "0",
+        "SLURM_NODEID": "0",
+        "SLURM_GTIDS": "0",
+        "SLURM_PRIO_PROCESS": "0",
+        "SLURM_STEP_GPUS": "",
+        **_people(request),
+        **_counts(order, share, detail),
+        **_sizes(order, detail),
+    }
+    if request.program == "sbatch" and order.has("input"):
+        found["SLURM_JOB_STDIN"] = order.text("input")
+    if order.has("export"):
+        found["SLURM_EXPORT_ENV"] = order.text("export")
+    if detail.open_mode:
+        found["SLURM_OPEN_MODE"] = detail.open_mode[0].lower()
+    if detail.account:
+        found["SLURM_JOB_ACCOUNT"] = detail.account
+    return found
+
+
+#: What the controller tells the members of a gang of Rota; a step of Slurm has its own.
+_STEP = (
+    "SLURM_STEP_ID",
+    "SLURM_STEPID",
+    "SLURM_STEP_NODELIST",
+    "SLURM_STEP_NUM_NODES",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "SLURM_NTASKS_PER_NODE",
+)
+
+
+#: Takes all of that away.
+WITHOUT_GANG = dict.fromkeys((*RENDEZVOUS, *_STEP), "")
+
+
+def _people(request: Request) -> dict[str, str]:
+    if request.uid < 0:
+        return {}
+    found = {"SLURM_JOB_UID": str(request.uid)}
+    try:
+        found["SLURM_JOB_GID"] = str(pwd.getpwuid(request.uid).pw_gid)
+    except KeyError:
+        return found
+    return found
+
+
+def _counts(order: Order, share: Share, detail: Detail) -> dict[str, str]:
+    """Only what was asked for: programs take the presence of some of them for a sign."""
+    named = detail.ntasks_given
+    found = {
+        "SLURM_NTASKS": str(share.ntasks) if named else "",
+        "SLURM_NPROCS": str(share.ntasks) if named else "",
+        "SLURM_CPUS_PER_TASK": str(order.cpus_per_task or ""),
+    }
+    if order.ntasks_per_node:
+        found["SLURM_NTASKS_PER_NODE"] = str(order.ntasks_per_node)
+    return found
+
+
+def _sizes(order: Order, detail: Detail) -> dict[str, str]:
+    named = {
+        "SLURM_MEM_PER_NODE": detail.mem_per_node_mb,
+        "SLURM_MEM_PER_CPU": detail.mem_per_cpu_mb,
+        "SLURM_MEM_PER_GPU": detail.mem_per_gpu_mb,
+        "SLURM_GPUS": detail.gpus,
+        "SLURM_GPUS_PER_NODE": detail.gpus_per_node,
+        "SLURM_GPUS_PER_TASK": detail.gpus_per_task,
+        "SLURM_CPUS_PER_GPU": order.cpus_per_gpu,
+        "SLURM_NTASKS_PER_GPU": order.ntasks_per_gpu,
+        "SLURM_THREADS_PER_CORE": order.text("threads-per-core"),
+    }
+    return {name: str(value) for name, value in named.items() if value}

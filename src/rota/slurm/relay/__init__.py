@@ -1,0 +1,6 @@
+"""The programs that run elsewhere: files that need Python, or a compiler, and nothing of ours.
+
+programs                         they as text, put together from the files beside it
+relay                            the commands on PATH (``relay.c`` is the same, compiled)
+stepper, step_tasks, step_programs    what starts the tasks of steps
+"""

@@ -1,0 +1,45 @@
+"""The small programs that run elsewhere, as text: the relay, and what starts tasks of steps.
+
+A node needs Python for them and nothing of ours; they are put together from files beside this one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+#: Found by its name: on a node we do not know where it is.
+ANY_PYTHON = "/usr/bin/env -S python3"
+_MAIN = '\nif __name__ == "__main__":'
+_DEFAULT = 'DEFAULT_SOCKET = ""'
+
+
+def relay_script(python: str, socket: str) -> str:
+    """The commands that are only relayed."""
+    return f"#!{python} -ISE\n" + _text("relay.py").replace(
+        _DEFAULT, f"DEFAULT_SOCKET = {socket!r}"
+    )
+
+
+@cache
+def step_script(python: str = ANY_PYTHON, socket: str = "") -> bytes:
+    """srun, salloc or a stand-in, by the name that it is called with."""
+    first = relay_script(python, socket).partition(_MAIN)[0]
+    parts = ("step_tasks.py", "stepper.py", "step_programs.py")
+    rest = [_without_imports(_text(name)) for name in parts]
+    return "\n\n".join([first, *rest]).encode()
+
+
+def relay_source() -> str:
+    """The relay in C."""
+    return _text("relay.c")
+
+
+def _text(name: str) -> str:
+    return files("rota.slurm.relay").joinpath(name).read_text()
+
+
+def _without_imports(text: str) -> str:
+    """What the parts import from each other is there already."""
+    lines = text.splitlines()
+    return "\n".join(line for line in lines if not line.startswith("from rota.")) + "\n"

@@ -1,0 +1,176 @@
+"""``/slurm/…/job``: submit, change and cancel, through the commands that do the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rota.slurm.call.command import Answer, Call, Line, Request, run
+from rota.slurm.rest.errors import INVALID_JOB, Asked, Refusal, error_entry
+from rota.slurm.serving import uid_of
+from rota.slurm.words.amounts import Moments
+
+#: Field of a job -> option of sbatch.
+_OPTIONS = {
+    "account": "account",
+    "array": "array",
+    "comment": "comment",
+    "constraints": "constraint",
+    "cpus_per_task": "cpus-per-task",
+    "current_working_directory": "chdir",
+    "dependency": "dependency",
+    "excluded_nodes": "exclude",
+    "gpus": "gpus",
+    "gres": "gres",
+    "licenses": "licenses",
+    "mail_type": "mail-type",
+    "mail_user": "mail-user",
+    "memory_per_cpu": "mem-per-cpu",
+    "memory_per_node": "mem",
+    "name": "job-name",
+    "nice": "nice",
+    "nodes": "nodes",
+    "open_mode": "open-mode",
+    "partition": "partition",
+    "priority": "priority",
+    "qos": "qos",
+    "required_nodes": "nodelist",
+    "reservation": "reservation",
+    "standard_error": "error",
+    "standard_input": "input",
+    "standard_output": "output",
+    "tasks": "ntasks",
+    "tasks_per_node": "ntasks-per-node",
+    "time_limit": "time",
+    "wckey": "wckey",
+}
+_FLAGS = {"hold": "hold", "exclusive": "exclusive"}
+#: Field of a job -> the word of ``scontrol update``.
+_UPDATES = {
+    "comment": "comment",
+    "name": "jobname",
+    "nice": "nice",
+    "partition": "partition",
+    "priority": "priority",
+    "time_limit": "timelimit",
+}
+
+
+async def submit(asked: Asked) -> dict[str, Any]:
+    """A script and a job: what sbatch does with the same options."""
+    body = _decode(asked)
+    job = body.get("job") or {}
+    script = body.get("script") or (job.get("script") if isinstance(job, dict) else None)
+    if not isinstance(job, dict) or not isinstance(script, str) or not script:
+        raise Refusal(error_entry("expected a script and a job", 9000, "Invalid request"), 400)
+    argv = ["--parsable", *_argv(job)]
+    folder = str(job.get("current_working_directory") or "/")
+    answer = await _run(asked, "sbatch", argv, _environment(job), folder, script.encode())
+    if answer.code:
+        raise Refusal(_submit_error(answer), job_id=0, step_id="", job_submit_user_msg="")
+    number = str(answer.stdout).strip().partition(";")[0]
+    return {"job_id": int(number), "step_id": "BATCH", "job_submit_user_msg": ""}
+
+
+def _decode(asked: Asked) -> dict[str, Any]:
+    try:
+        body = msgspec.json.decode(asked.body or b"{}")
+    except msgspec.DecodeError:
+        body = None
+    if not isinstance(body, dict):
+        entry = error_entry("the body is not a JSON object", 9000, "Invalid request")
+        raise Refusal(entry, 400)
+    return body
+
+
+def _argv(job: dict[str, Any]) -> list[str]:
+    words = []
+    for field, value in job.items():
+        if field in _FLAGS and value in (True, "true", "exclusive"):
+            words.append(f"--{_FLAGS[field]}")
+        elif field in _OPTIONS and (text := _text(value)):
+            words.append(f"--{_OPTIONS[field]}={text}")
+    if job.get("requeue") is False:
+        words.append("--no-requeue")
+    begin = _text(job.get("begin_time"))
+    if begin.isascii() and begin.isdecimal() and 0 < len(begin) < 11:
+        words.append(f"--begin={Moments(0.0).text(int(begin), 'now')}")
+    return words
+
+
+def _text(value: object) -> str:
+    """A plain value; a range as ``2-4``; of the newer ``{"set": true, "number": 5}`` the number."""
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set", True) else None
+    if isinstance(value, list):
+        return "-".join(map(str, value))
+    return "" if value is None or isinstance(value, bool) else str(value)
+
+
+def _environment(job: dict[str, Any]) -> dict[str, str]:
+    """A map, or a list of ``NAME=VALUE``."""
+    given = job.get("environment") or {}
+    if isinstance(given, dict):
+        return {str(name): str(value) for name, value in given.items()}
+    if not isinstance(given, list):
+        return {}
+    pairs = (str(entry).partition("=") for entry in given)
+    return {name: value for name, mark, value in pairs if mark}
+
+
+def _submit_error(answer: Answer) -> dict[str, Any]:
+    lines = [line.removeprefix("sbatch: error: ") for line in answer.stderr.splitlines() if line]
+    last = lines[-1] if lines else "unknown error"
+    reason = last.removeprefix("Batch job submission failed: ")
+    return error_entry(" ".join(lines), -1, reason, "slurm_submit_batch_job")
+
+
+async def update(asked: Asked) -> dict[str, Any]:
+    """Other values for a job, as ``scontrol update`` sets them."""
+    body = _decode(asked)
+    job = body.get("job") if isinstance(body.get("job"), dict) else body
+    assert isinstance(job, dict)
+    words = [f"{_UPDATES[key]}={_text(value)}" for key, value in job.items() if key in _UPDATES]
+    argv = ["update", f"jobid={asked.name}", *words]
+    answer = await _run(asked, "scontrol", argv)
+    if answer.code:
+        reason = answer.stderr.strip().partition(" for job")[0]
+        raise Refusal(error_entry(answer.stderr.strip(), -1, reason, "slurm_update_job"))
+    return {}
+
+
+async def cancel(asked: Asked) -> dict[str, Any]:
+    """End a job, or send it a signal."""
+    known = asked.name.partition("_")[0]
+    cluster = asked.context.host.cluster
+    signal = asked.query.get("signal", "")
+    number = 15 if signal.upper().endswith("TERM") else 9
+    if not known.isdecimal() or len(known) > 18 or cluster.state_of(int(known)) is None:
+        reason = "Invalid job id specified"
+        description = f"unable to kill JobId={asked.name} with signal {number}: {reason}"
+        raise Refusal(error_entry(description, INVALID_JOB, reason, "slurm_kill_job"))
+    argv = [*([f"--signal={signal}"] if signal else []), asked.name]
+    answer = await _run(asked, "scancel", argv)
+    if answer.code:
+        raise Refusal(error_entry(answer.stderr.strip(), -1, source="slurm_kill_job"))
+    return {}
+
+
+async def _run(
+    asked: Asked,
+    program: str,
+    argv: list[str],
+    env: dict[str, str] | None = None,
+    folder: str = "/",
+    stdin: bytes = b"",
+) -> Answer:
+    request = Request(
+        program=program,
+        argv=tuple(argv),
+        env=env or {},
+        cwd=folder,
+        actor=asked.actor,
+        uid=uid_of(asked.actor, {}),
+    )
+    return await run(Call(request, Line(stdin), asked.context))

@@ -1,0 +1,219 @@
+"""Which tasks of a step run where, and what each of them finds in its environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.controller.launches.world import per_node
+from rota.hostlist import compress, expand
+from rota.slurm.call.command import Failed
+from rota.slurm.words.patterns import fill
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rota.core.facts.job import Job
+    from rota.core.facts.node import Allocation
+    from rota.slurm.orders.orders import Order
+
+
+class Member(NamedTuple):
+    """What a job holds on one node: the share of one of its members."""
+
+    task: int
+    node: str
+    held: Allocation
+
+
+class Place(NamedTuple):
+    """Where one task runs, and what it runs."""
+
+    rank: int
+    member: Member
+    node_rank: int
+    local_rank: int
+    #: Which part of the command line it belongs to.
+    part: int
+
+
+class Part(NamedTuple):
+    """One command of a step; of a heterogeneous one there are several."""
+
+    order: Order
+    argv: list[str]
+    members: list[Member]
+
+
+class Plan(NamedTuple):
+    """A step, before it begins."""
+
+    job: Job
+    #: Its number, which it gets when it is about to begin.
+    step: int
+    parts: tuple[Part, ...]
+    nodes: tuple[str, ...]
+    places: tuple[Place, ...]
+    cpus: int
+
+    @property
+    def name(self) -> str:
+        """What ``-J`` says; else the command."""
+        first = self.parts[0]
+        return first.order.text("job-name") or first.argv[0].rpartition("/")[2]
+
+    @property
+    def members(self) -> list[Member]:
+        """Everybody who starts tasks of it."""
+        return list(dict.fromkeys(place.member for place in self.places))
+
+    def on(self, member: Member) -> list[Place]:
+        return [place for place in self.places if place.member == member]
+
+    @property
+    def per_node(self) -> str:
+        counts = dict.fromkeys(self.nodes, 0)
+        for place in self.places:
+            counts[place.member.node] += 1
+        return per_node(counts.values())
+
+
+def members_of(job: Job, group: int | None = None) -> list[Member]:
+    """Who holds what, in the order of the job's tasks; of one group of a heterogeneous job."""
+    found, first = [], 0
+    for number, role in enumerate(job.spec.roles):
+        last = first + role.count
+        if group in (None, number):
+            for task in job.tasks[first:last]:
+                if (attempt := task.current) is not None and attempt.live:
+                    held = attempt.allocation
+                    found.append(Member(task.index, held.node, held))
+        first = last
+    return found
+
+
+def cpus_held(member: Member) -> int:
+    return max(1, member.held.cpu_milli // 1000)
+
+
+def plan_step(job: Job, parts: list[Part], taken: Mapping[int, int]) -> Plan:
+    """Spread the tasks of each part over its members in blocks; ranks are counted through.
+
+    ``taken`` says how many CPUs of each member other steps hold: the others come first.
+    """
+    places: list[Place] = []
+    cpus = 0
+    ranks: dict[str, int] = {}
+    local: dict[str, int] = {}
+    for number, part in enumerate(parts):
+        members, ntasks = _spread(job, part, taken)
+        cpus += ntasks * (part.order.cpus_per_task or 1)
+        even, more = divmod(ntasks, len(members))
+        for place, member in enumerate(members):
+            node_rank = ranks.setdefault(member.node, len(ranks))
+            for _ in range(even + (place < more)):
+                local_rank = local.get(member.node, 0)
+                local[member.node] = local_rank + 1
+                places.append(Place(len(places), member, node_rank, local_rank, number))
+    return Plan(job, 0, tuple(parts), tuple(ranks), tuple(places), cpus)
+
+
+def _spread(job: Job, part: Part, taken: Mapping[int, int]) -> tuple[list[Member], int]:
+    """The members that a part uses, and how many tasks it has; ``Failed`` when they do not fit."""
+    order = part.order
+    needed = order.cpus_per_task or 1
+    free_first = sorted(
+        part.members, key=lambda member: cpus_held(member) - taken.get(member.task, 0) < needed
+    )
+    members = _chosen(job, order, free_first)
+    ntasks = order.ntasks or len(members) * (order.ntasks_per_node or 1)
+    members = members[: min(len(members), ntasks)]
+    total = sum(map(cpus_held, members))
+    shares = order.has("overcommit") or order.has("overlap") or order.has("oversubscribe")
+    if ntasks * needed > total and not shares:
+        raise _refused(job, "More processors requested than permitted")
+    return members, ntasks
+
+
+def _chosen(job: Job, order: Order, members: list[Member]) -> list[Member]:
+    named = order.text("nodelist")
+    if order.nodes_min > len(members) or not members:
+        raise _refused(job, "Requested node configuration is not available")
+    if not named:
+        return members[: order.nodes_max or len(members)]
+    try:
+        wanted = expand(named)
+    except ValueError:
+        raise _refused(job, "Invalid node name specified") from None
+    if not set(wanted) <= {member.node for member in members}:
+        raise _refused(job, "Requested node configuration is not available")
+    return [member for member in members if member.node in wanted]
+
+
+def _refused(job: Job, reason: str) -> Failed:
+    return Failed(f"srun: error: Unable to create step for job {job.id}: {reason}\n", 1)
+
+
+def task_environment(plan: Plan, place: Place) -> dict[str, str | None]:
+    """What is different for each task; None takes a variable away."""
+    order = plan.parts[place.part].order
+    nodes = compress(plan.nodes)
+    here = [str(one.rank) for one in plan.places if one.member.node == place.member.node]
+    ntasks = str(len(plan.places))
+    found: dict[str, str | None] = {
+        "SLURM_JOB_ID": str(plan.job.id),
+        "SLURM_JOBID": str(plan.job.id),
+        "SLURM_PROCID": str(place.rank),
+        "SLURM_LOCALID": str(place.local_rank),
+        "SLURM_NODEID": str(place.node_rank),
+        "SLURM_GTIDS": ",".join(here),
+        "SLURM_NTASKS": ntasks,
+        "SLURM_NPROCS": ntasks,
+        "SLURM_NNODES": str(len(plan.nodes)),
+        "SLURM_TASKS_PER_NODE": plan.per_node,
+        "SLURM_STEP_ID": str(plan.step),
+        "SLURM_STEPID": str(plan.step),
+        "SLURM_STEP_NODELIST": nodes,
+        "SLURM_STEP_NUM_NODES": str(len(plan.nodes)),
+        "SLURM_STEP_NUM_TASKS": ntasks,
+        "SLURM_STEP_TASKS_PER_NODE": plan.per_node,
+        "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1",
+        "SLURMD_NODENAME": place.member.node,
+    }
+    if order.cpus_per_task:
+        found["SLURM_CPUS_PER_TASK"] = str(order.cpus_per_task)
+    if order.ntasks_per_node:
+        found["SLURM_NTASKS_PER_NODE"] = str(order.ntasks_per_node)
+    found |= _devices(order, place)
+    return found
+
+
+def _devices(order: Order, place: Place) -> dict[str, str | None]:
+    """With ``--gpus-per-task`` each task sees its own."""
+    devices = place.member.held.devices
+    if not devices:
+        return {}
+    if not order.gpus_per_task:
+        return {"SLURM_STEP_GPUS": ",".join(map(str, devices))}
+    first = place.local_rank * order.gpus_per_task
+    mine = ",".join(map(str, devices[first : first + order.gpus_per_task]))
+    names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    return {**dict.fromkeys(names, mine), "SLURM_STEP_GPUS": mine}
+
+
+def file_name(pattern: str, plan: Plan, place: Place, folder: str) -> str:
+    """Where a task's stream goes, as an absolute path."""
+    job = plan.job
+    values = {
+        "j": str(job.id),
+        "J": f"{job.id}.{plan.step}",
+        "s": str(plan.step),
+        "A": str(job.array_id or job.id),
+        "a": str(job.array_index) if job.array_id else "4294967294",
+        "t": str(place.rank),
+        "n": str(place.node_rank),
+        "N": place.member.node.partition(".")[0],
+        "u": job.spec.user,
+        "x": job.spec.name,
+    }
+    name = fill(pattern, values)
+    return name if name.startswith("/") else f"{folder.rstrip('/')}/{name}"

@@ -1,0 +1,252 @@
+"""A step that runs: orders to those who start its tasks, their ends, and what srun says of them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal as signals
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota.slurm.call import wire
+from rota.slurm.call.command import Answer
+from rota.slurm.call.waiting import unless_stopping
+from rota.slurm.orders.surroundings import exported
+from rota.slurm.steps import step_log
+from rota.slurm.steps.remarks import stopped_line
+from rota.slurm.steps.step_orders import Streams
+from rota.slurm.steps.step_patience import overdue, patience_s
+from rota.slurm.steps.steps import Step, steps_of, stream_of
+
+if TYPE_CHECKING:
+    from rota.slurm.call.command import Call
+    from rota.slurm.steps.step_plan import Plan
+    from rota.slurm.steps.steps import StandIn
+
+_OUTPUT = b"O"
+#: As Slurm says it: the time between TERM and KILL, and two seconds.
+PATIENCE_S = 32
+_TO_END = "job step to finish"
+_encode = msgspec.json.Encoder().encode
+
+
+class RunningStep:
+    """One step, from its first order to its exit code."""
+
+    def __init__(self, call: Call, plan: Plan, home: int) -> None:
+        self._call = call
+        self._plan = plan
+        #: What concerns the step as a whole stands in front of its first command.
+        self._order = plan.parts[0].order
+        self._streams = Streams(plan, home, call.request.cwd)
+        #: The member of the job as which srun itself starts tasks; -1: there is none.
+        self._home = home
+        self._steps = steps_of(call.context)
+        self._stream = stream_of(call)
+        self._statuses: dict[int, int] = {}
+        self._over = asyncio.Event()
+        #: Ends the rest of the tasks when the first one has ended long ago.
+        self._overdue: asyncio.Task[None] | None = None
+        self._forced = self._aborted = False
+        self._interrupts = 0
+        self._mark = plan.step.to_bytes(4, "big")
+        self._name = f"{plan.job.id}.{plan.step}"
+        self.step = Step(
+            job=plan.job.id,
+            id=plan.step,
+            name=plan.name,
+            nodes=plan.nodes,
+            ntasks=len(plan.places),
+            cpus=plan.cpus,
+            started_s=call.context.host.clock.now_s(),
+        )
+
+    async def run(self) -> Answer:
+        """Start everything, wait for everything."""
+        self._steps.begin(self.step, self)
+        listening = asyncio.create_task(self._listen())
+        try:
+            await self._start()
+            await unless_stopping(self._call.context, self._over.wait())
+        finally:
+            listening.cancel()
+            if self._overdue is not None:
+                self._overdue.cancel()
+            self._finish()
+            self._steps.end(self.step)
+        await step_log.told(self._call, self.step)
+        return self._answer()
+
+    # ---- orders ----
+
+    async def _start(self) -> None:
+        if self._order.has("label"):
+            width = len(str(len(self._plan.places) - 1))
+            await self._order_client({"op": "label", "width": width})
+        for member in self._plan.members:
+            here = member.task == self._home
+            order = self._streams.spawn_order(member, self._environment(here))
+            if here:
+                await self._order_client(order)
+            elif (stand_in := self._stand_in(member.task)) is not None:
+                await stand_in.send((wire.ORDER, _encode(order)))
+            else:
+                await self.lost(member.task)
+        if self._order.has("pty"):
+            await self._order_client({"op": "terminal"})
+        if self._streams.wants_stdin:
+            remote = any(member.task != self._home for member in self._plan.members)
+            await self._order_client({"op": "stdin", "remote": remote})
+
+    def _environment(self, here: bool) -> dict[str, str] | None:
+        """What the tasks are given of the caller's; None: whoever starts them has it already."""
+        if self._order.has("export"):
+            call = self._call
+            return exported(call.request, self._order.text("export"), call.actor.user)
+        return None if here else self._call.env
+
+    async def _order_client(self, order: dict[str, Any]) -> None:
+        await self._stream.write((wire.ORDER, _encode(order)))
+
+    def _stand_in(self, member: int) -> StandIn | None:
+        return self._steps.stand_ins.get(self._plan.job.id, {}).get(member)
+
+    # ---- what is heard ----
+
+    async def _listen(self) -> None:
+        """What srun says; when it is gone, its tasks shall be, too."""
+        while (frame := await self._stream.read()) is not None:
+            if frame.kind == wire.INPUT:
+                await self._hand_on(wire.INPUT, self._mark + frame.body)
+            else:
+                await self.heard(frame.kind, frame.body)
+        await self._kill(signals.SIGKILL)
+        unheard = {place.rank for place in self._plan.places} - self._statuses.keys()
+        self._statuses |= dict.fromkeys(unheard, int(signals.SIGKILL))
+        self._forced = self._forced or bool(unheard)
+        self._over.set()
+
+    async def heard(self, kind: bytes, body: bytes) -> None:
+        if kind == _OUTPUT:
+            await self._stream.write((_OUTPUT, body))
+        elif kind == wire.EVENT:
+            await self._event(msgspec.json.decode(body))
+
+    async def _event(self, event: dict[str, Any]) -> None:
+        if event["op"] == "started":
+            self.step.pids[event["rank"]] = event["pid"]
+        elif event["op"] == "exit":
+            self.step.cpu_s += event.get("cpu_s", 0.0)
+            self.step.memory_mib = max(self.step.memory_mib, event.get("memory_mib", 0))
+            await self._ended(event["rank"], event["status"])
+        elif event["op"] == "signal":
+            await self._asked(event["number"])
+        elif event["op"] == "window":
+            size = {"rows": event["rows"], "columns": event["columns"]}
+            await self._hand_on(wire.ORDER, _encode({"op": "window", "step": self.step.id, **size}))
+
+    async def _asked(self, number: int) -> None:
+        """A signal for srun is one for its tasks; whoever repeats it means it."""
+        self._interrupts += number in (signals.SIGINT, signals.SIGTERM)
+        await self.signal(number if self._interrupts < 2 else signals.SIGKILL)
+
+    async def _ended(self, rank: int, status: int) -> None:
+        self._statuses[rank] = status
+        if status:
+            await self._stream.write((wire.STDERR, self._complaint(rank, status)))
+            await self._end_others()
+        if len(self._statuses) == len(self._plan.places):
+            self._over.set()
+        elif self._overdue is None and (wait_s := patience_s(self._order)):
+            self._overdue = asyncio.create_task(self._lose_patience(wait_s))
+
+    async def _end_others(self) -> None:
+        """With ``-K`` one that ends badly takes all others with it."""
+        left = len(self._statuses) < len(self._plan.places)
+        asked = self._order.has("kill-on-bad-exit") and self._order.text("kill-on-bad-exit") != "0"
+        if not left or self._forced or not asked:
+            return
+        self._forced = True
+        text = f"srun: launch/slurm: _step_signal: Terminating StepId={self._name}\n"
+        await self._stream.write((wire.STDERR, text.encode()))
+        await self._kill(signals.SIGTERM)
+
+    async def _lose_patience(self, wait_s: int) -> None:
+        await asyncio.sleep(wait_s)
+        running = {place.rank for place in self._plan.places} - self._statuses.keys()
+        text = overdue(self._name, wait_s, running, self._statuses)
+        await self._stream.write((wire.STDERR, text.encode()))
+        await self.signal(signals.SIGKILL)
+
+    def _complaint(self, rank: int, status: int) -> bytes:
+        node = self._plan.places[rank].member.node
+        number = _signal(status)
+        what = signals.strsignal(number) if number else ""
+        text = what or f"Exited with exit code {status >> 8}"
+        return f"srun: error: {node}: task {rank}: {text}\n".encode()
+
+    async def lost(self, member: int) -> None:
+        """Nobody is there any more who started them: tasks are taken for dead.
+
+        When this server closes they live on, and it is the line that ends.
+        """
+        if self._call.context.closing.is_set():
+            return
+        for place in self._plan.places:
+            mine = place.member.task == member and member != self._home
+            if mine and place.rank not in self._statuses:
+                await self._ended(place.rank, int(signals.SIGKILL))
+
+    # ---- signals ----
+
+    async def signal(self, number: int) -> None:
+        if number == signals.SIGKILL and not self._forced:
+            self._forced = self._aborted = True
+            await self._stream.write((wire.STDERR, self._farewell().encode()))
+        await self._kill(number)
+
+    def _farewell(self) -> str:
+        """Somebody has ended the step as such."""
+        now_s = self._call.context.host.clock.now_s()
+        line = stopped_line(f"STEP {self._name}", self._plan.nodes[0], now_s)
+        return f"srun: Job step aborted: Waiting up to {PATIENCE_S} seconds for {_TO_END}.\n{line}"
+
+    async def _kill(self, number: int) -> None:
+        order = _encode({"op": "signal", "number": int(number), "step": self.step.id})
+        if any(member.task == self._home for member in self._plan.members):
+            await self._stream.write((wire.ORDER, order))
+        await self._hand_on(wire.ORDER, order)
+
+    async def _hand_on(self, kind: bytes, body: bytes) -> None:
+        for member in self._plan.members:
+            stand_in = self._stand_in(member.task)
+            if member.task != self._home and stand_in is not None:
+                await stand_in.send((kind, body))
+
+    # ---- the end ----
+
+    def _finish(self) -> None:
+        worst = max(self._statuses.values(), key=code_of, default=0)
+        now_s = self._call.context.host.clock.now_s()
+        self.step.finish(worst, now_s, forced=self._forced)
+
+    def _answer(self) -> Answer:
+        code = max(map(code_of, self._statuses.values()), default=1)
+        text = ""
+        killed = self._forced or any(_signal(one) in _ENDING for one in self._statuses.values())
+        if killed and not self._aborted:
+            text = f"srun: Force Terminated StepId={self._name}\n"
+        return Answer("", text, code)
+
+
+#: Signals of somebody who wants an end; tasks that die of others die of their own fault.
+_ENDING = frozenset({signals.SIGTERM, signals.SIGKILL})
+
+
+def _signal(status: int) -> int:
+    return status & 0x7F
+
+
+def code_of(status: int) -> int:
+    """The exit code of srun for a status: that of a shell."""
+    return 128 + _signal(status) if _signal(status) else status >> 8

@@ -1,0 +1,177 @@
+"""``sbatch``: a script, its options from three places, and a job."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from rota.core.facts.states import FINAL
+from rota.slurm.call.command import VERSION_LINE, Answer, Failed
+from rota.slurm.call.getopt import Parsed
+from rota.slurm.call.opening import read_words
+from rota.slurm.call.usage import HELP, USAGE
+from rota.slurm.call.waiting import exit_code, until_over
+from rota.slurm.orders.batch_script import check_script, directives
+from rota.slurm.orders.detail import Detail
+from rota.slurm.orders.export_file import with_file
+from rota.slurm.orders.options import SBATCH, from_environment
+from rota.slurm.orders.orders import Order, read_order
+from rota.slurm.relay.programs import step_script
+from rota.slurm.submit.groups import prepare_groups
+from rota.slurm.submit.submitting import Refused, Work, folder, prepare, submit
+from rota.slurm.submit.trying import tried
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.controller.commands.commands import Submission
+    from rota.slurm.call.command import Call
+
+PROGRAM = "sbatch"
+
+
+async def sbatch(call: Call) -> Answer:
+    """Submit a batch script; prints its id."""
+    command_lines = _parts(call.request.argv)
+    if (shown := _shown(command_lines[0].options)) is not None:
+        return shown
+    typed = command_lines[-1]
+    given = dict(command_lines[0].options) | dict(typed.options)
+    script, args, command = await _script(call, given, typed.rest)
+    orders = _orders(call, command_lines, script, command or "stdin")
+    call = await with_file(call, orders[0])
+    try:
+        prepared = _prepared(call, orders, script, args, command)
+        if "test-only" in given:
+            return tried(call, prepared[0])
+        ids = await submit(call, prepared)
+    except Refused as refused:
+        return _refusal(refused, test_only="test-only" in given)
+    return await _told(call, orders[0], ids[0])
+
+
+def _parts(argv: Sequence[str]) -> list[Parsed]:
+    """The command line; of a heterogeneous job one for each part between the colons."""
+    parts: list[Parsed] = []
+    words = list(argv)
+    while True:
+        parsed = _parse(words)
+        if ":" not in parsed.rest or (parsed.rest and parsed.rest[0] != ":"):
+            return [*parts, parsed]
+        parts.append(Parsed(parsed.options, []))
+        words = parsed.rest[1:]
+
+
+def _parse(words: Sequence[str]) -> Parsed:
+    return read_words(PROGRAM, SBATCH, words, code=255, permute=False)
+
+
+def _shown(options: list[tuple[str, str]]) -> Answer | None:
+    """Options that print something and do nothing else."""
+    for key, _ in options:
+        if key == "version":
+            return Answer(VERSION_LINE)
+        if key == "help":
+            return Answer(HELP[PROGRAM])
+        if key == "usage":
+            return Answer(USAGE[PROGRAM])
+    return None
+
+
+async def _script(
+    call: Call, given: dict[str, str], rest: list[str]
+) -> tuple[bytes, list[str], str]:
+    """The script, its arguments, and the path by which it is known."""
+    if "wrap" in given:
+        if rest:
+            raise Failed("sbatch: error: Script arguments not permitted with --wrap option\n", 1)
+        text = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + given["wrap"] + "\n"
+        return text.encode(), [], ""
+    if not rest:
+        body: bytes | int = await call.line.read_stdin()
+    else:
+        body = await call.line.read_file(_place(call, given, rest[0]))
+    if isinstance(body, int):
+        name = rest[0]
+        why = "" if body in (2, 13) else f": {os.strerror(body)}"
+        raise Failed(f"sbatch: error: Unable to open file {name}{why}\n", 1)
+    check_script(body)
+    return body, rest[1:], rest[0] if rest else ""
+
+
+def _place(call: Call, given: dict[str, str], name: str) -> str:
+    return name if name.startswith("/") else f"{call.request.cwd.rstrip('/')}/{name}"
+
+
+def _orders(call: Call, lines: list[Parsed], script: bytes, name: str) -> list[Order]:
+    """One order for each part: script first, then the environment, then what was typed."""
+    written = directives(script, name)
+    variables = from_environment(PROGRAM, call.env)
+    orders = []
+    for number in range(max(len(written), len(lines))):
+        words = written[number] if number < len(written) else []
+        typed = lines[number].options if number < len(lines) else []
+        found = _parse(words)
+        if found.rest:
+            line = f"sbatch: error: Invalid directive found in batch script: {found.rest[0]}\n"
+            raise Failed(line, 1)
+        options = [*found.options, *(variables if number == 0 else []), *typed]
+        orders.append(read_order(PROGRAM, options))
+    return orders
+
+
+def _prepared(
+    call: Call, orders: list[Order], script: bytes, args: list[str], command: str
+) -> list[Submission]:
+    first = orders[0]
+    name = first.text("job-name") or _name(orders, command)
+    extra = Detail(command=_full(call, first, command))
+    if len(orders) > 1:
+        work = Work(step_script(), ["batch", *args], name, stdin=script)
+        return [prepare_groups(call, orders, work, extra)]
+    made, share, _detail = prepare(call, first, Work(script, args, name), extra)
+    if share.nodes > 1 or first.has("input"):
+        # On the other nodes somebody of ours waits for steps; the script is the first one's.
+        # Ours also opens the input, which need not exist before the job begins.
+        work = Work(step_script(), ["batch", *args], name, stdin=script)
+        made, _share, _detail = prepare(call, first, work, extra)
+    return [made]
+
+
+def _name(orders: list[Order], command: str) -> str:
+    if any(order.has("wrap") for order in orders):
+        return "wrap"
+    return os.path.basename(command) or "sbatch"
+
+
+def _full(call: Call, order: Order, command: str) -> str:
+    if not command or command.startswith("/"):
+        return command
+    return f"{folder(call, order).rstrip('/')}/{command}"
+
+
+def _refusal(refused: Refused, *, test_only: bool) -> Answer:
+    before = "".join(f"sbatch: error: {line}\n" for line in refused.before)
+    if test_only:
+        return Answer("", f"{before}allocation failure: {refused.reason}\n", 1)
+    text = f"{before}sbatch: error: Batch job submission failed: {refused.reason}\n"
+    return Answer("", text, 1)
+
+
+async def _told(call: Call, order: Order, job_id: int) -> Answer:
+    if order.has("parsable"):
+        clusters = order.text("clusters")
+        text = f"{job_id};{clusters}\n" if clusters else f"{job_id}\n"
+    elif order.has("quiet"):
+        text = ""
+    else:
+        text = f"Submitted batch job {job_id}\n"
+    if not order.has("wait"):
+        return Answer(text)
+    await call.line.show(text)
+    jobs = await until_over(call.context, job_id)
+    if call.context.host.cluster.state_of(job_id) not in FINAL:
+        # Nobody knows how it will end: a zero would be a lie.
+        text = f"sbatch: error: the controller was stopped before job {job_id} ended\n"
+        return Answer("", text, 1)
+    return Answer(code=exit_code(jobs))

@@ -1,0 +1,159 @@
+"""``srun``: tasks side by side, inside the job that it is called in or in one of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.controller.commands.change import may_change_job
+from rota.core.facts.errors import Rejected
+from rota.core.facts.indices import parse_indices
+from rota.core.facts.states import FINAL, JobState
+from rota.slurm.call.command import VERSION_LINE, Answer, Failed
+from rota.slurm.call.getopt import Parsed
+from rota.slurm.call.opening import read_words
+from rota.slurm.call.usage import HELP, USAGE
+from rota.slurm.call.waiting import Stopping
+from rota.slurm.orders.detail import detail_of
+from rota.slurm.orders.options import SRUN, from_environment
+from rota.slurm.orders.orders import read_order
+from rota.slurm.steps.staffing import require_staff
+from rota.slurm.steps.step_log import begun
+from rota.slurm.steps.step_plan import Part, members_of
+from rota.slurm.steps.step_room import find_room
+from rota.slurm.steps.step_run import RunningStep
+from rota.slurm.steps.steps import steps_of
+from rota.slurm.submit.allocating import allocate, give_back
+
+if TYPE_CHECKING:
+    from rota.core.facts.job import Job
+    from rota.slurm.call.command import Call
+
+#: Inside a job these come from the job: as options they would say it twice.
+_OF_JOB = frozenset({"mem", "mem-per-cpu", "mem-per-gpu", "job-name", "gpus", "gpus-per-node"})
+
+
+async def srun(call: Call) -> Answer:
+    """Run commands as the tasks of a step; the worst of their exit codes."""
+    lines = _lines(list(call.request.argv))
+    given = dict(lines[0].options)
+    for key in given:
+        if key == "version":
+            return Answer(VERSION_LINE)
+        if key in ("help", "usage"):
+            return Answer((HELP if key == "help" else USAGE)["srun"])
+    if not all(line.rest for line in lines):
+        raise Failed("srun: fatal: No command given to execute.\n", 1)
+    inside = given.get("jobid") or call.env.get("SLURM_JOB_ID") or call.env.get("SLURM_JOBID")
+    if not inside:
+        return await _alone(call, lines)
+    job = await _job(call, inside)
+    return await _step(call, job, _parts(call, job, lines))
+
+
+def _lines(words: list[str]) -> list[Parsed]:
+    """The command line; with colons in it, one for each part of a heterogeneous step."""
+    lines: list[Parsed] = []
+    while True:
+        parsed = read_words("srun", SRUN, words, code=255, permute=False)
+        if ":" not in parsed.rest:
+            return [*lines, parsed]
+        end = parsed.rest.index(":")
+        lines.append(Parsed(parsed.options, parsed.rest[:end]))
+        words = parsed.rest[end + 1 :]
+
+
+def _parts(call: Call, job: Job, lines: list[Parsed]) -> list[Part]:
+    """Each command with the members of the job that it is for."""
+    known = from_environment("srun", call.env)
+    variables = [(key, value) for key, value in known if key not in _OF_JOB]
+    parts = []
+    for number, line in enumerate(lines):
+        for group in _groups(dict(line.options), number):
+            usual = variables if group == 0 else _of_group(job, group)
+            order = read_order("srun", [*usual, *line.options])
+            named = {key for key, _ in line.options}
+            if "ntasks" in named and "nodes" not in named:
+                # So few tasks do not need all the nodes of the job.
+                order.nodes_min = order.nodes_max = min(order.nodes_max, order.ntasks)
+            parts.append(Part(order, line.rest, members_of(job, group)))
+    return parts
+
+
+def _groups(given: dict[str, str], number: int) -> list[int]:
+    """``--het-group=0,1`` or ``0-1``; else each command has the next one."""
+    text = given.get("het-group", "")
+    if not text:
+        return [number]
+    try:
+        runs, _cap = parse_indices(text)
+    except Rejected:
+        raise Failed("srun: error: Invalid --het-group specification\n", 1) from None
+    return [index for run in runs for index in range(run.first, run.last + 1, run.step)][:1000]
+
+
+def _of_group(job: Job, group: int) -> list[tuple[str, str]]:
+    """What the environment says of the first group only, the job knows of all."""
+    tasks = detail_of(job.spec).het_tasks
+    return [("ntasks", str(tasks[group]))] if group < len(tasks) else []
+
+
+async def _job(call: Call, text: str) -> Job:
+    cluster = call.context.host.cluster
+    number = int(text) if text.isdecimal() and len(text) < 16 else 0
+    job = cluster.jobs.get(number)
+    if job is None or job.state is not JobState.RUNNING:
+        why = f"Unable to confirm allocation for job {text}: Invalid job id specified"
+        if cluster.state_of(number) in FINAL:
+            why = f"Slurm job {text} has expired"
+        elif job is not None:
+            why = f"Unable to confirm allocation for job {text}: Job is pending execution"
+        check = f"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {text}\n"
+        raise Failed(f"srun: error: {why}\n{check}", 1)
+    if not may_change_job(call.actor, job.spec, job.id):
+        raise Failed(
+            f"srun: error: Unable to create step for job {job.id}: Access/permission denied\n", 1
+        )
+    return job
+
+
+async def _alone(call: Call, lines: list[Parsed]) -> Answer:
+    """A job of its own, gone when the step is over; several commands make it heterogeneous."""
+    variables = [pair for pair in from_environment("srun", call.env) if pair[0] != "job-name"]
+    orders = [read_order("srun", [*variables, *line.options]) for line in lines]
+    job = await allocate(call, orders, lines[0].rest[0].rpartition("/")[2])
+    detail = detail_of(job.spec)
+    parts = []
+    for group, (order, line) in enumerate(zip(orders, lines, strict=True)):
+        order.nodes_min = order.nodes_max = 0
+        order.ntasks = order.ntasks or (detail.het_tasks or (detail.ntasks,))[group]
+        parts.append(Part(order, line.rest, members_of(job, group)))
+    try:
+        answer = await _step(call, job, parts)
+    except Stopping:
+        # Its tasks go on without us, and the job ends when they have.
+        raise
+    except BaseException:
+        give_back(call, job.id, 1)
+        raise
+    give_back(call, job.id, answer.code)
+    return answer
+
+
+async def _step(call: Call, job: Job, parts: list[Part]) -> Answer:
+    steps = steps_of(call.context)
+    home = _home(call, job)
+    plan, claim = await find_room(call, job, parts)
+    try:
+        await require_staff(call, job, plan, home)
+        return await RunningStep(call, await begun(call, plan), home).run()
+    finally:
+        steps.release(claim)
+
+
+def _home(call: Call, job: Job) -> int:
+    """The member as which srun itself runs, if it runs inside the job; else -1."""
+    uid = call.env.get("ROTA_ATTEMPT_UID", "")
+    for task in job.tasks:
+        if task.current is not None and task.current.live and task.current.uid == uid:
+            return task.index
+    return -1

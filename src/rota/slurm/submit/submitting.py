@@ -1,0 +1,377 @@
+"""From an order to a job of Rota, through the same door as every other submit."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota.api.bodies.request_fields import Resources
+from rota.api.bodies.requests import JobRequest
+from rota.api.bodies.submission import to_submission
+from rota.controller.commands.commands import Submission, Submit, Submitted
+from rota.core.facts.errors import Forbidden, Rejected, Unavailable
+from rota.core.facts.job import ServiceClass
+from rota.core.words.units import BANDS
+from rota.hostlist import expand
+from rota.slurm.call.command import Failed
+from rota.slurm.orders import surroundings
+from rota.slurm.orders.dependencies import Parents, read_dependencies
+from rota.slurm.orders.detail import LABEL, Detail, label_of
+from rota.slurm.orders.mail import mail_targets
+from rota.slurm.orders.shapes import Share, share_of
+from rota.slurm.records.node_records import reservation_name
+from rota.slurm.words.values import moment, whole
+
+if TYPE_CHECKING:
+    from rota.slurm.call.command import Call
+    from rota.slurm.orders.orders import Order
+
+#: Jobs that no node could take now wait, as they do in Slurm, for a node that can.
+FOR_EVER_S = 3_000_000_000
+#: How often a job is put back because its node was lost.
+REQUEUES = 100
+
+ACCOUNT = "Invalid account or account/partition combination specified"
+UNAVAILABLE = "Requested node configuration is not available"
+#: The field that Rota refuses -> Slurm's words.
+_WORDS = {
+    "queue": "Invalid partition name specified",
+    "project": ACCOUNT,
+    "node_list": "Invalid node name specified",
+    "exclude": "Invalid node name specified",
+    "array": "Invalid job array specification",
+    "constraints": "Invalid feature specification",
+    "depends_on": "Job dependency problem",
+    "priority": "Access/permission denied",
+    "workdir": "Invalid directory specified",
+    "deadline_at": "Requested time limit is invalid (missing or exceeds some limit)",
+    "name": "Invalid job name",
+}
+#: What may come one day: a job that asks for too much of it waits.
+_PATIENT = frozenset({"resources.cpus", "nodes", "tasks"})
+
+
+class Work:
+    """What a job runs: a script and its arguments, and what it is called."""
+
+    def __init__(self, script: bytes, args: list[str], name: str, *, stdin: bytes = b"") -> None:
+        self.script = script
+        self.args = args
+        self.name = name
+        self.stdin = stdin
+
+
+class Refused(Exception):
+    """Slurm's words for why a job is not taken, and lines to print in front of them."""
+
+    def __init__(self, reason: str, *before: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.before = before
+
+
+async def submit(call: Call, prepared: list[Submission]) -> tuple[int, ...]:
+    """Hand in jobs, all or none; their ids."""
+    try:
+        return await _ask(call, prepared)
+    except Rejected as error:
+        if not is_patient(error):
+            raise in_slurms_words(error) from None
+    waiting = [_patient(one) for one in prepared]
+    try:
+        return await _ask(call, waiting)
+    except Rejected as error:
+        raise in_slurms_words(error) from None
+
+
+async def _ask(call: Call, prepared: list[Submission]) -> tuple[int, ...]:
+    try:
+        command = Submit(actor=call.actor, submissions=tuple(prepared))
+        done: Submitted = await call.context.host.ask(command)
+    except Unavailable as error:
+        raise Refused(f"Resource temporarily unavailable ({error.what})") from None
+    return done.ids
+
+
+def _patient(one: Submission) -> Submission:
+    spec = msgspec.structs.replace(one.spec, scheduling_timeout_s=FOR_EVER_S)
+    return msgspec.structs.replace(one, spec=spec)
+
+
+def is_patient(error: Rejected) -> bool:
+    """Whether a job would wait for what it asks too much of."""
+    return _plain_field(error) in _PATIENT
+
+
+def _plain_field(error: Rejected) -> str:
+    """Of several jobs the field reads ``jobs[1].queue``."""
+    field = error.field or ""
+    return field.partition("].")[2] if field.startswith("jobs[") else field
+
+
+def in_slurms_words(error: Rejected) -> Refused:
+    field = _plain_field(error)
+    if field == "resources.memory":
+        return Refused(UNAVAILABLE, "Memory specification can not be satisfied")
+    if field.startswith("resources."):
+        return Refused(UNAVAILABLE)
+    if field == "queue":
+        name = str(error.value).strip("'")
+        return Refused(_WORDS["queue"], f"invalid partition specified: {name}")
+    if isinstance(error, Forbidden) and field not in _WORDS:
+        return Refused("Access/permission denied")
+    return Refused(_WORDS.get(field) or str(error))
+
+
+def prepare(
+    call: Call, order: Order, work: Work, extra: Detail
+) -> tuple[Submission, Share, Detail]:
+    """The submission of one order, or ``Refused``."""
+    _check_account(call, order)
+    nodes = list(call.context.host.cluster.nodes.values())
+    share = share_of(order, nodes)
+    detail = _detail(call, order, share, extra)
+    _check_features(call, order)
+    _check_reservation(call, order)
+    parents = _parents(call, order, work.name)
+    request = _request(call, order, work, share)
+    try:
+        asked = JobRequest(
+            **request,
+            variables=surroundings.variables(call.request, order, share, detail),
+            depends_any=parents.any_of,
+            **_claim(call, order),
+        )
+        made = to_submission(asked, call.actor, call.context.desk)
+    except Rejected as error:
+        raise in_slurms_words(error) from None
+    spec = msgspec.structs.replace(
+        made.spec,
+        dependencies=parents.dependencies,
+        labels={LABEL: label_of(detail)},
+    )
+    return _with_script(call, msgspec.structs.replace(made, spec=spec), work), share, detail
+
+
+def _with_script(call: Call, made: Submission, work: Work) -> Submission:
+    """Put the bytes of script and input in their places: they need not be text."""
+    blobs = {key: body for key, body in made.blobs.items() if key != made.spec.script}
+    places: dict[str, Any] = {}
+    for field, body in (("script", work.script), ("stdin", work.stdin)):
+        if body:
+            places[field] = digest = hashlib.sha256(body).hexdigest()
+            if not call.context.host.knows_blob(digest):
+                blobs[digest] = body
+    spec = msgspec.structs.replace(made.spec, **places)
+    return msgspec.structs.replace(made, spec=spec, blobs=blobs)
+
+
+def _request(call: Call, order: Order, work: Work, share: Share) -> dict[str, Any]:
+    """What Rota's own request has a field for."""
+    output = order.text("output") or ("slurm-%A_%a.out" if order.has("array") else "slurm-%j.out")
+    spread = share.nodes if share.nodes > 1 else 0
+    return {
+        "name": work.name,
+        "script": "#!",
+        "script_args": work.args,
+        "project": order.text("account"),
+        "queue": _partition(call, order),
+        "resources": Resources(
+            cpus=share.cpus,
+            memory_mb=share.memory_mib,
+            disk_mb=order.tmp_mb,
+            gpus=share.gpus,
+            gpu_type=order.gpu_type if share.gpus else "",
+        ),
+        "tasks": share.nodes,
+        "nodes": spread,
+        "constraints": _features(order),
+        "node_list": _hosts(call, order.text("nodelist")),
+        "exclude": _hosts(call, order.text("exclude")),
+        "exclusive": order.has("exclusive") and order.text("exclusive") in {"", "exclusive"},
+        "workdir": folder(call, order),
+        "env": surroundings.exported(call.request, order.text("export"), call.actor.user),
+        "output": output,
+        "error": order.text("error") or output,
+        "umask": call.request.umask,
+        "time_limit_s": 60 * (order.time_min or 0),
+        "array": order.text("array"),
+        "hold": order.has("hold"),
+        "keep_waiting": order.text("kill-on-invalid-dep") != "yes",
+    }
+
+
+def folder(call: Call, order: Order) -> str:
+    """The working folder; relative ones begin where the command was called."""
+    asked = order.text("chdir")
+    if not asked:
+        return call.request.cwd
+    return asked if asked.startswith("/") else f"{call.request.cwd.rstrip('/')}/{asked}"
+
+
+def _partition(call: Call, order: Order) -> str:
+    """The first one that exists of those that were named."""
+    named = order.text("partition").split(",")
+    known = call.context.host.cluster.queues
+    if not named[0] and order.text("qos") in known:
+        # A QOS that a site made is a queue with caps of its own.
+        return order.text("qos")
+    if not named[0]:
+        return "default" if "default" in known else next(iter(known), "default")
+    return next((name for name in named if name in known), named[0])
+
+
+def _features(order: Order) -> list[str]:
+    text = order.text("constraint").strip("[]()")
+    return [word.partition("*")[0].strip() for word in text.split("&") if word.strip()]
+
+
+def _check_account(call: Call, order: Order) -> None:
+    """Where accounts are kept, one that is named must be among them; nobody submits for others."""
+    known = call.context.host.cluster.accounts.projects
+    named = order.text("account")
+    stranger = order.has("uid") and order.text("uid") not in (
+        call.actor.user,
+        str(call.request.uid),
+    )
+    if stranger or (named and known and named not in known):
+        raise Refused(ACCOUNT)
+
+
+def _check_features(call: Call, order: Order) -> None:
+    """A feature that no node has is a typing error."""
+    nodes = call.context.host.cluster.nodes.values()
+    known = {label for node in nodes for label in node.all_labels}
+    for word in _features(order):
+        plain = word.lstrip("!").partition("=")[0]
+        if not any(name in known for name in plain.split("|")):
+            raise Refused(_WORDS["constraints"])
+
+
+def _check_reservation(call: Call, order: Order) -> None:
+    named = order.text("reservation")
+    known = map(reservation_name, call.context.host.cluster.reservations.values())
+    if named and not set(named.split(",")) & set(known):
+        raise Refused("Requested reservation is invalid")
+
+
+def _hosts(call: Call, text: str) -> list[str]:
+    try:
+        names = list(expand(text))
+    except ValueError:
+        raise Refused("Invalid node name specified") from None
+    known = call.context.host.cluster.nodes
+    if any(name not in known for name in names) and known:
+        raise Refused("Invalid node name specified")
+    return names
+
+
+def _parents(call: Call, order: Order, name: str) -> Parents:
+    text = order.text("dependency")
+    if not text:
+        return Parents()
+    context = call.context
+    try:
+        return read_dependencies(
+            text, context.host.cluster, context.desk.find_job, call.actor.user, name
+        )
+    except ValueError:
+        late = f"{text}: a job cannot wait for minutes after another one began; use --begin"
+        before = (late,) if "+" in text else ()
+        raise Refused(_WORDS["depends_on"], *before) from None
+
+
+def _claim(call: Call, order: Order) -> dict[str, Any]:
+    """When it may begin, how it is tried again, how firm its claim is."""
+    found: dict[str, Any] = {}
+    if order.text("qos") not in call.context.host.cluster.queues:
+        found |= _quality(order.text("qos"))
+    if order.text("priority"):
+        found["priority"] = _priority(call, order.text("priority"))
+    found["notify"] = mail_targets(
+        order.text("mail-type"), order.text("mail-user"), call.context.desk
+    )
+    if not order.has("no-requeue"):
+        found |= {"retries": REQUEUES, "retry_on": ["node_lost"], "backoff_s": 0}
+    for key, field in (("begin", "begin_at"), ("deadline", "deadline_at")):
+        if order.text(key):
+            found[field] = _moment(call, key, order.text(key))
+    return found
+
+
+def _priority(call: Call, text: str) -> int:
+    """A number, of which whatever is over 100 is the top, or the name of a band."""
+    if text.lower() in BANDS:
+        return BANDS[text.lower()]
+    try:
+        return min(whole(text, 0), 100)
+    except ValueError:
+        program = call.request.program
+        raise Failed(f"{program}: error: Invalid --priority specification\n", 255) from None
+
+
+def _moment(call: Call, key: str, text: str) -> float:
+    try:
+        when_s = moment(text, call.context.host.clock.now_s())
+    except (ValueError, OverflowError):
+        program = call.request.program
+        before = f"Invalid time specification (pos=0): {text}\n"
+        line = f"{program}: error: Invalid --{key} specification\n"
+        raise Failed(before + line, 255) from None
+    return max(when_s, 0.0)
+
+
+def _quality(qos: str) -> dict[str, Any]:
+    """A service class of ours, or the name of a band of priorities."""
+    word = qos.lower().replace("_", "-")
+    if not word or word == "normal":
+        return {}
+    if word in {service.value for service in ServiceClass}:
+        return {"qos": ServiceClass(word)}
+    if word in BANDS:
+        return {"priority": BANDS[word]}
+    raise Refused("Invalid qos specification")
+
+
+def _detail(call: Call, order: Order, share: Share, extra: Detail) -> Detail:
+    request = call.request
+    flags, number, ahead_s = order.warning
+    warning = f"{flags + ':' if flags else ''}{number}@{ahead_s}" if number else ""
+    return msgspec.structs.replace(
+        extra,
+        ntasks=share.ntasks,
+        nodes=share.nodes,
+        ntasks_given=bool(order.ntasks or order.ntasks_per_node),
+        nodes_given=bool(order.nodes_min),
+        ntasks_per_node=order.ntasks_per_node,
+        cpus_per_task=order.cpus_per_task,
+        mem_per_node_mb=order.mem_mb or 0,
+        mem_per_cpu_mb=order.mem_per_cpu_mb,
+        mem_per_gpu_mb=order.mem_per_gpu_mb,
+        gres=order.text("gres"),
+        gpus=order.text("gpus"),
+        gpus_per_node=order.text("gpus-per-node"),
+        gpus_per_task=order.text("gpus-per-task"),
+        tres_per_node=order.text("gres"),
+        features=order.text("constraint"),
+        qos=order.text("qos"),
+        account=order.text("account"),
+        comment=order.text("comment"),
+        wckey=order.text("wckey"),
+        licenses=order.text("licenses"),
+        reservation=order.text("reservation"),
+        dependency=order.text("dependency"),
+        nice=order.nice,
+        exclusive=order.has("exclusive"),
+        requeue=not order.has("no-requeue"),
+        signal=warning,
+        mail_type=order.text("mail-type"),
+        mail_user=order.text("mail-user"),
+        submit_line=" ".join([request.program, *request.argv])[:1000],
+        submit_host=request.host,
+        stdin=order.text("input"),
+        open_mode=order.text("open-mode"),
+        array=order.text("array"),
+    )
