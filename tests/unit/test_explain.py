@@ -221,7 +221,8 @@ def test_a_card_that_strangers_use_is_part_of_the_story():
     scene.submit("job", gpus=1)
 
     assert story(scene, "job").lines == [
-        "node box: needs 1 x gpu, 0 of 1 free for it; 1 in use by processes outside Rota"
+        "node box: needs 1 x gpu, 0 of 1 free for it; 1 in use by processes outside Rota",
+        "waits for: room on node box",
     ]
 
 

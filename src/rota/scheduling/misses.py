@@ -66,7 +66,7 @@ class Misses:
         number = entry.key.shape
         if self._checks.hinders(entry.shape):
             wait: RoomWait = Refused()
-        elif self._promises.may_hinder(number):
+        elif self._promises.may_fit(number, self._promises.timeline.claims):
             wait = Claimed(until_s)
         else:
             self._waits.no_room(number)

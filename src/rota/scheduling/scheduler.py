@@ -183,8 +183,7 @@ class Scheduler:
             return True
         if any(map(promises.is_due, promises.kept)):
             return True
-        if promises.has_lost():
-            promises.drop_lost()
+        if promises.drop_lost():
             return bool(self.standing.lines)
         rules = self._policy.backfill
         if rules.kind is not Backfill.CONSERVATIVE:

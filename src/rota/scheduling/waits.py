@@ -78,6 +78,10 @@ class Waits:
         known = self._of.get(number)
         return known[1] if known is not None else None
 
+    def again_s(self, number: int) -> float:
+        """When time alone opens a lane; 0: it does not."""
+        return self._moment_of.get(number, 0.0)
+
     def file(self, lane: Lane, wait: Wait) -> None:
         """The lane was found blocked."""
         number, shape = lane.number, lane.key.shape

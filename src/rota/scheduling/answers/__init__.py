@@ -1,6 +1,7 @@
 """Why a job waits, and what would help. Asked from above: no part that decides imports this room.
 
 explain, explain_past, reasons, prose, survey    why it waits, now or then
+filed                                            what the pass filed it under
 queue_position, next_job                         which jobs come before it, and which one first
 queue_stats, outlook                             how long jobs waited, and this one will
 advice, possible_changes, remedies, whatif       what would help, tried without a trace

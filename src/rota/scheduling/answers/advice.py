@@ -6,6 +6,7 @@ How many passes are run is bounded, and by less on a large cluster.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Counter
     from rota.core.facts.job import JobSpec
-    from rota.scheduling.answers.possible_changes import Knob, Step
+    from rota.scheduling.answers.possible_changes import Step
     from rota.scheduling.answers.reasons import Tree
     from rota.scheduling.scheduler import Scheduler
 
@@ -38,7 +39,7 @@ TOLD = 3
 
 
 class Rights(NamedTuple):
-    """What the user who asks may do, as far as advice depends on it."""
+    """What the asking user may do, as far as advice depends on it."""
 
     operator: bool = False
     #: The highest priority that this user may give.
@@ -56,8 +57,8 @@ class Advice(msgspec.Struct, frozen=True):
     operator: bool = False
 
     def __str__(self) -> str:
-        who = " (an operator can)" if self.operator else ""
-        return f"{self.text}{who}" + (f": {self.command}" if self.command else "")
+        by = " (an operator can)" if self.operator else ""
+        return f"{self.text}{by}" + (f": {self.command}" if self.command else "")
 
 
 def explain_and_advise(
@@ -89,28 +90,21 @@ def size_of(cluster: Cluster) -> int:
     return len(cluster.nodes) + len(cluster.lanes.lanes)
 
 
+@dataclass
 class Adviser:
     """Looks for what would start one job, inside a world of trials."""
 
-    def __init__(
-        self,
-        world: WhatIf,
-        job: int,
-        spec: JobSpec,
-        tree: Tree,
-        rights: Rights,
-        *,
-        item: Job | Array | None = None,
-    ) -> None:
-        """Without ``item`` the job is hypothetical, and advice is about its options."""
-        self.world = world
-        self.job = job
-        self.spec = spec
-        self.tree = tree
-        self.rights = rights
-        self.item = item
-        small = size_of(world.cluster) <= LARGE
-        self._trials_max = TRIALS if small else TRIALS_LARGE
+    world: WhatIf
+    job: int
+    spec: JobSpec
+    tree: Tree
+    rights: Rights
+    #: None: the job is hypothetical, and advice is about its options.
+    item: Job | Array | None = None
+
+    @property
+    def _trials_max(self) -> int:
+        return TRIALS if size_of(self.world.cluster) <= LARGE else TRIALS_LARGE
 
     def _as(self, spec: JobSpec) -> Change:
         return Added(spec) if self.item is None else Respec(self.job, spec)
@@ -156,18 +150,16 @@ class Adviser:
         if len(own) == 1 and isinstance(own[0], why.Held):
             yield Advice("release it", f"rota release {self.job}")
             return
-        options = []
-        texts = []
+        changes = []
         for reason in own:
             if isinstance(reason, why.NotBefore) and not reason.retry:
-                options.append("--begin now")
-                texts.append("let it begin now")
+                changes.append(("let it begin now", "--begin now"))
             elif isinstance(reason, why.Parent):
-                options.append("--no-dependencies")
-                texts.append(f"do not wait for job {reason.job}")
+                changes.append((f"do not wait for job {reason.job}", "--no-dependencies"))
             else:
                 return
-        yield Advice(" and ".join(texts), f"rota update {self.job} {' '.join(options)}", 0.1)
+        text, options = " and ".join(t for t, _ in changes), " ".join(o for _, o in changes)
+        yield Advice(text, f"rota update {self.job} {options}", 0.1)
 
     def _own_jobs(self, reason: why.OverQuota) -> Iterator[Advice]:
         """An own job under the same cap could make way: the one that has run least."""
@@ -187,17 +179,17 @@ class Adviser:
 
     def _by_spec(self) -> list[Advice]:
         found: list[Advice] = []
-        for knob in knobs(self.spec, self.world, self.rights.priority_max):
+        for steps in knobs(self.spec, self.world, self.rights.priority_max):
             if self.world.trials >= self._trials_max:
                 break
-            step = self._nearest(knob)
+            step = self._nearest(steps)
             if step is not None:
-                found.append(Advice(step.text, self._command(step), step.loss))
+                update = "" if self.item is None else f"rota update {self.job} "
+                found.append(Advice(step.text, update + step.options, step.loss))
         return found
 
-    def _nearest(self, knob: Knob) -> Step | None:
+    def _nearest(self, steps: list[Step]) -> Step | None:
         """The first step that works, by halves; None when not even the last one does."""
-        steps = knob.steps
         if not self._starts(self._as(steps[-1].spec)):
             return None
         low, high = 0, len(steps) - 1
@@ -209,11 +201,6 @@ class Adviser:
                 low = middle + 1
         return steps[high]
 
-    def _command(self, step: Step) -> str:
-        if self.item is None:
-            return step.options
-        return f"rota update {self.job} {step.options}"
-
     def expected(self) -> why.Expected | None:
         """When it starts if everything goes to plan, for one of the first in line."""
         tree = self.tree
@@ -222,25 +209,18 @@ class Adviser:
         if tree.ahead is None or tree.ahead.jobs >= DEPTH or self._trials_max == TRIALS_LARGE:
             return None
         foretold = self.world.foretell(tree.ahead.jobs + 1)
-        ids = [self.job]
-        if isinstance(self.item, Array):
-            ids = [self.item.element_id(p) for p in [*self.item.pending().walk()][:1]]
-        promise = next((foretold[j] for j in ids if j in foretold), None)
-        if promise is None:
-            return None
-        nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))
-        return why.Expected(promise.start_s, nodes, promised=False)
+        job = self.job
+        if isinstance(self.item, Array) and self.item.pending():
+            job = self.item.element_id(self.item.pending().first())
+        promise = foretold.get(job)
+        return why.Expected.by(promise, promised=False) if promise is not None else None
 
     def without_hope(self) -> tuple[str, str]:
         """What to say when no single change starts it now: a line, and the first step."""
         if self._blocked_by_state() and self.item is not None:
-            return self._still_waits(), self._first_step()
+            held = isinstance(self.tree.reason, why.Held)
+            return self._still_waits(), f"release it: rota release {self.job}" if held else ""
         return "no single change would start it now", ""
-
-    def _first_step(self) -> str:
-        if isinstance(self.tree.reason, why.Held):
-            return f"release it: rota release {self.job}"
-        return ""
 
     def _still_waits(self) -> str:
         """A job that is held, early or a child: what would be in its way after that, if any."""

@@ -18,28 +18,24 @@ from rota.core.facts.job import Array, Job
 from rota.core.facts.states import ACTIVE, FINAL, Cause, JobState
 from rota.core.words.units import format_when
 from rota.scheduling.answers import reasons as why
+from rota.scheduling.answers.filed import waiting_of
 from rota.scheduling.answers.prose import lines_of, short
 from rota.scheduling.answers.queue_position import ahead_of
-from rota.scheduling.answers.reasons import (
-    DEFERRING,
-    Decision,
-    Expected,
-    Reason,
-    Tree,
-    over_quota,
-)
+from rota.scheduling.answers.reasons import DEFERRING, Decision, Expected, Reason, Tree, over_quota
 from rota.scheduling.answers.survey import FEW, Survey
 from rota.scheduling.api import Entry
 from rota.scheduling.limits.least import least_on
 from rota.scheduling.order.lengths import run_s_of
 from rota.scheduling.order.orderings import terms
+from rota.scheduling.outcomes import Barred, Behind, Claimed
 from rota.scheduling.passes import Pass
-from rota.scheduling.place.trial_rooms import count_in, place_in
+from rota.scheduling.place.trial_rooms import count_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.facts.tenant import Queue
+    from rota.scheduling.outcomes import Wait
     from rota.scheduling.scheduler import Scheduler
 
 Item = Job | Array
@@ -79,54 +75,49 @@ class Inquiry:
         return short(self.decisive(job_id), self.now_s)
 
     def decisive(self, job_id: int) -> Reason:
-        """The one reason that comes first."""
         item = self.find(job_id)
         if item is None:
-            return self._ended(job_id)
+            return why.Ended(state=str(self.cluster.ids.ended.get(job_id)))
         if isinstance(item, Job) and item.state in ACTIVE:
             return self._active(item)
         first = next(self._conditions(item), None)
-        return first or self._room(self.entry_of(item, job_id))[0]
+        return first or self._room(self.entry_of(item, job_id), self._filed(item))[0]
+
+    def _filed(self, item: Item) -> Wait | None:
+        """What the last pass found the job's lane to wait for; None: it is to be looked at."""
+        lane, waits = self.cluster.lanes.where.get(item.id), self.scheduler.waits
+        return waits.of(lane.number) if lane is not None and lane.number not in waits.open else None
 
     def tree(self, job_id: int) -> Tree:
         """All reasons, in the order in which they decide."""
         item = self.find(job_id)
-        if item is None:
-            over = self._ended(job_id)
-            return Tree(decision=Decision.SCHEDULED, reason=over, unsatisfied=(over,))
-        if isinstance(item, Job) and item.state in ACTIVE:
-            active = self._active(item)
-            return Tree(decision=Decision.SCHEDULED, reason=active, unsatisfied=(active,))
+        if item is None or (isinstance(item, Job) and item.state in ACTIVE):
+            only = self.decisive(job_id)
+            return Tree(decision=Decision.SCHEDULED, reason=only, unsatisfied=(only,))
+        entry, filed = self.entry_of(item, job_id), self._filed(item)
         unmet = tuple(self._conditions(item))
-        entry = self.entry_of(item, job_id)
-        if unmet:
-            codes = {code_of(reason) for reason in unmet}
-            return Tree(
-                decision=_decision(item, unmet),
-                reason=unmet[0],
-                unsatisfied=unmet,
-                satisfied=tuple(code for code in why.CONDITIONS if code not in codes),
-                priority=terms(entry, self.this.view),
-            )
-        return self._of_waiting(item, entry)
-
-    def _of_waiting(self, item: Item, entry: Entry) -> Tree:
-        unmet = tuple(self._room(entry))
-        lane = self.cluster.lanes.where.get(item.id)
-        ahead = ahead_of(self.this, entry, lane, item.id) if lane is not None else None
-        if isinstance(unmet[0], why.Turn) and ahead is not None and ahead.first:
-            unmet = (why.Turn(behind=ahead.first[0]), *unmet[1:])
-        satisfied = [*why.CONDITIONS]
-        if not isinstance(unmet[0], why.Unfit | why.NoNode | why.Away):
-            satisfied += ["node_away", "filter"]
+        failed = {code_of(reason) for reason in unmet}
+        satisfied = [code for code in why.CONDITIONS if code not in failed]
+        ahead = promise = None
+        if not unmet:
+            unmet = tuple(self._room(entry, filed))
+            promise = self.scheduler.promise_of(entry.job)
+            lane = self.cluster.lanes.where.get(item.id)
+            ahead = ahead_of(self.this, entry, lane, item.id) if lane is not None else None
+            first = unmet[0]
+            if isinstance(first, why.Turn) and ahead is not None and ahead.first:
+                unmet = (why.Turn(behind=ahead.first[0], room=first.room), *unmet[1:])
+            if not isinstance(first, why.Unfit | why.NoNode | why.Away):
+                satisfied += ["node_away", "filter"]
         return Tree(
             decision=_decision(item, unmet),
             reason=unmet[0],
             unsatisfied=unmet,
             satisfied=tuple(satisfied),
+            waits=waiting_of(self.scheduler, item.id, filed),
             ahead=ahead,
             priority=terms(entry, self.this.view),
-            expected=self._expected(entry),
+            expected=Expected.by(promise) if promise is not None else None,
         )
 
     def entry_of(self, item: Item, job_id: int = 0) -> Entry:
@@ -140,27 +131,19 @@ class Inquiry:
             array = cluster.arrays.get(number)
             key = key_with(0, spec, number if array is not None and array.cap else 0)
         run_s = run_s_of(cluster, spec, spec.roles)
-        number = job_id if job_id != item.id or isinstance(item, Job) else 0
-        if not number and isinstance(item, Array):
+        if isinstance(item, Array) and job_id in (0, item.id):
             pending = item.pending()
-            number = item.element_id(pending.first()) if pending else item.id
+            job_id = item.element_id(pending.first()) if pending else item.id
         shape = shape_of(spec, cluster.policy.gang.partial)
-        return Entry(number, key, shape, item.submitted_s, item.eligible_s, run_s)
-
-    def _ended(self, job_id: int) -> Reason:
-        return why.Ended(state=str(self.cluster.ids.ended.get(job_id)))
+        return Entry(job_id, key, shape, item.submitted_s, item.eligible_s, run_s)
 
     def _active(self, job: Job) -> Reason:
         live = job.live_attempts
         nodes = tuple(dict.fromkeys(attempt.allocation.node for attempt in live))
         first = live[0]
         if first.stop_cause is not None:
-            return why.Active(
-                verb="stopping",
-                nodes=nodes,
-                cause=str(first.stop_cause),
-                grace_s=job.spec.grace_s,
-            )
+            cause, grace_s = str(first.stop_cause), job.spec.grace_s
+            return why.Active(verb="stopping", nodes=nodes, cause=cause, grace_s=grace_s)
         uids = [uid for attempt in live for uid in attempt.after if uid in self.cluster.live.where]
         if uids:
             others = dict.fromkeys(self.cluster.live.where[uid][0] for uid in uids)
@@ -196,10 +179,12 @@ class Inquiry:
         )
 
     def _limits(self, item: Item) -> Iterator[Reason]:
-        """The hard limit on shares, caps and quotas: for who would be looked at otherwise."""
-        entry, limit = self.entry_of(item), self.this.policy.share.hard_ratio
-        key = entry.key
-        if limit and self.this.kept_back_by(key) is not None:
+        """The hard limit on shares, caps and quotas, also of a job that stands in no lane."""
+        entry, filed = self.entry_of(item), self._filed(item)
+        key, limit = entry.key, self.this.policy.share.hard_ratio
+        if isinstance(filed, Barred) or (
+            filed is None and limit and self.this.kept_back_by(key) is not None
+        ):
             yield why.OverShare(
                 user=key.user,
                 project=key.project,
@@ -209,7 +194,7 @@ class Inquiry:
         for over in self.this.quotas.shorts(key, least_on(self.cluster, entry.shape)):
             yield over_quota(over)
 
-    def _room(self, entry: Entry) -> list[Reason]:
+    def _room(self, entry: Entry, filed: Wait | None) -> list[Reason]:
         """What room has to say; the decisive reason comes first."""
         if not self.cluster.nodes:
             return [why.NoNode()]
@@ -217,27 +202,33 @@ class Inquiry:
         surveys = [Survey(self.this, entry, request) for request in requests]
         for survey in surveys:
             if not survey.open:
-                return survey.all()
+                found = survey.all()
+                suits = not isinstance(found[0], why.Unfit | why.Away)
+                behind = isinstance(filed, Behind) and suits
+                return [why.Turn(room=False), *found] if behind else found
         others = [reason for survey in surveys for reason in survey.all()]
-        return [self._whole(entry, surveys), *others]
+        return [self._whole(entry, surveys, filed), *others]
 
-    def _whole(self, entry: Entry, surveys: list[Survey]) -> Reason:
-        """There is room for single tasks: is there for all of them at once?"""
+    def _whole(self, entry: Entry, surveys: list[Survey], filed: Wait | None) -> Reason:
+        """There is room for single tasks: what the lane waits for says what is in the way."""
         names = list(dict.fromkeys(name for survey in surveys for name in survey.open_nodes))
         tasks = sum(map(entry.shape.least_tasks, entry.shape.roles))
-        if tasks > 1 and not self._all_fit(entry, names):
-            return self._parts(entry, names, tasks)
-        rules = self.this.policy
-        if rules.order.strict or rules.backfill.look_ahead:
+        if isinstance(filed, Behind):
             return why.Turn()
+        if isinstance(filed, Claimed) and not self.this.policy.backfill.spare:
+            end_s = self.now_s + entry.run_s
+            for promise in self.this.promises.all():
+                if promise.start_s < end_s and promise.job != entry.job:
+                    return why.WouldDelay(
+                        job=promise.job,
+                        start_s=promise.start_s,
+                        nodes=len(names),
+                        node=names[0],
+                        stays_s=entry.run_s,
+                    )
+        if filed is not None and tasks > 1:
+            return self._parts(entry, names, tasks)
         return why.Soon(node=names[0])
-
-    def _all_fit(self, entry: Entry, names: list[str]) -> bool:
-        space = self.this.space
-        known = [name for name in names if name in space.rooms]
-        if len(self.cluster.nodes) > FEW or not known:
-            return False
-        return place_in(space.rooms, entry.shape, space.class_of, known) is not None
 
     def _parts(self, entry: Entry, names: list[str], tasks: int) -> Reason:
         rooms = self.this.space.rooms
@@ -247,16 +238,8 @@ class Inquiry:
         fit = sum(count_in(rooms[name], entry.shape, role) for name in names if name in rooms)
         return why.Parts(tasks=tasks, fit=min(fit, tasks), nodes=len(names))
 
-    def _expected(self, entry: Entry) -> Expected | None:
-        promise = self.scheduler.promise_of(entry.job)
-        if promise is None:
-            return None
-        nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))
-        return Expected(promise.start_s, nodes)
-
 
 def _shut(queue: Queue) -> str:
-    """Why a queue starts nothing."""
     if not queue.outside:
         return str(queue.state)
     until = f" until {format_when(queue.turns_s)}" if queue.turns_s else ""
@@ -270,12 +253,10 @@ def code_of(reason: Reason) -> str:
 
 def _decision(item: Item, unmet: tuple[Reason, ...]) -> Decision:
     first = unmet[0]
-    if isinstance(first, why.Parent) and first.never:
+    if isinstance(first, why.Unfit) or (isinstance(first, why.Parent) and first.never):
         return Decision.REJECTED
     if isinstance(first, DEFERRING):
         return Decision.DEFERRED
-    if isinstance(first, why.Unfit):
-        return Decision.REJECTED
     if isinstance(item, Job) and item.preempted:
         return Decision.PREEMPTED
     return Decision.QUEUED

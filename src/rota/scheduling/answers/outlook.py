@@ -97,8 +97,7 @@ def _started(plan: Plan, job: int, allocations: tuple[Allocation, ...], now_s: f
 def _waiting(world: WhatIf, job: int, promise: Promise | None, now_s: float) -> Outlook:
     tree = Inquiry(world.scheduler, now_s).tree(job)
     if promise is not None and tree.expected is None:
-        nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))
-        tree.expected = Expected(promise.start_s, nodes, promised=False)
+        tree.expected = Expected.by(promise, promised=False)
     return Outlook(
         starts=False,
         decision=tree.decision,

@@ -6,9 +6,11 @@ from 0 (nothing) to 1 (all of it). Whether a step helps is not known here: ``adv
 
 from __future__ import annotations
 
+from itertools import islice
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from rota.core.facts.job import JobSpec, ServiceClass
 from rota.core.facts.placing import Placement, TaintEffect, Toleration
@@ -38,46 +40,38 @@ class Step(NamedTuple):
     loss: float
 
 
-class Knob(NamedTuple):
-    """Steps that help the more, the further they go."""
+def knobs(spec: JobSpec, world: WhatIf, priority_max: int) -> Iterator[list[Step]]:
+    """For every wish that could be smaller or other: steps that help the more, the further they go.
 
-    name: str
-    steps: list[Step]
-
-
-def knobs(spec: JobSpec, world: WhatIf, priority_max: int) -> Iterator[Knob]:
-    """Every wish of the job that could be smaller or other, the usual suspects first."""
-    request = spec.request
-    makers: tuple[tuple[str, Callable[[], Iterable[Step]]], ...] = (
-        ("gpus", lambda: _gpus(spec)),
-        ("gpu type", lambda: _gpu_type(spec)),
-        ("cpus", lambda: _cpus(spec, world)),
-        ("memory", lambda: _memory(spec, world)),
-        ("disk", lambda: _disk(spec, world)),
-        ("gpu memory", lambda: _gpu_memory(spec, world)),
-        ("shared", lambda: _shared(spec, world)),
-        ("time", lambda: _time(spec, world)),
-        ("placement", lambda: ()),
-        ("tasks", lambda: _tasks(spec)),
-        ("priority", lambda: _priority(spec, priority_max)),
+    The usual suspects come first.
+    """
+    wishes: tuple[Iterable[Step], ...] = (
+        _gpus(spec),
+        _gpu_type(spec),
+        _amounts(spec, world, *_CPUS),
+        _amounts(spec, world, *_MEMORY),
+        _amounts(spec, world, *_DISK),
+        _gpu_memory(spec, world),
+        _shared(spec, world),
+        _time(spec, world),
+        *([step] for step in (*_placement(spec, world), *_queues(spec, world))),
+        _tasks(spec),
+        _priority(spec, priority_max),
     )
-    for name, make in makers:
-        if name == "placement":
-            yield from (Knob(step.options.split()[0], [step]) for step in _placement(spec, world))
-            yield from (Knob("queue", [step]) for step in _queues(spec, world))
-        elif name.startswith(("gpu", "shared")) and not request.device_count:
-            continue
-        elif steps := list(make())[:STEPS]:
-            yield Knob(name, steps)
+    for made in wishes:
+        if steps := [*islice(made, STEPS)]:
+            yield steps
 
 
 def _with(spec: JobSpec, **changes: object) -> JobSpec:
-    """The spec with another request in its first role."""
     role = spec.roles[0]
-    changed = msgspec.structs.replace(
-        role, request=msgspec.structs.replace(role.request, **changes)
-    )
-    return msgspec.structs.replace(spec, roles=(changed, *spec.roles[1:]))
+    changed = replace(role, request=replace(role.request, **changes))
+    return replace(spec, roles=(changed, *spec.roles[1:]))
+
+
+def _less(spec: JobSpec, field: str, amount: int, text: str, options: str) -> Step:
+    asked = getattr(spec.request, field)
+    return Step(_with(spec, **{field: amount}), text, options, (asked - amount) / asked)
 
 
 def _gpus(spec: JobSpec) -> Iterator[Step]:
@@ -86,23 +80,16 @@ def _gpus(spec: JobSpec) -> Iterator[Step]:
         return
     unit = spec.request.device.upper()
     for count in range(asked - 1, 0, -1):
-        yield Step(
-            _with(spec, device_count=count),
-            f"ask for {count} {unit}{'s' if count > 1 else ''} instead of {asked}",
-            f"--gpus {count}",
-            (asked - count) / asked,
-        )
+        text = f"ask for {count} {unit}{'s' if count > 1 else ''} instead of {asked}"
+        yield _less(spec, "device_count", count, text, f"--gpus {count}")
 
 
 def _gpu_type(spec: JobSpec) -> Iterator[Step]:
     request = spec.request
-    if request.device_type:
-        yield Step(
-            _with(spec, device_type=""),
-            f"take any type instead of {request.device_type}",
-            f"{_gpu_words(request)} --gpu-type auto",
-            0.2,
-        )
+    if request.device_count and request.device_type:
+        text = f"take any type instead of {request.device_type}"
+        options = f"{_gpu_words(request)} --gpu-type auto"
+        yield Step(_with(spec, device_type=""), text, options, 0.2)
 
 
 def _gpu_words(request: Request) -> str:
@@ -111,71 +98,46 @@ def _gpu_words(request: Request) -> str:
     return f"--gpus {shown:g}"
 
 
-def _cpus(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
-    asked = spec.request.cpu_milli
-    free = [room.cpu_milli for room in world.scheduler.space.rooms.values()]
-    for milli in _ladder(asked, free, 1000 if asked > 1000 else 100):
-        yield Step(
-            _with(spec, cpu_milli=milli),
-            f"ask for {format_cpu(milli)} CPUs instead of {format_cpu(asked)}",
-            f"--cpus {format_cpu(milli)}",
-            (asked - milli) / asked,
-        )
+#: Field of a request and of a room, its words, the option, and how the amount is written.
+_CPUS = ("cpu_milli", "CPUs", "--cpus", format_cpu)
+_MEMORY = ("memory_mib", "of memory", "--mem", format_mib)
+_DISK = ("disk_mib", "of disk", "--disk", format_mib)
 
 
-def _memory(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
-    asked = spec.request.memory_mib
-    free = [room.memory_mib for room in world.scheduler.space.rooms.values()]
-    for mib in _ladder(asked, free, 1):
-        yield Step(
-            _with(spec, memory_mib=mib),
-            f"ask for {format_mib(mib)} of memory instead of {format_mib(asked)}",
-            f"--mem {format_mib(mib)}",
-            (asked - mib) / asked,
-        )
-
-
-def _disk(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
-    asked = spec.request.disk_mib
-    free = [room.disk_mib for room in world.scheduler.space.rooms.values()]
-    for mib in _ladder(asked, free, 1):
-        yield Step(
-            _with(spec, disk_mib=mib),
-            f"ask for {format_mib(mib)} of disk instead of {format_mib(asked)}",
-            f"--disk {format_mib(mib)}",
-            (asked - mib) / asked,
-        )
+def _amounts(
+    spec: JobSpec, world: WhatIf, field: str, words: str, option: str, shown: Callable[[int], str]
+) -> Iterator[Step]:
+    asked = getattr(spec.request, field)
+    free = [getattr(room, field) for room in world.scheduler.space.rooms.values()]
+    grain = 1 if field != "cpu_milli" else 1000 if asked > 1000 else 100
+    for less in _ladder(asked, free, grain):
+        text = f"ask for {shown(less)} {words} instead of {shown(asked)}"
+        yield _less(spec, field, less, text, f"{option} {shown(less)}")
 
 
 def _gpu_memory(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
     request = spec.request
     asked = request.device_memory_mib
     for mib in _ladder(asked, _card_memory(spec, world), 1):
-        yield Step(
-            _with(spec, device_memory_mib=mib),
-            f"ask for {format_mib(mib)} on the GPU instead of {format_mib(asked)}",
-            f"{_gpu_words(request)} --gpu-mem {format_mib(mib)}",
-            (asked - mib) / asked,
-        )
+        text = f"ask for {format_mib(mib)} on the GPU instead of {format_mib(asked)}"
+        options = f"{_gpu_words(request)} --gpu-mem {format_mib(mib)}"
+        yield _less(spec, "device_memory_mib", mib, text, options)
 
 
 def _shared(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
     """Beside other shared jobs, with what memory there is."""
     request = spec.request
-    if request.shared:
+    if request.shared or not request.device_count:
         return
     free = _card_memory(spec, world)
     most = max(free, default=0)
     asked = request.device_memory_mib
-    amounts = [asked] if asked else _ladder(most + 1, free, 1)
-    for mib in amounts:
+    for mib in [asked] if asked else _ladder(most + 1, free, 1):
         if mib <= most:
-            yield Step(
-                _with(spec, shared=True, device_memory_mib=mib),
-                f"share a GPU, with {format_mib(mib)} on it",
-                f"{_gpu_words(request)} --shared --gpu-mem {format_mib(mib)}",
-                0.5,
-            )
+            text = f"share a GPU, with {format_mib(mib)} on it"
+            options = f"{_gpu_words(request)} --shared --gpu-mem {format_mib(mib)}"
+            changed = _with(spec, shared=True, device_memory_mib=mib)
+            yield Step(changed, text, options, 0.5)
 
 
 def _card_memory(spec: JobSpec, world: WhatIf) -> list[int]:
@@ -217,7 +179,7 @@ def _time(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
         shown = format_duration(length)
         words = f"instead of {format_duration(asked)}" if asked else "(it has none)"
         loss = (asked - length) / asked if asked else 0.1
-        changed = msgspec.structs.replace(spec, time_limit_s=length)
+        changed = replace(spec, time_limit_s=length)
         yield Step(changed, f"limit it to {shown} {words}", f"--time {shown}", loss)
 
 
@@ -235,16 +197,14 @@ def _tasks(spec: JobSpec) -> Iterator[Step]:
     floor = max(1, role.min_count)
     for count in range(role.count - 1, floor - 1, -1):
         nodes = min(spec.placement.node_count, count)
-        placement = msgspec.structs.replace(spec.placement, node_count=nodes)
         fewer = f" --nodes {nodes}" if nodes != spec.placement.node_count else ""
-        yield Step(
-            msgspec.structs.replace(
-                spec, roles=(msgspec.structs.replace(role, count=count),), placement=placement
-            ),
-            f"start {count} of its {role.count} tasks",
-            f"--tasks {count}{fewer}",
-            (role.count - count) / role.count,
+        changed = replace(
+            spec,
+            roles=(replace(role, count=count),),
+            placement=replace(spec.placement, node_count=nodes),
         )
+        text = f"start {count} of its {role.count} tasks"
+        yield Step(changed, text, f"--tasks {count}{fewer}", (role.count - count) / role.count)
 
 
 def _placement(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
@@ -252,8 +212,8 @@ def _placement(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
     now = spec.placement
 
     def step(text: str, options: str, loss: float, **changes: object) -> Step:
-        placement: Placement = msgspec.structs.replace(now, **changes)
-        return Step(msgspec.structs.replace(spec, placement=placement), text, options, loss)
+        placement: Placement = replace(now, **changes)
+        return Step(replace(spec, placement=placement), text, options, loss)
 
     for selector in now.selectors:
         if not selector.weight:
@@ -274,7 +234,7 @@ def _placement(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
         yield step("use as few nodes as possible", "--nodes 0", 0.15, node_count=0)
     yield from _company(now, step)
     if spec.service is ServiceClass.GUARANTEED:
-        changed = msgspec.structs.replace(spec, service=ServiceClass.BURSTABLE)
+        changed = replace(spec, service=ServiceClass.BURSTABLE)
         yield Step(changed, "do without a guarantee", "--qos burstable", 0.3)
 
 
@@ -301,13 +261,7 @@ def _company(now: Placement, step: Callable[..., Step]) -> Iterator[Step]:
 
 
 def _repeated(option: str, words: list[str]) -> str:
-    return " ".join(f"{option} {quoted(word)}" for word in words) or f"{option} ''"
-
-
-def quoted(word: str) -> str:
-    """As a shell wants it."""
-    plain = word and all(c.isalnum() or c in "-_=./:,@%+" for c in word)
-    return word if plain else "'" + word.replace("'", "'\\''") + "'"
+    return " ".join(f"{option} {quote(word)}" for word in words) or f"{option} ''"
 
 
 def _queues(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
@@ -315,12 +269,12 @@ def _queues(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
         foreign = bool(queue.project) and queue.project != spec.project
         takes = queue.state is QueueState.ACTIVE and not queue.outside
         if name != spec.queue and takes and not foreign:
-            changed = msgspec.structs.replace(spec, queue=name)
-            yield Step(changed, f"move it to queue {name}", f"--queue {quoted(name)}", 0.15)
+            changed = replace(spec, queue=name)
+            yield Step(changed, f"move it to queue {name}", f"--queue {quote(name)}", 0.15)
 
 
 def _priority(spec: JobSpec, priority_max: int) -> Iterator[Step]:
     if spec.priority < priority_max:
-        changed = msgspec.structs.replace(spec, priority=priority_max)
+        changed = replace(spec, priority=priority_max)
         text = f"raise its priority from {spec.priority} to {priority_max}"
         yield Step(changed, text, f"--priority {priority_max}", 0.9)

@@ -11,6 +11,9 @@ from rota.scheduling.answers import reasons as why
 if TYPE_CHECKING:
     from rota.scheduling.answers.reasons import Reason, Tree
 
+#: So many of the counters that a job waits for are named.
+COUNTERS = 3
+
 
 def span(length_s: float) -> str:
     """``1h30m``; never nothing, and without seconds where they do not matter."""
@@ -120,7 +123,8 @@ def _line_of_active(reason: Reason, now_s: float) -> str:
         case why.Leaving():
             return f"its room on {', '.join(reason.nodes)} is being left by {_jobs(reason.jobs)}"
         case why.Turn() if reason.behind:
-            return f"there is room, but nothing passes job {reason.behind}, which waits first"
+            room = "there is room, but " if reason.room else ""
+            return f"{room}nothing passes job {reason.behind}, which waits first"
         case _:
             return short(reason, now_s)
 
@@ -233,11 +237,12 @@ def _account(reason: why.OverShare) -> str:
 
 
 def lines_of(tree: Tree, now_s: float, lines_max: int = 6) -> list[str]:
-    """The whole story in a few lines."""
     found = [line(reason, now_s) for reason in tree.unsatisfied[:lines_max]]
     left = len(tree.unsatisfied) - lines_max
     if left > 0:
         found.append(f"and {left} further reasons")
+    if tree.waits is not None:
+        found.append(f"waits for: {_waited_for(tree.waits, now_s)}")
     if tree.expected is not None:
         where = ", ".join(tree.expected.nodes[:4])
         start = _in(tree.expected.start_s, now_s)
@@ -249,11 +254,30 @@ def lines_of(tree: Tree, now_s: float, lines_max: int = 6) -> list[str]:
     return found
 
 
+def _waited_for(waits: why.Waiting, now_s: float) -> str:
+    where = _nodes(waits.nodes, waits.node)
+    match waits.kind:
+        case "room":
+            text = f"room on {where}" if waits.nodes else "a node that suits it"
+        case "claim":
+            text = f"a claim on {where} to move or end"
+        case "neighbours":
+            text = "a node that neighbours, quotas and plug-ins let it have"
+        case "turn":
+            text = "its turn"
+        case "share":
+            text = "its account to be within its share"
+        case _:
+            places = " or ".join(f"a place under {name}" for name in waits.counters[:COUNTERS])
+            text = places or "its queue to start jobs"
+    return text + (f"; looked at again {_in(waits.again_s, now_s)}" if waits.again_s else "")
+
+
 def _ahead(ahead: why.Ahead) -> str:
-    who = "1 waiting job is" if ahead.jobs == 1 else f"{ahead.jobs} waiting jobs are"
+    jobs = "1 waiting job is" if ahead.jobs == 1 else f"{ahead.jobs} waiting jobs are"
     first = ", ".join(map(str, ahead.first))
     more = ", ..." if ahead.jobs > len(ahead.first) else ""
-    return f"{who} ahead of it: {first}{more}"
+    return f"{jobs} ahead of it: {first}{more}"
 
 
 def priority_line(terms: dict[str, float]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from rota.scheduling.api import Promise
     from rota.scheduling.limits.quota import Short
 
 
@@ -172,9 +173,10 @@ class Parts(_Reason, frozen=True, kw_only=True, tag="tasks"):
 
 
 class Turn(_Reason, frozen=True, kw_only=True, tag="order"):
-    """There is room, and the rules let nothing pass the job that waits first."""
+    """The rules let nothing pass the job that waits first, be there room or not."""
 
     behind: int = 0
+    room: bool = True
 
 
 class Soon(_Reason, frozen=True, kw_only=True, tag="next_pass"):
@@ -241,12 +243,33 @@ class Expected(msgspec.Struct, frozen=True):
     #: The pass keeps this room for it; otherwise it is only what follows from what is known.
     promised: bool = True
 
+    @classmethod
+    def by(cls, promise: Promise, *, promised: bool = True) -> Expected:
+        nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))
+        return cls(promise.start_s, nodes, promised)
+
 
 class Ahead(msgspec.Struct, frozen=True):
     """How many waiting jobs come first by the policy's order, and the first of them."""
 
     jobs: int
     first: tuple[int, ...] = ()
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """The one thing that the last pass filed the job's lane under: it is looked at when that moves.
+
+    ``kind`` is ``room``, ``claim``, ``neighbours``, ``turn``, ``limit`` or ``share``.
+    """
+
+    kind: str
+    #: Of a limit: the counters under which a place must come free.
+    counters: tuple[str, ...] = ()
+    #: Of room and of a claim: how many nodes may help, and the first of them.
+    nodes: int = 0
+    node: str = ""
+    #: When time alone makes it worth a look; 0: it does not.
+    again_s: float = 0.0
 
 
 class Tree(msgspec.Struct, kw_only=True):
@@ -258,6 +281,8 @@ class Tree(msgspec.Struct, kw_only=True):
     unsatisfied: tuple[Reason, ...] = ()
     #: Codes and filters that are no obstacle.
     satisfied: tuple[str, ...] = ()
+    #: None: its lane is to be looked at, or it stands in none.
+    waits: Waiting | None = None
     ahead: Ahead | None = None
     #: The effective priority as a sum of named terms.
     priority: dict[str, float] = {}

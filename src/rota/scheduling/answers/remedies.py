@@ -7,6 +7,7 @@ to find out.
 from __future__ import annotations
 
 from math import ceil
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -14,7 +15,6 @@ import msgspec
 from rota.core.facts.tenant import Limits, Project, Quota, User
 from rota.core.words.units import format_mib
 from rota.scheduling.answers import reasons as why
-from rota.scheduling.answers.possible_changes import quoted
 from rota.scheduling.answers.whatif import Dropped, Replaced, Resumed, active
 from rota.scheduling.limits.quota_rules import Dimension
 
@@ -50,14 +50,14 @@ def remedies(reason: Reason, cluster: Cluster) -> Iterator[Remedy]:
     """What would take one reason away."""
     match reason:
         case why.QueueShut():
-            name, queue = quoted(reason.queue), cluster.queues[reason.queue]
+            name, queue = quote(reason.queue), cluster.queues[reason.queue]
             option = "--hours ''" if queue.outside else "--state active"
             text = f"{'open' if queue.outside else 'activate'} queue {reason.queue}"
             yield Remedy(text, f"rota queue-admin set {name} {option}", active(queue), 0.3)
         case why.OverQuota():
             yield from _of_limit(reason, cluster)
         case why.Away() if reason.state == "drained":
-            command = f"rota node resume {quoted(reason.node)}"
+            command = f"rota node resume {quote(reason.node)}"
             yield Remedy(f"resume node {reason.node}", command, Resumed(reason.node), 0.3)
         case why.Claimed():
             command = f"rota reserve remove {reason.reservation}"
@@ -72,7 +72,7 @@ def _of_limit(reason: why.OverQuota, cluster: Cluster) -> Iterator[Remedy]:
     more = int(reason.used + reason.wanted)
     if kind == "group" and name in cluster.groups:
         group = msgspec.structs.replace(cluster.groups[name], max_concurrent=more)
-        command = f"rota group set {quoted(name)} --max-concurrent {more}"
+        command = f"rota group set {quote(name)} --max-concurrent {more}"
         text = f"raise the cap of group {name} to {more}"
         yield Remedy(text, command, Replaced("groups", name, group), 0.1, operator=False)
     elif kind == "array":
@@ -96,7 +96,7 @@ def _of_queue(reason: why.OverQuota, cluster: Cluster, name: str, more: int) -> 
         field = "max_per_project" if reason.scope.startswith("project ") else "max_per_user"
     queue = msgspec.structs.replace(cluster.queues[name], **{field: more})
     option = "--" + field.replace("_", "-")
-    command = f"rota queue-admin set {quoted(name)} {option} {more}"
+    command = f"rota queue-admin set {quote(name)} {option} {more}"
     text = f"raise the cap of {reason.scope} to {more}"
     return Remedy(text, command, Replaced("queues", name, queue), 0.6)
 
@@ -109,25 +109,17 @@ def _of_quota(reason: why.OverQuota, cluster: Cluster) -> Iterator[Remedy]:
     needed = reason.used + reason.wanted
     # A budget binds as soon as it is used up, so a little more than that is needed.
     value = ceil(needed) + (1 if dimension is Dimension.DEVICE_HOURS else 0)
-    account = f"--{table} {quoted(name)}"
+    account = f"--{table} {quote(name)}"
     extra = f" --type {kind}" if kind else "" if reason.hard else " --soft"
     command = f"rota quota set {account} {option} {_shown(dimension, value)}{extra}"
     text = f"raise the quota of {reason.scope} to {_shown(dimension, value)}"
-    quota = _raised(_quota_of(cluster, table, name), field, value, kind, reason.hard)
-    record: User | Project
+    record: User | Project | None = cluster.accounts.projects.get(name)
     if table == "user":
         record = cluster.accounts.users.get(name) or User(name)
-        changed: User | Project = msgspec.structs.replace(record, quota=quota)
-        yield Remedy(text, command, Replaced("accounts.users", name, changed), 0.6)
-    elif name in cluster.accounts.projects:
-        changed = msgspec.structs.replace(cluster.accounts.projects[name], quota=quota)
-        yield Remedy(text, command, Replaced("accounts.projects", name, changed), 0.6)
-
-
-def _quota_of(cluster: Cluster, table: str, name: str) -> Quota:
-    if table == "user":
-        return (cluster.accounts.users.get(name) or User(name)).quota
-    return cluster.accounts.projects[name].quota if name in cluster.accounts.projects else Quota()
+    if record is not None:
+        quota = _raised(record.quota, field, value, kind, reason.hard)
+        changed = msgspec.structs.replace(record, quota=quota)
+        yield Remedy(text, command, Replaced(f"accounts.{table}s", name, changed), 0.6)
 
 
 def _raised(quota: Quota, field: str, value: int, kind: str, hard: bool) -> Quota:

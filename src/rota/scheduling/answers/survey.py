@@ -7,6 +7,7 @@ cluster costs as many looks as it has kinds of nodes, unless the job tells singl
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -46,17 +47,21 @@ Nearness = tuple[float, ...]
 _DEPTHS = {name: depth for depth, (name, _) in enumerate(FILTERS)}
 #: Filters by which the job itself rules out single nodes: such a node comes close in nothing.
 _CHOSEN = ("named", "excluded")
+#: What a node may lack: its field, the unit that it is told in, and how much makes one.
+_AMOUNTS = {
+    "cpus": ("cpu_milli", "CPUs", 1000),
+    "memory": ("memory_mib", "MiB", 1),
+    "disk": ("disk_mib", "MiB", 1),
+}
 
 
+@dataclass(slots=True)
 class _Tally:
     """The nodes that fail in one way: how many, and the one that comes nearest."""
 
-    __slots__ = ("count", "nearest", "reason")
-
-    def __init__(self, reason: Reason, nearest: Nearness, count: int) -> None:
-        self.reason = reason
-        self.nearest = nearest
-        self.count = count
+    reason: Reason
+    nearest: Nearness
+    count: int
 
 
 class Survey:
@@ -105,23 +110,13 @@ class Survey:
         """What filters say; one answer per class, unless the job names single nodes."""
         this, placement = self._pass, self._shape.placement
         kind = this.space.class_of.get(node.name)
-        single = bool(placement.nodes or placement.exclude) or kind is None
-        if not single and kind is not None and kind.id in self._static:
-            return self._static[kind.id]
-        found = _judged(
-            Case(
-                self._shape,
-                self._request,
-                node.spec,
-                node.all_labels,
-                node.all_taints,
-                this.policy,
-                node.name,
-            )
-        )
-        if not single and kind is not None:
-            self._static[kind.id] = found
-        return found
+        labels, taints = node.all_labels, node.all_taints
+        case = Case(self._shape, self._request, node.spec, labels, taints, this.policy, node.name)
+        if placement.nodes or placement.exclude or kind is None:
+            return _judged(case)
+        if kind.id not in self._static:
+            self._static[kind.id] = _judged(case)
+        return self._static[kind.id]
 
     def _look_into(self, name: str, count: int) -> None:
         """A node that takes work and could take this: has it room, and for how long?"""
@@ -258,36 +253,26 @@ def _claim_reason(claim: Claim, name: str, stays_s: float) -> Claimed | WouldDel
 
 def _scarce(room: Room, request: Request, short: str, count: int) -> tuple[Scarce, float]:
     """What a node lacks, and which part of the request it has."""
-    spec, name = room.node.spec, room.node.name
-    foreign = 0
+    name, devices, foreign = room.node.name, room.devices.values(), 0
     if short == "whole node" or room.alone:
         # Another job is there, or has the node to itself: no number helps.
-        resource = "whole node" if short == "whole node" else "shared node"
-        reason = Scarce(
-            resource=resource, nodes=count, node=name, needed=0, free=room.holders, total=0
-        )
-        return reason, 0.0
-    if short == "cpus":
-        needed, free, total = request.cpu_milli, room.cpu_milli, spec.cpu_milli
-        unit = "CPUs"
-    elif short == "memory":
-        needed, free, total, unit = request.memory_mib, room.memory_mib, spec.memory_mib, "MiB"
-    elif short == "disk":
-        needed, free, total, unit = request.disk_mib, room.disk_mib, spec.disk_mib, "MiB"
+        what = short if short == "whole node" else "shared node"
+        free = room.holders
+        return Scarce(resource=what, nodes=count, node=name, needed=0, free=free, total=0), 0.0
+    field, unit, size = _AMOUNTS.get(short, ("", device_words(request), 1))
+    if field:
+        needed, free, total = (getattr(of, field) for of in (request, room, room.node.spec))
     else:
-        rooms = room.devices.values()
-        needed, total = request.device_count, len(rooms)
-        free = len(open_devices(request, rooms))
-        unit = device_words(request)
-        foreign = sum(bool(device.foreign_pids) for device in rooms)
-    milli = 1000 if short == "cpus" else 1
+        needed, total = request.device_count, len(devices)
+        free = len(open_devices(request, devices))
+        foreign = sum(bool(device.foreign_pids) for device in devices)
     reason = Scarce(
         resource=short,
         nodes=count,
         node=name,
-        needed=needed / milli,
-        free=max(0, free) / milli,
-        total=total / milli,
+        needed=needed / size,
+        free=max(0, free) / size,
+        total=total / size,
         unit=unit,
         foreign=foreign,
     )

@@ -12,10 +12,11 @@ else may use the Cluster inside the block: there must be no ``await`` in it.
 
 from __future__ import annotations
 
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import msgspec
+from msgspec.structs import replace
 
 from rota.core.changes.dependencies import judge
 from rota.core.derived.census import caps_of
@@ -27,7 +28,6 @@ from rota.core.facts.states import QueueState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from types import TracebackType
 
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Allocation
@@ -56,29 +56,22 @@ class Respec(NamedTuple):
     def make(self, world: WhatIf) -> None:
         cluster = world.cluster
         array = cluster.arrays.get(self.job)
-        if array is not None:
-            changed: Job | Array = msgspec.structs.replace(
-                array, spec=self.spec, held=False, eligible_s=array.eligible_s or world.now_s
-            )
-            world.put_item(cluster.arrays, self.job, changed)
-            world.enter(changed, self.job if array.cap else 0, array.spec)
-            return
         family = cluster.array_of(self.job)
-        if family is not None:
+        if array is not None:
+            item: Job | Array = array
+        elif family is not None:
             position = family.position(self.job)
-            job = family.expand(position)
-            rest = msgspec.structs.replace(family, waiting=[list(run) for run in family.waiting])
-            rest.pending().discard(position)
-            world.put_item(cluster.arrays, family.id, rest)
+            item = family.expand(position)
+            array = replace(family, waiting=[list(run) for run in family.waiting])
+            array.pending().discard(position)
+            world.put_item(cluster.arrays, family.id, array)
         else:
-            job = cluster.jobs[self.job]
-        ready = msgspec.structs.replace(
-            job, spec=self.spec, held=False, eligible_s=job.eligible_s or world.now_s
-        )
-        world.put_item(cluster.jobs, self.job, ready)
-        parent = cluster.arrays.get(job.array_id)
-        capped = job.array_id if parent is not None and parent.cap else 0
-        world.enter(ready, capped, job.spec)
+            item = cluster.jobs[self.job]
+            array = cluster.arrays.get(item.array_id)
+        ready = replace(item, spec=self.spec, held=False, eligible_s=item.eligible_s or world.now_s)
+        table: dict[int, Any] = cluster.arrays if isinstance(item, Array) else cluster.jobs
+        world.put_item(table, self.job, ready)
+        world.enter(ready, array.id if array is not None and array.cap else 0, item.spec)
 
 
 class Added(NamedTuple):
@@ -114,7 +107,7 @@ class Gone(NamedTuple):
             if node is not None:
                 left = {uid: held for uid, held in node.live.items() if uid not in live}
                 left |= _paid_back(cluster, left, live)
-                world.put_item(cluster.nodes, node.name, msgspec.structs.replace(node, live=left))
+                world.put_item(cluster.nodes, node.name, replace(node, live=left))
                 world.touch(node.name)
         world.put(cluster.accounts, "holdings", holdings)
         kept = {uid: where for uid, where in cluster.live.where.items() if uid not in live}
@@ -170,13 +163,12 @@ class Resumed(NamedTuple):
 
     def make(self, world: WhatIf) -> None:
         nodes = world.cluster.nodes
-        world.put_item(nodes, self.node, msgspec.structs.replace(nodes[self.node], drained=False))
+        world.put_item(nodes, self.node, replace(nodes[self.node], drained=False))
         world.touch(self.node)
 
 
 def active(queue: Queue) -> Replaced:
-    """The queue starts jobs."""
-    opened = msgspec.structs.replace(queue, state=QueueState.ACTIVE, outside=False)
+    opened = replace(queue, state=QueueState.ACTIVE, outside=False)
     return Replaced("queues", queue.name, opened)
 
 
@@ -189,27 +181,26 @@ class WhatIf:
         self.now_s = now_s
         #: How many passes were run.
         self.trials = 0
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Callable[[], object]] = []
+        #: How much of it is the world itself.
+        self._base = 0
         self._dirty: dict[str, None] = {}
         self._own: Scheduler | None = None
 
     def __enter__(self) -> WhatIf:
         cluster = self.cluster
-        self._lanes, self._touched = cluster.lanes, cluster.agenda.touched
-        self._policy, self._version = cluster.policy, cluster.agenda.rules_version
-        cluster.lanes, cluster.agenda.touched = cluster.lanes.twin(), Log()
+        for part, field, value in (
+            (cluster, "lanes", cluster.lanes.twin()),
+            (cluster.agenda, "touched", Log()),
+            (cluster.agenda, "rules_version", cluster.agenda.rules_version),
+        ):
+            self.put(part, field, value)
+        self._base = len(self._undo)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.take_back()
-        cluster = self.cluster
-        cluster.lanes, cluster.agenda.touched = self._lanes, self._touched
-        cluster.policy, cluster.agenda.rules_version = self._policy, self._version
+        self._back_to(0)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -220,22 +211,15 @@ class WhatIf:
 
     def put(self, part: object, field: str, value: Any) -> None:  # noqa: ANN401 - any table or sum
         """Give the Cluster or a part of it another table until the change is taken back."""
-        before = getattr(part, field)
+        self._undo.append(partial(setattr, part, field, getattr(part, field)))
         setattr(part, field, value)
-        self._undo.append(lambda: setattr(part, field, before))
 
     def put_item(self, table: dict[Any, Any], key: Any, value: Any) -> None:  # noqa: ANN401
-        """Put a record into a table, until the change is taken back."""
-        known, before = key in table, table.get(key)
-        table[key] = value
-
-        def undo() -> None:
-            if known:
-                table[key] = before
-            else:
-                del table[key]
-
+        undo = (
+            partial(table.__setitem__, key, table[key]) if key in table else partial(table.pop, key)
+        )
         self._undo.append(undo)
+        table[key] = value
 
     def enter(self, item: Job | Array, capped: int, before: JobSpec | None = None) -> None:
         """Stand in the lane of what it asks for now; ``before``: what it asked for so far."""
@@ -259,11 +243,14 @@ class WhatIf:
 
     def take_back(self) -> None:
         """Everything is as it was before the first change."""
-        while self._undo:
+        self._back_to(self._base)
+        self._dirty.clear()
+
+    def _back_to(self, mark: int) -> None:
+        while len(self._undo) > mark:
             self._undo.pop()()
         for name in self._dirty:
             self.cluster.agenda.touch(name)
-        self._dirty.clear()
 
     def make(self, *changes: Change) -> None:
         """Changes that stay until ``take_back``."""
@@ -279,16 +266,13 @@ class WhatIf:
         self.cluster.rules_changed()
         plan = scheduler.run(self.now_s, STARTS_MAX)
         # Nothing of the plan happens: what it took is given back by looking at the nodes again.
-        for start in plan.starts:
-            self._forget(start)
+        held = [allocation for start in plan.starts for allocation in start.allocations]
         for eviction in plan.evictions:
-            for attempt in self.cluster.jobs[eviction.job].live_attempts:
-                self.cluster.agenda.touch(attempt.allocation.node)
-        return plan
-
-    def _forget(self, start: Start) -> None:
-        for allocation in start.allocations:
+            live = self.cluster.jobs[eviction.job].live_attempts
+            held += [attempt.allocation for attempt in live]
+        for allocation in held:
             self.cluster.agenda.touch(allocation.node)
+        return plan
 
     def start_of(self, job: int, *changes: Change) -> Start | None:
         """How the job (of an array: one of its elements) would start after these changes."""
@@ -297,23 +281,18 @@ class WhatIf:
             self.make(*changes)
             return start_in(self.run(), job)
         finally:
-            while len(self._undo) > mark:
-                self._undo.pop()()
-            for name in self._dirty:
-                self.cluster.agenda.touch(name)
+            self._back_to(mark)
 
     def foretell(self, depth: int = DEPTH) -> dict[int, Promise]:
         """When the first waiting jobs start if everything goes to plan, none delaying another."""
         rules = self.cluster.policy
-        backfill = msgspec.structs.replace(
-            rules.backfill, kind=Backfill.CONSERVATIVE, depth=depth, look_ahead=0
-        )
-        self.cluster.policy = msgspec.structs.replace(rules, backfill=backfill)
+        backfill = replace(rules.backfill, kind=Backfill.CONSERVATIVE, depth=depth, look_ahead=0)
+        mark = len(self._undo)
+        self.put(self.cluster, "policy", replace(rules, backfill=backfill))
         try:
-            plan = self.run()
+            return {promise.job: promise for promise in self.run().promises}
         finally:
-            self.cluster.policy = rules
-        return {promise.job: promise for promise in plan.promises}
+            self._back_to(mark)
 
 
 def start_in(plan: Plan, job: int) -> Start | None:

@@ -1,6 +1,6 @@
 """Room later: when a job that finds no room can start, and what is kept free for it.
 
-promises, promising                      what is promised, and who is promised a start
+promises, promising                      what is promised, and which jobs are promised a start
 grounds                                  nodes kept for jobs that waited too long
 start_search                             the earliest start of a waiting job
 timeline, free_profile                   what will be free on each node, from moment to moment

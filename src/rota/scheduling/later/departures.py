@@ -1,6 +1,6 @@
-"""When running attempts will be gone, as far as anybody knows.
+"""When running attempts will be gone, as far as that is known.
 
-Asked anew of those that changed, and of those that outlived what they were taken to last.
+Asked anew of attempts that changed, and of attempts that outlived what they were taken to last.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SLACK = 64
 
 
 class Leavers:
-    """Tells a Timeline who leaves which node when."""
+    """Tells a Timeline which attempt leaves which node when."""
 
     def __init__(self, cluster: Cluster, timeline: Timeline) -> None:
         self._cluster = cluster
         self._timeline = timeline
-        #: (when, where, who) is taken to leave and may stay on; some have left already.
+        #: (when, where, which attempt) is taken to leave and may stay on; some have left already.
         self._ends: list[tuple[float, str, str]] = []
         #: Attempts by node that had not begun when it was last asked when they leave.
         self._young: dict[str, dict[str, None]] = {}
@@ -83,7 +83,7 @@ class Leavers:
 
 
 def _after_loans(cluster: Cluster, node: Node, found: dict[str, Leaving]) -> None:
-    """Who leaves when, where CPUs are lent: a borrower frees only what is its own.
+    """Which attempt leaves when, where CPUs are lent: a borrower frees only what is its own.
 
     A lender goes on when the last borrower has gone, so it leaves that much later.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 INFINITE = float("inf")
 #: The bits of a field: shared memory in MiB, how many hold a device alone, how many are on it.
-#: In the field of the node: attempts there, and those that have the node to themselves.
+#: In the field of the node: attempts there, and how many have the node to themselves.
 FIELD = (1 << 64) - 1
 MIB = (1 << 32) - 1
 TAKEN_AT, COUNT_AT = 32, 48
@@ -56,7 +56,6 @@ class Need(NamedTuple):
 
 @lru_cache(maxsize=NEEDS_MAX)
 def need_of(kind: NodeClass, request: Request, *, firm: bool, bars: int = ALONE) -> Need:
-    """What a task asks of a class of nodes."""
     amounts = amounts_of(request, firm=firm)
     if not request.device_count:
         return Need(amounts, bars)
@@ -79,7 +78,7 @@ def amounts_of(held: Request | Allocation, *, firm: bool) -> tuple[int, ...]:
 
 
 def busy_of(room: Room, *, devices: bool = True) -> int:
-    """Who is on a node and its devices now, as one integer."""
+    """What is on a node and its devices now, as one integer."""
     packed = room.holders | room.alone << ALONE_AT
     if devices:
         at = 64
@@ -140,7 +139,7 @@ class Profile:
             steps[-1] += sign * amount
 
     def claim(self, start_s: float, end_s: float, held: Allocation, sign: int) -> None:
-        """Somebody else has a right to this between two moments (1), or no longer (-1)."""
+        """A claim has a right to this between two moments (1), or no longer (-1)."""
         self.claimed += sign
         self.shift(start_s, end_s, held, -sign)
 
@@ -222,7 +221,6 @@ class Profile:
         return at
 
     def next_s(self, at_s: float) -> float:
-        """When the next step begins."""
         at = bisect_right(self._starts_s, at_s)
         return self._starts_s[at] if at < len(self._starts_s) else INFINITE
 

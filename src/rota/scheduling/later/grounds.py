@@ -34,7 +34,6 @@ class Grounds:
         self._of = dict(other._of)
 
     def begin(self, waits: Callable[[int], bool]) -> None:
-        """A pass starts."""
         self.nodes.clear()
         if self._of:
             self._of = {job: ground for job, ground in self._of.items() if waits(job)}
@@ -60,7 +59,6 @@ class Grounds:
         return name in self.nodes and not self.overdue_s(job, now_s)
 
     def leave(self, job: int) -> None:
-        """The job need not stay with its nodes."""
         self._of.pop(job, None)
 
     def keep(self, promise: Promise, now_s: float) -> bool:
@@ -73,8 +71,3 @@ class Grounds:
         until_s = max(promise.start_s, now_s + overdue_s)
         self._of.setdefault(promise.job, (frozenset(names), until_s))
         return True
-
-
-def outside(ground: frozenset[str] | None, refuses: Callable[[str], bool], name: str) -> bool:
-    """Whether a job must not use a node, or is to start on others."""
-    return (ground is not None and name not in ground) or refuses(name)

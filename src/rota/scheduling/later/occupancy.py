@@ -1,8 +1,9 @@
-"""Which attempt is on which node until when, and who has a claim on a node from when."""
+"""Which attempt is on which node until when, and which claims a node has from when."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from dataclasses import dataclass, field
 from heapq import merge
 from itertools import chain, islice
 from operator import itemgetter
@@ -67,7 +68,7 @@ class Leaving(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """Whose future is looked at."""
+    """The job for which the future is looked at."""
 
     job: int
     user: str
@@ -85,20 +86,18 @@ class Asking(NamedTuple):
         return claim.binds(self.job, self.user, self.project)
 
 
+@dataclass(slots=True)
 class Stay:
     """One node: the class that its ends are filed under, its attempts, and their profile."""
 
-    __slots__ = ("here", "late", "late_s", "number", "profile", "queue")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.here: dict[str, Leaving] = {}
-        #: The same in order of their ends, once that was asked for.
-        self.queue: list[Leaving] | None = None
-        self.profile: Profile | None = None
-        #: The profile as it is at a moment at which attempts outstay their time.
-        self.late: Profile | None = None
-        self.late_s = -INFINITE
+    number: int
+    here: dict[str, Leaving] = field(default_factory=dict)
+    #: The same in order of their ends, once that was asked for.
+    queue: list[Leaving] | None = None
+    profile: Profile | None = None
+    #: The profile as it is at a moment at which attempts outstay their time.
+    late: Profile | None = None
+    late_s: float = -INFINITE
 
     def in_order(self) -> list[Leaving]:
         if self.queue is None:
@@ -141,7 +140,7 @@ class Ends:
 
     def __init__(self) -> None:
         self._order: dict[int, list[End]] = {}
-        #: Those that are not in order yet, and their classes.
+        #: Ends that are not in order yet, and their classes.
         self._fresh: dict[End, int] = {}
 
     def add(self, number: int, item: Leaving) -> None:

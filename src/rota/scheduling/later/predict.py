@@ -30,7 +30,7 @@ WIDEN, NARROW = exp(0.03 * TARGET), exp(-0.03 * (1.0 - TARGET))
 WIDEST = 20.0
 #: Below this coverage of late the limit stands in for the bound; from that on no longer.
 DRIFTED, RECOVERED = 0.75, 0.85
-#: Jobs that "of late" looks back on, and those that tell how much work a job is.
+#: Jobs that "of late" looks back on, and jobs that tell how much work a job is.
 LATE, TYPICAL = 200, 1000
 #: A job may pass others as though it were this part of a typical job's work smaller: what it
 #: takes from them is little beside what its wait costs itself.

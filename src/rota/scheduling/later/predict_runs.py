@@ -46,7 +46,6 @@ class Runs:
 
 
 def kinds_of(user: str, name: str, procs: int, limit_s: float) -> tuple[Kind, ...]:
-    """What a job may be compared with, the narrowest first."""
     # Broader kinds hold parts of limits or seconds, never both.
     unit = 1.0 if limit_s else 0.0
     if name:

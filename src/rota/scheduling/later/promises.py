@@ -8,18 +8,17 @@ kinds of backfill (``promising.py``).
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
 from rota.scheduling.api import Promise
-from rota.scheduling.later.grounds import Grounds, outside
+from rota.scheduling.later.grounds import Grounds
 from rota.scheduling.later.reserved import claims_of
 from rota.scheduling.later.start_search import earliest
 from rota.scheduling.later.timeline import Asking, Claim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Allocation
@@ -42,12 +41,14 @@ def asking_of(entry: Entry) -> Asking:
 
 
 class Promises:
-    """The promises that stand, and what they mean for everybody else."""
+    """The promises that stand, and what they mean for all other jobs."""
 
     def __init__(self, cluster: Cluster, space: Space, timeline: Timeline) -> None:
         self._cluster = cluster
         self._space = space
         self.timeline = timeline
+        #: Nodes that a reservation has a claim on.
+        self.reserved = timeline.reserved
         self.kept: dict[int, Promise] = {}
         #: Nodes kept for jobs that have waited too long.
         self.grounds = Grounds(cluster)
@@ -73,11 +74,6 @@ class Promises:
         self.loosened = 0
 
     @property
-    def reserved(self) -> Mapping[str, object]:
-        """Nodes that a reservation has a claim on."""
-        return self.timeline.reserved
-
-    @property
     def may_be_earlier(self) -> bool:
         """Whether something happened that may bring promises forward."""
         return self.timeline.loosened != self.loosened
@@ -85,14 +81,12 @@ class Promises:
     def all(self) -> list[Promise]:
         return [*self.kept.values()]
 
-    def has_lost(self) -> bool:
-        """Whether a job that was promised something waits no longer."""
-        return not all(map(self.waits, self.kept))
-
-    def drop_lost(self) -> None:
-        """Jobs that wait no longer need no room."""
-        for job in [job for job in self.kept if not self.waits(job)]:
+    def drop_lost(self) -> bool:
+        """Jobs that wait no longer need no room; whether there were any."""
+        lost = [job for job in self.kept if not self.waits(job)]
+        for job in lost:
             self.withdraw(job)
+        return bool(lost)
 
     def waits(self, job: int) -> bool:
         cluster = self._cluster
@@ -161,7 +155,10 @@ class Promises:
         timeline, shape = self.timeline, entry.shape
         horizon_s = self._cluster.policy.backfill.horizon_s
         ground = self.grounds.of(entry.job, timeline.now_s)
-        refuses = partial(outside, ground, partial(checks.keeps_off, entry))
+
+        def refuses(name: str) -> bool:
+            return (ground is not None and name not in ground) or checks.keeps_off(entry, name)
+
         asks = checks.hinders(shape) or shape.placement.asks_nodes or shape.placement.exclusive
         found = earliest(
             timeline,
@@ -249,10 +246,6 @@ class Promises:
             if claim.job and claim.job != entry.job and claim.start_s >= end_s
         ]
         return min(due, default=0.0)
-
-    def may_hinder(self, number: int) -> bool:
-        """Whether a claim, rather than want of room, may be what keeps a shape waiting."""
-        return self.may_fit(number, self.timeline.claims)
 
     def may_fit(self, number: int, names: Iterable[str]) -> bool:
         """Whether one of these nodes takes a task of this shape as it is now."""

@@ -1,4 +1,4 @@
-"""Who is promised a start in a pass: the rules of backfill.
+"""Which jobs are promised a start in a pass: the rules of backfill.
 
 One mechanism serves all kinds. The first job that finds no room gets a promise with EASY, every
 job with conservative, where a promise once given is only ever exchanged for an earlier one.
@@ -49,7 +49,7 @@ class Promising:
         self.made = 0
         #: Searches that found no start at all.
         self._vain = 0
-        #: Whose promise this pass has looked at.
+        #: Jobs with a promise that this pass has looked at.
         self._settled: dict[int, None] = {}
         #: The pass goes by promises that were worked out a moment ago.
         self._is_reused = False
@@ -61,7 +61,7 @@ class Promising:
         self._before: dict[str, tuple[Claim, ...]] = {}
 
     def begin(self, waiting: int) -> None:
-        """Reservations have their claims; of promises only those that stand from before.
+        """Reservations have their claims; of promises only the ones from before that stand.
 
         On a large site promises are not worked out anew with every job that ends: an old one can
         still be kept, and the new one would at best be earlier.
@@ -86,7 +86,7 @@ class Promising:
         return {name: tuple(found) for name, found in self._promises.timeline.claims.items()}
 
     def moved(self) -> list[str]:
-        """Nodes whose claims are others than those of the last pass."""
+        """Nodes with other claims than after the last pass."""
         before, now = self._before, self._claims()
         return [name for name in {**before, **now} if before.get(name) != now.get(name)]
 
@@ -168,7 +168,6 @@ class Promising:
         self._let_go |= dict.fromkeys(allocation.node for allocation in promise.allocations)
 
     def fulfilled(self, job: int) -> None:
-        """The job started."""
         kept = self._promises.fulfilled(job)
         if kept is not None:
             self._loose = self._loose or kept.start_s > self._promises.timeline.now_s

@@ -1,7 +1,7 @@
 """Reservations as claims on nodes: whole nodes, devices by index, or so many devices.
 
-A reservation by count holds against the sum of everybody else's jobs. Which devices it means is
-worked out anew in each pass: those that its owner uses already, then idle ones, then those that
+A reservation by count holds against the sum of all other jobs. Which devices it means is
+worked out anew in each pass: devices that its owner uses already, then idle ones, then devices that
 are free soonest, so it never asks for more than was reserved.
 """
 
@@ -63,7 +63,6 @@ def _held(
 
 
 def whole(spec: NodeSpec) -> Allocation:
-    """All that a node has."""
     return Allocation(
         spec.name,
         spec.cpu_milli,

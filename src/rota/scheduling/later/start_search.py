@@ -1,8 +1,7 @@
 """When and where a waiting job can start at the earliest.
 
-A single task on a small site: each node says when it first takes the task. Else the moments at
-which something is given back are gone through in order, and only nodes where that happens are
-looked at; once enough room seems to have come together, the job is placed in it.
+The moments at which something is given back are gone through in order, and only nodes where that
+happens are looked at; once enough room seems to have come together, the job is placed in it.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from rota.scheduling.place.wants import Want
 
 INFINITE = float("inf")
-#: On a site of up to so many nodes each of them is searched by itself for a single task.
-SMALL = 8
 
 
 def earliest(
@@ -48,10 +45,6 @@ def earliest(
         kind = space.class_of.get(name)
         return kind is not None and kind.id in classes and not (refuses and refuses(name))
 
-    if search.is_single and len(space.rooms) <= SMALL:
-        sure, found = search.soonest(filter(is_open, sorted(space.rooms)), until_s)
-        if sure:
-            return found
     for name in open_now:
         search.look(name, timeline.now_s)
     for at_s, name, _ in timeline.ends(classes):
@@ -93,10 +86,6 @@ class Search:
         placement = self._asking.shape.placement
         return len(self._counts) == 1 and not placement.topology and not placement.node_count
 
-    @property
-    def is_single(self) -> bool:
-        return self._is_plain and self._asking.shape.roles[0].count == 1
-
     def _ask(self, name: str, at_s: float, number: int = 0) -> tuple[int, float]:
         """How many tasks of a role a node takes from a moment on, and when it may take one."""
         timeline, asking = self._timeline, self._asking
@@ -119,7 +108,6 @@ class Search:
         return self._timeline.window(name, at_s, until_s, self._asking)
 
     def look(self, name: str, at_s: float) -> None:
-        """See how many tasks a node takes from a moment on."""
         self._looked_s[name] = at_s
         found = [self._ask(name, at_s, number) for number in range(len(self._counts))]
         self.shut_s[name] = min(open_s for _, open_s in found)
@@ -130,31 +118,6 @@ class Search:
                 self._sums[number] += count - before
                 known[name] = count
                 self.suffices = all(map(ge, self._sums, self._least))
-
-    def soonest(
-        self, names: Iterable[str], until_s: float
-    ) -> tuple[bool, tuple[float, list[Allocation]] | None]:
-        """When and where a single task first fits; False: that has to be found the long way.
-
-        So it is where the task seems to fit now already: the pass, which knows better, did not
-        start it.
-        """
-        now_s = self._timeline.now_s
-        best_s, best = until_s, ""
-        for name in names:
-            count, at_s = self._ask(name, now_s)
-            if count:
-                return False, None
-            while not count and (at_s < best_s or (at_s == best_s < INFINITE and not best)):
-                count, open_s = self._ask(name, at_s)
-                if count:
-                    best_s, best = at_s, name
-                at_s = open_s
-        if not best:
-            return True, None
-        rooms = {best: self._room(best, best_s)}
-        placed = place_in(rooms, self._asking.shape, self._space.class_of)
-        return placed is not None, (best_s, placed) if placed is not None else None
 
     def find(self, at_s: float) -> list[Allocation] | None:
         """Room for all tasks, where enough seems to have come together."""

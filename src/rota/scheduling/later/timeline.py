@@ -40,7 +40,7 @@ FEW = 2
 
 
 class Timeline:
-    """Which attempt leaves when, and who has a claim on what from when."""
+    """Which attempt leaves when, and which claims there are from when."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
@@ -48,13 +48,11 @@ class Timeline:
         self._stays: dict[str, Stay] = {}
         self._ends = Ends()
         self.claims: dict[str, list[Claim]] = {}
-        #: Those of reservations among them, and the nodes that waiting jobs were promised.
+        #: The claims of reservations among them, and the nodes that waiting jobs were promised.
         self.reserved: dict[str, list[Claim]] = {}
         self._promised: dict[int, dict[str, None]] = {}
         #: When and where claims end, in order.
         self._claim_ends: list[End] = []
-        #: Changes whenever an attempt comes, goes, or leaves at another time.
-        self.version = 0
         #: Grows when an attempt leaves or a node comes: plans may go earlier. Even leaving on time
         #: counts: plans that moved before that left gaps that no job was asked about.
         self.loosened = 1
@@ -78,11 +76,9 @@ class Timeline:
             if stay is not None:
                 for item in stay.here.values():
                     self._ends.remove(stay.number, item)
-            stay = self._stays[name] = Stay(number)
-            stay.here = leaving
+            stay = self._stays[name] = Stay(number, leaving)
             for item in leaving.values():
                 self._ends.add(number, item)
-            self.version += 1
         else:
             self.change_node(name, {**dict.fromkeys(stay.here), **leaving})
         if not leaving and number == NOWHERE:
@@ -100,27 +96,21 @@ class Timeline:
             if known is not None:
                 if item is None and _has_left(known, changed):
                     self.loosened += 1
-                self._go(stay, known)
+                stay.go(known)
+                self._ends.remove(stay.number, known)
             if item is not None:
                 self._come(stay, item)
-        self.version += 1
         return True
 
     def add(self, leaving: Leaving) -> None:
         """One more, placed by the pass that is under way."""
         self._come(self._stay(leaving.node), leaving)
-        self.version += 1
 
     def _come(self, stay: Stay, item: Leaving) -> None:
         stay.come(item)
         self._ends.add(stay.number, item)
 
-    def _go(self, stay: Stay, item: Leaving) -> None:
-        stay.go(item)
-        self._ends.remove(stay.number, item)
-
     def end_s(self, name: str, uid: str) -> float:
-        """When an attempt will be gone."""
         stay = self._stays.get(name)
         item = stay.here.get(uid) if stay is not None else None
         if item is None:
@@ -139,7 +129,6 @@ class Timeline:
         self.space.claim(name, claim.start_s)
 
     def unclaim(self) -> None:
-        """Take all claims back."""
         for name, claims in self.claims.items():
             stay = self._stay(name)
             if len(claims) > FEW:

@@ -1,4 +1,4 @@
-"""Who may take more.
+"""Which accounts may take more.
 
 quota            caps and quotas during a pass, borrowing and reclaim
 quota_rules      what each limit counts

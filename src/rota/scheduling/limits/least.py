@@ -23,7 +23,7 @@ def least_of(shape: Shape) -> Amount:
 
 
 def whole_nodes(cluster: Cluster, shape: Shape) -> list[Amount]:
-    """What a job that has its nodes to itself keeps from others with each of those that suit."""
+    """What a job that has its nodes to itself keeps from others with each node that suits."""
     given, only = max((role.request.amount for role in shape.roles), key=size_of), shape.placement
     return [
         node.spec.kept_by(given)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Counter, LaneKey
-    from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.job import Attempt, Job, JobSpec
     from rota.core.facts.node import NodeSpec
     from rota.core.facts.resources import Request
     from rota.scheduling.limits.quota_rules import Meter
@@ -109,11 +109,8 @@ def wish_of(amount: Amount, jobs: int, paid_s: float) -> _Wish:
 
 
 def _add(used: list[float], wish: _Wish, sign: int = 1) -> None:
-    used[0] += sign * wish[0]
-    used[1] += sign * wish[1]
-    used[2] += sign * wish[2]
-    used[3] += sign * wish[3]
-    used[4] += sign * wish[4]
+    for at, amount in enumerate(wish):
+        used[at] += sign * amount
 
 
 def _exceeds(rule: Rule, wish: _Wish) -> bool:
@@ -132,7 +129,7 @@ class Quotas:
         self._by_key: dict[LaneKey, Bound] = {}
         self._bounds: dict[Binding, Bound] = {}
         self._lends: bool | None = None
-        #: Somebody asked for what is borrowed: from here on it is noted when that changes.
+        #: What is borrowed was asked for: from here on it is noted when that changes.
         self._is_asked = False
         #: Grows with whatever changes how much an account borrows.
         self.moves = 0
@@ -154,18 +151,15 @@ class Quotas:
         self, key: LaneKey, request: Request, node: NodeSpec, besides: Amount = NOTHING
     ) -> Short | None:
         """The ceiling that keeps a job from having a node to itself, besides what it has then."""
-        if not (self._by_key.get(key) or self._of_key(key)).firm:
-            return None
         return self.short(key, besides.plus(node.kept_by(request.amount)))
 
     def shorts(self, key: LaneKey, amount: Amount, jobs: int = 1) -> list[Short]:
-        """Every ceiling that this much more would pass, for explanations."""
+        firm = (self._by_key.get(key) or self._of_key(key)).firm
         wish = self._wish(key, amount, jobs)
-        bound = self._by_key.get(key) or self._of_key(key)
-        return [_short_of(rule, wish) for rule in bound.firm if _exceeds(rule, wish)]
+        return [_short_of(rule, wish) for rule in firm if _exceeds(rule, wish)]
 
     def borrowing(self, key: LaneKey, amount: Amount, jobs: int = 1) -> bool:
-        """Whether this much more would pass a soft limit: it comes after those within theirs."""
+        """Whether this much more would pass a soft limit: it comes after jobs within theirs."""
         soft = (self._by_key.get(key) or self._of_key(key)).soft
         if not soft:
             return False
@@ -231,12 +225,9 @@ class Quotas:
                     going = [attempt for attempt in live if attempt.stop_cause is not None]
                     if going:
                         # What it has used of a budget does not come back.
-                        wish = wish_of(self._sum(going), len(going) == len(live), 0.0)
+                        wish = wish_of(_kept(self._cluster, going), len(going) == len(live), 0.0)
                         _add(meter.leaving, wish)
         return meter.leaving
-
-    def _sum(self, attempts: Iterable[Attempt]) -> Amount:
-        return _kept(self._cluster, attempts)
 
     def take(self, key: LaneKey, amount: Amount, jobs: int = 1) -> None:
         """The pass gave this to a job of the lane."""
@@ -264,7 +255,7 @@ class Quotas:
             _add(self._leaving(meter), wish_of(part.amount, part.whole, 0.0), sign)
 
     def _borrowers(self, bound: Bound) -> list[bool]:
-        """Which limits are exceeded, as far as anybody has asked for that in this pass."""
+        """Which limits are exceeded, as far as that was asked for in this pass."""
         return [self._is_beyond(rule) for rule in bound.soft] if self._is_asked else []
 
     def _note(self, bound: Bound, before: list[bool]) -> None:
@@ -277,27 +268,19 @@ class Quotas:
         return wish_of(amount, jobs, paid_s)
 
     def _of_key(self, key: LaneKey) -> Bound:
+        is_free = self._book.leaves_free(key.queue, key.user, key.project)
         bound = UNBOUND
-        if (
-            key.group
-            or key.capped_array
-            or not self._book.leaves_free(key.queue, key.user, key.project)
-        ):
-            bound = self._bound(
-                Binding(key.queue, key.group, key.capped_array, key.user, key.project, key.type)
-            )
+        if key.group or key.capped_array or not is_free:
+            bound = self._bound(key, key.capped_array)
         self._by_key[key] = bound
         return bound
 
     def _of_job(self, job: Job) -> Bound:
-        spec = job.spec
         array = self._cluster.arrays.get(job.array_id)
-        capped = job.array_id if array is not None and array.cap else 0
-        return self._bound(
-            Binding(spec.queue, spec.group, capped, spec.user, spec.project, spec.type)
-        )
+        return self._bound(job.spec, array.id if array is not None and array.cap else 0)
 
-    def _bound(self, binding: Binding) -> Bound:
+    def _bound(self, of: LaneKey | JobSpec, capped: int) -> Bound:
+        binding = Binding(of.queue, of.group, capped, of.user, of.project, of.type)
         bound = self._bounds.get(binding)
         if bound is None:
             bound = self._bounds[binding] = self._book.bind(binding)

@@ -1,4 +1,4 @@
-"""The rules that bind a job: each is a ceiling in one dimension on what somebody holds.
+"""The rules that bind a job: each is a ceiling in one dimension on what an account holds.
 
 ``RuleBook`` finds them for a job and keeps one meter per account, so that all rules on an account
 see the same sums, and what a pass decides counts for all of them.
@@ -6,6 +6,7 @@ see the same sums, and what a pass decides counts for all of them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,7 @@ from rota.core.facts.policy import Estimates
 from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, Quota
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Counter, LaneKey
@@ -33,19 +34,17 @@ class Dimension(IntEnum):
     DEVICE_HOURS = 4
 
 
+@dataclass(slots=True)
 class Meter:
     """What an account (or a queue, a group, an array) holds now, what the pass gave included."""
 
-    __slots__ = ("back", "counters", "leaving", "used")
-
-    def __init__(self, counters: tuple[Counter, ...], used: list[float]) -> None:
-        #: Opened when something of it is given back.
-        self.counters = counters
-        self.used = used
-        #: Of it: what its holders still have and are giving back; None: nobody has asked yet.
-        self.leaving: list[float] | None = None
-        #: Of a budget: what time alone gives back, and when, in order.
-        self.back: list[tuple[float, float]] = []
+    #: Opened when something of it is given back.
+    counters: tuple[Counter, ...]
+    used: list[float] = field(default_factory=lambda: [0.0] * 5)
+    #: Of it: what its holders still have and are giving back; None: it was not asked for yet.
+    leaving: list[float] | None = None
+    #: Of a budget: what time alone gives back, and when, in order.
+    back: list[tuple[float, float]] = field(default_factory=list)
 
     def again_s(self, missing: float) -> float:
         """When time alone may have given so much back; 0: never."""
@@ -104,6 +103,19 @@ def paid_s_of(item: JobSpec | LaneKey, rules: BackfillRules) -> float:
     return float(predicted_s or item.estimate_s or rules.estimate_device_s)
 
 
+Counters = tuple["Counter", ...]
+
+
+def counters_of(user: str, below: Collection[str], kind: str) -> tuple[Counters, Counters]:
+    """What counts under a user, or under a project and all below: in all, and of one type."""
+    if not below:
+        return (("user", user),), (("user type", f"{user}\n{kind}"),)
+    return (
+        tuple(("project", name) for name in below),
+        tuple(("type", f"{name}\n{kind}") for name in below),
+    )
+
+
 class RuleBook:
     """Finds rules; made for one pass."""
 
@@ -141,14 +153,11 @@ class RuleBook:
         queue = cluster.queues.get(name)
         if queue is not None:
             user, project = binding.user, binding.project
+            of_project = f"project {project or '(none)'} in queue {name}"
             caps = [
                 (f"queue {name}", ("queue", name), queue.max_running),
                 (f"{user} in queue {name}", ("queue user", f"{name}\n{user}"), queue.max_per_user),
-                (
-                    f"project {project or '(none)'} in queue {name}",
-                    ("queue project", f"{name}\n{project}"),
-                    queue.max_per_project,
-                ),
+                (of_project, ("queue project", f"{name}\n{project}"), queue.max_per_project),
             ]
         group = cluster.groups.get(binding.group)
         if group is not None:
@@ -163,23 +172,16 @@ class RuleBook:
 
     def _quotas(self, binding: Binding) -> Iterator[tuple[Rule, bool]]:
         accounts, user, kind = self._cluster.accounts, binding.user, binding.type
-        if not _is_none(quota := accounts.quota_of(user)):
-            scope = f"user {user}"
-            if (scope, kind) not in self._of_scope:
-                typed: tuple[Counter, ...] = (("user type", f"{user}\n{kind}"),)
-                found = self._of_quota(quota, scope, (("user", user),), typed, kind)
-                self._of_scope[scope, kind] = list(found)
-            yield from self._of_scope[scope, kind]
-        for project in accounts.chain(binding.project):
-            quota, scope = accounts.projects[project].quota, f"project {project}"
+        quotas = [(f"user {user}", accounts.quota_of(user), "")]
+        chain = accounts.chain(binding.project)
+        quotas += [(f"project {name}", accounts.projects[name].quota, name) for name in chain]
+        for scope, quota, project in quotas:
             if _is_none(quota):
                 continue
             if (scope, kind) not in self._of_scope:
-                below = self._projects_below(project)
-                whole: tuple[Counter, ...] = tuple(("project", name) for name in below)
-                typed = tuple(("type", f"{name}\n{kind}") for name in below)
-                found = self._of_quota(quota, scope, whole, typed, kind)
-                self._of_scope[scope, kind] = list(found)
+                below = self._projects_below(project) if project else []
+                found = self._of_quota(quota, scope, *counters_of(user, below, kind), kind)
+                self._of_scope[scope, kind] = [*found]
             yield from self._of_scope[scope, kind]
 
     def _projects_below(self, project: str) -> list[str]:
@@ -191,19 +193,15 @@ class RuleBook:
         return self._below[project]
 
     def _of_quota(
-        self,
-        quota: Quota,
-        scope: str,
-        whole: tuple[Counter, ...],
-        typed: tuple[Counter, ...],
-        kind: str,
+        self, quota: Quota, scope: str, whole: Counters, typed: Counters, kind: str
     ) -> Iterator[tuple[Rule, bool]]:
         meter = self._meter(("quota", scope), whole)
         yield from ((rule, False) for rule in self._rules(quota.hard, scope, True, meter))
         yield from ((rule, quota.borrow) for rule in self._rules(quota.soft, scope, False, meter))
         for limits, hard in ((quota.hard, True), (quota.soft, False)):
             if limits.device_hours is not None:
-                rule = self._budget(scope, limits.device_hours, hard, whole, quota.period_s)
+                meter = self._budget(scope, whole, quota.period_s)
+                rule = Rule(scope, Dimension.DEVICE_HOURS, limits.device_hours, hard, meter)
                 yield rule, quota.borrow and not hard
         limits = quota.types.get(kind, UNLIMITED) if kind else UNLIMITED
         if limits is not UNLIMITED:
@@ -218,27 +216,25 @@ class RuleBook:
             if value is not None:
                 yield Rule(scope, at, value, hard, meter)
 
-    def _meter(self, name: Counter, counters: tuple[Counter, ...]) -> Meter:
+    def _meter(self, name: Counter, counters: Counters) -> Meter:
         meter = self._meters.get(name)
         if meter is None:
-            used = [0.0] * 5
+            meter = self._meters[name] = Meter(counters)
+            used = meter.used
             for counter in counters:
                 held = self._cluster.accounts.holdings.get(counter)
                 used[Dimension.JOBS] += len(self._cluster.census.active_in.get(counter, ()))
                 used[Dimension.CPU_MILLI] += held.cpu_milli
                 used[Dimension.MEMORY_MIB] += held.memory_mib
                 used[Dimension.DEVICE_MILLI] += held.device_milli
-            meter = self._meters[name] = Meter(counters, used)
         return meter
 
-    def _budget(
-        self, scope: str, limit: float, hard: bool, whole: tuple[Counter, ...], period_s: int
-    ) -> Rule:
+    def _budget(self, scope: str, whole: Counters, period_s: int) -> Meter:
         """Device-hours come back as days leave the period, and when jobs end early."""
         name = ("budget", f"{scope}\n{period_s}")
         meter = self._meters.get(name)
         if meter is None:
-            meter = self._meters[name] = Meter(whole, [0.0] * 5)
+            meter = self._meters[name] = Meter(whole)
             by_day = self._spent_by_day(whole, self._now_s - period_s)
             running = self._cluster.accounts.running
             live = (running.since(c, self._now_s, self._now_s - period_s).device_s for c in whole)
@@ -248,7 +244,7 @@ class RuleBook:
             meter.back = [
                 (float((day + 1) * DAY_S + period_s), by_day[day] / 3600) for day in sorted(by_day)
             ]
-        return Rule(scope, Dimension.DEVICE_HOURS, limit, hard, meter)
+        return meter
 
     def _to_come_s(self, counter: Counter) -> float:
         """Device-seconds that live attempts may still use."""
@@ -266,7 +262,7 @@ class RuleBook:
                     found += devices / 1000 * max(0.0, end_s - self._now_s)
         return found
 
-    def _spent_by_day(self, whole: tuple[Counter, ...], start_s: float) -> dict[int, float]:
+    def _spent_by_day(self, whole: Counters, start_s: float) -> dict[int, float]:
         """Device-seconds of ended attempts by day, from a moment on."""
         first = int(start_s // DAY_S)
         names = set(whole)

@@ -9,14 +9,15 @@ from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.tenant import NO_QUOTA
 from rota.scheduling.limits.least import least_of, size_of, whole_nodes
 from rota.scheduling.limits.quota import UNITS, wish_of
-from rota.scheduling.limits.quota_rules import Dimension, paid_s_of
+from rota.scheduling.limits.quota_rules import Dimension, counters_of, paid_s_of
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.derived.lanes import Counter, Shape
+    from rota.core.derived.lanes import Shape
     from rota.core.facts.job import JobSpec
     from rota.core.facts.resources import Amount
     from rota.core.facts.tenant import Limits, Quota
+    from rota.scheduling.limits.quota_rules import Counters
 
 
 def refuse_over_quota(cluster: Cluster, spec: JobSpec, count: int = 1) -> None:
@@ -34,13 +35,11 @@ def refuse_over_quota(cluster: Cluster, spec: JobSpec, count: int = 1) -> None:
         if quota != NO_QUOTA:
             quotas.append((f"project {name}", quota, cluster.accounts.below(name)))
     for scope, quota, below in quotas:
-        whole: list[Counter] = [("project", name) for name in below] or [("user", user)]
-        typed: list[Counter] = [("type", f"{name}\n{spec.type}") for name in below]
+        whole, typed = counters_of(user, below, spec.type)
         _refuse(cluster, spec, count, scope, quota.hard, whole)
         if not quota.borrow:
             _refuse(cluster, spec, count, scope, quota.soft, whole)
         if spec.type in quota.types:
-            typed = typed or [("user type", f"{user}\n{spec.type}")]
             limits = quota.types[spec.type]
             _refuse(cluster, spec, count, f"{scope} for {spec.type}", limits, typed)
 
@@ -51,18 +50,14 @@ def _refuse(
     count: int,
     scope: str,
     limits: Limits,
-    counters: list[Counter],
+    counters: Counters,
 ) -> None:
     if limits.queued is not None:
         waiting = sum(cluster.accounts.waiting.get(counter) for counter in counters)
         if waiting + count > limits.queued:
             allowed = f"{scope} may have {limits.queued} jobs waiting and has {waiting}"
-            raise Conflict(
-                f"quota: {count} more is not allowed; {allowed}",
-                field="quota",
-                value=count,
-                allowed=allowed,
-            )
+            text = f"quota: {count} more is not allowed; {allowed}"
+            raise Conflict(text, field="quota", value=count, allowed=allowed)
     shape = shape_of(spec, cluster.policy.gang.partial)
     least = least_of(shape)
     checks = (
@@ -98,17 +93,11 @@ def _refuse_nodes(cluster: Cluster, shape: Shape, scope: str, limits: Limits) ->
         return
     least = min(wholes, key=size_of)
     words = f"{least.cpu_milli / 1000:g} CPUs and {least.device_milli / 1000:g} devices"
-    raise Rejected.bad(
-        "exclusive",
-        "true",
-        f"{scope} may not hold a whole node: the smallest that suits has {words}",
-    )
+    allowed = f"{scope} may not hold a whole node: the smallest that suits has {words}"
+    raise Rejected.bad("exclusive", "true", allowed)
 
 
 def _fits(whole: Amount, limits: Limits) -> bool:
-    pairs = (
-        (whole.cpu_milli, limits.cpu_milli),
-        (whole.memory_mib, limits.memory_mib),
-        (whole.device_milli, limits.device_milli),
-    )
+    fields = ("cpu_milli", "memory_mib", "device_milli")
+    pairs = [(getattr(whole, field), getattr(limits, field)) for field in fields]
     return all(limit is None or kept <= limit for kept, limit in pairs)
