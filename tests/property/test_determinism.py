@@ -134,21 +134,12 @@ def test_a_pass_over_an_unchanged_site_decides_nothing_new(nodes, jobs, starts):
     assert again.evictions == []
 
 
-def depends_on_passes(policy: Policy) -> bool:
-    """Whether it matters where a pass ends.
-
-    By fragments nodes are chosen by who waits when a pass begins; shares move with each start,
-    and with them who has the promise (the tests with many accounts below show it).
-    """
-    shared = policy.order.primary == "fairshare" and policy.backfill.kind is Backfill.EASY
-    return policy.place.strategy == "fgd" or shared
-
-
 @given(
     nodes=sites.nodes(),
     jobs=st.lists(sites.specs(), min_size=2, max_size=12),
     limit=st.integers(1, 3),
-    policy=timeless.filter(lambda policy: not depends_on_passes(policy)),
+    # By fragments nodes are chosen by the jobs that wait when a pass begins.
+    policy=timeless.filter(lambda policy: policy.place.strategy != "fgd"),
     starts=sites.hosts,
 )
 def test_passes_with_a_small_limit_start_what_one_large_pass_starts(
@@ -164,18 +155,6 @@ def test_passes_with_a_small_limit_start_what_one_large_pass_starts(
     small.run(limit)
 
     assert sorted(small.started_s) == sorted(large.started_s)
-
-
-SHARED = "shares move with each start: who has the promise depends on where a pass ends"
-SHORTEST = "who is asked by length depends on where a pass ends"
-#: Where small passes start others than a large one today, and why.
-BATCHED = {
-    "plain": {"default": SHARED, "easy-sjbf": SHORTEST, "fairshare-easy": SHARED},
-    "soft": {
-        "easy-sjbf": SHORTEST, "f1": SHARED, "fairshare-easy": SHARED, "preemptive": SHARED,
-    },
-    "hard": dict.fromkeys(("fairshare-easy", "gang", "multifactor", "preemptive"), SHARED),
-}  # fmt: skip
 
 
 def started_by_one(name: str, seed: int, limit: int, **share: float) -> list[int]:
@@ -203,18 +182,18 @@ def all_started_by_one(name: str, **share: float) -> list[list[int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", crowds.each_preset(BATCHED["plain"]))
+@pytest.mark.parametrize("name", PRESETS)
 def test_under_every_policy_small_passes_start_what_a_large_one_starts(name):
     assert all_started_by_one(name) == [[]] * 8
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", crowds.each_preset(BATCHED["soft"]))
+@pytest.mark.parametrize("name", PRESETS)
 def test_beyond_a_soft_share_small_passes_start_what_a_large_one_starts(name):
     assert all_started_by_one(name, soft_ratio=0.5) == [[]] * 8
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", crowds.each_preset(BATCHED["hard"]))
+@pytest.mark.parametrize("name", PRESETS)
 def test_beyond_a_hard_share_small_passes_start_what_a_large_one_starts(name):
     assert all_started_by_one(name, hard_ratio=0.5) == [[]] * 8

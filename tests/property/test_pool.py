@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.words.presets import preset
-from rota.scheduling.pool.api import INFINITE
-from rota.scheduling.pool.easy import CountedPool
-from rota.scheduling.pool.line import Line
-from rota.scheduling.pool.planned import PlannedPool
+from rota.sim.pool.api import INFINITE
+from rota.sim.pool.easy import CountedPool
+from rota.sim.pool.line import Line
+from rota.sim.pool.planned import PlannedPool
 
 TOTAL = 8
 SIZES = st.integers(1, TOTAL)

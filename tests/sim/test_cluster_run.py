@@ -11,7 +11,7 @@ from rota.core.facts.resources import Request
 from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Queue
 from rota.core.words.presets import preset
-from rota.sim.cluster_run import Particulars, play
+from rota.sim.cluster.run import Particulars, play
 from rota.sim.trace import TraceJob
 from rota.testing.stage import node, spec
 

@@ -10,7 +10,7 @@ from rota.core.facts.policy import DEFAULT
 from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Queue
 from rota.core.words.presets import preset, with_preset
-from rota.sim.cluster_run import play
+from rota.sim.cluster.run import play
 from rota.sim.history import history_of, read_history
 from rota.sim.machine import machine_for
 from rota.sim.settings import Estimates, Settings

@@ -90,9 +90,9 @@ def test_a_job_without_length_keeps_its_promise_and_takes_nobodys_processors():
 
 
 def test_fractions_that_add_up_to_the_promise_let_a_candidate_pass():
-    # 2 is promised 0.7. 0.2 + 0.5 is no more than that, although 0.7 - 0.2 comes out below 0.5.
-    jobs = [job(1, 0, 0.7, 1), job(2, 0.1, 5, 2), job(3, 0.2, 0.5, 1)]
+    # 2 is promised 0.1 + 4. 3.1 + 1 is no more than that, although the difference is below 1.
+    jobs = [job(1, 0.1, 4, 1), job(2, 0.1, 5, 2), job(3, 3.1, 1, 1)]
 
     run = play_pool(jobs, 2, "easy", rules_of("easy"), Settings())
 
-    assert run.start_s == [0, 0.7, 0.2]
+    assert run.start_s == [0.1, 0.1 + 4, 3.1]

@@ -1,11 +1,11 @@
 """Equal processors behind one line: who starts when."""
 
 from rota.core.words.presets import preset
-from rota.scheduling.pool.easy import CountedPool
-from rota.scheduling.pool.planned import PlannedPool
-from rota.scheduling.pool.profile import Counted, Pinned, lowest, numbers_of
-from rota.scheduling.pool.ranked import RankedPool
 from rota.sim.policies import rules_of
+from rota.sim.pool.easy import CountedPool
+from rota.sim.pool.planned import PlannedPool
+from rota.sim.pool.profile import Counted, Pinned, lowest, numbers_of
+from rota.sim.pool.ranked import RankedPool
 
 
 def started(pool, now_s: float) -> list[int]:

@@ -4,7 +4,7 @@ from rota.core.changes import events as ev
 from rota.core.derived.lanes import Lane
 from rota.core.facts.job import Outcome
 from rota.core.facts.node import ForeignUse
-from rota.core.facts.policy import OrderRules, Policy
+from rota.core.facts.policy import Backfill, BackfillRules, OrderRules, Policy
 from rota.core.facts.states import Cause, JobState
 from rota.core.words.presets import PRESETS
 from rota.scheduling.order.heads import entry_in
@@ -107,3 +107,19 @@ def test_a_key_is_not_right_for_the_next_job_of_its_lane():
 
     assert stage.cluster.lanes.where[second] is lane
     assert known_key(stage, lane, stage.now_s) is None
+
+
+def test_a_lane_of_equal_jobs_is_worked_off_as_room_comes():
+    plain = Policy(
+        order=OrderRules(primary="fifo", secondary="fifo", wait_max_s=0),
+        backfill=BackfillRules(kind=Backfill.NONE),
+    )
+    for policy in (plain, *PRESETS.values()):
+        stage = Stage([node("a", cpus=2)], policy)
+        jobs = [stage.submit(spec(cpus=1, time_limit_s=60)) for _ in range(9)]
+
+        while stage.run().starts:
+            for job in stage.running:
+                stage.end(job)
+
+        assert [*stage.started_s] == jobs

@@ -14,5 +14,4 @@ The rooms
     later/      room later: promises and claims
     evict/      room of others
     answers/    why a job waits, and what would help
-    pool/       the same decisions where a site counts one thing only, for the simulator
 """

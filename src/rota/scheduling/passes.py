@@ -81,6 +81,7 @@ class Pass:
         self.plan = Plan(starts=[], evictions=[], promises=[], dropped=[])
         #: Lanes that were found blocked, and what each one waits for.
         self._blocked: dict[int, tuple[Lane, Wait]] = {}
+        self._empty: set[int] = set()  # Lanes of which every job has started.
         self._passing = Passing(self.policy)
 
     @property
@@ -188,7 +189,7 @@ class Pass:
 
     def _lacks_room_only(self, lane: Lane) -> bool:
         queue = self.cluster.queues.get(lane.key.queue)
-        if queue is not None and not queue.starts_jobs:
+        if lane.number in self._empty or (queue is not None and not queue.starts_jobs):
             return False
         return self.quotas.short(lane.key, self.scheduler.amount(lane.key.shape)) is None
 
@@ -254,9 +255,8 @@ class Pass:
         key = entry.key
         end_s = self.now_s + entry.run_s
         roles, count = entry.shape.roles, len(placed)
-        take = self.take
         for task, allocation in placed:
-            take(planned_uid(entry.job, task), end_s, allocation)
+            self.take(planned_uid(entry.job, task), end_s, allocation)
         if len(roles) == 1 and not entry.shape.placement.exclusive:
             # All tasks hold the same.
             amount = NOTHING.plus(amount_of(placed[0].allocation), count)
@@ -288,7 +288,10 @@ class Pass:
         lane = head.lane
         if isinstance(outcome, Started):
             if not turns.go_on(head):
+                self._empty.add(lane.number)
                 self.scheduler.waits.leave(lane.number)
+            if self.policy.share.hard_ratio > 0.0:
+                turns.open_barred(self._blocked, self.kept_back_by)
             return
         if lane.number not in self._blocked:
             self._blocked[lane.number] = (lane, outcome)
@@ -342,7 +345,7 @@ class Pass:
     def _end(self, turns: Turns, limit: int) -> None:
         plan, scheduler, lanes = self.plan, self.scheduler, self.cluster.lanes
         waits, standing = scheduler.waits, scheduler.standing
-        plan.more = len(plan.starts) >= limit
+        plan.more = self.promises.is_cut = len(plan.starts) >= limit
         if not plan.more:
             for lane in turns.remaining():
                 self._blocked.setdefault(lane.number, (lane, Behind()))
@@ -380,10 +383,8 @@ class Pass:
 
     def _look_again(self, free: list[str]) -> None:
         """Open lanes that this pass itself may have helped after the look."""
-        plan, scheduler = self.plan, self.scheduler
-        waits = scheduler.waits
-        may_fit = scheduler.promises.may_fit
-        if free and waits.on_claims(lambda shape: may_fit(shape, free)):
+        plan, waits = self.plan, self.scheduler.waits
+        if free and waits.on_claims(lambda shape: self.promises.may_fit(shape, free)):
             plan.more = True
         if not plan.starts:
             return

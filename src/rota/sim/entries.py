@@ -9,12 +9,10 @@ from rota.core.facts.job import Role, ServiceClass
 from rota.core.facts.placing import ANYWHERE
 from rota.core.facts.resources import Request
 from rota.scheduling.api import Entry
+from rota.sim.settings import BEGIN_S
 
 if TYPE_CHECKING:
     from rota.sim.trace import TraceJob
-
-#: The clock of a log may begin at 0, which means "not yet" in the core.
-EARLIEST_S = 1e-6
 
 
 class Entries:
@@ -23,7 +21,8 @@ class Entries:
     def __init__(self) -> None:
         self._shapes: dict[int, Shape] = {}
 
-    def entry(self, number: int, job: TraceJob, run_s: float) -> Entry:
+    def entry(self, number: int, job: TraceJob, run_s: float, limit_s: int) -> Entry:
+        """``limit_s``: its time limit; 0: none."""
         shape = self._shapes.get(job.procs)
         if shape is None:
             role = Role(request=Request(cpu_milli=job.procs * 1000))
@@ -31,16 +30,16 @@ class Entries:
             self._shapes[job.procs] = shape
         key = LaneKey(
             job.procs,
-            job.queue,
+            "",
             "",
             0,
             job.user,
             job.group,
             job.priority,
-            int(job.estimate_s),
+            limit_s,
             0,
             0.0,
             "",
         )
-        since_s = job.submit_s or EARLIEST_S
+        since_s = BEGIN_S + job.submit_s
         return Entry(number, key, shape, since_s, since_s, run_s)

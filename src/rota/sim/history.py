@@ -19,7 +19,7 @@ from rota.core.changes import events as ev
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.facts.states import FINAL, Cause, JobState
 from rota.core.facts.tenant import Group
-from rota.sim.cluster_cast import Particulars
+from rota.sim.cluster.cast import Particulars
 from rota.sim.past_runs import has_started, ran_once, run_length_s
 from rota.sim.trace import BadTrace, Trace, TraceJob
 from rota.store.readonly import open_readonly
@@ -39,7 +39,7 @@ ELEMENTS_MAX = 1000
 class History(Trace, kw_only=True):
     """A trace with everything that a file of lines cannot say. Ids are those of the jobs."""
 
-    #: What goes with the jobs, and facts of the site, for ``cluster_run.play``.
+    #: What goes with the jobs, and facts of the site, for ``cluster.run.play``.
     particulars: dict[int, Particulars] = msgspec.field(default_factory=dict)
     site: list[ev.AnyEvent] = msgspec.field(default_factory=list)
     #: When the first moment of the trace really was.

@@ -78,9 +78,11 @@ def _made_up(count: int, each: int, *, gpus: bool) -> tuple[NodeSpec, ...]:
     )
 
 
-def one_node(capacity: int, *, gpus: bool) -> tuple[NodeSpec, ...]:
-    """The whole machine as a single node, for rules that need the whole core."""
-    return _made_up(1, capacity, gpus=gpus)
+def plain_nodes(machine: Machine, *, gpus: bool) -> tuple[NodeSpec, ...]:
+    """A machine without nodes as the pass takes it: one node, or one for each number."""
+    if machine.pinned:
+        return _made_up(machine.capacity, 1, gpus=False)
+    return _made_up(1, machine.capacity, gpus=gpus)
 
 
 def as_tasks(job: TraceJob, unit: str, per_node: int) -> TraceJob:

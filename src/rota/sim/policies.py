@@ -1,43 +1,26 @@
-"""Which rules a name on the command line stands for, and what plays them."""
+"""Which rules a name on the command line stands for."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rota.core.facts.errors import Rejected
-from rota.core.facts.policy import DEFAULT, PlaceRules, Policy
+from rota.core.facts.policy import DEFAULT, Backfill, PlaceRules, Policy
 from rota.core.words.policy_text import nearest
 from rota.core.words.presets import ALIASES, PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
-class Player(StrEnum):
-    """What can play a policy."""
-
-    #: Equal processors behind one line.
-    POOL = "pool"
-    #: The same, with jobs that give way at any moment.
-    RANKED = "ranked"
-    #: Nodes, devices and accounts, by the whole core.
-    CLUSTER = "cluster"
-    #: A list of jobs that come one after the other and stay: where are they put?
-    PLACING = "placing"
-
-
 #: Rules that know how long jobs will take and move them at will. The value: weighed by size.
 RANKED: Mapping[str, bool] = {"srtf": False, "srsf": True}
 #: Strategies that a list of pods is placed by.
 PLACINGS = ("first-fit", "best-fit", "fgd", "spread", "dotprod", "gpu-packing")
-#: Presets whose order needs nobody's account and whose backfill a pool knows.
-POOLED = (
-    *("fcfs", "fifo", "easy", "easy-sjbf", "conservative", "conservative-rebuild"),
-    *("sjf", "sjf-easy", "saf", "wfp3", "unicef", "f1"),
-)
+
+#: More jobs than wait in any log: a live site promises a bounded number a start.
+EVERY_JOB = 1 << 30
 
 
 def check_name(name: str) -> str:
@@ -54,15 +37,6 @@ def check_name(name: str) -> str:
     return name
 
 
-def player_of(name: str, *, nodes: bool) -> Player:
-    """What plays the policy; ``nodes``: the machine has nodes with several resources."""
-    if name in PLACINGS:
-        return Player.PLACING
-    if name in RANKED:
-        return Player.RANKED
-    return Player.POOL if name in POOLED and not nodes else Player.CLUSTER
-
-
 def rules_of(name: str, *, spare: bool = True) -> Policy:
     """The rules of a name.
 
@@ -75,5 +49,9 @@ def rules_of(name: str, *, spare: bool = True) -> Policy:
     if policy is DEFAULT:
         return policy
     order = msgspec.structs.replace(policy.order, wait_max_s=0)
-    backfill = msgspec.structs.replace(policy.backfill, spare=spare, stretch=False)
+    backfill = msgspec.structs.replace(policy.backfill, stretch=False)
+    if backfill.kind is Backfill.CONSERVATIVE:
+        backfill = msgspec.structs.replace(backfill, depth=EVERY_JOB)
+    else:
+        backfill = msgspec.structs.replace(backfill, spare=spare)
     return msgspec.structs.replace(policy, order=order, backfill=backfill)

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
 from rota.scheduling.later.predict import Predictor
-from rota.scheduling.pool.easy import CountedPool
-from rota.scheduling.pool.planned import PlannedPool
-from rota.scheduling.pool.profile import numbers_of
 from rota.sim.entries import Entries
+from rota.sim.lengths import is_stopped, lasts_s, limit_s, taken_s, told_s
+from rota.sim.pool.easy import CountedPool
+from rota.sim.pool.planned import PlannedPool
+from rota.sim.pool.profile import numbers_of
 from rota.sim.run import Run
-from rota.sim.settings import Estimates, Events, Overrun
+from rota.sim.settings import Estimates, Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rota.core.facts.policy import Policy
     from rota.scheduling.later.predict import Prediction
-    from rota.scheduling.pool.api import Pool
+    from rota.sim.pool.api import Pool
     from rota.sim.settings import Settings
     from rota.sim.trace import TraceJob
 
@@ -92,13 +93,13 @@ class _Playing:
         self.end_s: list[float] = [0] * count
         self.estimate_s: list[float] = [0] * count
         self.held: list[int] = [0] * count if settings.pinned else []
-        self.killed: list[int] = []
+        self.killed = [at for at, job in enumerate(jobs) if is_stopped(job, settings)]
         predicts = settings.estimates is Estimates.PREDICTED
         self.predictor = Predictor() if predicts else None
         self._made: dict[int, Prediction] = {}
         self._entries = None if policy.order.primary == "fifo" else Entries()
         #: How long each one runs, now that nobody waits for it any more.
-        self._lasts_s = [self._length_s(position, job) for position, job in enumerate(jobs)]
+        self._lasts_s = [lasts_s(job, settings) for job in jobs]
         #: What ends, and what outlives its estimate: when, in the order of starts, and who.
         self._ends: list[tuple[float, int, int]] = []
         self._expiries: list[tuple[float, int, int]] = []
@@ -107,13 +108,6 @@ class _Playing:
         self._started = 0
         self._arrived = 0
         self._over = 0
-
-    def _length_s(self, position: int, job: TraceJob) -> float:
-        limit_s = job.estimate_s
-        if self._settings.overrun is Overrun.KILL and 0 < limit_s < job.run_s:
-            self.killed.append(position)
-            return limit_s
-        return job.run_s
 
     def run(self) -> None:
         step = self._one if self._settings.events is Events.SINGLE else self._instant
@@ -174,7 +168,7 @@ class _Playing:
         if self._entries is None:
             self._pool.arrive(position, job.procs, estimate_s)
         else:
-            entry = self._entries.entry(position, job, estimate_s)
+            entry = self._entries.entry(position, job, estimate_s, limit_s(job, self._settings))
             self._pool.arrive(position, job.procs, estimate_s, entry)
 
     def _estimate(self, position: int, job: TraceJob) -> float:
@@ -182,9 +176,7 @@ class _Playing:
             made = self.predictor.predict(job.user, job.name, job.procs, told_s(job))
             self._made[position] = made
             return made.estimate_s
-        if self._settings.estimates is Estimates.EXACT:
-            return self._lasts_s[position]
-        return told_s(job)
+        return taken_s(job, self._settings)
 
     def _leave(self) -> None:
         end_s, _, position = heappop(self._ends)
@@ -229,12 +221,6 @@ class _Playing:
             heappush(self._ends, (now_s + lasts_s, self._started, position))
             if lasts_s > estimate_s:
                 heappush(self._expiries, (now_s + estimate_s, self._started, position))
-
-
-def told_s(job: TraceJob) -> float:
-    """What its user said. A log without estimates is taken to have users who know: a prediction
-    then has to be better than what they know, and is told no less than those who go by them."""
-    return job.estimate_s or job.run_s
 
 
 def ranges(numbers: Sequence[int]) -> str:

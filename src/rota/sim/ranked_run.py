@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rota.scheduling.pool.ranked import RankedPool
+from rota.sim.pool.ranked import RankedPool
 from rota.sim.run import Run
 
 if TYPE_CHECKING:

@@ -6,6 +6,9 @@ from enum import StrEnum
 
 import msgspec
 
+#: When the clock of the core begins: 0 means "never" there. Sums with it are exact.
+BEGIN_S = 2.0**-20
+
 
 class Events(StrEnum):
     """What happens when several things happen at the same instant."""

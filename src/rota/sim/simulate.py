@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core.facts.errors import Rejected
-from rota.sim.cluster_run import BEGIN_S, play
+from rota.sim.cluster.run import play
 from rota.sim.history import History
-from rota.sim.machine import as_tasks, one_node
+from rota.sim.lengths import lasts_s, taken_s
+from rota.sim.machine import as_tasks, plain_nodes
 from rota.sim.placing import place_list
-from rota.sim.policies import RANKED, Player, player_of, rules_of
+from rota.sim.policies import PLACINGS, RANKED, rules_of
+from rota.sim.pool.api import refusal
 from rota.sim.pool_run import play_pool
 from rota.sim.ranked_run import play_ranked
-from rota.sim.settings import Estimates, Overrun
+from rota.sim.settings import BEGIN_S, Estimates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.core.facts.policy import Policy
     from rota.sim.machine import Machine
     from rota.sim.run import Run
     from rota.sim.settings import Settings
@@ -41,44 +44,63 @@ def simulate(
     progress: Callable[[int], object] | None = None,
 ) -> Run:
     """Play one policy; ``name`` is one that ``policies.check_name`` knows."""
-    player = player_of(name, nodes=bool(machine.nodes))
-    if player is Player.PLACING:
+    if name in PLACINGS:
         orders = orders or Orders()
         if not machine.nodes:
             raise Rejected(
                 f"policy: {name!r} places jobs on nodes; give --cluster FILE", field="policy"
             )
         run = place_list(trace, machine.nodes, name, orders.arrivals, orders.nodes)
-    elif player is Player.RANKED:
+    elif name in RANKED:
         run = play_ranked(
             trace.jobs, machine.capacity, name, weighed=RANKED[name], progress=progress
         )
-    elif player is Player.POOL:
-        settings = msgspec.structs.replace(settings, pinned=machine.pinned)
-        rules = rules_of(name, spare=settings.spare)
-        run = play_pool(trace.jobs, machine.capacity, name, rules, settings, progress)
     else:
-        run = _play_cluster(trace, machine, name, settings)
+        rules = rules_of(name, spare=settings.spare)
+        run = play_rules(trace, machine, rules, settings, name, progress)
     run.policy, run.unit = name, trace.unit
     return run
 
 
-def _play_cluster(trace: Trace, machine: Machine, name: str, settings: Settings) -> Run:
+def play_rules(
+    trace: Trace,
+    machine: Machine,
+    rules: Policy,
+    settings: Settings,
+    name: str = "",
+    progress: Callable[[int], object] | None = None,
+) -> Run:
+    """By a pool where the site is one, else by the pass: they decide the same."""
+    refused = refusal(trace, machine, rules, settings)
+    if not refused:
+        settings = msgspec.structs.replace(settings, pinned=machine.pinned)
+        return play_pool(trace.jobs, machine.capacity, name, rules, settings, progress)
     if settings.estimates is Estimates.PREDICTED:
         raise Rejected(
-            f"estimates: 'predicted' cannot be combined with policy {name!r} on this machine",
+            f"estimates: 'predicted' cannot be combined with policy {name!r} here: {refused}",
             field="estimates",
             value="predicted",
             allowed="user, exact",
         )
-    nodes = machine.nodes or one_node(machine.capacity, gpus=trace.unit == "GPUs")
-    jobs = [_told(as_tasks(job, trace.unit, machine.per_node), settings) for job in trace.jobs]
+    return by_pass(trace, machine, rules, settings, name)
+
+
+def by_pass(
+    trace: Trace, machine: Machine, rules: Policy, settings: Settings, name: str = ""
+) -> Run:
+    """By the whole core, whatever the site."""
+    has_names = bool(machine.nodes) or any(job.request is not None for job in trace.jobs)
+    # Where all that counts is a number, a promise must not bind devices that have names.
+    unit = trace.unit if has_names else "processors"
+    nodes = machine.nodes or plain_nodes(machine, gpus=unit == "GPUs")
+    per_node = 1 if machine.pinned else machine.per_node
+    jobs = [_told(as_tasks(job, unit, per_node), settings) for job in trace.jobs]
     past = trace if isinstance(trace, History) else None
     exact = settings.estimates is Estimates.EXACT
     run = play(
         jobs,
         nodes,
-        rules_of(name, spare=settings.spare),
+        rules,
         name=name,
         events=settings.events,
         overrun=settings.overrun,
@@ -92,8 +114,6 @@ def _play_cluster(trace: Trace, machine: Machine, name: str, settings: Settings)
 
 def _told(job: TraceJob, settings: Settings) -> TraceJob:
     """The job with what is said about its length."""
-    if settings.estimates is Estimates.EXACT:
-        kills = settings.overrun is Overrun.KILL and job.estimate_s
-        lasts_s = min(job.run_s, job.estimate_s) if kills else job.run_s
-        return msgspec.structs.replace(job, run_s=lasts_s, estimate_s=lasts_s)
-    return job if job.estimate_s else msgspec.structs.replace(job, estimate_s=job.run_s)
+    exact = settings.estimates is Estimates.EXACT
+    run_s = lasts_s(job, settings) if exact else job.run_s
+    return msgspec.structs.replace(job, run_s=run_s, estimate_s=taken_s(job, settings))

@@ -16,7 +16,7 @@ import msgspec
 from rota.controller.past import Comparison, Figures, Gain, Question
 from rota.controller.tick.plugins import load_plugins
 from rota.core.facts.errors import RotaError
-from rota.sim.cluster_run import play
+from rota.sim.cluster.run import play
 from rota.sim.figures import summarise
 from rota.sim.history import history_of
 from rota.sim.measures import mean, measure

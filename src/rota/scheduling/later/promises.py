@@ -58,13 +58,15 @@ class Promises:
         self.planned_s = -INFINITE
         #: What the timeline said when promises were last brought forward.
         self.loosened = 0
+        #: The last pass ended at its limit of starts: the next one goes on with it.
+        self.is_cut = False
         #: How many jobs were left waiting by the last pass.
         self.seen = 0
 
     def take_over(self, other: Promises) -> None:
         """What another Scheduler of the same Cluster promised stands."""
         self.kept, self._first_s = dict(other.kept), dict(other._first_s)
-        self.planned_s, self.seen = other.planned_s, other.seen
+        self.planned_s, self.seen, self.is_cut = other.planned_s, other.seen, other.is_cut
         self.grounds.take_over(other.grounds)
 
     def forget(self) -> None:

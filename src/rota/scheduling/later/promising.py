@@ -73,11 +73,16 @@ class Promising:
         before, promises.kept = promises.kept, {}
         anew = self._rebuilds and promises.may_be_earlier
         recent = 0.0 <= timeline.now_s - promises.planned_s < 1.0
+        goes_on = promises.is_cut and recent and self._kind is not Backfill.CONSERVATIVE
         self._is_reused = waiting > MANY_FULL and recent
-        if (self._kind is Backfill.CONSERVATIVE and not anew) or self._is_reused:
+        if (self._kind is Backfill.CONSERVATIVE and not anew) or self._is_reused or goes_on:
             for promise in before.values():
                 if promises.still_holds(promise):
                     promises.keep(promise)
+        if goes_on:
+            # The starts of the pass that was cut must not move its promises to other jobs.
+            self._settled = dict.fromkeys(promises.kept)
+            self.made = len(promises.kept)
         self._loose = promises.may_be_earlier or len(promises.kept) < len(before)
         promises.loosened = timeline.loosened
         promises.forget_gone()

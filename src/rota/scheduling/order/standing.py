@@ -208,7 +208,7 @@ class Walk:
             if head.key > place[0]:
                 # Another job has come to the front: the lane stands further back now.
                 standing.note(keys, head, head.key)
-                at -= 1
+                places, at = standing.lines.get(line, []), at - 1
                 continue
             full = keys.full(head.key, head.entry, head.amount)
             heappush(self._heap, (full, line, keys.version(line), place, head))

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 from rota.scheduling.order.account_queues import AccountQueues
 from rota.scheduling.order.heads import Head, entry_in
 from rota.scheduling.order.standing import Walk
+from rota.scheduling.outcomes import Barred
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.core.cluster import Cluster
-    from rota.core.derived.lanes import Lane
+    from rota.core.derived.lanes import Lane, LaneKey
     from rota.core.facts.resources import Amount
     from rota.scheduling.api import Entry
     from rota.scheduling.order.keys import Key, Keys
     from rota.scheduling.order.standing import Standing
+    from rota.scheduling.outcomes import Wait
 
 
 INFINITE = float("inf")
@@ -158,6 +160,18 @@ class Turns:
                 head.key = self.keys.own(head.entry)
             assert head.key is not None
             self._queues.push(head.key, lane)
+
+    def open_barred(
+        self,
+        blocked: dict[int, tuple[Lane, Wait]],
+        kept_back_by: Callable[[LaneKey], Lane | None],
+    ) -> None:
+        """A start may be the last that accounts beyond their hard limit had to wait for."""
+        barred = [lane for lane, wait in blocked.values() if isinstance(wait, Barred)]
+        if barred and kept_back_by(barred[0].key) is None:
+            for lane in barred:
+                del blocked[lane.number]
+                self.add(lane)
 
     @property
     def first_key(self) -> Key:

@@ -11,14 +11,14 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
-from rota.scheduling.pool.api import Decision, PoolStart
-from rota.scheduling.pool.line import Line
-from rota.scheduling.pool.ranking import Ranking
+from rota.sim.pool.api import Decision, PoolStart
+from rota.sim.pool.line import Line
+from rota.sim.pool.ranking import Ranking
 
 if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry
-    from rota.scheduling.pool.line import Waiter
+    from rota.sim.pool.line import Waiter
 
 INFINITE = float("inf")
 #: When it is taken to end, in which order it started, its size, its number.
@@ -53,7 +53,8 @@ class CountedPool:
         waiter = self._ranking.add(job, size, run_s, entry)
         if self._shortest is not None:
             self._shortest.add(((run_s, job), size, run_s, job))
-        self._fresh.append(waiter)
+        if not self._ranking.is_behind(job):
+            self._fresh.append(waiter)
 
     def withdraw(self, job: int) -> None:
         waiter = self._ranking.remove(job)

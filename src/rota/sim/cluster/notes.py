@@ -17,6 +17,8 @@ class Notes(Scribe):
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         super().__init__(cluster, now_s, 1)
+        #: Something happened since the last pass.
+        self.told = True
         self.placed: list[ev.AttemptPlaced] = []
         self.asked: dict[int, None] = {}
         #: Jobs that wait again, and whether it was because they gave way.
@@ -27,6 +29,7 @@ class Notes(Scribe):
 
     def emit(self, event: ev.AnyEvent) -> None:
         apply(self.cluster, event, self.now_s)
+        self.told = True
         if isinstance(event, ev.AttemptPlaced):
             self.placed.append(event)
         elif isinstance(event, ev.JobSettled):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from heapq import heappop, heappush
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from rota.controller.tick import lifecycle
@@ -26,9 +27,10 @@ from rota.core.cluster import Cluster
 from rota.core.facts.job import Outcome
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.states import WAITING, Cause, JobState
-from rota.sim.cluster_cast import Arrival, Cast, Part, Particulars
-from rota.sim.cluster_notes import Notes
+from rota.sim.cluster.cast import Arrival, Cast, Part, Particulars
+from rota.sim.cluster.notes import Notes
 from rota.sim.run import Run
+from rota.sim.settings import BEGIN_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,10 +43,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Particulars", "play"]
 
-#: When the clock of the core begins: 0 means "never" there.
-BEGIN_S = 1_000_000.0
 #: Moments in a row at which time passes and nothing else: whoever still waits then waits for ever.
 IDLE_MOMENTS_MAX = 10_000
+
+#: Timers that are often moot by the time they ring. A pass for nothing is none that a policy asks
+#: for: under an order that moves with time it would decide what no event called for.
+MOOT = frozenset({"pass", "time-limit"})
 
 #: (moment, rank among those of one moment, in order of making, job, its round).
 Due = tuple[float, int, int, Part, int]
@@ -106,6 +110,8 @@ class _Stage:
         self._made = 0
         self._withheld: dict[str, ev.AttemptPlaced] = {}
         self._moment_s = 0.0
+        #: When the last pass wanted to be woken; 0: only by what happens.
+        self._wake_s = 0.0
 
     def play(
         self,
@@ -152,14 +158,21 @@ class _Stage:
         self._decide()
 
     def _one_by_one(self) -> None:
+        """By what is known a job that ends when it is taken to is over before anybody comes."""
+        ends: list[Due] = []
+        while self._due and self._due[0][0] <= self._moment_s:
+            ends.append(heappop(self._due))
+        known = [due[1] == END and due[3].ends_as_taken for due in ends]
+        for due in compress(ends, known):
+            self._happen(due)
         while self._coming and self._coming[-1].submit_s <= self._moment_s:
             self._arrive(self._coming.pop())
             self._decide()
-        while self._due and self._due[0][0] <= self._moment_s:
-            self._happen(heappop(self._due))
+        for due, is_over in zip(ends, known, strict=True):
+            if not is_over:
+                self._happen(due)
             self._decide()
-        if self.cluster.agenda.timers and self.cluster.agenda.timers[0].at_s <= self.scribe.now_s:
-            self._decide()
+        self._decide()
 
     def _push(self, moment_s: float, kind: int, part: Part) -> None:
         self._made += 1
@@ -235,12 +248,16 @@ class _Stage:
 
     def _decide(self) -> None:
         """Timers, a pass (or several, while there is more to do), and what follows from it."""
+        timers, now_s = self.cluster.agenda.timers, self.scribe.now_s
+        looks = any(timer.kind not in MOOT for timer in timers if timer.at_s <= now_s)
         fire_due(self.scribe)
         self._settle_accounts()
-        more = True
+        more = looks or self.scribe.told or 0.0 < self._wake_s <= now_s
         while more:
-            more = self.passes.run(self.scribe).more
+            plan = self.passes.run(self.scribe)
+            more, self._wake_s = plan.more, plan.wake_s
             self._settle_accounts()
+        self.scribe.told = False
 
     def _settle_accounts(self) -> None:
         """See to whatever the last events mean for the clock."""

@@ -63,6 +63,15 @@ class Part:
         self.nodes = ""
         self.over_s: float | None = None
 
+    @property
+    def ends_as_taken(self) -> bool:
+        """Whether passes know when it ends: each time that it stays longer it is taken to last
+        twice as long."""
+        taken_s = self.estimate_s
+        while 0 < taken_s < self.left_s:
+            taken_s *= 2
+        return taken_s == self.left_s
+
     def stop(self, moment_s: float) -> None:
         """It does not run any more, or for now."""
         if self.began_s is not None:

@@ -8,18 +8,19 @@ it is planned here where nodes have names, since a slot then binds the very node
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
-from rota.scheduling.pool.api import INFINITE, Decision, PoolStart
-from rota.scheduling.pool.profile import Counted, Pinned, Slot
-from rota.scheduling.pool.ranking import Ranking
+from rota.sim.pool.api import INFINITE, Decision, PoolStart
+from rota.sim.pool.profile import Counted, Pinned, Slot
+from rota.sim.pool.ranking import Ranking
 
 if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry
-    from rota.scheduling.pool.line import Waiter
+    from rota.sim.pool.line import Waiter
 
 #: A job that takes no time at all is planned for this: a slot without length keeps nothing out.
 NO_LENGTH_S = 1
@@ -36,7 +37,6 @@ class PlannedPool:
         self._due_is_gone = due_is_gone
         self._policy = policy
         self._all_planned = policy.backfill.kind is Backfill.CONSERVATIVE
-        self._spares = policy.backfill.spare
         self._ranking = Ranking(policy)
         self._profile = self._new_profile(total)
         self._slots: dict[int, Slot] = {}
@@ -163,22 +163,28 @@ class PlannedPool:
             heappush(self._coming, (slot.start_s, job))
 
     def _plan_first(self, now_s: float, starts: list[PoolStart]) -> None:
-        """The first gets a slot; the others start if they fit beside it."""
-        line, profile = self._ranking.line, self._profile
+        """The first gets a slot, with EASY; the others start if they fit beside it."""
+        profile, rules = self._profile, self._policy.backfill
         promised: tuple[float, float, int] | None = None
-        for waiter in [*line]:
+        waiting = deque(self._ranking.line)
+        while waiting:
+            waiter = waiting.popleft()
             _, size, run_s, _ = waiter
-            slot = profile.fits_now(size, run_s)
-            if promised is not None and not self._spares and now_s + run_s > promised[0]:
+            if promised is not None and not rules.spare and now_s + run_s > promised[0]:
                 continue
+            slot = profile.fits_now(size, run_s)
             if slot is not None:
                 profile.take(now_s, now_s + run_s, slot.held)
                 self._start(waiter, slot, now_s, starts)
-            elif promised is None:
+            elif self._policy.order.strict:
+                break
+            elif promised is None and rules.kind is Backfill.EASY:
                 slot = profile.earliest(size, run_s)
                 assert slot is not None, "the last step has no end"
                 promised = (slot.start_s, slot.start_s + run_s, slot.held)
                 profile.take(*promised)
+                if rules.shortest:
+                    waiting = deque(sorted(waiting, key=lambda other: (other[2], other[3])))
         if promised is not None:
             profile.give_back(*promised)
         profile.join()

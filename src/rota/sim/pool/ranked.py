@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.scheduling.pool.api import Decision, PoolStart
+from rota.sim.pool.api import Decision, PoolStart
 
 if TYPE_CHECKING:
     from rota.scheduling.api import Entry

@@ -1,0 +1,121 @@
+"""What a pool is told and what it answers, and which sites it leaves to the pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rota.core.facts.policy import Backfill, BackfillRules, OrderRules, Policy
+from rota.scheduling.later.promising import MANY_PROMISES
+from rota.sim.history import History
+from rota.sim.settings import Estimates, Overrun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.scheduling.api import Entry
+    from rota.sim.machine import Machine
+    from rota.sim.settings import Settings
+    from rota.sim.trace import Trace
+
+#: Orderings that ask for nothing but a job's size, its length and its wait.
+ORDERS = frozenset({"fifo", "sjf", "saf", "wfp3", "unicef", "f1"})
+#: Of these the ones whose keys never change while a job waits.
+FIXED = frozenset({"fifo", "sjf", "saf"})
+KINDS = frozenset({Backfill.NONE, Backfill.EASY, Backfill.CONSERVATIVE})
+INFINITE = float("inf")
+
+
+class PoolStart(NamedTuple):
+    """A decision: the job starts now. ``held`` is the set of its nodes where these have names."""
+
+    job: int
+    held: int = 0
+
+
+class Decision(NamedTuple):
+    """Who starts now, in order, and who must stop first to make room for them."""
+
+    starts: list[PoolStart]
+    evictions: Sequence[int] = ()
+    #: Somebody is to start then even if nothing happens before.
+    wake_s: float = INFINITE
+
+
+class Pool(Protocol):
+    """Equal processors behind one line. Jobs are told by number, once each."""
+
+    def arrive(self, job: int, size: int, run_s: float, entry: Entry | None = None) -> None:
+        """A job waits from now on. ``entry`` is what orderings but ``fifo`` look at."""
+
+    def leave(self, job: int) -> None:
+        """A running job is over."""
+
+    def withdraw(self, job: int) -> None:
+        """A waiting job waits no longer."""
+
+    def expect(self, job: int, end_s: float) -> None:
+        """A running job is now taken to end then."""
+
+    def decide(self, now_s: float) -> Decision:
+        """A pass."""
+
+
+def refusal(trace: Trace, machine: Machine, policy: Policy, settings: Settings) -> str:
+    """Why a pool would not decide what the pass decides; empty: it would.
+
+    Two things are rules of the pool alone, with nothing in the pass to compare them with:
+    estimates that are predicted as the log goes on, and promises that bind the lowest numbers
+    of numbered processors.
+    """
+    if machine.nodes:
+        return "the machine has nodes"
+    if isinstance(trace, History):
+        return "the jobs and the site have particulars"
+    if any(job.request is not None for job in trace.jobs):
+        return "jobs ask for more than a number of processors"
+    order, backfill = policy.order, policy.backfill
+    if not {order.primary, order.secondary} <= ORDERS:
+        return "the order asks for more than size, length and wait"
+    if backfill.kind not in KINDS or policy != _rules_known(order, backfill):
+        return "the policy has rules that a pool does not know"
+    extends = settings.overrun is Overrun.EXTEND
+    moves = order.primary != "fifo" and not {order.primary, order.secondary} <= FIXED
+    if extends and moves and not _is_predicted(settings):
+        return "the order moves whenever a job outstays its estimate"
+    if backfill.kind is Backfill.CONSERVATIVE:
+        return _refusal_of_promises(order, backfill, settings, len(trace.jobs))
+    return ""
+
+
+def _is_predicted(settings: Settings) -> bool:
+    return settings.estimates is Estimates.PREDICTED
+
+
+def _refusal_of_promises(
+    order: OrderRules, backfill: BackfillRules, settings: Settings, jobs: int
+) -> str:
+    """Promises that stand from pass to pass: it matters in which order they were made."""
+    if order.primary != "fifo" or order.strict or backfill.shortest or not backfill.spare:
+        return "conservative backfill has a rule beside the order of submission"
+    if (backfill.depth or MANY_PROMISES) < jobs:
+        return "not every job that waits has a promise"
+    if settings.overrun is Overrun.EXTEND and not _is_predicted(settings):
+        return "promises break whenever a job outstays its estimate"
+    return ""
+
+
+def _rules_known(order: OrderRules, backfill: BackfillRules) -> Policy:
+    """The policy with nothing in it but what a pool looks at."""
+    return Policy(
+        order=OrderRules(
+            primary=order.primary, secondary=order.secondary, strict=order.strict, wait_max_s=0
+        ),
+        backfill=BackfillRules(
+            kind=backfill.kind,
+            depth=backfill.depth if backfill.kind is Backfill.CONSERVATIVE else 0,
+            shortest=backfill.shortest,
+            spare=backfill.spare,
+            rebuild=backfill.rebuild,
+            stretch=False,
+        ),
+    )
