@@ -128,6 +128,17 @@ def test_a_paused_queue_takes_jobs_and_starts_none_until_it_is_active():
     assert scene.is_running("job")
 
 
+def test_a_job_in_a_queue_that_starts_nothing_waits_for_no_moment():
+    stage = Stage([node("a")])
+    stage.tell(ev.QueueSet(queue=Queue("side", state=QueueState.PAUSED)))
+    stage.submit(spec(queue="side"))
+
+    plan = stage.run()
+
+    assert plan.wake_s == 0
+    assert not plan.more
+
+
 def test_a_draining_queue_starts_what_it_has_and_takes_nothing_new():
     scene = Scene(cpus=1)
     set_queue(scene)

@@ -421,6 +421,27 @@ def test_a_gang_says_for_how_many_of_its_tasks_there_is_room():
     assert told.lines[0] == "there is room for 2 of its 3 tasks"
 
 
+def test_a_pair_of_tasks_says_that_there_is_room_for_one():
+    scene = Scene(cpus=4)
+    scene.submit("hog", cpus=2)
+
+    scene.submit("pair", tasks=2, cpus=2)
+
+    assert story(scene, "pair").lines[0] == "there is room for 1 of its 2 tasks"
+
+
+@pytest.mark.parametrize("nodes", [3, 70])
+def test_a_gang_that_fits_and_may_pass_nobody_says_so_however_many_nodes_there_are(nodes: int):
+    scene = Scene(cpus=4, nodes=nodes)
+    set_policy(scene, Policy(order=OrderRules(strict=True)))
+    scene.submit("hog", cpus=1)
+    first = scene.submit("first", cpus=4, tasks=nodes)
+
+    scene.submit("pair", tasks=2)
+
+    assert story(scene, "pair").tree.reason == why.Turn(behind=first)
+
+
 def test_those_ahead_are_counted_one_by_one_by_queue_and_priority():
     scene = Scene(cpus=1)
     scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="express", priority=90)))
@@ -433,6 +454,16 @@ def test_those_ahead_are_counted_one_by_one_by_queue_and_priority():
     assert story(scene, "job").tree.ahead == why.Ahead(10, (express, array + 1))
     assert story(scene, array + 5).tree.ahead == why.Ahead(5, (express, array + 1))
     assert story(scene, "express").tree.ahead == why.Ahead(0)
+
+
+def test_an_array_is_expected_to_start_when_its_first_element_is():
+    scene = Scene(cpus=2)
+    scene.submit("hog", cpus=2, time_limit_s=3600)
+    array = scene.submit("array", cpus=2, array="0-1", time_limit_s=60)
+
+    expected = [story(scene, job).tree.expected for job in (array, array + 1)]
+
+    assert expected == [why.Expected(scene.now_s + 3600, ("box",))] * 2
 
 
 def test_the_priority_is_told_as_a_sum_of_named_terms():

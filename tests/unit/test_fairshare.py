@@ -1,14 +1,18 @@
 """Fair share: use against target, in a tree, over several resources, now and before."""
 
+from math import log
+
 import pytest
 
 from rota.controller.commands import commands as cmd
 from rota.core.changes import events as ev
 from rota.core.derived.usage import Spent, Usage, decay
 from rota.core.facts.policy import Backfill
+from rota.core.facts.resources import Amount
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Limits, Queue, Quota, User
 from rota.scheduling.order.fairshare import FairShare, nested, shares_of
+from rota.scheduling.order.share_use import capacity, remembered_s
 from rota.testing.scene import ADMIN, ALICE, BOB, Scene
 from rota.testing.stage import Stage, node, spec
 from tests.unit.books import DAY_S, HOUR_S, Books, amount, policy_with
@@ -598,3 +602,55 @@ def test_targets_on_the_list_add_up_to_one_whoever_waits(active):
     assert sum(row.target for row in rows if row.user) == pytest.approx(1.0)
     assert all(row.ratio > 0 for row in rows if row.user)
     assert {row.project: row.target for row in rows}["idle"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rules", "seconds"),
+    [
+        ({"half_life_s": 1}, 1 / log(2)),
+        ({"half_life_s": 700}, 700 / log(2)),
+        ({"half_life_s": 0, "window_s": 50}, 50),
+        ({"half_life_s": 700, "memory": "window", "window_s": 50}, 50),
+        ({"memory": "window", "window_s": 0}, 1),
+    ],
+)
+def test_memory_holds_a_window_or_what_a_half_life_adds_up_to(rules, seconds):
+    books = Books()
+    books.rules(share=rules)
+
+    assert remembered_s(books.cluster) == pytest.approx(seconds)
+
+
+def test_of_what_runs_a_window_remembers_its_own_length():
+    books = Books()
+    books.rules(share={"memory": "window", "window_s": 3600, "live_weight": 0.0})
+    books.run("long", at_s=books.now_s - 3 * HOUR_S)
+    books.ran("hour", hours=1)
+    books.run("half", at_s=books.now_s - HOUR_S / 2)
+    both_wait(books, "hour")
+
+    long, hour, half = ratios(books, "long", "hour", "half")
+
+    assert long == pytest.approx(2 * half)
+    assert hour >= half > 0
+
+
+def test_what_there_is_to_share_is_the_sum_over_all_nodes_up_or_not():
+    stage = Stage(
+        [node("a", cpus=3, mem=10, disk=7, gpus=2), node("b", cpus=4, mem=20, disk=5, gpus=1)]
+    )
+    stage.tell(ev.NodeDrained(node="b", drained=True))
+
+    assert capacity(stage.cluster) == Amount(7000, 30, 12, 3000)
+
+
+def test_the_simple_form_counts_nothing_but_devices_where_there_are_any():
+    books = Books(gpus=2)
+    books.rules(share={"form": "simple"})
+    books.run("live", cpus=5, mem=1024)
+    books.ran("past", hours=3, cpus=5, mem=1024)
+    both_wait(books, "idle", "past")
+
+    live, past, idle = ratios(books, "live", "past", "idle")
+
+    assert live == past == idle

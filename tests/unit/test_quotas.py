@@ -4,15 +4,19 @@ import pytest
 
 from rota.core.changes import events as ev
 from rota.core.changes.invariants import violations
-from rota.core.derived.lanes import LaneKey
+from rota.core.derived.lanes import LaneKey, shape_of
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.indices import parse_indices
+from rota.core.facts.placing import Placement
+from rota.core.facts.resources import Amount
 from rota.core.facts.tenant import Group, Limits, Queue
+from rota.scheduling.limits.least import least_on
 from rota.scheduling.limits.quota import Part, Quotas, Short, held_by
 from rota.scheduling.limits.quota_rules import Dimension
 from rota.scheduling.limits.refusals import refuse_over_quota
 from rota.scheduling.outcomes import Capped
 from rota.scheduling.scheduler import Scheduler
+from rota.testing.stage import Stage, node, spec
 from tests.unit.books import DAY_S, Books, amount, make_spec
 
 
@@ -297,6 +301,17 @@ def test_only_what_was_borrowed_can_be_reclaimed():
     assert not desk.reclaimable(second)
 
 
+def test_a_whole_job_gives_its_place_back_and_some_of_its_tasks_do_not():
+    books = Books()
+    books.project("rich", soft=Limits(jobs=1))
+    job = books.cluster.jobs[books.run("ann", "rich")]
+    books.run("ann", "rich")
+    desk, held = quotas(books), held_by(books.cluster, job)
+
+    assert desk.reclaimable(Part(job, held))
+    assert not desk.reclaimable(Part(job, held, whole=False))
+
+
 def test_parts_are_reclaimed_in_an_order_in_which_each_is_still_borrowed():
     books = Books()
     books.project("rich", soft=Limits(device_milli=4000))
@@ -356,27 +371,99 @@ def test_waiting_jobs_of_all_projects_below_count_for_the_one_above():
 
 
 @pytest.mark.parametrize(
-    ("quota", "wishes", "field", "allowed"),
+    ("quota", "wishes", "field", "value", "allowed"),
     [
-        ({"hard": Limits(device_milli=2000)}, {"gpus": 3}, "resources.gpus", "at most 2 devices"),
-        ({"hard": Limits(cpu_milli=8000)}, {"cpus": 3, "tasks": 3}, "resources.cpus", "8 CPUs"),
-        ({"hard": Limits(memory_mib=1024)}, {"mem": 2048}, "resources.memory", "1 GiB"),
-        ({"hard": Limits(jobs=0)}, {}, "tasks", "run at most 0 jobs"),
-        ({"hard": Limits(device_hours=0)}, {"gpus": 1}, "resources.gpus", "0 device-hours"),
-        ({"soft": Limits(device_milli=0), "borrow": False}, {"gpus": 1}, "resources.gpus", "0"),
-        ({"types": {"training": Limits(jobs=0)}}, {"type": "training"}, "tasks", "for training"),
+        (
+            {"hard": Limits(device_milli=2000)}, {"gpus": 3},
+            "resources.gpus", "3", "user alice may hold at most 2 devices",
+        ),
+        (
+            {"hard": Limits(cpu_milli=8000)}, {"cpus": 3, "tasks": 3},
+            "resources.cpus", "9", "user alice may hold at most 8 CPUs",
+        ),
+        (
+            {"hard": Limits(memory_mib=1024)}, {"mem": 2048},
+            "resources.memory", "2", "user alice may hold at most 1 GiB of memory",
+        ),
+        (
+            {"hard": Limits(jobs=0)}, {},
+            "tasks", "1", "user alice may run at most 0 jobs",
+        ),
+        (
+            {"hard": Limits(device_hours=0)}, {"gpus": 1, "time_limit_s": 3600},
+            "resources.gpus", "1 for 1 hours", "user alice has 0 device-hours to spend",
+        ),
+        (
+            {"soft": Limits(device_milli=0), "borrow": False}, {"gpus": 1},
+            "resources.gpus", "1", "user alice may hold at most 0 devices",
+        ),
+        (
+            {"types": {"training": Limits(jobs=0)}}, {"type": "training"},
+            "tasks", "1", "user alice for training may run at most 0 jobs",
+        ),
+        (
+            {"hard": Limits(cpu_milli=99_000)}, {"placement": Placement(exclusive=True)},
+            "exclusive", "true",
+            "user alice may not hold a whole node: "
+            "the smallest that suits has 100 CPUs and 10 devices",
+        ),
+        (
+            {"hard": Limits(device_milli=9000)}, {"placement": Placement(exclusive=True)},
+            "exclusive", "true",
+            "user alice may not hold a whole node: "
+            "the smallest that suits has 100 CPUs and 10 devices",
+        ),
     ],
-)
-def test_a_request_that_a_quota_can_never_allow_is_refused_at_submit(quota, wishes, field, allowed):
+)  # fmt: skip
+def test_a_request_that_a_quota_can_never_allow_is_refused_at_submit(
+    quota, wishes, field, value, allowed
+):
     books = Books()
     books.user("alice", **quota)
 
     with pytest.raises(Rejected) as caught:
         refuse_over_quota(books.cluster, make_spec(user="alice", **wishes))
 
-    assert caught.value.field == field
-    assert allowed in caught.value.allowed
-    assert "user alice" in caught.value.allowed
+    assert (caught.value.field, caught.value.value) == (field, repr(value))
+    assert caught.value.allowed == allowed
+
+
+@pytest.mark.parametrize(
+    ("wishes", "least"),
+    [
+        ({}, Amount(1000, 100, 0, 0)),
+        ({"placement": Placement(exclusive=True)}, Amount(4000, 200, 10, 1000)),
+        ({"placement": Placement(exclusive=True, nodes=("b",))}, Amount(4000, 300, 20, 1000)),
+        ({"placement": Placement(exclusive=True, exclude=("b",))}, Amount(8000, 200, 10, 2000)),
+        ({"placement": Placement(exclusive=True), "cpus": 4}, Amount(4000, 200, 10, 1000)),
+        ({"placement": Placement(exclusive=True), "cpus": 5}, Amount(8000, 200, 10, 2000)),
+        ({"placement": Placement(exclusive=True), "mem": 200}, Amount(4000, 200, 10, 1000)),
+        ({"placement": Placement(exclusive=True), "mem": 201}, Amount(4000, 300, 20, 1000)),
+        ({"placement": Placement(exclusive=True), "gpus": 1}, Amount(4000, 200, 10, 1000)),
+        ({"placement": Placement(exclusive=True), "gpus": 2}, Amount(8000, 200, 10, 2000)),
+        ({"placement": Placement(exclusive=True), "tasks": 7}, Amount(7000, 700, 10, 1000)),
+        ({"placement": Placement(exclusive=True), "cpus": 9}, Amount(9000, 100, 0, 0)),
+    ],
+)
+def test_a_job_with_nodes_of_its_own_holds_at_least_the_smallest_that_suits(wishes, least):
+    stage = Stage(
+        [
+            node("a", cpus=8, mem=200, disk=10, gpus=2),
+            node("b", cpus=4, mem=300, disk=20, gpus=1),
+        ]
+    )
+
+    wish = spec(**({"cpus": 1, "mem": 100} | wishes))
+
+    assert least_on(stage.cluster, shape_of(wish)) == least
+
+
+def test_a_job_may_have_a_whole_node_that_is_just_within_its_quota():
+    books = Books()
+    whole = Limits(cpu_milli=100_000, memory_mib=102400, device_milli=10_000)
+    books.user("alice", hard=whole)
+
+    refuse_over_quota(books.cluster, make_spec(user="alice", placement=Placement(exclusive=True)))
 
 
 def test_a_request_within_its_quota_or_within_what_may_be_borrowed_is_taken():

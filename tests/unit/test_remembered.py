@@ -1,14 +1,19 @@
 """What a Scheduler remembers between passes is dropped as soon as it is not right any more."""
 
+import pytest
+
 from rota.core.changes import events as ev
-from rota.core.derived.lanes import Lane
+from rota.core.derived.lanes import Lane, Shape
 from rota.core.facts.job import Outcome
 from rota.core.facts.node import ForeignUse
-from rota.core.facts.policy import Backfill, BackfillRules, OrderRules, Policy
+from rota.core.facts.policy import Backfill, BackfillRules, OrderRules, Policy, PreemptRules
 from rota.core.facts.states import Cause, JobState
 from rota.core.words.presets import PRESETS
+from rota.scheduling.api import NodeView
 from rota.scheduling.order.heads import entry_in
 from rota.scheduling.place.node_room import Room
+from rota.scheduling.registry import Catalog
+from rota.scheduling.scheduler import Scheduler
 from rota.testing.stage import Stage, node, spec
 
 
@@ -123,3 +128,48 @@ def test_a_lane_of_equal_jobs_is_worked_off_as_room_comes():
                 stage.end(job)
 
         assert [*stage.started_s] == jobs
+
+
+@pytest.mark.parametrize(("joins", "gives_way"), [(False, "wide"), (True, "card")])
+def test_what_a_victim_is_worth_follows_the_nodes_that_join(joins: bool, gives_way: str):
+    rules = Policy(preempt=PreemptRules(enabled=True, min_runtime_s=0))
+    stage = Stage([node("a", cpus=8, gpus=1)], rules)
+    names = {
+        stage.submit(spec(cpus=4, priority=10, preemptible=True)): "wide",
+        stage.submit(spec(cpus=3, gpus=1, priority=10, preemptible=True)): "card",
+    }
+    stage.run()
+    if joins:
+        cards = node("b", cpus=1, gpus=8)
+        stage.tell(ev.NodeRegistered(spec=cards, incarnation="i", boot_id="b"))
+
+    stage.submit(spec(cpus=4, priority=90))
+    plan = stage.run()
+
+    told = [names[eviction.job] for eviction in plan.evictions]
+    assert told == [gives_way], "one card of nine is less than half of the CPUs"
+
+
+class Favourite:
+    """A scorer that likes one zone, and another one in a later pass."""
+
+    name = "favourite"
+
+    def __init__(self) -> None:
+        self.zone = "c"
+
+    def score(self, shape: Shape, node: NodeView) -> float:
+        return float(node.labels["zone"] == self.zone)
+
+
+def test_what_a_plugged_in_scorer_says_counts_in_every_pass_anew():
+    rule = Favourite()
+    stage = Stage([node(name, zone=name) for name in "abc"], Policy(scorers=("favourite=1000",)))
+    stage.scheduler = Scheduler(stage.cluster, lambda _: Catalog(scorers={"favourite": rule}))
+    first = stage.submit(spec())
+    stage.run()
+    rule.zone = "b"
+    second = stage.submit(spec())
+    stage.run()
+
+    assert [stage.nodes_of(job) for job in (first, second)] == [["c"], ["b"]]

@@ -130,6 +130,17 @@ def test_a_promise_that_leaves_no_room_is_named_and_not_a_reservation_that_would
     assert scene.why("plain") == f"would delay job {big}, which starts in 1h"
 
 
+def test_a_promise_that_leaves_no_room_beside_a_reservation_is_named_though_it_begins_first():
+    scene = Scene(cpus=8, gpus=2)
+    reserve(scene, 1, HOUR_S, 5 * HOUR_S, node="box", devices=(0,))
+    scene.submit("hog", cpus=6, time_limit_s=HOUR_S // 2)
+    big = scene.submit("big", cpus=7, gpus=1, time_limit_s=HOUR_S, priority=60)
+
+    scene.submit("job", gpus=1, time_limit_s=3 * HOUR_S)
+
+    assert scene.why("job") == f"would delay job {big}, which starts in 30m"
+
+
 def test_of_several_promises_the_first_that_leaves_no_room_is_named():
     scene = Scene(cpus=4)
     scene.set_policy("conservative")

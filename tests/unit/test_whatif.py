@@ -8,14 +8,16 @@ import pytest
 from rota.controller.commands import commands as cmd
 from rota.core.changes.compare import differences, dump
 from rota.core.facts.job import JobSpec
-from rota.core.facts.placing import Operator, Placement, Selector, Taint
+from rota.core.facts.placing import Affinity, Operator, Placement, Selector, Taint
 from rota.core.facts.policy import Policy, PreemptRules
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Limits, Queue, Quota, Reservation, User
 from rota.scheduling.answers.advice import TRIALS, Adviser, Rights, explain_and_advise
 from rota.scheduling.answers.explain import Explanation, explain
 from rota.scheduling.answers.outlook import Outlook, outlook
+from rota.scheduling.answers.reasons import Expected
 from rota.scheduling.answers.whatif import (
+    DEPTH,
     Added,
     Dropped,
     Gone,
@@ -68,7 +70,9 @@ class TestTrials:
             as_it_is = world.start_of(job, Respec(job, spec))
             smaller = world.start_of(job, Respec(job, with_request(spec, device_count=1)))
             again = world.start_of(job, Respec(job, spec))
+            trials = world.trials
 
+        assert trials == 3
         assert as_it_is is None
         assert smaller is not None
         assert smaller.allocations[0].devices == (3,)
@@ -137,6 +141,38 @@ class TestTrials:
 
         assert start is not None
         assert after is None
+
+    def test_a_removed_job_gives_back_what_it_held_of_a_quota_and_no_more(self):
+        scene = Scene(cpus=8)
+        quota = Quota(hard=Limits(cpu_milli=4000))
+        scene.cluster.accounts.users["alice"] = User("alice", quota=quota)
+        gone = scene.submit("gone", cpus=2)
+        scene.submit("stays", cpus=2)
+        job = scene.submit("job", cpus=3)
+        spec = spec_of(scene, "job")
+
+        with WhatIf(scene.controller.scheduler, scene.now_s) as world:
+            more = world.start_of(job, Gone(gone), Respec(job, spec))
+            as_much = Respec(job, with_request(spec, cpu_milli=2000))
+            same = world.start_of(job, Gone(gone), as_much)
+            before = world.start_of(job, as_much)
+
+        assert more is None
+        assert same is not None
+        assert before is None
+
+    def test_a_removed_job_is_no_neighbour_any_more(self):
+        scene = Scene()
+        web = scene.submit("web", labels={"app": "web"})
+        apart = Placement(affinities=(Affinity("app", "web", apart=True),))
+        job = scene.submit("job", placement=apart)
+
+        with WhatIf(scene.controller.scheduler, scene.now_s) as world:
+            beside = world.start_of(job, Respec(job, spec_of(scene, "job")))
+            alone = world.start_of(job, Gone(web), Respec(job, spec_of(scene, "job")))
+
+        assert beside is None
+        assert alone is not None
 
     def test_one_element_of_an_array_can_be_changed_alone(self):
         scene = Scene(cpus=4)
@@ -348,6 +384,14 @@ class TestAdvice:
         assert told.lines[-1] == "even then it would wait: not enough free gpus"
         assert told.help == [f"release it: rota release {job}"]
 
+    def test_a_held_array_that_would_wait_on_says_for_what(self, full: Scene):
+        array = full.submit("big", gpus=4, hold=True, array="0-1")
+
+        told = advised(full, "big")
+
+        assert told.lines[-1] == "even then it would wait: not enough free gpus"
+        assert told.help == [f"release it: rota release {array}"]
+
     def test_a_job_before_its_next_try_is_not_said_to_wait_on(self):
         scene = Scene()
         scene.submit("flaky", retries=2, backoff_s=10.0)
@@ -377,6 +421,87 @@ class TestAdvice:
         assert told.help == []
         assert told.lines[-1] == "no single change would start it now"
         assert "it is expected to start in 1h on box, if everything goes to plan" in told.lines
+
+    def test_a_job_that_was_promised_nothing_is_told_when_it_should_start(self):
+        scene = Scene(cpus=2)
+        scene.submit("hog", cpus=2, time_limit_s=3600)
+        scene.submit("first", cpus=2, time_limit_s=3600)
+        scene.submit("second", cpus=2, time_limit_s=3600)
+        array = scene.submit("third", cpus=2, time_limit_s=3600, array="0-1")
+
+        told = {job: advised(scene, job) for job in ("first", "second", array, array + 1)}
+
+        hours = {"first": 1, "second": 2, array: 3, array + 1: 3}
+        for job, answer in told.items():
+            start_s = scene.now_s + hours[job] * 3600
+            promised = job == "first"
+            assert answer.tree.expected == Expected(start_s, ("box",), promised=promised)
+            words = f"it is expected to start in {hours[job]}h on box, if everything goes to plan"
+            assert words in answer.lines
+
+    def test_a_start_is_foretold_for_the_first_in_line_only(self):
+        scene = Scene(cpus=1)
+        scene.submit("hog", time_limit_s=60)
+        for number in range(DEPTH + 1):
+            scene.submit(f"job{number}", time_limit_s=60)
+
+        last, beyond = (advised(scene, f"job{n}").tree for n in (DEPTH - 1, DEPTH))
+
+        assert last.expected == Expected(scene.now_s + DEPTH * 60, ("box",), promised=False)
+        assert beyond.ahead.jobs == DEPTH
+        assert beyond.expected is None
+
+    def test_nothing_is_expected_of_a_job_that_does_not_wait_for_room(self):
+        scene = Scene(cpus=8)
+        scene.submit("a", group="g", group_cap=1, time_limit_s=60)
+        scene.submit("capped", group="g")
+        scene.submit("held", hold=True)
+
+        told = [advised(scene, job).tree.expected for job in ("capped", "held")]
+
+        assert told == [None, None]
+
+    def test_of_own_jobs_under_a_cap_the_one_that_has_run_least_is_advised_to_be_put_back(self):
+        scene = Scene(cpus=8)
+        scene.submit("old", group="g", group_cap=2)
+        scene.pass_time(60)
+        young = scene.submit("young", group="g")
+        scene.pass_time(90)
+        scene.submit("job", group="g")
+
+        told = advised(scene, "job").help
+
+        assert told == [
+            "raise the cap of group g to 3: rota group set g --max-concurrent 3",
+            f"put your job {young} back (it has run 1m30s): rota requeue {young} --hold",
+        ]
+
+    def test_jobs_of_others_are_not_advised_to_be_put_back(self):
+        scene = Scene(cpus=8)
+        scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="default", max_running=1)))
+        scene.submit("theirs", actor=BOB)
+        scene.submit("job")
+
+        told = advised(scene, "job", AN_OPERATOR).help
+
+        assert told == [
+            "raise the cap of queue default to 2: rota queue-admin set default --max-running 2"
+        ]
+
+    def test_of_many_ways_the_three_that_cost_least_are_told(self):
+        scene = Scene()
+        for name in ("delta", "beta", "gamma", "alpha"):
+            scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name=name)))
+        paused = Queue(name="default", state=QueueState.PAUSED)
+        scene.ask(cmd.SetQueue(actor=OPERATOR, queue=paused))
+        job = scene.submit("job")
+
+        told = advised(scene, "job", AN_OPERATOR).help
+
+        assert told == [
+            f"move it to queue {name}: rota update {job} --queue {name}"
+            for name in ("alpha", "beta", "delta")
+        ]
 
     def test_the_number_of_passes_is_bounded(self):
         scene = Scene(cpus=64, gpus=8)

@@ -5,6 +5,7 @@ import pytest
 from rota.core.changes import events as ev
 from rota.core.facts.policy import Backfill, BackfillRules, OrderRules, Policy
 from rota.core.words.presets import PRESETS
+from rota.scheduling.order.lengths import stay_s_of
 from rota.testing.scene import BOB, Scene
 from rota.testing.stage import Stage, node, spec
 
@@ -179,3 +180,22 @@ def test_a_run_that_is_late_when_the_controller_restarts_is_taken_to_last_as_lon
     after = scene.controller.scheduler.promise_of(2)
     assert before is not None
     assert after == before
+
+
+@pytest.mark.parametrize(
+    ("wishes", "ran_s", "stay_s"),
+    [
+        ({"estimate_s": 1}, 0, 1),
+        ({"estimate_s": 1}, 1, 2),
+        ({"estimate_s": 10}, 9, 10),
+        ({"estimate_s": 10}, 10, 20),
+        ({"estimate_s": 10}, 45, 80),
+        ({"estimate_s": 10, "time_limit_s": 30}, 25, 30),
+        ({"estimate_s": 10, "time_limit_s": 30}, 99, 30),
+        ({"time_limit_s": 30}, 0, 30),
+    ],
+)
+def test_a_run_that_outlives_its_estimate_is_taken_to_last_twice_as_long(wishes, ran_s, stay_s):
+    stage = Stage([node("a")])
+
+    assert stay_s_of(stage.cluster, spec(**wishes), ran_s) == stay_s

@@ -103,7 +103,7 @@ class Inquiry:
             unmet = tuple(self._room(entry, filed))
             promise = self.scheduler.promise_of(entry.job)
             lane = self.cluster.lanes.where.get(item.id)
-            ahead = ahead_of(self.this, entry, lane, item.id) if lane is not None else None
+            ahead = ahead_of(self.this, entry) if lane is not None else None
             first = unmet[0]
             if isinstance(first, why.Turn) and ahead is not None and ahead.first:
                 unmet = (why.Turn(behind=ahead.first[0], room=first.room), *unmet[1:])

@@ -149,9 +149,9 @@ def _card_memory(spec: JobSpec, world: WhatIf) -> list[int]:
 
 def _ladder(asked: int, free: Iterable[int], grain: int) -> list[int]:
     """Amounts below what was asked: what is free somewhere, and ever smaller halves."""
-    amounts = {amount for amount in free if 0 < amount < asked}
+    amounts = {amount for amount in free if amount < asked}
     half = asked // 2
-    while half >= max(1, grain) and len(amounts) < STEPS:
+    while half >= grain and len(amounts) < STEPS:
         amounts.add(half)
         half //= 2
     round_down = {_nice(amount, grain) for amount in amounts}

@@ -10,10 +10,11 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from rota.scheduling.answers.reasons import Ahead
-from rota.scheduling.order.heads import entry_in, first_waiting
+from rota.scheduling.order.heads import Head, entry_in
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Lane, Place
+    from rota.core.facts.job import Array
     from rota.scheduling.api import Entry
     from rota.scheduling.order.keys import Key
     from rota.scheduling.passes import Pass
@@ -22,49 +23,41 @@ if TYPE_CHECKING:
 NAMED = 3
 
 
-def ahead_of(this: Pass, entry: Entry, lane: Lane, item: int) -> Ahead:
-    """Counted one by one, elements of arrays too. ``item`` is what stands in the lane."""
-    mine = this.keys.of(entry, this.scheduler.amount(lane.key.shape))
+def ahead_of(this: Pass, entry: Entry) -> Ahead:
+    """Counted one by one, elements of arrays too; of each lane the first is named."""
+    amount = this.scheduler.amount
+    mine = this.keys.of(entry, amount(entry.key.shape))
     count = 0
     first: list[tuple[Key, int]] = []
-    for other in this.cluster.lanes.lanes.values():
-        head = next(other.walk())
-        top = _key_of(this, other, head)
-        if other is lane:
-            before = [place for place in other.members.values() if place < other.members[item]]
-        else:
-            before = _before(this, other, mine) if top < mine else []
-        if before:
-            count += _sum(this, before)
-            first.append((top, first_waiting(this.cluster, head[1])))
-    array = this.cluster.arrays.get(item)
-    if array is not None:
-        at = array.position(entry.job)
-        own = sum(max(0, min(last + 1, at) - start) for start, last in array.waiting)
-        count += own
-        if own:
-            first.append((mine, array.element_id(array.pending().first())))
+    for lane in this.cluster.lanes.lanes.values():
+        head = Head(this.cluster, lane, amount(lane.key.shape)).advance(this.cluster)
+        assert head is not None
+        top = this.keys.of(head, amount(lane.key.shape))
+        if top < mine:
+            count += _before(this, lane, mine)
+            first.append((top, head.job))
     first.sort()
     return Ahead(count, tuple(job for _, job in first[:NAMED]))
 
 
-def _before(this: Pass, lane: Lane, mine: Key) -> list[Place]:
-    """Members of a lane whose first comes first: mostly all of them, else found by bisection."""
-    alone = len(lane.members) == 1
-    if alone or _key_of(this, lane, max(lane.members.values())) < mine:
-        return list(lane.members.values())
+def _before(this: Pass, lane: Lane, mine: Key) -> int:
+    """How many jobs of a lane whose first comes first: mostly all, else found by bisection."""
+    amount, arrays = this.scheduler.amount(lane.key.shape), this.cluster.arrays
+
+    def key_of(place: Place, job: int = 0) -> Key:
+        entry = entry_in(this.cluster, lane, place[1])
+        return this.keys.of(entry._replace(job=job) if job else entry, amount)
+
+    def elements(array: Array, place: Place) -> int:
+        """Untouched ones: all, or those before a sibling."""
+        if key_of(place, array.element_id(array.waiting[-1][1])) < mine:
+            return len(array.pending())
+        at = array.position(int(mine[-1]))
+        return sum(max(0, min(last + 1, at) - start) for start, last in array.waiting)
+
     places = sorted(lane.members.values())
-    return places[: bisect_left(places, mine, key=lambda place: _key_of(this, lane, place))]
-
-
-def _sum(this: Pass, places: list[Place]) -> int:
-    """How many jobs stand at these places: of an array, its untouched elements."""
-    arrays = this.cluster.arrays
+    if key_of(places[-1]) >= mine:
+        del places[bisect_left(places, mine, key=key_of) :]
     if not arrays:
         return len(places)
-    return sum(len(arrays[item].pending()) if item in arrays else 1 for _, item in places)
-
-
-def _key_of(this: Pass, lane: Lane, place: Place) -> Key:
-    amount = this.scheduler.amount(lane.key.shape)
-    return this.keys.of(entry_in(this.cluster, lane, place[1]), amount)
+    return sum(elements(arrays[p[1]], p) if p[1] in arrays else 1 for p in places)

@@ -71,7 +71,7 @@ class Short(NamedTuple):
     #: Any of these opens when something is given back.
     counters: tuple[Counter, ...]
     #: When time alone may have helped; 0: it does not.
-    again_s: float = 0.0
+    again_s: float
 
     @property
     def missing(self) -> float:

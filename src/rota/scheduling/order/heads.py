@@ -58,20 +58,12 @@ class Head:
         return self.entry
 
 
-def first_waiting(cluster: Cluster, item: int) -> int:
-    """The job that stands in a lane under this id: of an array, its first untouched element."""
-    array = cluster.arrays.get(item)
-    pending = array.pending() if array is not None else None
-    return array.element_id(pending.first()) if array is not None and pending else item
-
-
 def entry_in(cluster: Cluster, lane: Lane, item: int) -> Entry:
-    """A waiting job (of an array: its first untouched element) as orderings see it."""
+    """What stands in a lane under this id, as orderings see it: an array before its elements."""
     record = cluster.arrays.get(item) or cluster.jobs[item]
     key, shape = lane.key, cluster.lanes.shapes[lane.key.shape]
     run_s = run_s_of(cluster, key, shape.roles)
-    job = first_waiting(cluster, item)
-    return Entry(job, key, shape, record.submitted_s, record.eligible_s, run_s)
+    return Entry(item, key, shape, record.submitted_s, record.eligible_s, run_s)
 
 
 def _walk(cluster: Cluster, lane: Lane) -> Iterator[Candidate]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.core.facts.tenant import UNLIMITED
 from rota.scheduling.api import View
 from rota.scheduling.order.orderings import ALIKE, MULTIFACTOR, ORDERINGS, UNSHARED, order_key
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rota.core.derived.lanes import Lane, LaneKey
     from rota.core.facts.policy import OrderRules
     from rota.core.facts.resources import Amount
-    from rota.core.facts.tenant import Quota
     from rota.scheduling.api import Entry
     from rota.scheduling.rules import Rules
 
@@ -206,13 +206,7 @@ class ByLength(Keys):
 def may_borrow(cluster: Cluster) -> bool:
     """Whether any account has a soft limit that it may pass."""
     return any(
-        _is_soft(record.quota)
+        record.quota.borrow and record.quota.soft != UNLIMITED
         for table in (cluster.accounts.projects, cluster.accounts.users)
         for record in table.values()
     )
-
-
-def _is_soft(quota: Quota) -> bool:
-    soft = quota.soft
-    values = (soft.jobs, soft.cpu_milli, soft.memory_mib, soft.device_milli, soft.device_hours)
-    return quota.borrow and any(value is not None for value in values)
