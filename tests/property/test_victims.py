@@ -1,10 +1,11 @@
 """Victims against brute force: never more than needed, the cheapest, and only who may be asked."""
 
 from collections import Counter
+from functools import partial
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.core.derived.holdings import amount_of
@@ -109,6 +110,7 @@ def cost_of(site: Site, jobs: tuple[Job, ...]) -> float:
         held = [attempt.allocation for attempt in job.live_attempts]
         share = max(
             sum(a.cpu_milli for a in held) / rule.total.cpu_milli,
+            sum(a.memory_mib for a in held) / rule.total.memory_mib,
             sum(amount_of(a).device_milli for a in held) / rule.total.device_milli,
         )
         weight = BEST_EFFORT_WEIGHT if job.spec.service is ServiceClass.BEST_EFFORT else 1.0
@@ -172,6 +174,46 @@ def test_the_victims_are_the_cheapest_where_devices_are_shared_or_a_node_is_want
     vip = site.submit("vip", **wish, placement=Placement(exclusive=exclusive))
 
     takeover = find(site)
+
+    best = cheapest(site, vip)
+    assert (takeover is None) == (best is None)
+    if takeover is not None and best is not None:
+        assert takeover.cost == pytest.approx(best)
+
+
+single = st.fixed_dictionaries(
+    {
+        "on": st.sampled_from([("a",), ("b",)]),
+        "cpus": st.integers(0, 2),
+        "gpus": st.integers(0, 2),
+        "mem": st.sampled_from((0, 10_000, 30_000)),
+        "service": st.sampled_from((ServiceClass.BURSTABLE, ServiceClass.BEST_EFFORT)),
+        "start_s": st.integers(110, 900).map(lambda age_s: NOW_S - age_s),
+    }
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(single.flatmap(shared_by_some), min_size=3, max_size=8),
+    st.integers(0, 5),
+    st.integers(0, 3),
+    st.sampled_from((0, 20_000, 60_000)),
+    st.sampled_from((("a", "b"), ("a",), ("b",), ())),
+)
+def test_the_cheapest_of_full_nodes_is_found_whatever_is_short_there(
+    jobs: list[dict], cpus: int, gpus: int, mem: int, parted: tuple[str, ...]
+):
+    site = Site(gap=GAP, min_runtime_s=100)
+    for name in ("a", "b"):
+        add = site.add_parted_node if name in parted else partial(site.add_node, gpus=3)
+        add(name, cpus=5)
+    for number, wishes in enumerate(jobs):
+        if site.has_room(**wishes):
+            site.run(f"low {number}", **wishes)
+    vip = site.submit("vip", cpus=cpus, gpus=gpus, mem=mem, priority=90)
+
+    takeover = site.find("vip", ("a", "b"))
 
     best = cheapest(site, vip)
     assert (takeover is None) == (best is None)

@@ -57,12 +57,19 @@ class Site:
         self.apply(ev.PolicySet(policy=policy))
 
     def add_node(
-        self, name: str = "box", *, cpus: int = 8, gpus: int = 0, mem: int = 65536
+        self, name: str = "box", *, cpus: int = 8, gpus: int = 0, mem: int = 65536, disk: int = 0
     ) -> None:
         devices = tuple(
             Device(index=i, uuid=f"{name}-{i}", model="A100", memory_mib=40960) for i in range(gpus)
         )
-        spec = NodeSpec(name, cpus * 1000, mem, 0, cpus=tuple(range(cpus)), devices=devices)
+        spec = NodeSpec(name, cpus * 1000, mem, disk, cpus=tuple(range(cpus)), devices=devices)
+        self.apply(ev.NodeRegistered(spec=spec, incarnation="i", boot_id="b"))
+
+    def add_parted_node(self, name: str, *, cpus: int = 8) -> None:
+        """A node with two devices, of which the first may be had whole or as two halves."""
+        whole = [Device(i, f"{name}-{i}", "gpu", "A100", 40960) for i in (0, 3)]
+        parts = [Device(i, f"{name}-{i}", "gpu", "A100", 20480, parent=0) for i in (1, 2)]
+        spec = NodeSpec(name, cpus * 1000, 65536, devices=(*whole, *parts))
         self.apply(ev.NodeRegistered(spec=spec, incarnation="i", boot_id="b"))
 
     def spec(self, name: str, **wishes: Any) -> JobSpec:
@@ -71,6 +78,7 @@ class Site:
         request = Request(
             cpu_milli=int(wishes.pop("cpus", 1) * 1000),
             memory_mib=wishes.pop("mem", 0),
+            disk_mib=wishes.pop("disk", 0),
             device="gpu" if gpus else "",
             device_count=gpus,
             device_memory_mib=wishes.pop("gpu_mem", 0),

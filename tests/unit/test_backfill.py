@@ -321,3 +321,23 @@ def test_those_with_a_promise_start_though_others_came_to_stand_before_them():
     scene.finish("wide")
 
     assert [scene.state(array + number) for number in (1, 2)] == ["running", "running"]
+
+
+def test_a_job_that_was_held_meanwhile_may_be_delayed_from_what_it_is_told_then():
+    stage = stage_with(Backfill.AGGRESSIVE, delay_max_s=HOUR_S)
+    stage.submit(hours(2, cpus=4))
+    wide = stage.submit(hours(8, cpus=4, tasks=2))
+    stage.run()
+    stage.tell(ev.JobHeld(job=wide))
+    stage.play()
+    stage.now_s = in_hours(stage, 10)
+    stage.submit(hours(2, cpus=4))
+    stage.run()
+
+    stage.tell(ev.JobReleased(job=wide))
+    stage.tell(ev.JobEligible(job=wide))
+    within = stage.submit(hours(3, cpus=4))
+    stage.run()
+
+    assert stage.started_s[within] == in_hours(stage, 10)
+    assert wide in stage.waiting

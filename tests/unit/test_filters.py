@@ -127,6 +127,9 @@ def test_overcommitted_room_is_for_all_but_guaranteed_jobs():
 
     assert refuse(large, policy=policy) == ("", "")
     assert refuse(large, policy=policy, service=ServiceClass.GUARANTEED)[0] == "cpus"
+    lean = Request(memory_mib=98304)
+    assert refuse(lean, policy=policy) == ("", "")
+    assert refuse(lean, policy=policy, service=ServiceClass.GUARANTEED)[0] == "memory"
     assert refuse(Request(cpu_milli=17000), policy=policy)[1] == "has 16 cpus, needs 17"
 
 

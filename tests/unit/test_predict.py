@@ -159,3 +159,11 @@ def test_no_prediction_is_above_the_limit_and_equal_inputs_give_equal_answers(jo
         assert not limit_s or max(made.bound_s, made.stay_s, made.likely_s) <= limit_s
         one.learn(user, name, procs, limit_s, run_s, made)
         other.learn(user, name, procs, limit_s, run_s, made)
+
+
+def test_two_runs_are_enough_for_an_estimate_and_nine_for_a_bound():
+    made = played(Predictor(), [100.0] * 10, limit_s=1000.0)
+
+    assert [one.likely_s for one in made[:3]] == [1000.0, 1000.0, 100.0]
+    assert [one.learned_s for one in made[7:9]] == [1000.0, 1000.0]
+    assert made[9].learned_s < 1000.0

@@ -1,18 +1,22 @@
 """Who gives way to whom: the search for victims, case by case."""
 
+from itertools import combinations
 from typing import Any
 
 import pytest
 
 from rota.core.changes import events as ev
 from rota.core.facts.job import Role, ServiceClass
+from rota.core.facts.node import Allocation
 from rota.core.facts.placing import Placement
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.resources import Amount, Request
 from rota.core.facts.states import Cause
 from rota.core.facts.tenant import Queue
 from rota.scheduling.api import Eviction, Victim
+from rota.scheduling.evict.cheapest_set import CheapestSet
 from rota.scheduling.evict.search import Takeover
+from rota.scheduling.evict.unit import Unit, fits_in_set
 from rota.scheduling.evict.victims import LostWork
 from tests.support.running import NOW_S, Lent, Site
 
@@ -578,3 +582,114 @@ def test_a_gang_with_nodes_of_its_own_keeps_its_tasks_together():
     assert takeover is not None
     assert [allocation.node for allocation in takeover.allocations] == ["b", "b", "b"]
     assert victims(site) == ["low b"]
+
+
+def test_a_job_is_evicted_whole_or_shrunk_and_never_below_its_least_size():
+    whole = Unit(1, 5.0, 0.0, False, True)
+    first, second, third = (whole._replace(task=task, spare=2) for task in range(3))
+    leaver = Unit(0, 0.0, 0.0, True, True, (("u", Allocation("box", 1000, 0)),))
+
+    assert fits_in_set(second, [first])
+    assert not fits_in_set(first, [first])
+    assert not fits_in_set(third, [first, second])
+    assert fits_in_set(third._replace(role=1), [first, second])
+    assert not fits_in_set(first, [whole])
+    assert not fits_in_set(whole, [first])
+    assert fits_in_set(whole._replace(job=2), [first, whole])
+    assert fits_in_set(leaver, [whole])
+    assert not fits_in_set(leaver, [whole, leaver])
+
+
+def test_a_gang_on_many_nodes_may_have_an_elastic_job_whole_where_its_spare_tasks_are_too_few():
+    site = Site()
+    names = tuple(f"n{number:02}" for number in range(40))
+    for name in names:
+        site.add_node(name, cpus=1)
+    for name in names[3:]:
+        site.run(f"firm {name}", on=name, preemptible=False)
+    elastic = site.run("elastic", on=names[:3], min_tasks=2)
+    site.submit("vip", tasks=2, priority=90)
+
+    takeover = find(site)
+
+    assert takeover is not None
+    assert [(e.job, e.tasks) for e in takeover.evictions] == [(elastic.id, ())]
+
+
+@pytest.mark.parametrize(
+    ("wish", "gone"),
+    [
+        ({"cpus": 4, "gpus": 1}, ["cpus", "devices"]),
+        ({"cpus": 1, "gpus": 3}, ["devices"]),
+        ({"cpus": 2}, ["cpus"]),
+    ],
+)
+def test_on_a_node_whose_devices_have_parts_whatever_is_short_is_freed(wish, gone):
+    site = Site()
+    site.add_parted_node("box", cpus=5)
+    site.run("cpus", cpus=4)
+    site.run("devices", cpus=0, gpus=2)
+    site.submit("vip", **wish, priority=90)
+
+    assert victims(site) == gone
+
+
+def test_of_best_effort_jobs_on_two_nodes_the_one_that_loses_least_goes():
+    site = Site()
+    for name in ("a", "b"):
+        site.add_node(name, cpus=5)
+    words = {"service": ServiceClass.BEST_EFFORT, "priority": 10}
+    site.run("large", on="a", cpus=5, start_s=NOW_S - 900, **words)
+    site.run("small", on="b", cpus=1, start_s=NOW_S - 1500, **words)
+    site.run("firm", on="b", cpus=4, preemptible=False)
+    site.submit("vip", cpus=1, priority=90)
+
+    assert victims(site) == ["small"]
+
+
+def test_of_ten_victims_every_set_is_looked_at():
+    units = [Unit(job, float(job), 0.0, False, True) for job in range(1, 11)]
+    looked: list[list[Unit]] = []
+
+    def fits(chosen: list[Unit]) -> bool:
+        looked.append(chosen)
+        return chosen == units[-1:]
+
+    found = CheapestSet(units, fits, lambda unit, chosen: True).find()
+
+    assert found == units[-1:]
+    assert len(looked) == 2**10
+
+
+def test_what_a_job_may_not_have_is_found_by_the_next_that_may():
+    site = Site()
+    for name, priority in (("a", 10), ("b", 65)):
+        site.add_node(name, cpus=4)
+        site.run(f"on {name}", on=name, cpus=4, priority=priority)
+    known = site.preemption()
+    found = []
+    for number, priority in enumerate((90, 70, 90)):
+        site.submit(f"vip {number}", cpus=4, priority=priority)
+        takeover = site.find(f"vip {number}", ("a", "b"), known)
+        found.append(takeover and [one.job for one in takeover.evictions])
+        if takeover is not None:
+            known.commit(takeover)
+            for allocation in takeover.allocations:
+                known.rooms[allocation.node].take(allocation)
+
+    assert found == [[site.names["on a"]], None, [site.names["on b"]]]
+
+
+HOGS = {"cpus": 7, "mem": 60_000, "disk": 900, "gpus": 3}
+
+
+@pytest.mark.parametrize("short", [*combinations(HOGS, 1), *combinations(HOGS, 2), tuple(HOGS)])
+def test_whatever_is_short_is_freed_by_the_jobs_that_hold_it_and_by_no_others(short):
+    site = Site()
+    site.add_node(gpus=4, disk=1000)
+    for name, amount in HOGS.items():
+        site.run(name, **({"cpus": 0} | {name: amount}))
+    wish = {"cpus": 2, "mem": 6_000, "disk": 101, "gpus": 2}
+    site.submit("vip", **({"cpus": 0} | {name: wish[name] for name in short}), priority=90)
+
+    assert victims(site) == [*short]

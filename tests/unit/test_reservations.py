@@ -181,3 +181,17 @@ def test_a_job_without_a_limit_takes_the_gpu_beside_one_that_is_reserved(kind):
     stage.run()
 
     assert endless not in stage.waiting
+
+
+def test_a_reservation_by_count_means_idle_devices_before_those_that_others_use():
+    stage = a_stage(nodes=1, gpus=2)
+    first = stage.submit(hours(9, gpus=1))
+    stage.run()
+    reserve(stage, 1, 4, device_count=1)
+    second = stage.submit(hours(9, gpus=1))
+    mine = stage.submit(hours(2, gpus=1, user="bob"))
+
+    stage.run()
+
+    assert stage.running == [first, mine]
+    assert second in stage.waiting

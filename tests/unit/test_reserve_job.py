@@ -144,3 +144,16 @@ def test_a_gpu_is_kept_once_and_only_operators_keep_any():
         keep(scene, "other", f"{node}:0")
     with pytest.raises(Forbidden):
         keep(scene, "mine", f"{node}:1", actor=ALICE)
+
+
+def test_a_gang_runs_on_the_gpus_that_are_kept_for_it_on_several_nodes():
+    scene = Scene(gpus=2, nodes=2)
+    scene.submit("gang", gpus=1, tasks=2, hold=True)
+    kept = [name for name in devices_of(scene) if name.endswith(":1")]
+    keep(scene, "gang", *kept)
+
+    scene.release("gang")
+
+    gang = scene.job("gang")
+    found = [task.attempts[-1].allocation for task in gang.tasks]
+    assert sorted(f"{one.node}:{one.devices[0]}" for one in found) == kept

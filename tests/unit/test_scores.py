@@ -442,3 +442,27 @@ def test_a_score_takes_microseconds(name):
     best_s = min(timeit.repeat(lambda: place(CPU, free, EIGHT, 0), number=1000, repeat=5)) / 1000
 
     assert best_s < 50e-6
+
+
+def test_disk_counts_where_a_request_takes_the_most_of_that():
+    score, total = strategy("score", DEFAULT), Total(8000, 65536, 1000)
+    nothing = score(Request(cpu_milli=0), Free(0, 0), Total(1, 1), 0)
+
+    def fit(free: Free, **wishes: int) -> int:
+        load = score(Request(cpu_milli=0), free, total, 0)
+        return score(Request(**wishes), free, total, 0) - load + nothing
+
+    half = Free(4000, 32768, 500)
+
+    # Of every 100 points of a tight fit 30 count; an idle request has those of its CPUs.
+    base = 30 * 5_000
+    assert fit(half, cpu_milli=1000, disk_mib=400) == 30 * 9_000 - base + nothing
+    assert fit(half, cpu_milli=1000, disk_mib=100) == 30 * 6_250 - base + nothing
+    assert fit(half, cpu_milli=1000, memory_mib=16384, disk_mib=100) == 30 * 7_500 - base + nothing
+    assert fit(half, cpu_milli=1000, memory_mib=16384, disk_mib=300) == 30 * 8_000 - base + nothing
+
+
+def test_gpu_packing_fills_a_device_to_the_last_part():
+    half = Request(device="gpu", device_count=1, shared=True, device_milli=500)
+
+    assert best_of("gpu-packing", half, [node(3), node(3, partly=(20480,))]) == 1

@@ -132,3 +132,17 @@ def test_the_dearest_node_is_no_measure_once_it_has_left():
     for one, want in ((space, lived), (fresh, new)):
         one.catch_up(want)
     assert [key >> 48 for key in lived.heaps[1]] == [key >> 48 for key in new.heaps[1]]
+
+
+def test_what_is_known_of_kinds_of_nodes_that_are_gone_is_forgotten():
+    space, cluster = a_space(node("a"), node("b"))
+    shape = shape_of(spec(cpus=1))
+
+    for number in range(1_000):
+        cluster.nodes["a"].labels = {"round": str(number)}
+        space.refresh(cluster, "a")
+        (want,) = space.wants(1, shape)
+        assert sorted(space.open_nodes(want)) == ["a", "b"]
+
+    assert len(space.classes_for([want])) < 200
+    assert len(want.standings) < 200

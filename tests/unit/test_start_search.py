@@ -3,10 +3,10 @@
 import pytest
 
 from rota.core.changes import events as ev
-from rota.core.facts.placing import Placement
+from rota.core.facts.placing import Affinity, Placement
 from rota.core.facts.policy import Backfill, BackfillRules, OrderRules, Policy
 from rota.core.facts.states import Cause
-from rota.core.facts.tenant import Reservation
+from rota.core.facts.tenant import Limits, Quota, Reservation, User
 from rota.core.words.presets import PRESETS
 from rota.scheduling.later.timeline import OVERDUE_S
 from rota.testing.stage import Stage, node, role, spec
@@ -199,3 +199,70 @@ def _add_up(value: object, where: str, sizes: dict[str, int]) -> None:
             _add_up(one, where, sizes)
     elif type(value).__module__.startswith("rota.scheduling.later"):
         _measure(value, sizes)
+
+
+def test_no_start_is_promised_beside_a_neighbour_that_the_job_avoids():
+    stage = a_stage(node("a"), node("b"))
+    stage.submit(spec(cpus=1, labels={"app": "web"}, time_limit_s=10 * HOUR_S))
+    stage.submit(spec(cpus=3, time_limit_s=600))
+    stage.submit(spec(cpus=4, time_limit_s=HOUR_S))
+    apart = Placement(affinities=(Affinity("app", "web", apart=True),))
+    job = stage.submit(spec(cpus=3, placement=apart, time_limit_s=60))
+
+    stage.play()
+
+    assert stage.promised_s[job] == stage.started_s[job] == stage.begin_s + HOUR_S
+
+
+@pytest.mark.parametrize(
+    "choice", [{"nodes": ("b",)}, {"exclude": ("a",)}, {"exclusive": True, "nodes": ("b",)}]
+)
+def test_a_start_is_promised_on_a_node_that_the_job_may_use(choice):
+    stage = a_stage(node("a"), node("b"))
+    for limit_s, name in ((600, "a"), (HOUR_S, "b")):
+        stage.submit(spec(cpus=4, placement=Placement(nodes=(name,)), time_limit_s=limit_s))
+    job = stage.submit(spec(cpus=4, placement=Placement(**choice), time_limit_s=60))
+
+    stage.play()
+
+    assert stage.promised_s[job] == stage.started_s[job] == stage.begin_s + HOUR_S
+
+
+def test_nodes_that_are_too_large_for_a_quota_are_promised_to_no_job_alone():
+    stage = a_stage(node("large", cpus=8), node("small"))
+    stage.tell(ev.UserSet(user=User("bob", quota=Quota(hard=Limits(cpu_milli=4_000)))))
+    for cpus, limit_s in ((8, 600), (4, HOUR_S)):
+        stage.submit(spec(cpus=cpus, time_limit_s=limit_s))
+    alone = Placement(exclusive=True)
+    job = stage.submit(spec(cpus=2, user="bob", placement=alone, time_limit_s=60))
+
+    stage.play()
+
+    assert stage.promised_s[job] == stage.started_s[job] == stage.begin_s + HOUR_S
+
+
+def test_another_scheduler_leaves_a_job_that_has_waited_too_long_with_its_nodes():
+    policy = Policy(
+        order=OrderRules(primary="fifo", secondary="fifo", wait_max_s=HOUR_S),
+        backfill=BackfillRules(kind=Backfill.EASY),
+    )
+    found = []
+    for anew in (False, True):
+        stage = Stage([node("a"), node("b")], policy)
+        stage.submit(spec(cpus=1, time_limit_s=2 * HOUR_S))
+        late = stage.submit(spec(cpus=4, time_limit_s=3 * HOUR_S, grace_s=60))
+        wide = stage.submit(spec(cpus=4, time_limit_s=HOUR_S))
+        stage.run()
+        stage.now_s += 1.8 * HOUR_S
+        stage.cluster.rules_changed()
+        stage.run()
+        if anew:
+            stage.scheduler = stage.scheduler.another()
+        (attempt,) = stage.cluster.jobs[late].live_attempts
+        cause = Cause.PREEMPTED
+        stage.tell(ev.AttemptStopAsked(job=late, task=0, uid=attempt.uid, cause=cause))
+        plan = stage.run()
+        found += [(p.start_s - stage.begin_s, p.allocations) for p in plan.promises]
+
+    assert [(at_s, held[0].node) for at_s, held in found] == [(2 * HOUR_S, "a")] * 2
+    assert wide in stage.waiting

@@ -136,7 +136,7 @@ def _draw(taken: Allocation, short: int, lenders: dict[str, Allocation]) -> tupl
     for uid, held in lenders.items():
         more = min(max(0, missing), held.cpu_milli - milli[uid])
         missing -= more
-        if milli[uid] + more or pinned[uid]:
+        if more or pinned[uid]:
             loan = Loan(uid, milli[uid] + more, pinned[uid])
             loans.append(loan)
             lenders[uid] = without(held, [loan])

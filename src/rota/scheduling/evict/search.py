@@ -340,7 +340,9 @@ class Search:
             looked[name] = least
             if name in self.site.barred:
                 continue
-            bound = self.on(name).least_cost(trial.lack(name, request))
+            here = self.on(name)
+            front.above = front.above and here.above
+            bound = here.least_cost(trial.lack(name, request))
             if alone:
                 # What was found out holds for the next job of this shape as well.
                 looked[name] = INFINITE if bound is None else bound

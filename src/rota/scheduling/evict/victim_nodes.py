@@ -34,8 +34,8 @@ class Front:
         self._rest = [*names[start:], *names[:start]]
         self._rest.reverse()
         self.heap: list[tuple[float, str]] = []
-        #: Whether the claimant was above all units that were looked at.
-        self._above = True
+        #: Whether every claimant was above all units that it looked at.
+        self.above = True
 
     def has_below(self, search: Search, cost: float | None) -> bool:
         """Whether a node may be cheaper than this; None: whether there is any at all."""
@@ -51,7 +51,7 @@ class Front:
             if name not in self._allowed:
                 continue
             here = search.on(name)
-            self._above = self._above and here.above
+            self.above = self.above and here.above
             least = here.least_cost(trial.lack(name, self._request))
             if least is not None:
                 self.heap.append((least, name))
@@ -63,7 +63,7 @@ class Front:
         """Whether a node that is not cheap by this is not cheap for another claimant either."""
         claimant = search.claimant
         return (
-            (self._above or claimant.priority <= self._priority)
+            (self.above or claimant.priority <= self._priority)
             and self._rights == (claimant.job, claimant.turns)
             and self._names == search.site.names
         )

@@ -33,17 +33,13 @@ class Total(NamedTuple):
     makes: tuple[tuple[str, str], ...] = ()
 
     def larger(self, other: Total) -> Total:
-        """The more of either in each dimension that counts."""
-        return Total(
-            max(self.cpu_milli, other.cpu_milli),
-            max(self.memory_mib, other.memory_mib),
-            max(self.disk_mib, other.disk_mib),
-            max(self.devices, other.devices),
-        )
+        """The more of either in the dimensions that count: CPUs and devices."""
+        cpu_milli, devices = max(self.cpu_milli, other.cpu_milli), max(self.devices, other.devices)
+        return SMALLEST._replace(cpu_milli=cpu_milli, devices=devices)
 
     def is_reached_by(self, other: Total) -> bool:
-        """Whether the other has as much in some dimension that counts."""
-        return any(more >= most for more, most in zip(other[:4], self[:4], strict=True))
+        """Whether the other has as much in a dimension that counts."""
+        return other.cpu_milli >= self.cpu_milli or other.devices >= self.devices
 
 
 #: Larger than nothing, and smaller than any node.

@@ -8,7 +8,9 @@ of hundredths, so many nodes are equally good, and the first of them is taken.
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import reduce
 from math import exp
+from operator import add
 from typing import TYPE_CHECKING
 
 from rota.scheduling.place.fragments import Spare, after, can_use, share_milli, spare_of, take_from
@@ -86,10 +88,8 @@ class _State:
                     sums[cause] += share * lost
                 else:
                     sums[else_cause] += share * free
-            known = 0.0
-            for part in sums:
-                known += part
-            self._losses[place] = known
+            # One after the other: a sum that makes up for what rounding loses ends in other digits.
+            known = self._losses[place] = reduce(add, sums)
         return known
 
 

@@ -91,7 +91,6 @@ class Space:
             if self._ranks is not None and name not in self._ranks.of and self._ranks.add(name):
                 for other in self.rooms:
                     self.put(other)
-                self._heaps.forget()
             self.put(name)
             # What a pass itself took is no news: where it found nothing there is nothing still.
             self.grown += self._buckets.at.get(name) is not before
@@ -106,8 +105,12 @@ class Space:
     def _drop(self, name: str) -> None:
         self._buckets.leave(name)
         self._classes.drop(name)
+        if self.rooms.pop(name, None) is None:
+            return
+        # Nodes behind it move up, and a want goes on from a place in the order of names.
         self._names = None
-        if self.rooms.pop(name, None) is not None and self._ranks is not None:
+        self.grown += 1
+        if self._ranks is not None:
             self._ranks.remove(name)
 
     def claim(self, name: str, from_s: float) -> None:

@@ -110,7 +110,7 @@ class DeviceRoom:
             return not (self.sharers or self.foreign_pids)
         memory_mib = self.device.memory_mib
         left = memory_mib - self.shared_mib - self.foreign_mib
-        return memory_mib > 0 and 0 < request.share_of(memory_mib) <= left
+        return 0 < request.share_of(memory_mib) <= left
 
     def matches(self, request: Request) -> bool:
         """Kind, model and size: what no amount of waiting changes."""

@@ -103,7 +103,6 @@ class Line:
         half = len(block.waiters) // 2
         self._blocks.insert(at + 1, _Block(block.waiters[half:]))
         del block.waiters[half:]
-        block.stale = True
 
     def remove(self, waiter: Waiter) -> None:
         at = self._at(waiter)
