@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.core.words.presets import preset
-from rota.scheduling.pool.api import INFINITE
-from rota.scheduling.pool.easy import CountedPool
-from rota.scheduling.pool.profile import Counted, Pinned, Slot
+from rota.sim.pool.api import INFINITE
+from rota.sim.pool.easy import CountedPool
+from rota.sim.pool.profile import Counted, Pinned, Slot
 from rota.sim.policies import rules_of
 
 TOTAL = 5

@@ -15,6 +15,7 @@ from rota.core.facts.states import Cause
 from rota.core.facts.tenant import Queue
 from rota.scheduling.api import Eviction, Victim
 from rota.scheduling.evict.cheapest_set import CheapestSet
+from rota.scheduling.evict.lending import Lenders
 from rota.scheduling.evict.search import Takeover
 from rota.scheduling.evict.unit import Unit, fits_in_set
 from rota.scheduling.evict.victims import LostWork
@@ -527,6 +528,57 @@ def test_roles_of_different_size_are_placed_together():
     assert takeover is not None
     assert [len(a.devices) for a in takeover.allocations] == [0, 2, 2]
     assert len(takeover.evictions) == 1
+
+
+def test_the_cheapest_node_is_found_behind_many_that_only_look_cheaper():
+    site = Site()
+    for number in range(30):
+        site.add_node(f"n{number:02}", cpus=4)
+        for half in "ab":
+            site.run(f"half {number}{half}", cpus=2, on=f"n{number:02}", start_s=NOW_S - 500)
+    site.add_node("last", cpus=4)
+    site.run("whole", cpus=3, on="last", start_s=NOW_S - 600)
+    site.run("kept", cpus=1, on="last", priority=90)
+    site.submit("vip", cpus=3, priority=90)
+
+    assert victims(site) == ["whole"]
+
+
+def test_each_role_keeps_the_node_that_was_made_free_for_it():
+    site = Site()
+    for name in ("large", "small", *(f"kept {number:02}" for number in range(33))):
+        site.add_node(name, cpus=1 if name == "small" else 4)
+        site.run(f"on {name}", cpus=1 if name == "small" else 4, on=name,
+                 priority=90 if name.startswith("kept") else 10)  # fmt: skip
+    roles = tuple(
+        Role(name=name, request=Request(cpu_milli=cpus * 1000))
+        for name, cpus in (("a", 1), ("b", 4))
+    )
+    site.submit("vip", roles=roles, priority=90)
+
+    takeover = find(site)
+
+    assert takeover is not None
+    assert [allocation.node for allocation in takeover.allocations] == ["small", "large"]
+
+
+def test_a_job_that_gives_up_tasks_lends_no_cpus_in_the_same_pass():
+    site = Site(mode=PreemptMode.SUSPEND)
+    site.add_node(cpus=3, mem=3000)
+    site.run("low", on=("box",) * 3, cpus=1, mem=1000, min_tasks=1, priority=10)
+    site.submit("needs memory", cpus=0.5, mem=1000, priority=90)
+    site.submit("needs cpus", cpus=2, priority=90)
+    leave = site.preemption()
+    lend = site.preemption(candidates=Lenders)
+    lend.rooms = leave.rooms
+    takeover = find(site, "needs memory", preemption=leave)
+    assert takeover is not None
+
+    for search in (leave, lend):
+        search.commit(takeover)
+    leave.rooms["box"].take(takeover.allocations[0])
+
+    assert find(site, "needs cpus", preemption=lend) is None
 
 
 def test_an_elastic_job_evicts_nobody_beyond_its_least_size():

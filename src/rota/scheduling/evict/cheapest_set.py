@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import add, sub
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,10 +40,15 @@ class CheapestSet:
         self._goes_with = goes_with
         self._gains = gains or [()] * len(units)
         self._missing = missing
-        #: What all units from here on give together.
-        self._rest: list[Amounts] = [tuple([0] * len(missing))]
-        for gain in reversed(self._gains):
-            self._rest.append(tuple([a + b for a, b in zip(self._rest[-1], gain, strict=True)]))
+        #: What all units from here on give together, and the least that one of a kind costs.
+        self._rest = [(tuple([0] * len(missing)), tuple([INFINITE] * len(missing)))]
+        for unit, gain in zip(reversed(units), reversed(self._gains), strict=True):
+            sums, rates = self._rest[-1]
+            self._rest.append((
+                tuple(map(add, sums, gain)),
+                tuple([min(rate, unit.cost / one) if one else rate
+                       for rate, one in zip(rates, gain, strict=True)]),
+            ))  # fmt: skip
         self._rest.reverse()
         self._best: list[Unit] | None = None
         #: What the best set costs, and how many sets may still be looked at.
@@ -63,9 +69,10 @@ class CheapestSet:
             unit = self._units[index]
             if cost + unit.cost >= self.below or self.left <= 0:
                 return
-            if any([have < lack for have, lack in zip(self._rest[index], missing, strict=True)]):
-                return
+            for have, rate, lack in zip(*self._rest[index], missing, strict=True):
+                if lack > 0 and (have < lack or cost + rate * lack >= self.below):
+                    return
             self.left -= 1
             if self._goes_with(unit, chosen):
-                less = tuple([a - b for a, b in zip(missing, self._gains[index], strict=True)])
+                less = tuple(map(sub, missing, self._gains[index]))
                 self._visit(index + 1, [*chosen, unit], cost + unit.cost, less)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rota.scheduling.api import Entry
     from rota.scheduling.evict.unit import Unit
 
-INFINITE = float("inf")
-
 
 class Lent(Protocol):
     """Knows what accounts hold beyond their own, and what of it may be reclaimed."""
@@ -61,11 +59,6 @@ class Claimant(NamedTuple):
     @property
     def moves(self) -> int:
         return self.lent.moves if self.lent is not None else -1
-
-    def rights(self, highest: float) -> tuple[int, float, bool, int]:
-        """Claimants with the same rights may have the same units, of priorities up to this."""
-        reach = INFINITE if self.is_above(highest) else self.priority
-        return self.job, reach, self.best_effort, self.turns
 
     def is_above(self, priority: float) -> bool:
         """Whether its own priority is so much higher that it may evict a job of this one."""

@@ -35,30 +35,31 @@ class Lenders(Candidates):
         preemptible = spec.preemptible or best_effort or not rules.only_willing
         if mode_of(spec, rules.mode) is not PreemptMode.SUSPEND:
             return
-        if not (preemptible or self._with_unwilling):
+        if not (preemptible or self._lends):
             return
         stands = bool(job.yields_to)
-        if self._spared(job) or not _may_lend(job):
+        if self._spared(job) or not self._may_lend(job):
             return
         if job.preemptions >= rules.max_per_job and not stands:
             return
-        unit = Unit(job.id, 0.0, self._priority_of(job), best_effort, preemptible, lends=True)
+        unit = Unit(job.id, 0.0, self._worth(job), best_effort, preemptible, lends=True)
         unit = self._unit(unit, job, job.live_attempts)
         left = [(a.uid, _unlent(self.cluster, a)) for a in job.live_attempts]
         parts = [(uid, _cpus_of(held)) for uid, held in left if held.cpu_milli > 0]
         if parts:
             yield unit._replace(held=tuple(parts), cost=COST_MIN if stands else unit.cost)
 
-
-def _may_lend(job: Job) -> bool:
-    """Whether all of it runs, on CPUs of its own, beside others, and nobody suspended it."""
-    return (not job.suspended_s or bool(job.yields_to)) and all(
-        attempt.phase is Phase.RUNNING
-        and attempt.stop_cause is None
-        and not attempt.borrows
-        and not attempt.allocation.exclusive
-        for attempt in job.live_attempts
-    )
+    def _may_lend(self, job: Job) -> bool:
+        """Whether all of it runs and stays, on CPUs of its own, beside others, and nobody
+        suspended it."""
+        return (not job.suspended_s or bool(job.yields_to)) and all(
+            attempt.phase is Phase.RUNNING
+            and attempt.stop_cause is None
+            and attempt.uid not in self.leaving
+            and not attempt.borrows
+            and not attempt.allocation.exclusive
+            for attempt in job.live_attempts
+        )
 
 
 def _unlent(cluster: Cluster, attempt: Attempt) -> Allocation:

@@ -12,12 +12,15 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.evict.cheapest_set import SETS_MAX, CheapestSet
+from rota.scheduling.place.devices import open_devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rota.core.facts.node import Allocation, Device, Node
+    from rota.core.facts.resources import Request
     from rota.scheduling.evict.unit import Unit
+    from rota.scheduling.place.node_room import Room
 
 #: So many choices of devices are compared on one node.
 CHOICES_MAX = 128
@@ -25,8 +28,9 @@ CHOICES_MAX = 128
 Kind = tuple[str, int]
 #: How much of each kind is needed.
 Needs = dict[Kind, int]
-#: In the order of cost for each of a kind: sums of what is gained, sums of costs.
-Cover = tuple[list[int], list[float]]
+#: In the order of cost for each of a kind: sums of what is gained, sums of costs; and the cost of
+#: the cheapest unit of those that are not free.
+Cover = tuple[list[int], list[float], float]
 
 CPU, MEMORY, DISK = ("cpu", -1), ("memory", -1), ("disk", -1)
 #: All attempts on the node, and those that have it to themselves.
@@ -35,56 +39,129 @@ ATTEMPTS, ALONE = ("attempts", -1), ("alone", -1)
 HOLDERS, TAKERS, SHARED_MIB = "holders", "takers", "shared"
 
 
-class Lack(NamedTuple):
-    """What a node lacks for one task."""
+class Wish(NamedTuple):
+    """What one task asks of a node; ``own``: the job has the node to itself already."""
 
-    needs: Needs
-    #: So many of these devices must be opened, too; None: only trying tells which.
-    devices: int
-    closed: Mapping[int, Needs] | None
+    request: Request
+    firm: bool
+    exclusive: bool
+    own: bool
+
+    def fits(self, room: Room) -> bool:
+        request, alone = self.request, self.exclusive and not self.own
+        return not room.shortage(request, firm=self.firm, exclusive=alone, own=self.own)
+
+    def needs(self, room: Room) -> Needs:
+        """What the node lacks, but for devices."""
+        request, needs = self.request, Needs()
+        cpu_milli, memory_mib = room.cpu_milli, room.memory_mib
+        if self.firm:
+            cpu_milli = min(cpu_milli, room.firm_cpu_milli)
+            memory_mib = min(memory_mib, room.firm_memory_mib)
+        if request.cpu_milli > cpu_milli:
+            needs[CPU] = request.cpu_milli - cpu_milli
+        if request.memory_mib > memory_mib:
+            needs[MEMORY] = request.memory_mib - memory_mib
+        if request.disk_mib > room.disk_mib:
+            needs[DISK] = request.disk_mib - room.disk_mib
+        if self.exclusive and not self.own and room.holders:
+            needs[ATTEMPTS] = room.holders
+        elif room.alone and not self.own:
+            needs[ALONE] = room.alone
+        return needs
+
+    @property
+    def devices(self) -> tuple[object, ...]:
+        """All that is asked of devices."""
+        r = self.request
+        return (r.device_count, r.device, r.device_type, r.device_memory_mib, r.shared,
+                r.device_milli, r.device_indices)  # fmt: skip
+
+    def closed(self, room: Room) -> dict[int, Needs]:
+        """What each device needs that could be opened."""
+        request, found = self.request, dict[int, Needs]()
+        for each in room.devices.values():
+            index, memory_mib = each.device.index, each.device.memory_mib
+            if not each.matches(request) or each.offers(request):
+                continue
+            if not request.shared:
+                if not each.foreign_pids:
+                    found[index] = {(HOLDERS, index): each.taken + each.sharers}
+                continue
+            wanted = request.share_of(memory_mib)
+            left = memory_mib - each.shared_mib - each.foreign_mib
+            if 0 < wanted <= memory_mib - each.foreign_mib:
+                needs = found[index] = {(TAKERS, index): each.taken} if each.taken else {}
+                if wanted > left:
+                    needs[SHARED_MIB, index] = wanted - left
+        return found
 
 
 class NodeUnits:
     """Units by ascending cost, with what each would give back on this node."""
 
-    __slots__ = ("_covers", "_devices", "_gains", "_held", "_parts", "above", "elastic", "units")
+    __slots__ = ("_covers", "_devices", "_gains", "_held", "_on_device", "_openings",
+                 "_parts", "units")  # fmt: skip
 
-    def __init__(
-        self, node: Node | None, units: Sequence[Unit], *, elastic: bool, above: bool
-    ) -> None:
-        name = node.name if node is not None else ""
-        self._devices = {each.index: each for each in node.spec.devices} if node is not None else {}
+    def __init__(self, node: Node, units: Sequence[Unit]) -> None:
+        self._devices = {each.index: each for each in node.spec.devices}
         self.units = units
-        #: Whether a job here could give up single tasks, be they among the units or not.
-        self.elastic = elastic
-        #: Whether the claimant is above all units here: a higher priority would change nothing.
-        self.above = above
-        self._held = [[held for _, held in unit.held if held.node == name] for unit in units]
+        #: What is held here by which unit, all of it and by device.
+        self._held: list[tuple[int, Allocation]] = []
+        self._on_device: dict[int, list[tuple[int, Allocation]]] = {}
         #: How many devices each unit holds here.
-        self._parts = [len({d for each in held for d in each.devices}) for held in self._held]
-        self._gains: dict[Kind, list[int]] = {}
-        self._covers: dict[Kind, Cover] = {}
+        self._parts: list[int] = []
+        for at, unit in enumerate(units):
+            here = [(at, held) for _, held in unit.held if held.node == node.name]
+            indices = {index: None for _, held in here for index in held.devices}
+            self._held += here
+            self._parts.append(len(indices))
+            for index in indices:
+                holding = [(at, held) for _, held in here if index in held.devices]
+                self._on_device.setdefault(index, []).extend(holding)
+        self._gains: dict[Kind, dict[int, int]] = {}
+        self._covers: dict[tuple[Kind, int], Cover] = {}
+        #: The least that devices cost, by what is asked of them; None: they cannot be had.
+        self._openings: dict[tuple[object, ...], float | None] = {}
 
-    def least_cost(self, lack: Lack) -> float | None:
-        """No set of these that makes up for a lack costs less than this; None: none does."""
-        least = self._price(lack.needs)
-        if least is None or not lack.devices or lack.closed is None:
+    def least_cost(self, wish: Wish, room: Room) -> float | None:
+        """No set of these that makes enough room costs less than this; None: none does.
+
+        While rooms only shrink, costs only grow: what devices once cost stays a lower bound.
+        """
+        request = wish.request
+        least = self._price(wish.needs(room))
+        if least is None or not request.device_count:
             return least
-        prices = [self._price(needs) for needs in lack.closed.values()]
-        cheapest = sorted([price for price in prices if price is not None])[: lack.devices]
-        return max(least, sum(cheapest)) if len(cheapest) == lack.devices else None
+        key = wish.devices
+        if key not in self._openings:
+            self._openings[key] = self._open(wish, room)
+        devices = self._openings[key]
+        return None if devices is None else max(least, devices)
+
+    def _open(self, wish: Wish, room: Room) -> float | None:
+        """What so many devices cost at the least."""
+        rooms, count = room.devices.values(), wish.request.device_count
+        closed = count - len(open_devices(wish.request, rooms))
+        if closed <= 0 or any([each.device.parent >= 0 for each in rooms]):
+            # What devices with parts need shows only when it is tried.
+            return 0.0
+        found = [self._price(needs, closed) for needs in wish.closed(room).values()]
+        prices = sorted([price for price in found if price is not None])
+        return None if len(prices) < closed else sum(prices[:closed])
 
     def cheapest(
         self,
-        lack: Lack,
+        wish: Wish,
+        room: Room,
         fits: Callable[[list[Unit]], bool],
         goes_with: Callable[[Unit, list[Unit]], bool],
         below: float,
     ) -> tuple[list[Unit] | None, bool]:
-        """The cheapest set below a cost that makes up for a lack, and whether that is sure."""
+        """The cheapest set below a cost that makes enough room, and whether that is sure."""
         best: list[Unit] | None = None
         left, choices = SETS_MAX, CHOICES_MAX
-        for price, needs in self._choices(lack):
+        for price, needs in self._choices(wish, room):
             if price >= below:
                 continue
             choices -= 1
@@ -92,13 +169,12 @@ class NodeUnits:
                 return best, False
             columns = [self._gain(kind) for kind in needs]
             # Without needs only trying tells, so every unit may be of use.
-            rows = [*zip(*columns, strict=True)] if columns else [()] * len(self.units)
-            at = [n for n, row in enumerate(rows) if any(row) or not needs]
+            at = sorted({n for column in columns for n in column}) or range(len(self.units))
             search = CheapestSet(
                 [self.units[n] for n in at],
                 fits,
                 goes_with,
-                [rows[n] for n in at],
+                [tuple([column.get(n, 0) for column in columns]) for n in at],
                 tuple(needs.values()),
                 left,
             )
@@ -107,95 +183,91 @@ class NodeUnits:
             below, left = search.below, search.left
         return best, left > 0
 
-    def _choices(self, lack: Lack) -> Iterator[tuple[float, Needs]]:
+    def _choices(self, wish: Wish, room: Room) -> Iterator[tuple[float, Needs]]:
         """The needs for each choice of devices, and the least that these devices cost."""
-        if not lack.devices or lack.closed is None:
-            # What devices with parts need shows only when it is tried.
-            yield 0.0, lack.needs if not lack.devices else {}
-            return
-        for chosen in combinations(self._prices(lack.closed), lack.devices):
-            needs = dict(lack.needs)
-            for _, index in chosen:
-                needs |= lack.closed[index]
-            yield sum([price for price, _ in chosen]), needs
+        plain, rooms = wish.needs(room), room.devices.values()
+        count = wish.request.device_count
+        count -= len(open_devices(wish.request, rooms)) if count else 0
+        if count <= 0:
+            yield 0.0, plain
+        elif any([each.device.parent >= 0 for each in rooms]):
+            yield 0.0, {}
+        else:
+            closed = wish.closed(room)
+            for chosen in combinations(self._prices(closed, count), count):
+                needs = dict(plain)
+                for _, index in chosen:
+                    needs |= closed[index]
+                yield sum([price for price, _ in chosen]), needs
 
-    def _prices(self, closed: Mapping[int, Needs]) -> list[tuple[float, int]]:
+    def _prices(self, closed: Mapping[int, Needs], count: int) -> list[tuple[float, int]]:
         """(the least cost, which) of each device that can be opened, cheapest first.
 
-        Among equals the one whose holders come first as victims.
+        So many are to be opened, and their prices may be added up. Among equals comes first the
+        one whose holders come first as victims.
         """
         found: list[tuple[float, int, int]] = []
         for index, needs in closed.items():
-            price = self._price(needs)
+            price = self._price(needs, count)
             if price is not None:
-                first = min([self._first(kind) for kind in needs], default=0)
+                first = min([at for kind in needs for at in self._gain(kind)], default=0)
                 found.append((price, first, index))
         return [(price, index) for price, _, index in sorted(found)]
 
-    def _first(self, kind: Kind) -> int:
-        """Which unit is the first that gives something of a kind."""
-        return next((at for at, gain in enumerate(self._gain(kind)) if gain), 0)
-
-    def _price(self, needs: Needs) -> float | None:
-        """As if units could be taken in parts, and there were no other needs."""
+    def _price(self, needs: Needs, count: int = 1) -> float | None:
+        """As if all units but the first could be taken in parts, and there were no other needs."""
         least = 0.0
         for kind, amount in needs.items():
-            sums, costs = self._covers.get(kind) or self._cover(kind)
+            sums, costs, cheapest = self._covers.get((kind, count)) or self._cover(kind, count)
             at = bisect_left(sums, amount)
             if at == len(sums):
                 return None
-            before = sums[at - 1]
-            part = (amount - before) / (sums[at] - before)
-            least = max(least, costs[at - 1] + part * (costs[at] - costs[at - 1]))
+            if costs[at]:
+                before = sums[at - 1]
+                part = (amount - before) / (sums[at] - before)
+                price = costs[at - 1] + part * (costs[at] - costs[at - 1])
+                least = max(least, price, cheapest)
         return least
 
-    def _cover(self, kind: Kind) -> Cover:
+    def _cover(self, kind: Kind, count: int) -> Cover:
         """Those first that give most for their cost.
 
-        A unit on several devices counts on each with its part, so that prices may be added up.
+        A unit on several of ``count`` devices counts on each with its part of the cost.
         """
         pairs: list[tuple[float, int, float]] = []
-        for at, gain in enumerate(self._gain(kind)):
-            if gain > 0:
-                cost = self.units[at].cost / (1 if kind[1] < 0 else self._parts[at])
-                pairs.append((cost / gain, gain, cost))
+        for at, gain in self._gain(kind).items():
+            cost = self.units[at].cost / (1 if kind[1] < 0 else min(self._parts[at], count))
+            pairs.append((cost / gain, gain, cost))
         sums, costs = [0], [0.0]
         for _, gain, cost in sorted(pairs):
             sums.append(sums[-1] + gain)
             costs.append(costs[-1] + cost)
-        self._covers[kind] = sums, costs
-        return sums, costs
+        cheapest = min([cost for _, _, cost in pairs if cost], default=0.0)
+        found = self._covers[kind, count] = sums, costs, cheapest
+        return found
 
-    def _gain(self, kind: Kind) -> list[int]:
-        """What each unit gives back of a kind."""
+    def _gain(self, kind: Kind) -> dict[int, int]:
+        """What units give back of a kind, each by its number; the others give nothing."""
         known = self._gains.get(kind)
         if known is None:
             name, index = kind
-            count = _COUNTS.get(name)
-            if count is None:
-                device = self._devices[index]
-                known = [
-                    sum([_on_device(name, each, device) for each in held]) for held in self._held
-                ]
-            else:
-                known = [sum([count(each) for each in held]) for held in self._held]
-            self._gains[kind] = known
+            held = self._held if index < 0 else self._on_device.get(index, ())
+            known = self._gains[kind] = {}
+            for at, each in held:
+                gain = _COUNTS[name](each, self._devices, index)
+                if gain:
+                    known[at] = known.get(at, 0) + gain
         return known
 
 
-_COUNTS: dict[str, Callable[[Allocation], int]] = {
-    "cpu": lambda held: held.cpu_milli,
-    "memory": lambda held: held.memory_mib,
-    "disk": lambda held: held.disk_mib,
-    "attempts": lambda held: 1,
-    "alone": lambda held: held.exclusive,
+#: Of what is held, among these devices, on this one.
+_COUNTS: dict[str, Callable[[Allocation, Mapping[int, Device], int], int]] = {
+    "cpu": lambda held, devices, index: held.cpu_milli,
+    "memory": lambda held, devices, index: held.memory_mib,
+    "disk": lambda held, devices, index: held.disk_mib,
+    "attempts": lambda held, devices, index: 1,
+    "alone": lambda held, devices, index: held.exclusive,
+    HOLDERS: lambda held, devices, index: 1,
+    TAKERS: lambda held, devices, index: not held.shared,
+    SHARED_MIB: lambda held, devices, index: held.shared and held.share_of(devices[index]),
 }
-
-
-def _on_device(name: str, held: Allocation, device: Device) -> int:
-    """What an allocation gives back of one device."""
-    if device.index not in held.devices:
-        return 0
-    if name == SHARED_MIB:
-        return held.share_of(device) if held.shared else 0
-    return name == HOLDERS or not held.shared

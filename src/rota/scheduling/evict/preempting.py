@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rota.core.derived.lanes import key_with, shape_of
@@ -10,7 +11,6 @@ from rota.scheduling.api import Entry
 from rota.scheduling.evict.lending import Lenders
 from rota.scheduling.evict.search import Preemption
 from rota.scheduling.limits.quota import Part
-from rota.scheduling.order.lengths import run_s_of
 from rota.scheduling.order.orderings import effective_priority
 from rota.scheduling.place.gang import Placed
 
@@ -171,11 +171,13 @@ class Takeovers:
         if self._search is None:
             this, rule = self._pass, self._pass.rules.victims
             cluster, rooms = this.cluster, this.space.rooms
-            self._search = Preemption(cluster, rooms, this.now_s, self._priority_of, rule)
+            make = partial(
+                Preemption, cluster, rooms, this.now_s, self._priority_of, rule,
+                lends=this.quotas.lends,
+            )  # fmt: skip
+            self._search = make()
             if self._rules.mode is PreemptMode.SUSPEND or cluster.live.stoppable:
-                self._loans = Preemption(
-                    cluster, rooms, this.now_s, self._priority_of, rule, Lenders
-                )
+                self._loans = make(Lenders)
         return self._search
 
     def _priority_of(self, job: Job) -> float:
@@ -187,7 +189,7 @@ class Takeovers:
             shape_of(job.spec),
             job.submitted_s,
             0.0,
-            run_s_of(this.cluster, job.spec, job.spec.roles),
+            0.0,
         )
         return effective_priority(entry, this.view)
 

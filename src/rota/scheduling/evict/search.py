@@ -12,23 +12,24 @@ what a leaver holds shows exactly what nobody else was promised.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.policy import PreemptMode
 from rota.scheduling.api import Eviction
 from rota.scheduling.evict.cheapest_set import CheapestSet
 from rota.scheduling.evict.claimant import Claimant
-from rota.scheduling.evict.eviction_trial import EvenSpread, Trial, least_tasks
+from rota.scheduling.evict.eviction_trial import Trial
 from rota.scheduling.evict.lending import loans_for
 from rota.scheduling.evict.unit import Unit, fits_in_set
 from rota.scheduling.evict.victim_nodes import Front
 from rota.scheduling.evict.victims import Candidates, mode_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Shape
     from rota.core.facts.job import Job
     from rota.core.facts.loans import Loan
     from rota.core.facts.node import Allocation
@@ -38,14 +39,10 @@ if TYPE_CHECKING:
     from rota.scheduling.evict.node_units import NodeUnits
     from rota.scheduling.place.node_room import Room
 
-    #: Room for every task on these rooms, taken; None (and nothing taken) when there is none.
-    Placer = Callable[[Sequence[Room]], Sequence[Allocation] | None]
-
 INFINITE = float("inf")
+ROUNDED = 1.0 - 1e-9
 #: The whole problem is searched in full up to so many units on so many nodes.
 EXACT_UNITS, EXACT_NODES = 10, 32
-#: Once a node was found, so many further ones are looked at that might be cheaper.
-LOOKS_MAX = 16
 
 
 class Takeover(NamedTuple):
@@ -83,6 +80,13 @@ class Found(NamedTuple):
     units: list[Unit]
 
 
+class Way(NamedTuple):
+    """Victims, and what all tasks get in their place."""
+
+    units: list[Unit]
+    allocations: Sequence[Allocation]
+
+
 class Preemption:
     """The search for victims within one pass: what one job was given is gone for the next."""
 
@@ -94,14 +98,18 @@ class Preemption:
         priority_of: Callable[[Job], float],
         rule: VictimRule | None = None,
         candidates: type[Candidates] = Candidates,
+        *,
+        lends: bool = True,
     ) -> None:
         self.cluster = cluster
         self.rooms = rooms
-        self.candidates = candidates(cluster, now_s, priority_of, rule)
+        self.candidates = candidates(cluster, now_s, priority_of, rule, lends=lends)
         self._rules = cluster.policy.preempt
         #: CPUs that jobs of this pass were promised from leavers, by node.
         self._pins: dict[str, dict[int, None]] = {}
-        self._fronts: dict[tuple[int, Request, bool, str], Front] = {}
+        self._fronts: dict[tuple[object, ...], Front] = {}
+        #: The nodes where victims leave, as they were chosen.
+        self._news: list[str] = []
 
     def claimant(self, entry: Entry, priority: float, lent: Lent | None = None) -> Claimant:
         """A waiting job; ``lent`` knows what it may reclaim without the gap."""
@@ -124,8 +132,6 @@ class Preemption:
         queue = self.cluster.queues.get(entry.key.queue)
         if queue is not None and not queue.preempts:
             return None
-        if claimant.lent is not None:
-            self.candidates.count_unwilling()
         best: Takeover | None = None
         for group, members in self._groups(entry.shape.placement.topology, names).items():
             found = self._find_in(Site(group, members, barred), entry, claimant)
@@ -144,25 +150,18 @@ class Preemption:
         return groups
 
     def _find_in(self, site: Site, entry: Entry, claimant: Claimant) -> Takeover | None:
-        for shrinks in (True, False):
+        for shrinks in (True, False) if self.candidates.elastic else (False,):
             search = Search(self, entry, claimant, site, shrinks=shrinks)
-            units = search.run()
-            if units is not None:
-                return self._takeover(search, units)
-            if not search.elastic:
-                break
+            way = search.run()
+            if way is not None:
+                return self._takeover(search, way)
         return None
 
     def commit(self, takeover: Takeover) -> None:
         """The answer is used. The owner of ``rooms`` takes its allocations from them."""
-        changed: dict[str, None] = {}
-        for unit in takeover.units:
-            changed |= self.candidates.forget(unit)
+        self._news += self.candidates.forget(takeover.units)
         for allocation in takeover.allocations:
             self._pins.setdefault(allocation.node, {}).update(dict.fromkeys(allocation.cpus))
-        for front in self._fronts.values():
-            for name in changed:
-                front.push(0.0, name)
 
     def pins(self, name: str) -> Iterable[int]:
         """CPUs that are promised although an attempt that leaves holds them."""
@@ -172,18 +171,16 @@ class Preemption:
 
     def front(self, search: Search, request: Request) -> Front:
         """Nodes by the least that they could cost, kept for the next job of this shape."""
-        key = (search.entry.key.shape, request, search.shrinks, search.site.group)
-        front = self._fronts.get(key)
-        if front is None or not front.serves(search):
-            front = self._fronts[key] = Front(search, request)
-        front.begin(search)
+        key = (search.entry.key.shape, request, search.rights, search.site.group)
+        front, names = self._fronts.get(key), search.site.names
+        if front is None or front.names != names:
+            leasts = self.candidates.leasts(search.rights, search.claimant)
+            front = self._fronts[key] = Front(names, self.rooms, leasts, request, self._news)
+        front.catch_up()
         return front
 
-    def _takeover(self, search: Search, units: list[Unit]) -> Takeover | None:
-        allocations = search.trial(units, search.used).place()
-        if allocations is None:
-            # Bounds said that it is enough, and the rooms themselves say no: nobody is evicted.
-            return None
+    def _takeover(self, search: Search, way: Way) -> Takeover:
+        units, allocations = way
         used = {allocation.node for allocation in allocations}
         leavers = [unit for unit in units if not unit.lends]
         after = [uid for unit in leavers for uid, held in unit.held if held.node in used]
@@ -194,7 +191,7 @@ class Preemption:
             tuple(after),
             sum(unit.cost for unit in units),
             tuple(units),
-            search.tasks,
+            tuple(task for task, _ in search.tasks),
             loans_for(self.cluster, self.rooms, units, allocations),
         )
 
@@ -237,35 +234,30 @@ class Search:
         self.entry = entry
         self.claimant = claimant
         self.site = site
-        rooms, barred = preemption.rooms, site.barred
-        self.names = [name for name in site.names if name in rooms and name not in barred]
-        self._placer = EvenSpread(entry.shape) if entry.shape.placement.node_count else None
-        #: Whether elastic jobs may be made to give up single tasks.
-        self.shrinks = shrinks
-        self.tasks, self._requests = least_tasks(entry.shape)
-        #: The nodes to place it on, once the search knows them.
-        self.used: Sequence[str] = self.names
-        #: Whether some victim could shrink: then it is worth another search without that.
-        self.elastic = False
+        self.rights = preemption.candidates.rights(claimant, shrinks=shrinks)
+        self.tasks = [*_least_tasks(entry.shape)]
+        self._spread = entry.shape.placement.node_count > 0
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The nodes that it may have."""
+        barred = self.site.barred
+        return [name for name in self.site.names if name not in barred]
 
     def on(self, name: str) -> NodeUnits:
         """What this job may have on a node, cheapest first."""
-        here = self.preemption.candidates.allowed_on(name, self.claimant, shrinks=self.shrinks)
-        self.elastic = self.elastic or here.elastic
-        return here
+        return self.preemption.candidates.allowed_on(name, self.rights, self.claimant)
 
-    def trial(self, units: Iterable[Unit] = (), names: Sequence[str] | None = None) -> Trial:
-        names = self.names if names is None else names
-        trial = Trial(self.preemption, names, self.entry.shape, self._requests, self._placer)
-        trial.evict(units)
-        return trial
+    def trial(self, units: Iterable[Unit] = ()) -> Trial:
+        preemption = self.preemption
+        return Trial(preemption.rooms, preemption.pins, self.entry.shape, units)
 
     def goes_with(self, unit: Unit, chosen: list[Unit]) -> bool:
         """Whether a unit may be evicted beside others."""
         return fits_in_set(unit, chosen) and self.claimant.may_have_all([*chosen, unit])
 
-    def run(self) -> list[Unit] | None:
-        if len(self.names) <= EXACT_NODES and (len(self._requests) > 1 or self._placer is not None):
+    def run(self) -> Way | None:
+        if (len(self.tasks) > 1 or self._spread) and len(self.names) <= EXACT_NODES:
             units = self._all_units()
             if len(units) <= EXACT_UNITS:
                 return self._search_all(units)
@@ -275,87 +267,89 @@ class Search:
         found = {unit: None for name in self.names for unit in self.on(name).units}
         return sorted(found, key=lambda unit: unit.order)
 
-    def _search_all(self, units: list[Unit]) -> list[Unit] | None:
+    def _place(self, units: list[Unit], names: Sequence[str]) -> Way | None:
+        """The way without these units, on these nodes."""
+        placed = self.trial(units).place(names)
+        return None if placed is None else Way(units, placed)
+
+    def _search_all(self, units: list[Unit]) -> Way | None:
         """Every set, by ascending cost."""
-        found = CheapestSet(units, self._fits, self.goes_with).find()
-        return None if found is None else self._let_off(found, self.names)
+        ways: list[Way] = []
 
-    def _fits(self, units: list[Unit]) -> bool:
-        return self.trial(units).place() is not None
+        def fits(chosen: list[Unit]) -> bool:
+            way = self._place(chosen, self.names)
+            ways.extend([way] if way is not None else ())
+            return way is not None
 
-    def _search_by_node(self) -> list[Unit] | None:
+        CheapestSet(units, fits, self.goes_with).find()
+        return self._let_off(ways[-1], self.names) if ways else None
+
+    def _search_by_node(self) -> Way | None:
         """Task by task: on free room if there is some, else on the cheapest node."""
-        trial, chosen = self.trial(), list[Unit]()
-        single = len(self._requests) == 1
-        for request in self._requests:
-            if not single and trial.put_free(request):
-                continue
-            found = self._cheapest(trial, request, chosen)
-            if found is None:
-                return None
-            chosen += found.units
-            trial.evict(found.units)
-            trial.put(found.name, request)
-        if self._placer is not None:
+        trial, chosen, single = self.trial(), list[Unit](), len(self.tasks) == 1
+        allocations: list[Allocation] = []
+        for _, request in self.tasks:
+            freed = [name for name in trial.freed if name in self._allowed] if chosen else []
+            name = None if single else trial.free_for(request, self.names, freed)
+            if name is None:
+                found = self._cheapest(trial, request, chosen, freed)
+                if found is None:
+                    return None
+                chosen += found.units
+                trial.evict(found.units)
+                name = found.name
+            allocations.append(trial.put(name, request))
+        if self._spread:
             return self._until_placed(chosen)
-        self.used = [name for name in self.names if name in trial.used]
-        return chosen if single else self._let_off(chosen, self.used)
+        way = Way(chosen, allocations)
+        return way if single else self._let_off(way, sorted(trial.used))
 
-    def _until_placed(self, chosen: list[Unit]) -> list[Unit] | None:
-        """More victims, cheapest first and ever more of them, until the placer is content."""
+    @cached_property
+    def _allowed(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    def _until_placed(self, chosen: list[Unit]) -> Way | None:
+        """More victims, cheapest first and ever more of them, until all tasks are spread."""
         rest, portion = self._all_units(), 1
-        while (placed := self.trial(chosen).place()) is None:
+        while (way := self._place(chosen, self.names)) is None:
             if not rest:
                 return None
             for unit in rest[:portion]:
                 if self.goes_with(unit, chosen):
                     chosen = [*chosen, unit]
             rest, portion = rest[portion:], 2 * portion
-        used = {allocation.node for allocation in placed}
-        self.used = [name for name in self.names if name in used]
+        used = {allocation.node for allocation in way.allocations}
         near = [unit for unit in chosen if any(held.node in used for _, held in unit.held)]
-        return self._let_off(near, self.used)
+        return self._let_off(Way(near, way.allocations), sorted(used))
 
-    def _let_off(self, chosen: list[Unit], names: Sequence[str]) -> list[Unit]:
+    def _let_off(self, way: Way, names: Sequence[str]) -> Way:
         """Without those that are not needed, the dearest asked first."""
-        for unit in sorted(chosen, key=lambda unit: unit.order, reverse=True):
-            fewer = [other for other in chosen if other is not unit]
-            if self.trial(fewer, names).place() is not None:
-                chosen = fewer
-        return chosen
+        for unit in sorted(way.units, key=lambda unit: unit.order, reverse=True):
+            fewer = [other for other in way.units if other is not unit]
+            way = self._place(fewer, names) or way
+        return way
 
-    def _cheapest(self, trial: Trial, request: Request, chosen: list[Unit]) -> Found | None:
+    def _cheapest(
+        self, trial: Trial, request: Request, chosen: list[Unit], freed: Sequence[str]
+    ) -> Found | None:
         """The node where room for one more task costs least, and whose room that is."""
         best: Found | None = None
         # Where victims leave for other tasks of the job, one more may cost less than was known.
-        for name in trial.made_free():
+        for name in freed:
             best = self._look(trial, name, request, chosen, _cost(best))[0] or best
-        front = self.preemption.front(self, request)
-        looked: dict[str, float] = {}
-        looks, alone = LOOKS_MAX, len(self._requests) == 1
-        while looks > 0 and front.has_below(self, None if best is None else best.cost):
-            least, name = heappop(front.heap)
-            if name in looked:
-                continue
-            looked[name] = least
-            if name in self.site.barred:
-                continue
-            here = self.on(name)
-            front.above = front.above and here.above
-            bound = here.least_cost(trial.lack(name, request))
-            if alone:
-                # What was found out holds for the next job of this shape as well.
-                looked[name] = INFINITE if bound is None else bound
-            if bound is None or bound >= _cost(best):
-                continue
-            looks -= best is not None
+        rooms, wish = self.preemption.rooms, trial.wish("", request)
+        nodes = self.preemption.front(self, request).search(
+            self.site.barred,
+            lambda name: self.on(name).least_cost(wish, rooms[name]),
+            lambda: _cost(best),
+        )
+        for name, learnt in nodes:
             found, least = self._look(trial, name, request, chosen, _cost(best))
             best = found or best
-            if alone:
-                looked[name] = max(bound, least)
-        for name, least in looked.items():
-            if least < INFINITE:
-                heappush(front.heap, (least, name))
+            touched = name in trial.freed or name in trial.used
+            if not (touched or (chosen and self.rights.shrinks)):
+                # What was found out holds for the next task, and the next job of this shape.
+                learnt[name] = max(learnt[name], least)
         return best
 
     def _look(
@@ -370,8 +364,8 @@ class Search:
         def goes_with(unit: Unit, units: list[Unit]) -> bool:
             return self.goes_with(unit, [*chosen, *units])
 
-        lack = trial.lack(name, request)
-        found, sure = self.on(name).cheapest(lack, fits, goes_with, below)
+        wish, room = trial.wish(name, request), trial.room(name)
+        found, sure = self.on(name).cheapest(wish, room, fits, goes_with, below)
         # What may be reclaimed changes with what others get.
         sure = sure and self.claimant.lent is None
         if found is None:
@@ -385,4 +379,14 @@ class Search:
 
 
 def _cost(found: Found | None) -> float:
-    return INFINITE if found is None else found.cost
+    """What another one must cost less than; sums of equal costs differ in the last digits."""
+    return INFINITE if found is None else found.cost * ROUNDED
+
+
+def _least_tasks(shape: Shape) -> Iterator[tuple[int, Request]]:
+    """The tasks that a job cannot do without, and what each of them asks for."""
+    first = 0
+    for role in shape.roles:
+        for task in range(first, first + shape.least_tasks(role)):
+            yield task, role.request
+        first += role.count

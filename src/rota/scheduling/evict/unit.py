@@ -43,9 +43,11 @@ class Unit(NamedTuple):
 
 def fits_in_set(unit: Unit, chosen: Iterable[Unit]) -> bool:
     """Whether a unit goes with others: a job is evicted or shrunk, and not below its least size."""
-    peers = [other for other in chosen if other.job == unit.job and unit.job]
+    if not unit.job:
+        return unit not in chosen
+    peers = [other for other in chosen if other.job == unit.job]
     if not peers:
-        return unit not in chosen if not unit.job else True
+        return True
     if unit.task < 0 or any(other.task < 0 or other.task == unit.task for other in peers):
         return False
     return sum(other.role == unit.role for other in peers) < unit.spare

@@ -2,76 +2,78 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rota.core.facts.resources import Request
-    from rota.scheduling.evict.search import Search
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-#: Nodes that could serve are gathered in portions of this size; a claimant that finds one in the
-#: first portion does not look at the rest of a very large cluster.
-PORTION = 256
+    from rota.core.facts.resources import Request
+    from rota.scheduling.place.node_room import Room
+
+INFINITE = float("inf")
 
 
 class Front:
-    """Nodes by the least cost at which they might have room for a request.
+    """Nodes by a lower bound of what room for a request costs there.
 
-    In a pass rooms only shrink, so costs only grow; where a victim leaves, ``push`` says so. What
-    is kept serves the next job of the shape, unless that one may do more than this one.
+    In a pass rooms only shrink, so costs only grow and a bound stays one; a node where a victim
+    leaves begins anew. What is kept serves the next job of the shape with the same rights.
     """
 
-    def __init__(self, search: Search, request: Request) -> None:
-        #: The job that it is for where that holds something itself, and what could be reclaimed.
-        self._rights = (search.claimant.job, search.claimant.turns)
-        #: The lowest priority that costs were found out for.
-        self._priority = search.claimant.priority
-        self._request = request
-        self._names = names = search.site.names
-        self._allowed = search.preemption.rooms.keys() & names
-        # Not always the same nodes bear it: each job begins somewhere else.
-        start = search.entry.job * 7919 % max(1, len(names))
-        self._rest = [*names[start:], *names[:start]]
-        self._rest.reverse()
-        self.heap: list[tuple[float, str]] = []
-        #: Whether every claimant was above all units that it looked at.
-        self.above = True
+    def __init__(
+        self,
+        names: Sequence[str],
+        rooms: Mapping[str, Room],
+        leasts: Mapping[str, float],
+        request: Request,
+        news: Sequence[str],
+    ) -> None:
+        """``leasts``: the cost of the cheapest unit on each node that has one. ``news`` grows by
+        the names of nodes where a victim leaves."""
+        self.names = names
+        self._allowed = frozenset(names)
+        self._news, self._read = news, len(news)
+        cpu_milli, memory_mib = request.cpu_milli, request.memory_mib
+        self._heap: list[tuple[float, str]] = []
+        for name in names:
+            room = rooms[name]
+            if room.cpu_milli >= cpu_milli and room.memory_mib >= memory_mib:
+                # It may have room as it is.
+                self._heap.append((0.0, name))
+            elif name in leasts:
+                self._heap.append((leasts[name], name))
+        heapify(self._heap)
 
-    def has_below(self, search: Search, cost: float | None) -> bool:
-        """Whether a node may be cheaper than this; None: whether there is any at all."""
-        if cost is None:
-            return bool(self.heap) or self._gather(search)
-        return bool(self.heap) and self.heap[0][0] < cost
+    def catch_up(self) -> None:
+        """Where victims leave by now, room may cost anything."""
+        for name in self._news[self._read :]:
+            if name in self._allowed:
+                heappush(self._heap, (0.0, name))
+        self._read = len(self._news)
 
-    def _gather(self, search: Search) -> bool:
-        """The next portion of nodes."""
-        trial, count = search.trial(), 0
-        while self._rest and count < PORTION:
-            name = self._rest.pop()
-            if name not in self._allowed:
+    def search(
+        self,
+        barred: frozenset[str],
+        price: Callable[[str], float | None],
+        best: Callable[[], float],
+    ) -> Iterator[tuple[str, dict[str, float]]]:
+        """Each node that may be cheaper than the best one so far, the least bound first.
+
+        The caller may write down what it found out about the least cost on a node.
+        """
+        heap, learnt = self._heap, dict[str, float]()
+        while heap and heap[0][0] < best():
+            least, name = heappop(heap)
+            if name in learnt:
                 continue
-            here = search.on(name)
-            self.above = self.above and here.above
-            least = here.least_cost(trial.lack(name, self._request))
-            if least is not None:
-                self.heap.append((least, name))
-                count += 1
-        heapify(self.heap)
-        return bool(self.heap)
-
-    def serves(self, search: Search) -> bool:
-        """Whether a node that is not cheap by this is not cheap for another claimant either."""
-        claimant = search.claimant
-        return (
-            (self.above or claimant.priority <= self._priority)
-            and self._rights == (claimant.job, claimant.turns)
-            and self._names == search.site.names
-        )
-
-    def begin(self, search: Search) -> None:
-        """What this search finds out is kept, and holds for claimants that may do no more."""
-        self._priority = min(self._priority, search.claimant.priority)
-
-    def push(self, least: float, name: str) -> None:
-        if name in self._allowed:
-            heappush(self.heap, (least, name))
+            bound = least if name in barred else price(name)
+            if bound is not None and bound > least:
+                heappush(heap, (bound, name))
+                continue
+            learnt[name] = INFINITE if bound is None else least
+            if bound is not None and name not in barred:
+                yield name, learnt
+        for name, least in learnt.items():
+            if least < INFINITE:
+                heappush(heap, (least, name))

@@ -7,7 +7,8 @@ enough, and jobs that are being stopped already.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -21,7 +22,7 @@ from rota.scheduling.evict.unit import Unit
 from rota.scheduling.order.share_use import capacity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Attempt, Job, JobSpec
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rota.scheduling.api import VictimRule
     from rota.scheduling.evict.claimant import Claimant
 
+INFINITE = float("inf")
 #: The lost work of a best-effort job counts this much: it goes before anybody with a claim.
 BEST_EFFORT_WEIGHT = 1e-6
 #: No eviction is free, whatever a rule says: who leaves anyway is always preferred.
@@ -67,6 +69,19 @@ def mode_of(spec: JobSpec, default: PreemptMode) -> PreemptMode:
     return spec.preempt_mode or default
 
 
+class Rights(NamedTuple):
+    """Claimants with the same rights may have the same units."""
+
+    #: As in ``Claimant``: the job itself, whether it is best-effort, what it may reclaim.
+    job: int
+    best_effort: bool
+    turns: int
+    #: The highest priority of a unit that the claimant is above.
+    reach: float
+    #: Whether single tasks of elastic jobs are units as well.
+    shrinks: bool
+
+
 class Candidates:
     """All that could give way, by node. Lives as long as one pass."""
 
@@ -76,9 +91,13 @@ class Candidates:
         now_s: float,
         priority_of: Callable[[Job], float],
         rule: VictimRule | None = None,
+        *,
+        lends: bool = True,
     ) -> None:
+        """``lends``: also look at jobs that only give back what their account borrowed."""
         self.cluster = cluster
         self.now_s = now_s
+        self._lends = lends
         self._priority_of = priority_of
         self._rule: VictimRule = rule or LostWork(capacity(cluster))
         #: Attempts that were chosen in this pass: they leave, as if they had been told already.
@@ -87,69 +106,80 @@ class Candidates:
         self.suspended: dict[int, None] = {}
         #: When the first of those that were spared for their youth no longer is; 0: none was.
         self.ripe_s = 0.0
-        #: Whether jobs that are not preemptible are looked at, too.
-        self._with_unwilling = False
+        #: Whether a job could give up single tasks.
+        self.elastic = False
         self._units: dict[int, tuple[Unit, ...]] = {}
-        #: By node, with the highest priority of a unit there.
-        self._on_node: dict[str, tuple[tuple[Unit, ...], float]] = {}
-        #: What a claimant may have on a node, by node and by the rights of the claimant.
-        self._allowed: dict[str, dict[object, NodeUnits]] = {}
+        #: What each job is worth; for a pass that is settled with the first look.
+        self._priorities: dict[int, float] = {}
+        self._on_node = {name: self._on(node) for name, node in cluster.nodes.items()}
+        self._levels = sorted(set(self._priorities.values()))
+        #: By rights and node: what a claimant may have, and the least that any of it costs.
+        self._allowed: dict[Rights, dict[str, NodeUnits]] = {}
+        self._leasts: dict[Rights, dict[str, float]] = {}
 
-    def count_unwilling(self) -> None:
-        """From here on also look at jobs that only give back what they borrowed."""
-        if not self._with_unwilling:
-            self._with_unwilling = True
-            self._units.clear()
-            self._on_node.clear()
-            self._allowed.clear()
-
-    def _on(self, name: str) -> tuple[tuple[Unit, ...], float]:
+    def _on(self, node: Node) -> tuple[Unit, ...]:
         """The units that hold room on a node, those that leave anyway first."""
-        known = self._on_node.get(name)
+        return tuple(sorted(self._look(node), key=lambda unit: unit.order))
+
+    def rights(self, claimant: Claimant, *, shrinks: bool) -> Rights:
+        """``shrinks``: it may have single tasks of elastic jobs as well."""
+        levels = self._levels
+        above = bisect_left(levels, True, key=lambda level: not claimant.is_above(level))
+        reach = levels[above - 1] if above else -INFINITE
+        return Rights(claimant.job, claimant.best_effort, claimant.turns, reach, shrinks)
+
+    def leasts(self, rights: Rights, claimant: Claimant) -> Mapping[str, float]:
+        """The cost of the cheapest unit on each node where a claimant may have one."""
+        known = self._leasts.get(rights)
         if known is None:
-            node = self.cluster.nodes.get(name)
-            found = [] if node is None else sorted(self._look(node), key=lambda unit: unit.order)
-            highest = max([unit.priority for unit in found], default=0.0)
-            known = self._on_node[name] = tuple(found), highest
+            known = self._leasts[rights] = {}
+            for name, units in self._on_node.items():
+                for unit in units:
+                    if (rights.shrinks or unit.task < 0) and claimant.may_have(unit):
+                        known[name] = unit.cost
+                        break
         return known
 
-    def allowed_on(self, name: str, claimant: Claimant, *, shrinks: bool) -> NodeUnits:
-        """What a claimant may have on a node; ``shrinks``: single tasks of elastic jobs as well."""
-        units, highest = self._on(name)
-        rights = (shrinks, *claimant.rights(highest))
-        known = self._allowed.setdefault(name, {})
-        found = known.get(rights)
+    def allowed_on(self, name: str, rights: Rights, claimant: Claimant) -> NodeUnits:
+        """What a claimant may have on a node."""
+        known = self._allowed.setdefault(rights, {})
+        found = known.get(name)
         if found is None:
-            elastic = any([unit.task >= 0 for unit in units])
             mine = [
-                unit for unit in units if (shrinks or unit.task < 0) and claimant.may_have(unit)
+                unit
+                for unit in self._on_node[name]
+                if (rights.shrinks or unit.task < 0) and claimant.may_have(unit)
             ]
-            node = self.cluster.nodes.get(name)
-            found = known[rights] = NodeUnits(
-                node, mine, elastic=elastic, above=claimant.is_above(highest)
-            )
+            found = known[name] = NodeUnits(self.cluster.nodes[name], mine)
         return found
 
-    def forget(self, unit: Unit) -> dict[str, None]:
-        """It was chosen: from here on its attempts leave, or stand still. On which nodes."""
-        if unit.lends:
-            self.suspended[unit.job] = None
-        else:
-            self.leaving.update(dict.fromkeys([uid for uid, _ in unit.held]))
-        others = (unit, *self._units.pop(unit.job, ()))
-        names = dict.fromkeys(held.node for other in others for _, held in other.held)
-        for name in names:
-            self._on_node.pop(name, None)
-            self._allowed.pop(name, None)
-        return names
+    def forget(self, units: Iterable[Unit]) -> list[str]:
+        """They were chosen: from here on their attempts leave, or stand still. On which nodes."""
+        names: dict[str, None] = {}
+        for unit in units:
+            if unit.lends:
+                self.suspended[unit.job] = None
+            else:
+                self.leaving.update(dict.fromkeys([uid for uid, _ in unit.held]))
+            for other in (unit, *self._units.pop(unit.job, ())):
+                names.update(dict.fromkeys([held.node for _, held in other.held]))
+        changed = [name for name in names if name in self._on_node]
+        for name in changed:
+            self._on_node[name] = self._on(self.cluster.nodes[name])
+            for known in self._allowed.values():
+                known.pop(name, None)
+        for leasts in self._leasts.values():
+            leasts.update(dict.fromkeys(changed, 0.0))
+        return changed
 
     def _look(self, node: Node) -> Iterator[Unit]:
         seen: set[int] = set()
         # By job, not by who was placed first: after a restart nobody remembers that.
-        for uid in sorted(node.live, key=self.cluster.live.where.__getitem__):
+        where = self.cluster.live.where
+        for uid in sorted(node.live, key=where.__getitem__):
             if uid in node.withheld:
                 continue
-            job_id, task = self.cluster.live.where[uid]
+            job_id, task = where[uid]
             job = self.cluster.jobs[job_id]
             attempt = job.tasks[task].attempts[-1]
             if uid in self.leaving or attempt.stop_cause is not None:
@@ -174,7 +204,7 @@ class Candidates:
         best_effort = spec.service is ServiceClass.BEST_EFFORT
         preemptible = spec.preemptible or best_effort or not rules.only_willing
         elastic = spec.elastic
-        if not (preemptible or elastic or self._with_unwilling) or self._spared(job):
+        if not (preemptible or elastic or self._lends) or self._spared(job):
             return
         live = [
             (task.role, task.index, attempt)
@@ -184,7 +214,7 @@ class Candidates:
             and attempt.stop_cause is None
             and attempt.uid not in self.leaving
         ]
-        whole = Unit(job.id, 0.0, self._priority_of(job), best_effort, preemptible)
+        whole = Unit(job.id, 0.0, self._worth(job), best_effort, preemptible)
         if job.preemptions < rules.max_per_job:
             yield self._unit(whole, job, [attempt for _, _, attempt in live])
         if not elastic:
@@ -195,7 +225,14 @@ class Candidates:
             floor = spec.roles[role].min_count if role < len(spec.roles) else 0
             spare = sum(other == role for other, _, _ in live) - floor
             if 0 < floor < spec.roles[role].count and spare > 0:
+                self.elastic = True
                 yield self._unit(part, job, [attempt])._replace(task=index, role=role, spare=spare)
+
+    def _worth(self, job: Job) -> float:
+        known = self._priorities.get(job.id)
+        if known is None:
+            known = self._priorities[job.id] = self._priority_of(job)
+        return known
 
     def _spared(self, job: Job) -> bool:
         """Jobs that nobody may evict, or not now."""

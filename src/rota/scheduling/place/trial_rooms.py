@@ -40,22 +40,23 @@ def place_in(
     ]
     key = placement.topology
     if not key:
-        return _place(rooms, shape, names)
+        return place_among(rooms, shape, names)
     groups: dict[str, list[str]] = {}
     for name in names:
         group = class_of[name].labels.get(key)
         if group is not None:
             groups.setdefault(group, []).append(name)
     for group in sorted(groups):
-        placed = _place(rooms, shape, groups[group])
+        placed = place_among(rooms, shape, groups[group])
         if placed is not None:
             return placed
     return None
 
 
-def _place(
+def place_among(
     rooms: Mapping[str, Room], shape: Shape, names: Sequence[str]
 ) -> list[Allocation] | None:
+    """The same on these nodes, whatever group they are in."""
     placed: list[Allocation] = []
     whole = True
     for role in shape.roles:
