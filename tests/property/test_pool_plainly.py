@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.core.words.presets import preset
+from rota.sim.policies import rules_of
 from rota.sim.pool.api import INFINITE
 from rota.sim.pool.easy import CountedPool
 from rota.sim.pool.profile import Counted, Pinned, Slot
-from rota.sim.policies import rules_of
 
 TOTAL = 5
 #: Nothing changes from then on, and no job of these runs longer.
