@@ -47,7 +47,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     inbox_size: int = 10_000
     #: Finished jobs and their logs older than this are removed; 0 keeps them for ever.
     retention_days: int = 0
-    #: Folder of checkpoints; empty: below the system's temporary folder.
+    #: Folder of checkpoints; empty: ``checkpoints`` in the state folder.
     checkpoint_path: str = ""
     #: ``auto`` encrypts unless only this machine can connect; ``on``, ``off``.
     tls: str = "auto"

@@ -84,15 +84,6 @@ def test_what_leads_out_of_the_folder_or_is_no_file_is_refused(
     assert not (tmp_path / "agent" / "escaped").exists()
 
 
-def test_an_absolute_path_lands_inside_as_with_every_tar(tmp_path: Path):
-    shelf = Bundles(tmp_path)
-    digest = taken_in(shelf, packed((member("/etc/rota-escaped"), b"x")))
-
-    target = Path(shelf.unpack(digest, "u1", None))
-
-    assert (target / "etc" / "rota-escaped").read_text() == "x"
-
-
 def test_a_write_through_a_link_inside_stays_inside(tmp_path: Path):
     shelf = Bundles(tmp_path / "agent")
     body = packed((member("way", tarfile.SYMTYPE, ".."), b""), (member("way/escaped"), b"x"))
@@ -141,8 +132,8 @@ def test_what_arrives_must_be_what_was_asked_for(tmp_path: Path):
 
 
 @pytest.mark.root
-def test_an_unpacked_folder_belongs_to_the_user_of_the_job(tmp_path: Path):
-    shelf = Bundles(tmp_path)
+def test_an_unpacked_folder_belongs_to_the_user_of_the_job(open_folder: Path):
+    shelf = Bundles(open_folder)
     digest = taken_in(
         shelf, packed((member("deep", tarfile.DIRTYPE), b""), (member("deep/f"), b""))
     )

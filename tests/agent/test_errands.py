@@ -1,7 +1,12 @@
 """What an agent does around an attempt: folders for saved work, copies of it, containers."""
 
+import asyncio
+import hashlib
+import io
 import json
 import os
+import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +15,12 @@ import pytest
 from rota.agent.files.spare_folders import SPARE
 from rota.core.facts.states import Cause
 from rota.rpc.messages import (
+    BundlePart,
     CheckpointAnswer,
     DropCheckpoint,
     ListCheckpoints,
     NoteCheckpoint,
+    ReadBundle,
     Saved,
     Wanted,
     encode,
@@ -96,7 +103,7 @@ async def test_a_folder_that_cannot_be_made_stops_only_a_job_that_goes_on_from_t
     first, second = await here.controller.ended("u1"), await here.controller.ended("u2")
     assert first.exit_code == 0
     assert second.cause is Cause.START_FAILED
-    assert second.detail == f"checkpoint folder {saved.folder}: not a directory"
+    assert second.detail == f"checkpoint folder {tmp_path}/file: it is a link or no folder"
 
 
 @story
@@ -170,6 +177,94 @@ async def test_saved_work_is_noted_listed_and_dropped(here: Scene, tmp_path: Pat
     assert dropped.error == ""
     assert list((tmp_path / "root").iterdir()) == []
     assert not (tmp_path / "store" / "7-abc").exists()
+
+
+async def fetched(controller: Controller, body: bytes) -> None:
+    """Answer the agent, which asks for a bundle."""
+    question: Any = await controller.until(
+        lambda: next((p for p in controller._parts.values() if isinstance(p, ReadBundle)), None)
+    )
+    assert controller._link is not None
+    await controller._link.send(encode(BundlePart(question.request, body, len(body))))
+
+
+@story
+async def test_a_bundle_that_cannot_be_unpacked_ends_its_attempt_with_one_line(here: Scene):
+    await here.start_agent()
+    body = io.BytesIO()
+    with tarfile.open(fileobj=body, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("d/" * 1500 + "f"))
+    packed = body.getvalue()
+    digest = hashlib.sha256(packed).hexdigest()
+
+    await here.controller.want(shell("u1", "true", bundle=digest))
+    await fetched(here.controller, packed)
+
+    ended = await here.controller.ended("u1")
+    assert ended.cause is Cause.START_FAILED
+    assert ended.detail.startswith(f"bundle {digest[:12]}: 'd/d/")
+    assert ended.detail.endswith("is more than 100 folders deep")
+
+
+@story
+async def test_an_attempt_that_waits_for_its_bundle_can_be_stopped(here: Scene):
+    await here.start_agent()
+    await here.controller.want(shell("u1", "true", bundle="0" * 64))
+    await here.controller.until(
+        lambda: any(isinstance(part, ReadBundle) for part in here.controller._parts.values())
+    )
+
+    await here.controller.stop("u1", Cause.CANCELLED)
+
+    ended = await here.controller.ended("u1")
+    assert ended.detail == "stopped before it was started"
+
+
+@story
+async def test_a_folder_for_saved_work_that_somebody_else_made_is_not_used(
+    here: Scene, open_folder: Path
+):
+    await here.start_agent()
+    root = open_folder / "root"
+    root.mkdir()
+    os.chown(root, 65_534, 65_534)
+    linked = open_folder / "linked"
+    linked.symlink_to(root)
+
+    for uid, where in (("u1", root), ("u2", linked)):
+        resumed = saving(uid, "true", Saved(str(where / "7-abc")))
+        assert resumed.launch is not None
+        resumed.launch.environment["ROTA_RESUME"] = "1"
+        await here.controller.want(resumed)
+
+    first, second = await here.controller.ended("u1"), await here.controller.ended("u2")
+    assert first.detail == (
+        f"checkpoint folder {root}: it belongs to user 65534, not to the agent's ({os.geteuid()})"
+    )
+    assert second.detail == f"checkpoint folder {linked}: it is a link or no folder"
+    assert os.listdir(root) == []
+
+
+@pytest.mark.root
+@story
+async def test_what_a_job_prints_and_what_the_agent_notes_is_not_for_others(here: Scene):
+    await here.start_agent()
+    await here.controller.want(shell("u1", "echo secret; id -un >&2", user="nobody"))
+    await here.controller.ended("u1")
+    own = await here.controller.log("u1", user="nobody")
+    agent = here.state / "agent"
+    files = [path for path in agent.rglob("*") if path.is_file()]
+
+    seen = await asyncio.to_thread(
+        subprocess.run, ["/bin/cat", *map(str, files)], capture_output=True, user="daemon", group=1
+    )
+
+    assert own.body == b"secret\n"
+    assert {"u1.out", "u1.err", "incarnation", "agent.json", "keeper.json"} <= {
+        f.name for f in files
+    }
+    assert seen.stdout == b""
+    assert seen.stderr.count(b"Permission denied") == len(files)
 
 
 @pytest.fixture

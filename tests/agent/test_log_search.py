@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.agent.visits import log_scan
-from rota.agent.visits.log_scan import ANSWER_BYTES_MAX, Scan
-from rota.agent.visits.log_search import LogSearch
+from rota.agent.as_user import scan as log_scan
+from rota.agent.as_user.scan import ANSWER_BYTES_MAX, Scan
+from rota.agent.visits.logs import Logs
 from rota.rpc.visits import FoundLine, LogFound, SearchLog
 
 TEXT = b"".join(b"step %d loss %d\n" % (n, 100 - n) for n in range(1, 101))
@@ -27,7 +27,11 @@ def folder(tmp_path: Path) -> Path:
 
 def search(folder: Path, pattern: str, limit_s: float = 60.0, **fields: Any) -> LogFound:
     asked = {"request": 9, "uid": "u1", "stream": "stdout", "pattern": pattern} | fields
-    return asyncio.run(LogSearch(folder, limit_s).answer(SearchLog(**asked)))
+    logs = Logs(folder, limit_s)
+    try:
+        return asyncio.run(logs.search(SearchLog(**asked)))
+    finally:
+        logs.close()
 
 
 def test_lines_with_a_text_are_found_with_their_numbers(folder: Path):

@@ -1,5 +1,6 @@
 """A last word in the output of a job is written with the rights of its user, or not at all."""
 
+import asyncio
 import os
 import pwd
 from collections.abc import Iterator
@@ -7,11 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.visits.remarks import write_remark
+from rota.agent.visits.logs import Logs
 from rota.rpc.visits import WriteRemark
 from tests.agent import support
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
+
+
+def write_remark(message: WriteRemark) -> None:
+    logs = Logs(Path("/nowhere"))
+    try:
+        asyncio.run(logs.remark(message))
+    finally:
+        logs.close()
 
 
 @pytest.fixture

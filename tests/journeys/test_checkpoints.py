@@ -196,8 +196,7 @@ def test_saved_work_is_not_for_the_eyes_and_hands_of_others(
     assert folder_of(box, job).stat().st_mode & 0o777 == 0o700
 
 
-def test_without_a_setting_saved_work_lies_below_the_temporary_folder(home: Box) -> None:
+def test_without_a_setting_saved_work_lies_in_the_state_folder(home: Box) -> None:
     job = home.ran('test -d "$ROTA_CHECKPOINT_DIR" && echo "$ROTA_CHECKPOINT_DIR"')
 
-    temporary = home.env.get("TMPDIR", "/tmp")
-    assert home.output(job["id"]).startswith(f"{temporary}/rota-checkpoints-{os.geteuid()}/")
+    assert home.output(job["id"]).startswith(f"{home.state}/checkpoints/")

@@ -10,5 +10,6 @@ Each room knows only those below it.
     files/                           folders that come and go: bundles, saved work
     logic/                           the state machine, without I/O
     machine/                         what this machine is and has
+    as_user/                         what touches a user's files, in children that are that user
     keeper/                          the parent of all job processes: a program of its own
 """

@@ -35,6 +35,7 @@ def incarnation_of(folder: Path) -> str:
     """The random name of this installation: a wiped folder is another node."""
     file = folder / "incarnation"
     with suppress(FileNotFoundError):
+        file.chmod(0o600)
         text = file.read_text().strip()
         if text:
             return text
@@ -48,6 +49,10 @@ def write_json(file: Path, body: dict[str, object]) -> None:
 
 
 def _write(file: Path, text: str) -> None:
+    """For our own eyes: others may pass through the folder."""
     fresh = file.with_name(file.name + ".new")
-    fresh.write_text(text)
+    with suppress(FileNotFoundError):
+        fresh.unlink()
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as note:
+        note.write(text)
     fresh.rename(file)

@@ -35,7 +35,7 @@ from rota.agent.machine.discover import discover
 from rota.agent.machine.gpus import BadGpuFile, foreign_use
 from rota.agent.machine.memory import MemoryWatch
 from rota.agent.talk import keeper_link, wire
-from rota.agent.talk.heartbeat import Heartbeat
+from rota.agent.talk.line import Connection, Line, loop_factory
 from rota.agent.talk.redial import Pauses
 from rota.agent.visits.visits import Visits
 from rota.rpc.messages import (
@@ -91,9 +91,9 @@ class Host:
             self._on_keeper_events,
             self._send,
         )
-        self._heartbeat = Heartbeat(self._send, self._tell_keeper, self._hang_up)
+        self._line = Line(config.url, config.token, self._on_message, self._hold_lease)
         self._keeper: keeper_link.KeeperLink | None = None
-        self._controller: wire.ControllerLink | None = None
+        self._controller: Connection | None = None
         self._refused = ""
         self._welcomed = False
         self._alarm = Alarm(self._now_s, self._on_timer)
@@ -110,6 +110,7 @@ class Host:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+        self._line.start()
         facts = {"pid": os.getpid(), "node": self._spec.name, "started_s": time.time()}
         folder.write_json(self._config.folder / "agent.json", facts)
         duties = [self._hold_keeper(), self._hold_controller(), *self._visits.duties()]
@@ -124,8 +125,11 @@ class Host:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._visits.stop()
+        self._errands.close()
         if self._controller is not None:
             self._controller.close("the agent was stopped")
+        self._line.stop()
         with suppress(FileNotFoundError):
             (self._config.folder / "agent.json").unlink()
         if broken:
@@ -191,7 +195,7 @@ class Host:
     def _on_keeper_all(self, link: keeper_link.KeeperLink, listing: KeeperAll) -> None:
         # Here, not when the connection was made: this may well be the earlier of the two.
         self._keeper = link
-        self._heartbeat.tell_keeper()
+        self._line.tell_keeper()
         attempts = tuple(
             self._complete(known) if known.phase == "ended" else known for known in listing.attempts
         )
@@ -203,6 +207,12 @@ class Host:
     def _tell_keeper(self, line: bytes) -> None:
         if self._keeper is not None:
             self._keeper.send([line])
+
+    def _hold_lease(self, line: bytes) -> None:
+        """In the thread of the line, if that has one: our own loop may stand still."""
+        keeper = self._keeper
+        if keeper is not None:
+            keeper.send_now(line)
 
     def _on_keeper_events(self, events: list[Started | Ended]) -> None:
         complete = [
@@ -232,10 +242,9 @@ class Host:
             self._refused, self._welcomed = "", False
             dialled_s = time.monotonic()
             try:
-                link = await wire.dial(self._config.url, self._config.token, self._on_message)
+                link = await self._line.dial()
                 self._controller = link
                 self._agent.on_connected()
-                self._heartbeat.dialled()
                 link.send(self._hello())
                 reason = await link.closed
             except wire.Unreachable as error:
@@ -246,7 +255,6 @@ class Host:
                     self._controller = None
                 self._visits.close()
                 self._errands.on_disconnected()
-                self._heartbeat.hung_up()
                 self._agent.on_disconnected()
             # A controller that takes us in and drops us at once must not be dialled in a spin.
             if self._welcomed and time.monotonic() - dialled_s > REDIAL_S_MAX:
@@ -276,9 +284,9 @@ class Host:
         )
 
     def _on_message(self, message: ControllerMessage) -> None:
-        self._heartbeat.hears(message)
         if isinstance(message, Desired):
             self._carry_out(self._agent.on_desired(message, self._now_s()))
+            self._errands.give_up(self._agent.unstarted())
         elif isinstance(message, Visit):
             self._visits.take(message)
         elif isinstance(message, CheckpointOrder | BundlePart):
@@ -300,12 +308,6 @@ class Host:
         self._refused = reason
         if self._controller is not None:
             self._controller.close("refused")
-
-    def _hang_up(self, reason: str) -> None:
-        """Nobody is there to say goodbye to."""
-        log.warning("dialling again: %s", reason)
-        if self._controller is not None:
-            self._controller.abort()
 
     def _send(self, message: AgentMessage) -> bool:
         """Whether there is a controller to tell."""
@@ -362,10 +364,12 @@ class Host:
 def run_agent(config: AgentConfig, say: Callable[[str], object] | None = None) -> int:
     """Run until told to stop; gives the exit status. ``say`` hears why it cannot (else stderr)."""
     try:
-        config.folder.mkdir(parents=True, exist_ok=True)
+        config.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        with suppress(PermissionError):
+            config.folder.chmod(0o711)
         lock = folder.lock(config.folder)
         cgroups = open_cgroups(config.cgroup_root, folder.incarnation_of(config.folder))
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_run(config, cgroups))
     except (folder.CannotRun, CgroupsUnusable, BadGpuFile) as error:
         if say is None:
@@ -381,11 +385,3 @@ def run_agent(config: AgentConfig, say: Callable[[str], object] | None = None) -
 
 async def _run(config: AgentConfig, cgroups: Cgroups | None) -> None:
     await Host(config, cgroups).run()
-
-
-def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.Loop

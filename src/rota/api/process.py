@@ -15,7 +15,6 @@ import os
 import resource
 import signal
 import socket
-import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -265,8 +264,8 @@ def _grpc_servers(plan: Plan, context: Context, folder: Path) -> list[GrpcServer
 
 
 def _saved_work_variables(plan: Plan) -> dict[str, str]:
-    """Where jobs save their work: of two users on one machine each has a place of his own."""
-    usual = os.path.join(tempfile.gettempdir(), f"rota-checkpoints-{os.geteuid()}")
+    """Where jobs save their work: not where anybody could have made the folder first."""
+    usual = os.path.abspath(os.path.join(plan.state_dir, "checkpoints"))
     settings = plan.checkpoints
     return {
         CHECKPOINT_DIR: (plan.checkpoint_path or usual).rstrip("/"),

@@ -10,6 +10,9 @@ import msgspec
 
 from rota.rpc.bases import FromAgent, ToAgent
 
+#: What the error of an answer says that the node did not have in time.
+NOT_IN_TIME = "not in time"
+
 
 class LogPart(FromAgent, frozen=True, tag="log-part"):
     """The answer to ``ReadLog``. ``size`` is the file's length when it was read."""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
-import pwd
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.agent.attempts.accounts import Accounts, LaunchFailed
 from rota.agent.attempts.gangs import RESIZED, WORLD, PortTaken, prepare, retell
 from rota.agent.attempts.node_variables import NodeVariables, NoPort
 from rota.agent.files.bundles import Bundles
-from rota.agent.files.checkpoints import FolderFailed, make_folder
+from rota.agent.files.checkpoints import FolderFailed, check_root, make_folder
 from rota.agent.files.spare_folders import SpareFolders
 from rota.agent.keeper.processes import UID_VARIABLE
 from rota.agent.logic.instructions import Ended, Forget, Keep, Signal, Spawn, Tell
 from rota.agent.machine.containers import CannotContain, contain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rota.agent.logic.instructions import Instruction, KeeperCommand, Started
@@ -46,10 +47,6 @@ def terminal_path(scripts: str, uid: str) -> str:
     return f"{scripts}/{uid}{TERMINAL}"
 
 
-class LaunchFailed(Exception):
-    """The attempt cannot be handed to the keeper; the text says why."""
-
-
 class Launcher:
     """Turns commands into lines for the keeper, and keeps the files that go with them."""
 
@@ -61,6 +58,9 @@ class Launcher:
         self._cgroups = cgroups
         self.variables = variables or NodeVariables()
         self.bundles = Bundles(folder)
+        self.accounts = Accounts()
+        #: Told of an attempt whose working folder is to be removed.
+        self.on_gone: Callable[[str], None] = self.bundles.remove
         #: Attempts with a working folder of their own to remove.
         self._with_bundle = self.bundles.left_over()
         #: Attempts with files to remove; after a restart a look into the folder decides.
@@ -89,6 +89,10 @@ class Launcher:
                     starts.append(self.line(instruction))
                 except LaunchFailed as error:
                     failed.append(Ended(instruction.uid, 0.0, now_s, error=str(error)))
+                except Exception as error:
+                    log.exception("attempt %s", instruction.uid)
+                    reason = f"cannot be started: {type(error).__name__}: {error}"
+                    failed.append(Ended(instruction.uid, 0.0, now_s, error=reason[:500]))
             elif isinstance(instruction, Signal | Forget):
                 others.append(self.line(instruction))
             elif isinstance(instruction, Tell):
@@ -175,7 +179,8 @@ class Launcher:
         assert saved is not None
         resumes = launch.environment.get("ROTA_RESUME") == "1"
         try:
-            owner = owner_of(launch.user)
+            owner = self.accounts.owner_of(launch.user)
+            check_root(os.path.dirname(saved.folder))
             fresh = self._spares.take(saved.folder, owner)
             found = not fresh and make_folder(saved.folder, owner)
         except FolderFailed as error:
@@ -238,7 +243,7 @@ class Launcher:
     ) -> tuple[str, ...]:
         path = f"{self._scripts}/{uid}"
         self._write(uid, path, script, 0o700)
-        if (owner := owner_of(user)) is not None:
+        if (owner := self.accounts.owner_of(user)) is not None:
             os.chown(path, *owner)
         # Without a first line that names an interpreter the kernel would not know what to do.
         return (path, *argv) if script.startswith(b"#!") else ("/bin/sh", path, *argv)
@@ -269,7 +274,7 @@ class Launcher:
                         os.unlink(path)
             if uid in self._with_bundle:
                 self._with_bundle.discard(uid)
-                self.bundles.remove(uid)
+                self.on_gone(uid)
             if self._cgroups is not None:
                 self._cgroups.remove(uid)
 
@@ -278,17 +283,6 @@ def copied_work(launch: Launch) -> Saved | None:
     """The saved work of an attempt, if it is to be copied when the attempt has ended."""
     saved = launch.checkpoint
     return saved if saved is not None and saved.store and saved.copies else None
-
-
-def owner_of(user: str) -> tuple[int, int] | None:
-    """To whom files are given; None: they stay ours, as his or because we are no root."""
-    if os.geteuid() != 0 or user in ("", "root"):
-        return None
-    try:
-        entry = pwd.getpwnam(user)
-    except KeyError:
-        raise LaunchFailed(f"user {user}: no such user on this node") from None
-    return entry.pw_uid, entry.pw_gid
 
 
 def _environment(variables: dict[str, str]) -> list[str]:

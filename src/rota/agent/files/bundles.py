@@ -1,27 +1,32 @@
 """Working folders that travel with jobs: kept packed under their digest, unpacked for each try.
 
-What comes from a user is unpacked with care: no path leads out of the folder, no devices, no
-links to somewhere else, no more bytes and files than a working folder has.
+What comes from a user is unpacked by that user: by a child that has no other rights, into a folder
+that is the user's, with checks of our own (``as_user.unpack``). We make and remove that one folder
+and touch nothing in it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tarfile
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from rota.agent.as_user.children import Failed, once, owner_of
+from rota.agent.files.checkpoints import remove_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from rota.agent.as_user.children import Child
 
 #: Unpacked it may weigh so many times what it weighs packed, and a little in any case.
 GROWTH_MAX = 50
 GROWTH_FREE_BYTES = 64 << 20
 MEMBERS_MAX = 200_000
+DEPTH_MAX = 100
+#: To unpack one takes no longer.
+UNPACK_S = 1800.0
 #: The packed ones that are kept for the next job: the latest used, up to this much.
 CACHE_BYTES_MAX = 10 << 30
 _DIGEST_LENGTH = 64
@@ -63,25 +68,45 @@ class Bundles:
         self._make_room(digest)
 
     def unpack(self, digest: str, uid: str, owner: tuple[int, int] | None) -> str:
-        """A fresh copy for one attempt; it belongs to the job's user."""
-        packed, target = f"{self._packed}/{digest}", self.folder_of(uid)
-        os.utime(packed)
-        with suppress(FileNotFoundError):
-            shutil.rmtree(target)
+        """A fresh copy for one attempt; it belongs to the job's user. For threads."""
+        target = self.folder_of(uid)
+        self.remove(uid)
         os.mkdir(target, 0o700)
-        try:
-            unpack(packed, target)
-        except (tarfile.TarError, OSError, EOFError, BundleFailed) as error:
-            shutil.rmtree(target, ignore_errors=True)
-            raise BundleFailed(f"bundle {digest[:12]}: {error}") from None
         if owner is not None:
-            _hand_over(target, owner)
+            os.chown(target, *owner, follow_symlinks=False)
+        try:
+            self._unpack(digest, target)
+        except (OSError, Failed) as error:
+            self.remove(uid)
+            raise BundleFailed(f"bundle {digest[:12]}: {error}") from None
         return target
 
+    def _unpack(self, digest: str, target: str) -> None:
+        packed = f"{self._packed}/{digest}"
+        os.utime(packed)
+        fd = os.open(packed, os.O_RDONLY | os.O_CLOEXEC)
+
+        def work(child: Child) -> dict[str, Any]:
+            most = os.fstat(fd).st_size * GROWTH_MAX + GROWTH_FREE_BYTES
+            child.order(
+                "unpack",
+                UNPACK_S,
+                packed_fd=fd,
+                target=target,
+                bytes=most,
+                members=MEMBERS_MAX,
+                depth=DEPTH_MAX,
+            )
+            return child.answer(UNPACK_S)[0]
+
+        try:
+            once(owner_of(target), work, fds=(fd,))
+        finally:
+            os.close(fd)
+
     def remove(self, uid: str) -> None:
-        """The copy of an attempt that is over."""
-        with suppress(FileNotFoundError):
-            shutil.rmtree(self.folder_of(uid))
+        """The copy of an attempt that is over. For threads."""
+        remove_folder(self.folder_of(uid))
 
     def left_over(self) -> set[str]:
         """Attempts that have a copy here."""
@@ -104,34 +129,6 @@ class Bundles:
 def check_digest(digest: str) -> None:
     if len(digest) != _DIGEST_LENGTH or not set(digest) <= set("0123456789abcdef"):
         raise BundleFailed(f"bundle {digest[:80]!r}: not a sha256 in hexadecimal digits")
-
-
-def unpack(packed: str, target: str) -> None:
-    """All members into an empty folder of ours, or an error that names the bad one."""
-    most = os.path.getsize(packed) * GROWTH_MAX + GROWTH_FREE_BYTES
-    with tarfile.open(packed, "r:*") as archive:
-        archive.extractall(target, members=_checked(archive, most), filter="data")
-
-
-def _checked(archive: tarfile.TarFile, most: int) -> Iterator[tarfile.TarInfo]:
-    """The members, counted before they are written; the filter ``data`` looks at their paths."""
-    left = most
-    for number, member in enumerate(archive):
-        if number >= MEMBERS_MAX:
-            raise BundleFailed(f"it has more than {MEMBERS_MAX} files")
-        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-            raise BundleFailed(f"{member.name!r} is neither a file, a folder nor a link")
-        left -= member.size
-        if left < 0:
-            raise BundleFailed(f"unpacked it has more than {most} bytes")
-        yield member
-
-
-def _hand_over(folder: str, owner: tuple[int, int]) -> None:
-    for here, folders, names in os.walk(folder):
-        for name in (*folders, *names):
-            os.chown(os.path.join(here, name), *owner, follow_symlinks=False)
-    os.chown(folder, *owner)
 
 
 def _digest_of(path: str) -> str:

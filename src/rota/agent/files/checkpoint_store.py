@@ -1,7 +1,9 @@
 """The copy of saved work in a store that all nodes reach: any file system that fsspec knows.
 
-A copy is complete or not there: files are written under the number of the try, and the manifest
-that names them comes last. What it replaces is removed after that.
+A copy is complete or not there: files are written under their digest, and the manifest that names
+them comes last. What it replaces is removed after that. The store is ours, with our credentials;
+the folder is the user's: a child that has become that user reads and writes the files in it, and
+their bytes come and go through a pipe. All of it is for threads.
 """
 
 from __future__ import annotations
@@ -9,19 +11,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rota.agent.files.checkpoints import MARK, walk, weight
+from rota.agent.as_user.children import Failed, NotInTime, once, owner_of
+from rota.agent.files.checkpoints import MARK, check_root, remove_folder, weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rota.agent.as_user.children import Child
     from rota.rpc.messages import Saved
 
 MANIFEST = "manifest.json"
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 1 << 20
+#: A piece of a file is there within this time, and the digest of a whole one within that.
+PIECE_S, DIGEST_S = 60.0, 3600.0
 
 
 class StoreFailed(Exception):
@@ -63,7 +68,10 @@ def _asking(store: str) -> Iterator[None]:
 
 def push(saved: Saved) -> int:
     """Copy the folder into the store, unless it is too large. How many files went."""
-    files, size, _ = weight(saved.folder)
+    try:
+        files, size, _ = weight(saved.folder)
+    except Failed as error:
+        raise _folder_trouble(saved, error) from None
     if not files:
         return 0
     if saved.most_bytes and size > saved.most_bytes:
@@ -88,35 +96,48 @@ def push(saved: Saved) -> int:
 def _push_files(saved: Saved, system: Any, path: str, before: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
     """Files by their digest: what an earlier try has copied already is not copied again."""
     there = {entry["sha256"] for entry in before.get("files", {}).values()}
-    entries: dict[str, dict[str, Any]] = {}
-    total = 0
     system.makedirs(path, exist_ok=True)
-    for name, fd, status in walk(saved.folder):
-        digest = _digest(fd)
-        total += status.st_size
-        if saved.most_bytes and total > saved.most_bytes:
-            raise StoreRefused(f"checkpoint folder {saved.folder}: it grew beyond its bound")
-        if digest not in there:
-            _copy_in(fd, system, f"{path}/{digest}")
-            there.add(digest)
-        entries[name] = {"sha256": digest, "size": status.st_size, "mode": status.st_mode & 0o777}
+
+    def work(child: Child) -> dict[str, dict[str, Any]]:
+        entries = _digests(child, saved)
+        child.order("send", PIECE_S, folder=saved.folder)
+        for name, entry in entries.items():
+            if entry["sha256"] not in there:
+                _copy_in(child, name, system, path, entry["sha256"])
+                there.add(entry["sha256"])
+        return entries
+
+    try:
+        entries = once(owner_of(saved.folder), work)
+    except Failed as error:
+        raise _folder_trouble(saved, error) from None
     text = json.dumps(entries, sort_keys=True)
     return {"copy": hashlib.sha256(text.encode()).hexdigest(), "files": entries}
 
 
-def _digest(fd: int) -> str:
-    digest = hashlib.sha256()
-    with open(fd, "rb", closefd=False) as file:
-        while piece := file.read(PIECE_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()
+def _digests(child: Child, saved: Saved) -> dict[str, dict[str, Any]]:
+    """What is in the folder: the child tells one file after the other."""
+    child.order("digest", PIECE_S, folder=saved.folder, most_bytes=saved.most_bytes)
+    entries: dict[str, dict[str, Any]] = {}
+    while "name" in (told := json.loads(child.take(DIGEST_S))):
+        entries[told["name"]] = told["entry"]
+    child.take(PIECE_S)
+    if "error" in told:
+        raise Failed(told["error"])
+    return entries
 
 
-def _copy_in(fd: int, system: Any, target: str) -> None:  # noqa: ANN401
-    os.lseek(fd, 0, os.SEEK_SET)
-    with open(fd, "rb", closefd=False) as source, system.open(target, "wb") as file:
-        while piece := source.read(PIECE_BYTES):
+def _copy_in(child: Child, name: str, system: Any, path: str, digest: str) -> None:  # noqa: ANN401
+    """One file; one that has changed since its digest was taken makes no copy."""
+    found = hashlib.sha256()
+    child.give(name.encode("utf-8", "surrogateescape"), PIECE_S)
+    with system.open(f"{path}/{digest}", "wb") as file:
+        while piece := child.take(PIECE_S):
+            found.update(piece)
             file.write(piece)
+    if found.hexdigest() != digest:
+        system.rm(f"{path}/{digest}")
+        raise StoreFailed(f"checkpoint folder: {name!r} changed while it was copied")
 
 
 def _manifest(system: Any, path: str) -> dict[str, Any]:  # noqa: ANN401
@@ -141,6 +162,7 @@ def pull(saved: Saved, owner: tuple[int, int] | None) -> int:
 
     What a try on another node has saved since is newer than what lies here.
     """
+    check_root(os.path.dirname(saved.folder))
     with _asking(saved.store):
         system, path = open_store(saved.store)
         manifest = _manifest(system, path)
@@ -158,26 +180,36 @@ def _pull_files(
     manifest: dict[str, Any],
     owner: tuple[int, int] | None,
 ) -> None:
-    """Into a folder of our own first; the job's folder is replaced when all of it is there."""
+    """Into a folder beside it first; the job's folder is replaced when all of it is there."""
     fresh = saved.folder + ".new"
-    with suppress(FileNotFoundError):
-        shutil.rmtree(fresh)
-    os.makedirs(fresh, 0o700)
-    for name, entry in manifest["files"].items():
-        target = os.path.normpath(os.path.join(fresh, name))
-        if not target.startswith(fresh + "/"):
-            raise StoreRefused(f"checkpoint store {saved.store}: it names {name!r}")
-        os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-        with system.open(f"{path}/{entry['sha256']}", "rb") as source, open(target, "wb") as file:
-            shutil.copyfileobj(source, file, PIECE_BYTES)
-        os.chmod(target, entry["mode"])
-    if owner is not None:
-        for here, _, names in os.walk(fresh):
-            for found in (here, *(os.path.join(here, name) for name in names)):
-                os.chown(found, *owner, follow_symlinks=False)
-    with suppress(FileNotFoundError):
-        shutil.rmtree(saved.folder)
+
+    def work(child: Child) -> None:
+        child.order("take", PIECE_S, folder=fresh)
+        for name, entry in manifest["files"].items():
+            head = {"name": name, "mode": entry["mode"]}
+            child.give(json.dumps(head).encode(), PIECE_S)
+            with system.open(f"{path}/{entry['sha256']}", "rb") as source:
+                while piece := source.read(PIECE_BYTES):
+                    child.give(piece, PIECE_S)
+            child.give(b"", PIECE_S)
+        child.give(b"", PIECE_S)
+        child.answer(PIECE_S)
+
+    try:
+        remove_folder(fresh)
+        os.mkdir(fresh, 0o700)
+        if owner is not None:
+            os.chown(fresh, *owner, follow_symlinks=False)
+        once(owner_of(fresh), work)
+        remove_folder(saved.folder)
+    except Failed as error:
+        raise _folder_trouble(saved, error) from None
     os.rename(fresh, saved.folder)
+
+
+def _folder_trouble(saved: Saved, error: Failed) -> StoreFailed:
+    kind = StoreFailed if isinstance(error, NotInTime) else StoreRefused
+    return kind(f"checkpoint folder {saved.folder}: {error}")
 
 
 def drop_copy(store: str) -> None:
@@ -191,11 +223,11 @@ def drop_copy(store: str) -> None:
 def _marked(saved: Saved) -> str:
     """Which copy the folder holds; empty: none, or the folder is not what it was."""
     try:
-        if not os.listdir(saved.folder):
+        if not weight(saved.folder)[0]:
             return ""
         with open(saved.folder + MARK, encoding="ascii") as file:
             return file.read().strip()
-    except OSError:
+    except (OSError, Failed):
         return ""
 
 

@@ -1,23 +1,27 @@
 """The folders of saved work on this node: made for their owners, measured, noted, dropped.
 
-They lie in one root that only we may write to. What is inside a folder is its user's, who may put
-links there that lead anywhere: we never follow one.
+They lie in one root that only we may write to, which is looked at before each use: another user
+may have made it first. What is inside a folder is its user's, and is touched by a child that has
+become that user. What waits for one is for threads.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from rota.agent.as_user.children import Failed, do, owner_of
 from rota.rpc.messages import CheckpointFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: To remove or measure a hundred gigabytes takes its time.
+REMOVE_S, WEIGH_S = 1800.0, 30.0
+#: Everybody may pass through the root, and nobody but us may put something there.
+_ROOT_MODE, _WRITE_OF_OTHERS = 0o711, 0o022
 #: Beside the folder of a job: what it reported, and which copy of the store it holds.
 NOTE = ".json"
 MARK = ".copy"
@@ -29,14 +33,11 @@ class FolderFailed(Exception):
 
 def make_folder(path: str, owner: tuple[int, int] | None) -> bool:
     """A private folder for a job's saved work. Whether there is something in it already."""
+    check_root(os.path.dirname(path))
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
         return _has_files(path, owner)
-    except FileNotFoundError:
-        _make_root(os.path.dirname(path))
-        with suppress(FileExistsError):  # another task of the same job was quicker
-            os.mkdir(path, 0o700)
     except OSError as error:
         raise FolderFailed(f"checkpoint folder {path}: {_words(error)}") from None
     if owner is not None:
@@ -49,15 +50,29 @@ def _has_files(path: str, owner: tuple[int, int] | None) -> bool:
     wanted = os.geteuid() if owner is None else owner[0]
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != wanted:
         raise FolderFailed(f"checkpoint folder {path}: it is not a folder of the job's owner")
+    if status.st_dev != os.lstat(os.path.dirname(path)).st_dev:
+        raise FolderFailed(f"checkpoint folder {path}: something is mounted there")
     with os.scandir(path) as entries:
         return next(entries, None) is not None
 
 
-def _make_root(root: str) -> None:
-    """Everybody may pass through it, and nobody but us may put something there."""
+def check_root(root: str) -> None:
+    """Make it where it is missing; refuse it unless it is a folder of ours and no link."""
     try:
-        os.makedirs(root, exist_ok=True)
-        os.chmod(root, 0o711)
+        with suppress(FileExistsError):
+            os.makedirs(root, _ROOT_MODE)
+        status = os.lstat(root)
+        if not stat.S_ISDIR(status.st_mode):
+            raise FolderFailed(f"checkpoint folder {root}: it is a link or no folder")
+        if status.st_uid != os.geteuid():
+            raise FolderFailed(
+                f"checkpoint folder {root}: it belongs to user {status.st_uid}, not to the agent's "
+                f"({os.geteuid()})"
+            )
+        if stat.S_IMODE(status.st_mode) & _WRITE_OF_OTHERS:
+            raise FolderFailed(f"checkpoint folder {root}: others may write to it")
+        if stat.S_IMODE(status.st_mode) != _ROOT_MODE:
+            os.chmod(root, _ROOT_MODE)
     except OSError as error:
         raise FolderFailed(f"checkpoint folder {root}: {_words(error)}") from None
 
@@ -66,41 +81,21 @@ def _words(error: OSError) -> str:
     return (error.strerror or "failed").lower()
 
 
-def walk(folder: str) -> Iterator[tuple[str, int, os.stat_result]]:
-    """Every regular file of the folder's owner in it: relative path, open descriptor, status.
-
-    The descriptor is closed when the next file is asked for.
-    """
-    with suppress(FileNotFoundError, NotADirectoryError):
-        owner = os.lstat(folder).st_uid
-        for here, folders, names, fd in os.fwalk(folder, follow_symlinks=False):
-            folders.sort()
-            for name in sorted(names):
-                with suppress(OSError):
-                    file = os.open(
-                        name,
-                        os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
-                        dir_fd=fd,
-                    )
-                    try:
-                        status = os.fstat(file)
-                        # A hard link to somebody else's file is not saved work, either.
-                        if stat.S_ISREG(status.st_mode) and status.st_uid == owner:
-                            path = os.path.relpath(os.path.join(here, name), folder)
-                            yield path, file, status
-                    finally:
-                        os.close(file)
-
-
 def weight(folder: str) -> tuple[int, int, float]:
     """How many files there are, how many bytes, and when the newest was written."""
-    files = size = 0
-    newest_s = 0.0
-    for _, _, status in walk(folder):
-        files += 1
-        size += status.st_size
-        newest_s = max(newest_s, status.st_mtime)
-    return files, size, newest_s
+    try:
+        told = do(owner_of(folder), "weigh", WEIGH_S, folder=folder)
+    except FileNotFoundError:
+        return 0, 0, 0.0
+    return told["files"], told["size"], told["newest_s"]
+
+
+def _weight(folder: str) -> tuple[int, int, float]:
+    """In a list, a folder that cannot be looked into is one of unknown weight."""
+    try:
+        return weight(folder)
+    except Failed:
+        return 0, 0, 0.0
 
 
 def job_of(name: str) -> int:
@@ -118,7 +113,7 @@ def listing(root: str, names: Iterable[str] = ()) -> tuple[CheckpointFolder, ...
             ours = job_of(entry.name) and entry.is_dir(follow_symlinks=False)
             if ours and (not chosen or entry.name in chosen):
                 status = entry.stat(follow_symlinks=False)
-                files, size, newest_s = weight(entry.path) if chosen else (0, 0, 0.0)
+                files, size, newest_s = _weight(entry.path) if chosen else (0, 0, 0.0)
                 changed_s = max(newest_s, status.st_mtime)
                 found.append(CheckpointFolder(entry.name, files, size, changed_s))
     return tuple(sorted(found, key=lambda folder: folder.name))
@@ -142,8 +137,7 @@ def note(folder: str, body: bytes) -> None:
 
 def drop(folder: str) -> None:
     """Remove the folder of a job and the note beside it."""
-    with suppress(FileNotFoundError):
-        shutil.rmtree(folder)
+    remove_folder(folder)
     for ending in (NOTE, MARK):
         with suppress(FileNotFoundError):
             os.unlink(folder + ending)
@@ -151,24 +145,21 @@ def drop(folder: str) -> None:
 
 def drop_part(folder: str, path: str) -> None:
     """Remove a file or folder inside; a path that leads out of it names nothing."""
-    *above, name = path.split("/")
-    if not name or ".." in (*above, name) or "." in (*above, name):
-        return
-    opened: list[int] = []
+    with suppress(FileNotFoundError):
+        do(owner_of(folder), "drop", REMOVE_S, folder=folder, path=path)
+
+
+def remove_folder(path: str) -> None:
+    """One that lies in a folder of ours: its user empties it, and we remove it."""
     try:
-        opened.append(os.open(folder, _FOLDER))
-        for part in above:
-            opened.append(os.open(part, _FOLDER, dir_fd=opened[-1]))
-        _remove(name, opened[-1])
-    except OSError:
-        return  # It is not there, or not what it was said to be.
-    finally:
-        for fd in opened:
-            os.close(fd)
-
-
-def _remove(name: str, dir_fd: int) -> None:
-    if stat.S_ISDIR(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode):
-        shutil.rmtree(name, dir_fd=dir_fd)
-    else:
-        os.unlink(name, dir_fd=dir_fd)
+        status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode):
+            os.unlink(path)
+            return
+        try:
+            os.rmdir(path)
+        except OSError:
+            do(owner_of(path), "remove", REMOVE_S, folder=path)
+            os.rmdir(path)
+    except FileNotFoundError:
+        return

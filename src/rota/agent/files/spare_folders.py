@@ -41,9 +41,10 @@ class SpareFolders:
     def keep_if_empty(self, path: str) -> None:
         """A job is over: unless something is in its folder, that is free."""
         with suppress(OSError):
-            if os.listdir(path):
-                return
             status = os.lstat(path)
+            # Something that a user has mounted there is not ours to look into.
+            if status.st_dev != os.lstat(os.path.dirname(path)).st_dev or os.listdir(path):
+                return
             spare = self._of(os.path.dirname(path), status.st_uid)
             if len(spare) >= SPARES_MAX:
                 os.rmdir(path)

@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     folder, options = _parse(arguments)
     # Whoever started us may wait for the end of something that we inherited.
     os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
-    os.makedirs(folder, mode=0o755, exist_ok=True)
+    os.makedirs(folder, mode=0o711, exist_ok=True)
     ready_read, ready_write = os.pipe()
     if os.fork() == 0:
         os.close(ready_read)
@@ -116,7 +116,9 @@ def _run(folder: str, options: dict[str, float], ready: int) -> None:
         idle_s=options["--idle-s"],
         compact_bytes=int(options["--compact-bytes"]),
     )
-    with open(f"{folder}/keeper.json", "w", encoding="utf-8") as note:
+    private = os.open(f"{folder}/keeper.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.fchmod(private, 0o600)
+    with open(private, "w", encoding="utf-8") as note:
         note.write(dumps({"pid": os.getpid(), "started_s": time.time(), "protocol": PROTOCOL}))
     os.write(ready, READY)
     os.close(ready)

@@ -49,6 +49,8 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 #: A pipe without a reader must fail, not hold the keeper for ever.
 _CAREFUL = os.O_NONBLOCK | os.O_NOCTTY
 _ERROR_BYTES = 65536
+#: What a job prints is for its user, whatever the umask; the folder can be passed by everybody.
+_PRIVATE = 0o077
 
 
 class Account:
@@ -194,7 +196,13 @@ class Spawner:
             return _open(path, what, _APPEND, True, order.get("outputs", ""))
         self.spares.lend(order["uid"], umask, path)
         fd = self.spares.open(path, umask)
-        return fd if fd >= 0 else _open(path, what, _APPEND, False)
+        if fd < 0:
+            before = os.umask(_PRIVATE)
+            try:
+                fd = _open(path, what, _APPEND, False)
+            finally:
+                os.umask(before)
+        return fd
 
     def _own_paths(self, order: dict[str, Any]) -> tuple[str, ...]:
         """The agent's own files for this very attempt, in folders where users cannot plant links.
@@ -249,7 +257,7 @@ class Spawner:
         """The agent's own files, opened with our rights and given to the user."""
         ours = self._own_paths(order)
         own: dict[str, int] = {}
-        before = os.umask(order["umask"])
+        before = os.umask(_PRIVATE)
         try:
             for path in {order["stdout"], order["stderr"]}:
                 if path in ours:

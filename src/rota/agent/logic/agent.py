@@ -80,6 +80,11 @@ class Agent:
         running = [charge for charge in charges if charge.stage is Stage.RUNNING]
         return {charge.uid for charge in running if not (charge.suspended or charge.stopping)}
 
+    def unstarted(self) -> list[str]:
+        """Attempts that shall end before they have a process."""
+        charges = self._charges.values()
+        return [c.uid for c in charges if c.stage is Stage.SPAWNING and c.stopping]
+
     def on_connected(self) -> list[Instruction]:
         """A fresh connection to the controller: everything of the last one is void."""
         self._connected = True

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import os
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -41,7 +43,10 @@ class KeeperLink(asyncio.Protocol):
         self._on_events = on_events
         self._unread = b""
         self._transport: asyncio.Transport | None = None
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        #: Who writes holds it: the line to the controller does so from its own thread.
+        self._lock = threading.Lock()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
@@ -78,8 +83,25 @@ class KeeperLink(asyncio.Protocol):
         self.close()
 
     def send(self, lines: list[bytes]) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"\n".join(lines) + b"\n")
+        with self._lock:
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.write(b"\n".join(lines) + b"\n")
+
+    def send_now(self, line: bytes) -> None:
+        """From any thread, without the loop, which may stand still.
+
+        Behind something that the keeper has not taken yet it waits for the loop all the same.
+        """
+        with self._lock:
+            transport = self._transport
+            if transport is None or transport.is_closing():
+                return
+            if transport.get_write_buffer_size() == 0:
+                with suppress(OSError):
+                    # A line so short is taken as a whole or not at all.
+                    os.write(transport.get_extra_info("socket").fileno(), line + b"\n")
+                    return
+        self._loop.call_soon_threadsafe(self.send, [line])
 
     def close(self) -> None:
         if self._transport is not None:

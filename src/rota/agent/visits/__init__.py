@@ -1,6 +1,6 @@
 """What people want of single attempts on this node.
 
 visits                           who is sent where
-logs, log_search, log_scan, remarks    what attempts printed, and a last word of ours in it
+logs                             what attempts printed, and a last word of ours in it
 terminals, tunnels               terminals and ports
 """

@@ -1,150 +1,120 @@
-"""Reading what attempts wrote: parts of a file, or its last lines."""
+"""What attempts wrote: parts of it, searches in it, and how much of it is kept."""
 
 from __future__ import annotations
 
 import ctypes
-import errno
+import json
+import logging
 import os
-import pwd
 import stat
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from rota.rpc.visits import LogPart
+from rota.agent.as_user.children import Failed, NotInTime, Readers, named, owner_of
+from rota.rpc.visits import FoundLine, LogFound, LogPart, SearchLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from rota.rpc.visits import ReadLog, SearchLog, WriteRemark
+    from rota.rpc.visits import ReadLog, WriteRemark
 
 #: No answer is larger; the caller asks for the next part.
 PART_BYTES_MAX = 1 << 20
-_BLOCK_BYTES = 1 << 16
+#: No read and no search takes longer; ordinary searches stop by themselves before.
+LIMIT_S = 8.0
 _PAGE_BYTES = 4096
 #: Modes of ``fallocate``.
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
+_OTHERS = 0o077
 _ENDINGS = {"stdout": "out", "stderr": "err"}
-_NOBODY = -1
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.setfsuid.restype = _libc.setfsgid.restype = ctypes.c_uint32
+
+log = logging.getLogger("rota.agent")
 
 
 class Unreadable(Exception):
     """There is nothing to read; in words, or without any where it is merely not there yet."""
 
 
-def read_log(folder: Path, request: ReadLog) -> LogPart:
-    """Answer one request. A log that does not exist yet is empty; trouble is told in words."""
-    try:
-        fd = open_log(folder, request)
-    except Unreadable as error:
-        return LogPart(request.request, max(request.offset, 0), b"", 0, str(error))
-    try:
-        return _read_part(fd, request)
-    finally:
-        os.close(fd)
+class Logs:
+    """Reads and searches in what attempts wrote, each in a child that is the attempt's user."""
 
+    def __init__(self, folder: Path, limit_s: float = LIMIT_S) -> None:
+        self._folder = folder / "logs"
+        self._limit_s = limit_s
+        self._readers = Readers()
 
-def open_log(folder: Path, request: ReadLog | SearchLog) -> int:
-    """A descriptor of the file that is meant, or ``Unreadable``."""
-    ending = _ENDINGS.get(request.stream)
-    if ending is None:
-        raise Unreadable(f"stream {request.stream!r}: stdout or stderr")
-    path = request.path or str(folder / "logs" / f"{os.path.basename(request.uid)}.{ending}")
-    try:
-        with rights_of(request):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    except FileNotFoundError:
-        raise Unreadable(f"{path}: no such file" if request.path else "") from None
-    except (OSError, LookupError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error.args[0]
-        raise Unreadable(f"{path}: {str(reason).lower()}") from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise Unreadable(f"{path}: not a regular file")
-    return fd
+    def close(self) -> None:
+        self._readers.close()
 
+    async def read(self, request: ReadLog) -> LogPart:
+        """One part. A log that does not exist yet is empty; trouble is told in words."""
+        limit = min(request.limit, PART_BYTES_MAX) if request.limit > 0 else PART_BYTES_MAX
+        asked = {"offset": request.offset, "lines": request.lines, "limit": limit}
+        try:
+            told, body = await self._ask(request, "read", asked)
+        except Unreadable as error:
+            return LogPart(request.request, max(request.offset, 0), b"", 0, str(error))
+        return LogPart(request.request, told["offset"], body, told["size"], told["note"])
 
-@contextmanager
-def rights_of(request: ReadLog | SearchLog | WriteRemark) -> Iterator[None]:
-    """Open a path that a user chose with that user's rights: it may be a link to anything.
+    async def search(self, request: SearchLog) -> LogFound:
+        """What was found; trouble is told in words."""
+        names = "pattern regex ignore_case context hits offset line fresh"
+        asked = {name: getattr(request, name) for name in names.split()}
+        try:
+            _, body = await self._ask(request, "search", asked)
+        except Unreadable as error:
+            return LogFound(request.request, error=str(error))
+        found = json.loads(body)
+        lines = tuple(
+            FoundLine(number, hit, text.encode("latin-1")) for number, hit, text in found["lines"]
+        )
+        return LogFound(
+            request.request, lines, found["over"], found["offset"], found["line"], found["fresh"]
+        )
 
-    An agent without the rights of root has but its own, which are for its own user alone.
-    """
-    if not request.path or (os.geteuid() == 0 and request.user == "root"):
-        yield
-        return
-    if not request.user:
-        raise LookupError("the request does not say whose file it is")
-    try:
-        entry = pwd.getpwnam(request.user)
-    except KeyError:
-        raise LookupError(f"user {request.user}: no such user on this node") from None
-    if os.geteuid() != 0:
-        if entry.pw_uid != os.geteuid():
-            raise LookupError(f"the agent is not root and cannot read files of {request.user}")
-        yield
-        return
-    groups = os.getgroups()
-    try:
-        os.setgroups(os.getgrouplist(request.user, entry.pw_gid))
-        _touch_files_as(entry.pw_uid, entry.pw_gid)
-        yield
-    finally:
-        _touch_files_as(0, 0)
-        os.setgroups(groups)
+    async def remark(self, message: WriteRemark) -> None:
+        """A last word of ours; where it cannot be written, nobody is harmed."""
+        try:
+            await self._readers.ask(
+                named(message.user), "remark", self._limit_s, path=message.path, text=message.text
+            )
+        except Failed as error:
+            log.debug("no remark in %s: %s", message.path, error)
 
+    async def _ask(
+        self, request: ReadLog | SearchLog, errand: str, asked: dict[str, Any]
+    ) -> tuple[dict[str, Any], bytes]:
+        path, who = self._place(request)
+        try:
+            return await self._readers.ask(who, errand, self._limit_s, path=path, **asked)
+        except NotInTime as error:
+            if isinstance(request, SearchLog) and request.regex:
+                raise Unreadable(f"regex: {request.pattern!r} takes too long on this log") from None
+            raise Unreadable(f"{path}: {error}") from None
+        except Failed as error:
+            if error.missing:
+                raise Unreadable(f"{path}: no such file" if request.path else "") from None
+            text = str(error)
+            raise Unreadable(text if text.startswith(path) else f"{path}: {text}") from None
 
-def _touch_files_as(uid: int, gid: int) -> None:
-    """For this thread alone: the effective ids are those of the whole program, and other threads
-    of it work on files that are root's. Groups are, too, but root needs none to open a file."""
-    _libc.setfsgid(gid)
-    _libc.setfsuid(uid)
-    # The calls say nothing of failure; asked for nobody, they change nothing and say who it is.
-    if (_libc.setfsuid(_NOBODY), _libc.setfsgid(_NOBODY)) != (uid, gid):
-        raise OSError(errno.EPERM, "cannot act for its user")
+    def _place(self, request: ReadLog | SearchLog) -> tuple[str, str]:
+        """The file that is meant, and whom it is read as: a chosen path may be a link to anything.
 
-
-def _read_part(fd: int, request: ReadLog) -> LogPart:
-    size = os.fstat(fd).st_size
-    if request.lines > 0:
-        begin = start_of_last_lines(fd, size, request.lines)
-    elif request.offset < 0:
-        begin = max(0, size + request.offset)
-    else:
-        begin = request.offset
-    if not request.path:
-        begin = max(begin, first_kept(fd, size))
-    limit = min(request.limit, PART_BYTES_MAX) if request.limit > 0 else PART_BYTES_MAX
-    body = os.pread(fd, limit, begin) if begin < size else b""
-    return LogPart(request.request, begin, body, size)
-
-
-def start_of_last_lines(fd: int, size: int, lines: int) -> int:
-    """Where the last ``lines`` lines begin; a last line without an end counts as one."""
-    end = size
-    left = lines
-    if size and os.pread(fd, 1, size - 1) == b"\n":
-        end -= 1
-    while end > 0:
-        begin = max(0, end - _BLOCK_BYTES)
-        block = os.pread(fd, end - begin, begin)
-        at = len(block)
-        while (at := block.rfind(b"\n", 0, at)) >= 0:
-            left -= 1
-            if left == 0:
-                return begin + at + 1
-        end = begin
-    return 0
-
-
-def first_kept(fd: int, size: int) -> int:
-    """Where the log begins: of a large one the oldest part was given back to the disk."""
-    try:
-        return os.lseek(fd, 0, os.SEEK_DATA) if size else 0
-    except OSError:
-        return 0
+        A file of our own folder belongs to the attempt's user, and nobody else can make one there.
+        """
+        ending = _ENDINGS.get(request.stream)
+        if ending is None:
+            raise Unreadable(f"stream {request.stream!r}: stdout or stderr")
+        if request.path:
+            if not request.user:
+                raise Unreadable(f"{request.path}: the request does not say whose file it is")
+            return request.path, named(request.user)
+        path = str(self._folder / f"{os.path.basename(request.uid)}.{ending}")
+        try:
+            return path, owner_of(path)
+        except FileNotFoundError:
+            raise Unreadable("") from None
 
 
 def drop_beginning(path: str, most_bytes: int) -> int:
@@ -188,3 +158,16 @@ def drop_old_logs(folder: Path, before_s: float, alive: frozenset[str]) -> int:
                     os.unlink(entry.path)
                     went += 1
     return went
+
+
+def close_to_others(folder: Path) -> None:
+    """What an earlier version left readable for everybody."""
+    with suppress(OSError), os.scandir(folder / "logs") as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode) & _OTHERS:
+                    fd = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                    try:
+                        os.fchmod(fd, 0o600)
+                    finally:
+                        os.close(fd)

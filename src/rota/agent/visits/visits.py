@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.agent.keeper.processes import attempt_uid
-from rota.agent.visits.log_search import LogSearch
-from rota.agent.visits.logs import drop_beginning, drop_old_logs, read_log
-from rota.agent.visits.remarks import write_remark
+from rota.agent.visits.logs import Logs, close_to_others, drop_beginning, drop_old_logs
 from rota.agent.visits.terminals import Terminals
 from rota.agent.visits.tunnels import Tunnels
 from rota.rpc.visits import (
@@ -52,24 +50,20 @@ class Visits:
         self._send = send
         self._alive = alive
         self._tell_keeper = tell_keeper
-        self._search = LogSearch(config.folder)
+        self._logs = Logs(config.folder)
         self._terminals = Terminals(config.folder, send)
         self._tunnels = Tunnels(send, self._pid_of)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, message: Visit) -> None:
-        if isinstance(message, ReadLog):
-            self._send(read_log(self._config.folder, message))
-        elif isinstance(message, SearchLog):
-            task = asyncio.get_running_loop().create_task(self._find(message))
+        if isinstance(message, ReadLog | SearchLog | WriteRemark):
+            task = asyncio.get_running_loop().create_task(self._visit_log(message))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif isinstance(message, OpenTunnel | TunnelInput | CloseTunnel):
             self._tunnels.take(message)
         elif isinstance(message, SendSignal):
             self._signal(message)
-        elif isinstance(message, WriteRemark):
-            write_remark(message)
         elif isinstance(message, StartBeside):
             order = {"op": "beside", "uid": message.uid, "user": message.user}
             self._tell_keeper(msgspec.json.encode(order | {"argv": message.argv}))
@@ -83,8 +77,13 @@ class Visits:
             with suppress(OSError):
                 os.kill(pid, message.number)
 
-    async def _find(self, message: SearchLog) -> None:
-        self._send(await self._search.answer(message))
+    async def _visit_log(self, message: ReadLog | SearchLog | WriteRemark) -> None:
+        if isinstance(message, ReadLog):
+            self._send(await self._logs.read(message))
+        elif isinstance(message, SearchLog):
+            self._send(await self._logs.search(message))
+        else:
+            await self._logs.remark(message)
 
     def close(self) -> None:
         """The controller has gone: so has everybody who came by way of it."""
@@ -93,9 +92,14 @@ class Visits:
         self._terminals.close()
         self._tunnels.close()
 
+    def stop(self) -> None:
+        """The agent ends."""
+        self.close()
+        self._logs.close()
+
     def duties(self) -> list[Coroutine[None, None, None]]:
-        """What has to be looked after all the time."""
-        duties = []
+        """What has to be looked after all the time; the files of all jobs are many."""
+        duties = [asyncio.to_thread(close_to_others, self._config.folder)]
         if self._config.log_days:
             duties.append(self._drop_old())
         if self._config.log_max_bytes:
@@ -111,7 +115,7 @@ class Visits:
     async def _drop_old(self) -> None:
         while True:
             before_s = time.time() - self._config.log_days * DAY_S
-            drop_old_logs(self._config.folder, before_s, self._uids())
+            await asyncio.to_thread(drop_old_logs, self._config.folder, before_s, self._uids())
             await asyncio.sleep(LOOK_S)
 
     async def _hold_down(self) -> None:
@@ -120,5 +124,6 @@ class Visits:
         while True:
             for uid in sorted(self._uids()):
                 for ending in ("out", "err"):
-                    drop_beginning(str(logs / f"{uid}.{ending}"), self._config.log_max_bytes)
+                    path = str(logs / f"{uid}.{ending}")
+                    await asyncio.to_thread(drop_beginning, path, self._config.log_max_bytes)
             await asyncio.sleep(MEASURE_S)

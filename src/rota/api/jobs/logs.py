@@ -18,7 +18,7 @@ from rota.api.views.lookup import ID_MAX, find, find_own
 from rota.controller.launches.launch import output_path
 from rota.core.facts.errors import NotFound, Rejected, Unavailable
 from rota.core.facts.job import Array, Attempt, Job
-from rota.rpc.visits import LogPart
+from rota.rpc.visits import NOT_IN_TIME, LogPart
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,6 +34,7 @@ ABSENT_S = 30.0
 TEXT = "text/plain"
 #: Where the log begins if its oldest part is gone; where a search stopped before the end.
 BEGINS, NEXT, NEXT_LINE = "Rota-Log-Begins", "Rota-Log-Next", "Rota-Log-Next-Line"
+NOTE = "Rota-Log-Note"
 
 
 class LogWish(NamedTuple):
@@ -255,7 +256,8 @@ async def logs(
 
     With `search` the node looks for lines; the headers `Rota-Log-Next` and `Rota-Log-Next-Line`
     are the `offset` and `line` from which a search goes on that was stopped by its bounds.
-    `Rota-Log-Begins` is there when the oldest part of a log is gone.
+    `Rota-Log-Begins` is there when the oldest part of a log is gone, `Rota-Log-Note` when the
+    lines of `tail` were looked for in the last megabytes only.
     """
     wanted = Search(search, regex, ignore_case, context, numbers, limit, line) if search else None
     wish = LogWish(stream, tail, follow_it, offset, task, attempt, wanted)
@@ -294,10 +296,14 @@ async def open_output(context: Context, actor: Actor, job_id: str, wish: LogWish
     if wish.search is not None:
         return await _searched(reader, tries[-1], wish.search, wish.offset)
     first = await reader.part(tries[-1], wish.offset, wish.tail or 0)
+    if f": {NOT_IN_TIME}" in first.error and not first.body:
+        raise Unavailable(first.error)
     if first.error and not first.body:
         raise NotFound(first.error, field="id", value=job.id)
     gone = first.offset > wish.offset >= 0 and not wish.tail
     headers = {BEGINS: str(first.offset)} if gone else {}
+    if first.error:
+        headers[NOTE] = first.error
     return Output(read_now(reader, tries[-1], first), headers)
 
 

@@ -76,6 +76,8 @@ def logs(job: str, follows: bool, stderr: bool, path: bool, **choice: Any) -> in
         write_bytes(part)
     if begins := client.stream_headers.get("Rota-Log-Begins"):
         session.warn(f"its first {begins} bytes are gone: the agent keeps the newest part")
+    if note := client.stream_headers.get("Rota-Log-Note"):
+        session.warn(note)
     return exits.OK
 
 

@@ -151,6 +151,8 @@ def check_keeper(folder: Path) -> Finding:
         pid = int(json.loads(path.read_text(encoding="utf-8"))["pid"])
     except FileNotFoundError:
         return Finding(WARN, "keeper", "none has run here", "the agent starts it when it comes up")
+    except PermissionError:
+        return Finding(WARN, "keeper", "only the user of the agent may look at it")
     except (OSError, ValueError, KeyError, TypeError):
         return Finding(FAIL, "keeper", f"{path} cannot be read", "restart: rota down; rota up")
     if not os.path.exists(f"/proc/{pid}"):

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from io import TextIOWrapper
     from pathlib import Path
 
 LOG_BYTES = 10 * 1024 * 1024
 LOGS_KEPT = 3
+
+
+class Logbook(logging.handlers.RotatingFileHandler):
+    """For our own eyes: others may pass through the folder."""
+
+    def _open(self) -> TextIOWrapper:
+        fd = os.open(
+            self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        os.fchmod(fd, 0o600)
+        return open(fd, "a", encoding="utf-8")
 
 
 def open_logbook(path: Path, level: str = "info", detached: bool = True) -> None:
@@ -18,9 +31,7 @@ def open_logbook(path: Path, level: str = "info", detached: bool = True) -> None
     form = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
     root = logging.getLogger()
     try:
-        targets: list[logging.Handler] = [
-            logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, LOGS_KEPT)
-        ]
+        targets: list[logging.Handler] = [Logbook(path, "a", LOG_BYTES, LOGS_KEPT)]
     except OSError:
         targets = []
     if not detached or not targets:

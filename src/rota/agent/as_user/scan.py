@@ -1,14 +1,13 @@
-"""Looks for lines in a file, as a program of its own: ``log_scan.py '{"pattern": ...}' < FILE``.
+"""Looks for lines in a file, in portions.
 
-A pattern can take for ever on one unlucky line. Here that costs a process that can be ended, and
-never the agent itself. What it says is one JSON object; bytes travel in it as Latin-1.
+A pattern can take for ever on one unlucky line. Here that costs a child that can be ended, and
+never the agent itself. What it finds is one JSON object; bytes travel in it as Latin-1. The child
+runs this file without the package around it.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import time
 
 TYPE_CHECKING = False
@@ -52,8 +51,12 @@ def finder(
 class Scan:
     """One look through a file, from ``offset`` on, to its end or until the answer is full."""
 
-    def __init__(self, file: IO[bytes], asked: dict[str, Any]) -> None:
+    def __init__(
+        self, file: IO[bytes], asked: dict[str, Any], skip: Callable[[int], int] = int
+    ) -> None:
+        """``skip`` gives the next place from one on at which something was written."""
         self._file = file
+        self._skip = skip
         self._find = finder(
             asked["pattern"], regex=asked["regex"], ignore_case=asked["ignore_case"]
         )
@@ -70,7 +73,6 @@ class Scan:
         self._after = 0
 
     def run(self) -> dict[str, Any]:
-        self._file.seek(self._offset)
         stop_s = time.monotonic() + ANSWER_S
         while block := self._block():
             lines = _split(block)
@@ -85,12 +87,13 @@ class Scan:
 
     def _block(self) -> bytes:
         """The next lines, all of them whole but for one that is too long or not written yet."""
+        self._offset = self._skip(self._offset)
+        self._file.seek(self._offset)
         left = self._size - self._offset
         block = self._file.read(min(BLOCK_BYTES, left)) if left > 0 else b""
         if len(block) < left:
             end = block.rfind(b"\n") + 1
             if 0 < end < len(block):
-                self._file.seek(end - len(block), 1)
                 block = block[:end]
         return block
 
@@ -161,13 +164,3 @@ def _split(block: bytes) -> list[bytes]:
     last = parts.pop()
     lines = [part + b"\n" for part in parts]
     return [*lines, last] if last else lines
-
-
-def main() -> None:
-    asked = json.loads(sys.argv[1])
-    with open(0, "rb", closefd=False) as file:
-        sys.stdout.write(json.dumps(Scan(file, asked).run()))
-
-
-if __name__ == "__main__":
-    main()
