@@ -67,8 +67,10 @@ class HungUp(ConnectionError):
 class Keeper:
     """One keeper and one connection to it."""
 
-    def __init__(self, path: Path, *options: str) -> None:
+    def __init__(self, path: Path, *options: str, before: tuple[str, ...] = ()) -> None:
+        """``before`` stands before its command line: a program that starts it."""
         self.folder = path
+        self.before = before
         self.options = options
         self.events: list[dict[str, Any]] = []
         self.all: list[dict[str, Any]] = []
@@ -79,7 +81,8 @@ class Keeper:
         (path / "logs").mkdir(exist_ok=True)
 
     def start(self) -> "Keeper":
-        command = [sys.executable, "-I", "-S", str(KEEPER), str(self.folder), *self.options]
+        command = [*self.before, sys.executable, "-I", "-S", str(KEEPER), str(self.folder)]
+        command += self.options
         # One with little patience may have left again before we come: then another one is started.
         end_s = time.monotonic() + DEADLINE_S
         while True:
@@ -110,8 +113,12 @@ class Keeper:
         return int(json.loads((self.folder / "keeper.json").read_text())["pid"])
 
     def send(self, **command: Any) -> None:
+        self.send_all(command)
+
+    def send_all(self, *commands: dict[str, Any]) -> None:
+        """Several commands that arrive together."""
         assert self._socket is not None
-        self._socket.sendall(json.dumps(command).encode() + b"\n")
+        self._socket.sendall(b"".join(json.dumps(one).encode() + b"\n" for one in commands))
 
     def spawn(self, uid: str, *argv: str, **fields: Any) -> None:
         order = {
@@ -191,9 +198,9 @@ class Keeper:
 
 
 @contextlib.contextmanager
-def keeper(*options: str) -> Iterator[Keeper]:
+def keeper(*options: str, before: tuple[str, ...] = ()) -> Iterator[Keeper]:
     with folder() as path:
-        one = Keeper(path, *options)
+        one = Keeper(path, *options, before=before)
         try:
             yield one.start()
         finally:

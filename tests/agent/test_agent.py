@@ -431,8 +431,10 @@ def test_one_that_finished_well_before_the_kill_is_not_called_out_of_memory():
         (Ended("a", 1.0, 2.0, 127, error="command not found: foo"), Cause.EXIT, 127),
         (Ended("a", 1.0, 2.0, error="exit code lost: keeper was killed", lost=True),
          Cause.NODE_LOST, None),
+        (Ended("a", 0.0, 2.0, error="whether it ran is not known", lost=True),
+         Cause.NODE_LOST, None),
     ],
-    ids=["no start", "no command", "no exit code"],
+    ids=["no start", "no command", "no exit code", "no pid"],
 )  # fmt: skip
 def test_trouble_is_reported_with_its_cause(event: Ended, cause: Cause, code: int | None):
     node = Node()

@@ -1,16 +1,20 @@
 """The lease: what renews it, and what the keeper does when nobody did."""
 
 import signal
-import time
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
-from rota.agent.keeper.lease import CUT_OFF
+import pytest
+
+from rota.agent.keeper.lease import CUT_OFF, steady_s
 from rota.agent.logic.charge import sighting_of
 from rota.agent.logic.instructions import Ended
 from rota.agent.talk.lease import Lease
-from rota.core.facts.states import Cause
+from rota.core.facts.states import Blame, Cause
 from rota.rpc.messages import Beat, BeatSeen, Welcome
-from tests.agent.support import Keeper, of_this_run, wait_until
+from tests.agent.support import Keeper, keeper, of_this_run, wait_until
+from tests.support.machine import missing
 
 
 def connected(at_s: float = 100.0) -> Lease:
@@ -70,7 +74,7 @@ def test_without_a_lease_there_are_no_beats():
 
 
 def hold(keeper: Keeper, seconds: float | None) -> None:
-    until_s = None if seconds is None else time.monotonic() + seconds
+    until_s = None if seconds is None else steady_s() + seconds
     keeper.send(op="lease", until_s=until_s)
 
 
@@ -167,7 +171,56 @@ def test_a_lease_that_is_lifted_lets_work_start_again(own_keeper: Keeper):
     assert own_keeper.ended("fine")["code"] == 3
 
 
+def test_an_attempt_that_was_not_started_because_the_lease_was_over_is_given_back():
+    seen = sighting_of(Ended("u", 0.0, 2.0, error="the lease of this node is over", note=CUT_OFF))
+
+    assert (seen.cause, seen.detail, seen.fault) == (Cause.START_FAILED, CUT_OFF, Blame.NODE)
+
+
+@pytest.mark.parametrize(
+    ("word", "fault"), [("job", Blame.JOB), ("node", Blame.NODE), ("", None), ("moon", None)]
+)
+def test_for_whose_sake_a_start_failed_is_passed_on_as_the_keeper_says_it(word, fault):
+    seen = sighting_of(Ended("u", 0.0, 2.0, error="it did not start", fault=word))
+
+    assert (seen.cause, seen.fault) == (Cause.START_FAILED, fault)
+
+
 def test_an_attempt_that_the_lease_ended_is_lost_whatever_its_exit_code():
     seen = sighting_of(Ended("u", 1.0, 2.0, code=0, note=CUT_OFF))
 
     assert (seen.cause, seen.detail) == (Cause.NODE_LOST, CUT_OFF)
+
+
+#: In a namespace of its own the clock is as far ahead as if the machine had slept for so long.
+SLEPT_S = 1000
+
+
+@pytest.fixture
+def keeper_that_slept() -> Iterator[Keeper]:
+    slept = ("unshare", "--time", "--boottime", str(SLEPT_S), "--fork")
+    if subprocess.run([*slept, "true"], check=False, capture_output=True).returncode:
+        missing("needs time namespaces and the right to make them")
+    with keeper(before=slept) as made:
+        yield made
+
+
+def test_time_that_the_machine_slept_counts(keeper_that_slept: Keeper):
+    keeper_that_slept.spawn("a", "sleep", "60")
+    keeper_that_slept.started("a")
+
+    hold(keeper_that_slept, SLEPT_S / 2)
+
+    assert keeper_that_slept.ended("a")["note"] == CUT_OFF
+
+
+def test_a_lease_that_is_renewed_after_it_was_over_saves_nothing(own_keeper: Keeper):
+    own_keeper.spawn("a", "sleep", "60")
+    own_keeper.started("a")
+    over = {"op": "lease", "until_s": steady_s()}
+    between = {"op": "forget", "uids": []}
+    renewed = {"op": "lease", "until_s": steady_s() + 600.0}
+
+    own_keeper.send_all(over, between, renewed)
+
+    assert own_keeper.ended("a")["note"] == CUT_OFF

@@ -173,9 +173,10 @@ class PretendedAgent:
             )
 
     def report_failed_start(self, uid: str) -> None:
+        """For the job's sake: it ends."""
+        why = {"cause": Cause.START_FAILED, "detail": "output file /x: permission denied"}
         with self._changed:
-            seen = Seen(uid, Sighting.ENDED, ended_s=time.time(), cause=Cause.START_FAILED)
-            self._observe([seen])
+            self._observe([Seen(uid, Sighting.ENDED, ended_s=time.time(), **why)])
 
     def report_unhealthy(self, uid: str, detail: str) -> None:
         with self._changed:

@@ -25,7 +25,7 @@ from rota.core.facts.policy import (
 )
 from rota.core.facts.resources import Request
 from rota.core.facts.states import Cause
-from rota.rpc.messages import Seen, Sighting, Wanted
+from rota.rpc.messages import Wanted
 from rota.scheduling.api import Eviction
 from rota.store.api import Batch
 from rota.testing.scene import ALICE, Scene
@@ -363,6 +363,16 @@ def test_the_grace_before_an_eviction_can_be_set():
     assert PreemptRules().grace_s == 60
 
 
+def test_a_job_that_gives_way_has_the_grace_that_it_was_launched_with():
+    scene = Scene()
+    scene.submit("low", grace_s=7)
+    scene.update("low", grace_s=50)
+
+    evict(scene, "low")
+
+    assert order_of(scene, "low").grace_s == 7
+
+
 def test_a_job_that_is_cancelled_gets_no_checkpoint_signal():
     scene = Scene()
     scene.submit("job", checkpoint_signal="USR1")
@@ -611,92 +621,6 @@ def test_a_pass_can_ask_to_be_woken():
 
     assert due_s == 1010
     assert scene.controller.next_due_s() is None
-
-
-def fail_start(scene: Scene, name: str, detail: str = "cgroup /x: permission denied") -> None:
-    uid = scene.job(name).live_attempts[0].uid
-    failure = Seen(uid, Sighting.ENDED, cause=Cause.START_FAILED, detail=detail)
-    scene.report(failure, node=scene.job(name).live_attempts[0].allocation.node)
-
-
-def test_three_starts_in_a_row_that_fail_take_the_node_out_of_service():
-    scene = Scene(starts=False)
-
-    drained = []
-    for number in range(3):
-        scene.submit(f"job {number}")
-        fail_start(scene, f"job {number}")
-        drained.append(scene.cluster.nodes["box"].drained)
-    scene.submit("next")
-
-    assert drained == [False, False, True]
-    assert scene.state("next") == "queued"
-    assert scene.cluster.nodes["box"].note == (
-        "3 starts in a row failed here, the last one: cgroup /x: permission denied"
-    )
-    (record,) = [r for r in scene.store.all_events() if isinstance(r.event, ev.NodeDrained)]
-    assert record.actor == "rota"
-
-
-def test_a_start_that_works_clears_the_nodes_name():
-    scene = Scene(starts=False)
-    for number in range(2):
-        scene.submit(f"job {number}")
-        fail_start(scene, f"job {number}")
-    scene.submit("works")
-    scene.start("works")
-
-    scene.submit("job 3")
-    fail_start(scene, "job 3")
-
-    assert not scene.cluster.nodes["box"].drained
-    assert len(scene.cluster.nodes["box"].failed_starts) == 1
-
-
-def test_one_job_that_fails_again_and_again_does_not_take_the_node_out_of_service():
-    scene = Scene(starts=False)
-    scene.submit("job", retries=5, backoff_s=0)
-
-    for _ in range(4):
-        fail_start(scene, "job")
-
-    assert not scene.cluster.nodes["box"].drained
-
-
-def test_folders_that_one_user_got_wrong_do_not_take_the_node_out_of_service():
-    scene = Scene(starts=False)
-
-    for number in range(5):
-        scene.submit(f"job {number}")
-        fail_start(scene, f"job {number}", f"output file /none/{number}.out: no such directory")
-
-    assert not scene.cluster.nodes["box"].drained
-
-
-def test_what_is_known_of_a_node_survives_a_restart():
-    scene = Scene(starts=False)
-    for number in range(2):
-        scene.submit(f"job {number}")
-        fail_start(scene, f"job {number}")
-
-    scene.restart()
-    scene.submit("job 2")
-    fail_start(scene, "job 2")
-
-    assert scene.cluster.nodes["box"].drained
-
-
-def test_a_node_that_is_put_back_into_service_starts_with_a_clean_name():
-    scene = Scene(starts=False)
-    for number in range(3):
-        scene.submit(f"job {number}")
-        fail_start(scene, f"job {number}")
-
-    decide(scene, lambda s: s.emit(ev.NodeDrained(node="box", drained=False)))
-    scene.submit("job 3")
-    fail_start(scene, "job 3")
-
-    assert not scene.cluster.nodes["box"].drained
 
 
 def test_replay_and_restart_lead_to_the_same_place_at_every_step():

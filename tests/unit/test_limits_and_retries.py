@@ -178,7 +178,7 @@ def test_only_the_causes_asked_for_are_tried_again(cause, state):
     scene = Scene()
     scene.submit("job", retries=1, backoff_s=0, retry_on=("3", "out_of_memory"))
 
-    scene.finish("job", signal=9, cause=cause, detail="as the agent knows")
+    scene.finish("job", signal=9, cause=cause, detail="user x: as the agent knows")
 
     assert scene.state("job") == state
 
@@ -264,9 +264,13 @@ def test_every_attempt_keeps_its_times_its_exit_and_what_it_used():
             "out_of_memory: used 9G of 8G",
         ),
         (
-            {"code": None, "cause": Cause.START_FAILED, "detail": "no such file: /x"},
+            {
+                "code": None,
+                "cause": Cause.START_FAILED,
+                "detail": "user x: no such user",
+            },
             "failed",
-            "start_failed: no such file: /x",
+            "start_failed: user x: no such user",
         ),
     ],
 )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
+from rota.controller.commands import commands as cmd
+from rota.controller.recover import recover
 from rota.core.changes import events as ev
+from rota.core.facts.errors import Rejected
 from rota.core.facts.node import NodeSpec
+from rota.core.facts.placing import Placement
 from rota.core.facts.states import NodeState
 from rota.rpc.messages import PROTOCOL, Beat, BeatSeen, Hello, Welcome
-from rota.testing.scene import Scene
+from rota.testing.scene import ADMIN, Scene
 
 #: A beat is 10 s; jobs have a grace of 30 s, and the margin is 6 s: 96 s in all.
 LEASE_S = 60.0
@@ -105,6 +111,148 @@ def test_a_longer_grace_makes_the_controller_wait_longer():
 
     assert lost(scene) == []
     assert scene.is_running(job)
+
+
+def test_a_grace_that_is_shortened_while_a_job_runs_is_for_later_attempts():
+    scene, job, here, there = two_boxes(retries=1, grace_s=300)
+    scene.update(job, grace_s=1)
+    scene.disconnect(here)
+
+    scene.pass_beats(TRUSTED_BEATS + 20)
+    early = lost(scene)
+    scene.pass_beats(10)
+
+    assert early == []
+    assert lost(scene) == [here]
+    assert [a.grace_s for a in scene.job(job).tasks[0].attempts] == [300, 1]
+    assert (node_of(scene, job), scene.launch(job).grace_s) == (there, 1.0)
+
+
+def test_a_grace_that_is_lengthened_while_a_job_runs_holds_nothing_up():
+    scene, job, here, there = two_boxes(retries=1)
+    scene.update(job, grace_s=3000)
+    scene.disconnect(here)
+
+    scene.pass_beats(TRUSTED_BEATS + 1)
+
+    assert node_of(scene, job) == there
+
+
+def test_the_grace_of_one_job_holds_up_no_other_one():
+    scene = Scene(nodes=2, cpus=2, lease_s=LEASE_S)
+    here = Placement(nodes=("box1",))
+    slow = scene.submit("slow", grace_s=3600, placement=here)
+    quick = scene.submit("quick", grace_s=1, placement=here)
+    scene.disconnect("box1")
+
+    scene.pass_beats(7)
+    half = (scene.state(slow), scene.state(quick), lost(scene))
+    scene.cancel(slow)
+    scene.pass_beats(361)
+
+    assert half == ("running", "node_failed", [])
+    assert lost(scene) == ["box1"]
+    assert scene.state(slow) == "cancelled"
+
+
+def test_a_grace_above_the_maximum_of_the_site_is_refused():
+    scene = Scene()
+
+    with pytest.raises(Rejected) as refusal:
+        scene.submit("work", grace_s=3601)
+    scene.submit("work", grace_s=3600)
+    with pytest.raises(Rejected):
+        scene.update("work", grace_s=86_400)
+
+    assert str(refusal.value) == (
+        "grace_s: 3601 is not valid; 0 to 3600 (grace_max_s of this site)"
+    )
+
+
+def test_a_job_from_before_the_maximum_was_lowered_is_launched_with_no_more():
+    scene = Scene(cpus=1)
+    scene.submit("first", cpus=1)
+    scene.submit("second", cpus=1, grace_s=600)
+    scene.ask(cmd.SetPolicy(actor=ADMIN, rules={"grace_max_s": 60}))
+
+    scene.finish("first")
+
+    assert scene.launch("second").grace_s == 60.0
+
+
+def test_without_a_maximum_any_grace_is_taken():
+    scene = Scene()
+    scene.ask(cmd.SetPolicy(actor=ADMIN, rules={"grace_max_s": 0}))
+
+    scene.submit("work", grace_s=86_400)
+
+    assert scene.launch("work").grace_s == 86_400.0
+
+
+def test_an_attempt_from_an_older_database_has_the_grace_of_its_job():
+    scene = Scene()
+    scene.submit("work", grace_s=77)
+    snapshot = scene.store.load()
+    for attempt in snapshot.jobs[0].tasks[0].attempts:
+        attempt.grace_s = -1
+
+    cluster = recover(snapshot)
+
+    assert [a.grace_s for a in cluster.jobs[scene.names["work"]].live_attempts] == [77]
+
+
+class TestShortenedLease:
+    """Counts only once the agent has said something that it says after the welcome."""
+
+    def shortened(self) -> tuple[Scene, int, str]:
+        """A lease of 10 min was made one of 1 min, and the node has said hello since."""
+        scene = Scene(nodes=2, cpus=2, lease_s=600.0)
+        job = scene.submit("work", cpus=2, retries=1, backoff_s=0, grace_s=0)
+        here = node_of(scene, job)
+        scene.lease_s = LEASE_S
+        scene.restart()
+        return scene, job, here
+
+    def test_a_node_whose_agent_may_not_have_heard_of_it_is_trusted_as_before(self):
+        scene, job, here = self.shortened()
+
+        scene.disconnect(here)
+        scene.pass_beats(10)
+        scene.restart()
+        scene.disconnect(here)
+        scene.pass_beats(60)
+
+        assert lost(scene) == []
+        assert scene.is_running(job)
+
+    def test_after_its_first_beat_it_counts(self):
+        scene, job, here = self.shortened()
+        scene.beat(here)
+
+        scene.disconnect(here)
+        scene.pass_beats(8)
+
+        assert lost(scene) == [here]
+        assert node_of(scene, job) != here
+
+    def test_a_node_without_work_has_it_at_once(self):
+        scene, _, here = self.shortened()
+
+        idle = next(name for name in scene.cluster.nodes if name != here)
+
+        assert scene.cluster.nodes[idle].lease_s == LEASE_S
+
+    def test_work_from_before_there_were_leases_is_not_given_up_without_a_beat(self):
+        scene = Scene(nodes=2, cpus=2)
+        job = scene.submit("work", cpus=2, retries=1)
+        scene.lease_s = LEASE_S
+        scene.restart()
+
+        scene.disconnect(node_of(scene, job))
+        scene.pass_beats(60)
+
+        assert lost(scene) == []
+        assert scene.is_running(job)
 
 
 def test_a_job_that_was_being_cancelled_on_a_lost_node_ends_as_cancelled():

@@ -163,10 +163,10 @@ def test_a_start_that_fails_gives_back_everything_and_settles_the_job():
     scene.submit("job", cpus=4, gpus=1)
     uid = scene.job("job").live_attempts[0].uid
 
-    failure = Seen(uid, Sighting.ENDED, cause=Cause.START_FAILED, detail="no such file: /x")
+    failure = Seen(uid, Sighting.ENDED, cause=Cause.START_FAILED, detail="working folder /x: gone")
     scene.report(failure, node="box")
 
-    assert scene.cause("job") == "start_failed: no such file: /x"
+    assert scene.cause("job") == "start_failed: working folder /x: gone"
     assert scene.job("job").started_s == 0.0
     assert scene.cluster.nodes["box"].live == {}
     scene.submit("next", cpus=4, gpus=1)

@@ -3,7 +3,7 @@
 Each room knows only those below it.
 
     chores/                          what a live host does beside its ticks
-    loop, watch, recover             the inbox and the commits; who is told; state at start
+    loop, watch, recover, clock      the inbox and the commits; who is told; state, time at start
     engine                           a tick without its I/O
     past                             what an installation has lived through
     agents/                          who they are, what they say and are told

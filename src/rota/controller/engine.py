@@ -14,6 +14,7 @@ import msgspec
 from rota.controller.agents.identity import check_hello
 from rota.controller.agents.liveness import Liveness, beat_s_of
 from rota.controller.agents.observe import observe
+from rota.controller.agents.registering import confirm_lease, register
 from rota.controller.agents.sessions import Session, Sessions
 from rota.controller.commands import commands as cmd
 from rota.controller.commands import site
@@ -99,10 +100,12 @@ class Controller:
         guard: Guard = no_guard,
         lease_s: float = 0.0,
         steady: Callable[[], float] | None = None,
+        moved_s: float = 0.0,
     ) -> None:
         """``load`` brings rules of others; ``clock`` and ``guard`` hold them to their time.
 
-        ``steady`` is a clock for leases where that of the ticks may jump.
+        ``steady`` is a clock for leases where that of the ticks may jump. ``moved_s``: by how much
+        the wall clock was set since the last tick on record.
         """
         self.cluster = cluster
         self.liveness = Liveness(cluster, lease_s)
@@ -111,7 +114,7 @@ class Controller:
         self.sessions = Sessions()
         #: What it has learned about run times; a host may tell it of earlier jobs.
         self.forecast = Forecast()
-        self._restarted = True
+        self._restarted, self._moved_s = True, moved_s
         self._look_due_s: float | None = None
         self._greeted: list[Session] = []
         self._new_uid = new_uid
@@ -180,6 +183,8 @@ class Controller:
     def _forget_connections(self, scribe: Scribe) -> None:
         """After a restart no node is up before its agent has said hello again."""
         self._restarted = False
+        if self._moved_s:
+            scribe.emit(ev.ClockMoved(shift_s=self._moved_s))
         for node in list(self.cluster.nodes.values()):
             if node.state is NodeState.UP:
                 scribe.emit(ev.NodeSilent(node=node.name, note="waiting for its agent"))
@@ -219,6 +224,7 @@ class Controller:
         if isinstance(message, Observed):
             self._observed(scribe, tick, session, message)
         elif isinstance(message, Beat) and message.session == session.id:
+            confirm_lease(scribe, session)
             tick.to_agents.append((session.link, BeatSeen(session.id, message.number)))
         elif isinstance(message, DeviceUse) and message.session == session.id:
             scribe.emit(ev.DevicesSeen(node=session.node, foreign=message.foreign))
@@ -241,17 +247,9 @@ class Controller:
             tick.hang_up.append(replaced.link)
         session = Session(link, self._new_session(), hello)
         self.sessions.open(session)
-        lease_s = 0.0 if hello.local else self.liveness.lease_s
+        lease_s = session.lease_s = 0.0 if hello.local else self.liveness.lease_s
         self.liveness.hears(session.node)
-        registered = ev.NodeRegistered(
-            spec=hello.node,
-            incarnation=hello.incarnation,
-            boot_id=hello.boot_id,
-            lease_s=lease_s,
-            home=hello.home,
-        )
-        if not _is_known(self.cluster, registered):
-            scribe.emit(registered)
+        register(scribe, hello, lease_s)
         if self.cluster.nodes[session.node].foreign != hello.foreign:
             scribe.emit(ev.DevicesSeen(node=session.node, foreign=hello.foreign))
         cluster_id = self.cluster.ids.cluster_id
@@ -359,17 +357,6 @@ class Controller:
             ]
             message = told.desired([self._wanted(u) for u in live], gone.get(node))
             tick.to_agents.append((told.link, message))
-
-
-def _is_known(cluster: Cluster, registered: ev.NodeRegistered) -> bool:
-    """Whether a hello says nothing new: the same agent on the same machine, and it is up."""
-    node = cluster.nodes.get(registered.spec.name)
-    if node is None or node.state is not NodeState.UP:
-        return False
-    seen = (node.spec, node.incarnation, node.boot_id, node.lease_s, node.home)
-    spec = node.marked(registered.spec)
-    told = (registered.incarnation, registered.boot_id, registered.lease_s, registered.home)
-    return seen == (spec, *told)
 
 
 def _node_of(cluster: Cluster, event: ev.AttemptEnded) -> str:

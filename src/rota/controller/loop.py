@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rota.controller.agents.job_tokens import JobTokens
 from rota.controller.agents.links import Links
+from rota.controller.clock import Clock
 from rota.controller.commands.commands import Submit
 from rota.controller.engine import Asked, Controller, FromLink, Tick
 from rota.controller.recover import recover
@@ -46,19 +47,10 @@ log = logging.getLogger("rota.controller")
 BLOBS_KEPT = 256
 #: How long the loop waits before it tries again after a failed commit.
 RETRY_S = 1.0
+#: A timer is looked at this often: the machine may have slept meanwhile.
+LOOK_S = 30.0
 #: A tick that takes longer than this hangs; a disk that failed is bad news for so long.
 STUCK_S, BROKE_S = 10.0, 30.0
-
-
-class Clock:
-    """Wall time that does not jump: the wall clock at start plus what really elapsed since."""
-
-    def __init__(self) -> None:
-        # Whoever is held up between the two reads too little: the largest of several is right.
-        self._offset_s = max(time.time() - time.monotonic() for _ in range(3))
-
-    def now_s(self) -> float:
-        return time.monotonic() + self._offset_s
 
 
 class Host:
@@ -162,6 +154,7 @@ class Host:
             clock=plugins.clock,
             guard=plugins.time_limit,
             lease_s=self._lease_s,
+            moved_s=self.clock.moved_s(self.store, snapshot.next_seq),
         )
         if controller.cluster.policy.backfill.estimates is Estimates.PREDICTED:
             ended = JobFilter(states=TELLING)
@@ -296,11 +289,16 @@ class Host:
         self._alarm_s = due_s if at_most_s is None else None
         wait_s = at_most_s if due_s is None else max(0.0, due_s - self.clock.now_s())
         if wait_s is not None:
-            wait_s = wait_s if at_most_s is None else min(wait_s, at_most_s)
+            wait_s = min(wait_s, LOOK_S if at_most_s is None else at_most_s)
             self._alarm = asyncio.get_running_loop().call_later(wait_s, self._ring)
 
     def _ring(self) -> None:
-        self._alarm = self._alarm_s = None
+        """The loop sleeps on a clock that stands still with the machine: look up now and then."""
+        due_s, self._alarm = self._alarm_s, None
+        if due_s is not None and self.clock.now_s() < due_s:
+            self._set_alarm(again=False)
+            return
+        self._alarm_s = None
         self._wake.set()
 
     def _cancel_alarm(self) -> None:

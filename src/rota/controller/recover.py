@@ -54,6 +54,9 @@ def _add_work(cluster: Cluster, snapshot: Snapshot) -> None:
         add_array(cluster, array)
     for job in sorted(snapshot.jobs, key=lambda j: j.id):
         if job.outcome is None:
+            for attempt in job.live_attempts:
+                if attempt.grace_s < 0:  # a row from before attempts had a grace of their own
+                    attempt.grace_s = job.spec.grace_s
             add_job(cluster, job)
     for array in [*cluster.arrays.values()]:
         cluster.let_go(array)

@@ -15,7 +15,7 @@ import msgspec
 
 from rota.core.facts.health import Health
 from rota.core.facts.node import ForeignUse, NodeSpec
-from rota.core.facts.states import Cause
+from rota.core.facts.states import Blame, Cause
 from rota.rpc.bases import FromAgent, ToAgent
 from rota.rpc.visits import (
     CloseTerminal,
@@ -146,6 +146,8 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
     cpu_s: float = 0.0
     #: Ports that it has by name on its node.
     ports: dict[str, int] = {}
+    #: For whose sake the start failed, where the agent knows it.
+    fault: Blame | None = None
 
 
 class Hello(FromAgent, frozen=True, tag="hello"):

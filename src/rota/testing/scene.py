@@ -64,6 +64,8 @@ class Scene(PretendedAgents):
         """With a lease, agents must beat: ``pass_beats`` lets those that are online do so."""
         super().__init__(starts=starts)
         self.lease_s = lease_s
+        #: By how much the wall clock was set since the controller was last there.
+        self.moved_s = 0.0
         self.store = MemoryStore()
         self.names: dict[str, int] = {}
         self.log: list[AnyEvent] = []
@@ -88,7 +90,7 @@ class Scene(PretendedAgents):
             )
 
     def _boot(self) -> Controller:
-        snapshot = self.store.load()
+        snapshot, (moved_s, self.moved_s) = self.store.load(), (self.moved_s, 0.0)
         return Controller(
             recover(snapshot),
             snapshot.next_seq,
@@ -97,6 +99,7 @@ class Scene(PretendedAgents):
             read_blob=self.store.blob,
             read_array=self.store.array,
             lease_s=self.lease_s,
+            moved_s=moved_s,
         )
 
     @property

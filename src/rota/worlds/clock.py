@@ -29,3 +29,34 @@ class Timeline:
         self.now_s = max(self.now_s, at_s)
         action()
         return True
+
+
+class OwnTime:
+    """Virtual time as one machine sees it: what is due while it sleeps is done when it wakes up.
+
+    So it is on a clock that goes on meanwhile, which is the one that leases are held by.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self.asleep = False
+        self._missed: list[Callable[[], None]] = []
+
+    @property
+    def now_s(self) -> float:
+        return self._timeline.now_s
+
+    def after(self, delay_s: float, action: Callable[[], None]) -> None:
+        self._timeline.after(delay_s, lambda: self._do(action))
+
+    def _do(self, action: Callable[[], None]) -> None:
+        if self.asleep:
+            self._missed.append(action)
+        else:
+            action()
+
+    def wake(self) -> None:
+        self.asleep = False
+        missed, self._missed = self._missed, []
+        for action in missed:
+            action()

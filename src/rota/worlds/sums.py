@@ -38,6 +38,7 @@ class Run:
         "node",
         "own",
         "started_s",
+        "told",
         "whole",
     )
 
@@ -51,6 +52,8 @@ class Run:
         self.whole: Sizes = whole
         self.borrows: tuple[Loan, ...] = event.borrows
         self.started_s = self.ended_s = 0.0
+        #: The number of the line that told of its end.
+        self.told = 0
 
 
 class Sums:
@@ -81,7 +84,7 @@ class Sums:
             case ev.AttemptEnded() as event:
                 run = self.runs[event.uid]
                 run.started_s = run.started_s or event.started_s
-                run.ended_s = event.ended_s
+                run.ended_s, run.told = event.ended_s, record.seq
                 self._reach(event.ended_s)
             case ev.UsageForgotten() as event:
                 self._forgotten.add((event.user, event.project))
@@ -100,7 +103,7 @@ class Sums:
                 self._closed[event.node] = set(event.closed)
             case ev.NodeQuarantined():
                 self._faulty.setdefault(event.node, set()).update(event.devices)
-            case ev.NodeDrained() if not event.drained:
+            case ev.NodeDrained() if not event.drained and not event.trial:
                 self._faulty.pop(event.node, None)
             case ev.DevicesElsewhere():
                 self._elsewhere[event.node] = set(event.devices)
@@ -153,6 +156,13 @@ class Sums:
         """Whether all of its use is still on record."""
         return account not in self._forgotten and ("", "") not in self._forgotten
 
+    def shares(self, account: tuple[str, str]) -> bool:
+        """Whether any of its use is counted once for several, or less for a loan."""
+        lenders = {loan.lender for run in self.runs.values() for loan in run.borrows}
+        return any(
+            run.own or uid in lenders for uid, run in self.runs.items() if run.account == account
+        )
+
     def _bounds(self, account: tuple[str, str]) -> tuple[Seconds, Seconds]:
         """The least and the most that an account has used.
 
@@ -168,6 +178,7 @@ class Sums:
                 alone.setdefault((run.job, run.node), []).append(run)
                 continue
             seconds = self._used(uid, run)
+            low = _sum(low, _seconds((-1, 0, 0), self._lent_s(uid, run)))
             low, high = _sum(low, seconds), _sum(high, seconds)
             # What was charged when a loan began or ended stays so, though the end of the lender
             # is told later with an earlier moment.
@@ -190,6 +201,18 @@ class Sums:
             if loan.lender == uid and other.started_s
             for at_s in (other.started_s, other.ended_s)
         ]
+
+    def _lent_s(self, uid: str, run: Run) -> float:
+        """Thousandths of CPUs times seconds that were on loan for longer than anybody had them.
+
+        The node was silent: the lender was given up before it was told when the borrower ended.
+        """
+        return sum(
+            loan.cpu_milli * max(0.0, run.ended_s - max(run.started_s, other.ended_s))
+            for other in self.runs.values()
+            for loan in other.borrows
+            if loan.lender == uid and other.started_s and other.told > run.told
+        )
 
     def _used(self, uid: str, run: Run) -> Seconds:
         """What a run used, less what others had of it on loan meanwhile."""

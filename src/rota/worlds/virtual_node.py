@@ -34,6 +34,7 @@ from rota.rpc.messages import (
     Welcome,
     decode_to_agent,
 )
+from rota.worlds.clock import OwnTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from rota.worlds.judge import Judge
 
 KILL, TERM, CONT, STOP = 9, 15, 18, 19
+#: What a keeper says that cannot write down what it is about to start.
+FULL = "cannot record the start: no space left on device"
 
 
 class VirtualKeeper:
@@ -67,17 +70,18 @@ class VirtualKeeper:
         return self._until_s is not None and self.node.timeline.now_s >= self._until_s
 
     def _expire(self, until_s: float) -> None:
-        """The lease ran out: TERM to everything, and KILL after the grace."""
+        """The lease ran out: TERM to everything, and KILL after the grace, however late it is."""
         if self._until_s != until_s:
             return
+        late_s = self.node.timeline.now_s - until_s
         for uid, known in self.journal.items():
             if known.phase == "ended" or known.note:
                 continue
             self.journal[uid] = msgspec.structs.replace(known, note=CUT_OFF)
             self.node.judge.cut_off(uid)
             self._strike(uid, TERM)
-            grace_s = known.keep.grace_s
-            self.node.timeline.after(grace_s, lambda uid=uid: self._strike(uid, KILL))  # type: ignore[misc]
+            left_s = max(0.0, known.keep.grace_s - late_s)
+            self.node.timeline.after(left_s, lambda uid=uid: self._strike(uid, KILL))  # type: ignore[misc]
 
     def obey(self, command: Spawn | Signal | Forget) -> None:
         if isinstance(command, Forget):
@@ -99,8 +103,10 @@ class VirtualKeeper:
         keep = Keep(command.launch.grace_s, command.launch.memory_mib)
         if self._is_over:
             node.judge.excused.add(uid)
-            self.journal[uid] = Known(uid, "ended", keep, ended_s=now_s, note=CUT_OFF)
-            node.tell(self.journal[uid].end())
+            self._refuse(Known(uid, "ended", keep, ended_s=now_s, note=CUT_OFF))
+            return
+        if node.full:
+            self._refuse(Known(uid, "ended", keep, ended_s=now_s, error=FULL))
             return
         process = node.judge.starts(uid, node.spec)
         record = Known(uid, "running", keep, pid=len(self.journal) + 2, started_s=now_s)
@@ -108,7 +114,17 @@ class VirtualKeeper:
         fate = Random(f"{node.seed} {uid}")
         process.exit_code = fate.choice((0, 0, 0, 0, 1, 3))
         node.timeline.after(fate.choice(node.lengths_s), lambda: self._is_done(uid))
+        if fate.random() < node.forgets:
+            # The keeper dies before it has written down the pid, and the job before the next one.
+            node.judge.excused.add(uid)
+            self.ends(uid, lost=True)
+            return
         node.tell(_started(record))
+
+    def _refuse(self, record: Known) -> None:
+        """It is not started, and the keeper says why."""
+        self.journal[record.uid] = record
+        self.node.tell(record.end())
 
     def _signal(self, command: Signal) -> None:
         uid = command.uid
@@ -121,7 +137,7 @@ class VirtualKeeper:
         self._strike(uid, command.signal)
 
     def _strike(self, uid: str, number: int) -> None:
-        stubborn = Random(f"{self.node.seed} {uid} stubborn").random() < 0.3
+        stubborn = Random(f"{self.node.seed} {uid} stubborn").random() < self.node.deaf
         if number == KILL or not stubborn:
             delay_s = Random(f"{self.node.seed} {uid} dying").choice((0.0, 0.05))
             self.node.timeline.after(delay_s, lambda: self.ends(uid, signal=number))
@@ -175,7 +191,7 @@ class VirtualNode:
     ) -> None:  # fmt: skip
         self.spec = spec
         self.seed = seed
-        self.timeline = timeline
+        self.timeline = OwnTime(timeline)
         self.judge = judge
         self.keeper = VirtualKeeper(self)
         self.incarnation = f"{spec.name}-1"
@@ -188,6 +204,10 @@ class VirtualNode:
         self.lease = Lease()
         #: How long processes run here.
         self.lengths_s: tuple[float, ...] = (0.0, 0.01, 0.3, 2.0, 8.0)
+        #: How many of its processes hear no TERM, and how often its keeper dies at a start.
+        self.deaf, self.forgets = 0.3, 0.0
+        #: Its disk is full: nothing can be started for now.
+        self.full = False
         self._send = send
         self._alarm_s: float | None = None
 

@@ -18,7 +18,7 @@ from rota.core.facts.errors import RotaError, Unavailable
 from rota.rpc.messages import AgentMessage, decode_from_agent, encode
 from rota.store.memory import Fault, MemoryDisk, MemoryStore, ProcessDied
 from rota.worlds.clock import Timeline
-from rota.worlds.cuts import LEASE_S, Cuts
+from rota.worlds.cuts import Cuts
 from rota.worlds.judge import Broken, Judge
 from rota.worlds.script import Script
 from rota.worlds.site import Site
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: A world that is not quiet by then has lost something.
 LIMIT_S = 4000.0
 STEPS_MAX = 200_000
+#: A controller whose disk is full tries again after this.
+RETRY_S = 1.0
 
 
 class Faults:
@@ -138,7 +140,7 @@ class World:
             and not self.inbox
             and not self.controller.cluster.jobs
             and not any(array.waiting for array in self.controller.cluster.arrays.values())
-            and not self.judge.alive
+            and not (self.judge.alive or self.judge.overdue)
         )
 
     def number(self) -> int:
@@ -157,7 +159,7 @@ class World:
             new_session=self.number,
             read_blob=self.store.blob,
             read_array=self.store.array,
-            lease_s=LEASE_S if self.cuts is not None else 0.0,
+            lease_s=self.cuts.lease_s() if self.cuts is not None else 0.0,
             steady=lambda: self.timeline.now_s,
         )
         check(self.controller.cluster)
@@ -174,7 +176,7 @@ class World:
         if wrong:
             raise Broken(f"A: the rows and the log differ: {wrong[0]}")
 
-    def _die(self, why: str) -> None:
+    def die(self, why: str) -> None:
         """The controller is gone, with every answer that it had not given."""
         self.tell(f"{self.timeline.now_s:.3f} controller dies: {why}")
         self.controller = None
@@ -219,7 +221,7 @@ class World:
                 self.commits += 1
                 self.store.commit(tick.batch)
         except ProcessDied as death:
-            self._die(str(death))
+            self.die(str(death))
             return
         except RotaError as error:
             self._start_over(tick, error)
@@ -227,6 +229,9 @@ class World:
         self._act(tick)
 
     def _plan_fault(self) -> None:
+        if self.cuts is not None and self.cuts.disk_full:
+            self.disk.fault = Fault.FULL
+            return
         if self.crash is not None:
             if self.crash[0] == self.commits + 1:
                 self.disk.fault = self.crash[1]
@@ -251,7 +256,11 @@ class World:
             self.tickets.pop(waiting)(error)
         for link in list(self.links):
             self.cut(link)
-        self._boot()
+        if self.cuts is not None and self.cuts.disk_full:
+            self.controller = None
+            self.timeline.after(RETRY_S, self._boot)
+        else:
+            self._boot()
 
     def _act(self, tick: Tick) -> None:
         self.judge.read(tick.batch.events)
@@ -338,7 +347,7 @@ class World:
 
     def _fault_watch(self) -> None:
         """Every so often something breaks, until the story is told."""
-        if self.script.done:
+        if self.script.done if self.cuts is None else self.cuts.are_over():
             self.faults.cease()
             if self.cuts is not None:
                 self.cuts.heal_all()
@@ -351,6 +360,7 @@ class World:
             self.cuts.begin_some()
         if self.chance.random() < self.faults.clock_jump:
             self.skew_s += self.chance.choice((-30.0, 45.0))
+            self.judge.jumps += self.cuts is not None
         if self.old_frames and self.links and self.chance.random() < 0.5:
             link = self.chance.choice(sorted(self.links))
             self._deliver(link, self.old_frames.pop(0), to_agent=True)
@@ -359,6 +369,8 @@ class World:
     def _hurt(self, node: VirtualNode) -> None:
         roll = self.chance.random()
         if node.agent is None or roll >= self.faults.agent_dies + self.faults.reboot:
+            return
+        if node.timeline.asleep:
             return
         link = node.link
         if roll < self.faults.reboot:

@@ -23,10 +23,17 @@ if TYPE_CHECKING:
 #: What stands in the note of an attempt that ended for this reason.
 CUT_OFF = "cut off from the controller for longer than its lease"
 KILL_AGAIN_S = 10.0
+#: The poll sleeps on a clock that stands still with the machine: it looks up this often.
+LOOK_S = 1.0
+
+
+def steady_s() -> float:
+    """Time that never jumps, goes on while the machine sleeps, and is one for all its processes."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Lease:
-    """Held on the clock that never jumps, which is the same for all processes of a machine."""
+    """When the work of this node has to end, by ``steady_s``."""
 
     def __init__(
         self,
@@ -46,7 +53,11 @@ class Lease:
         self._kill_at: dict[str, float] = {}
 
     def hold(self, until_s: float | None) -> None:
-        """Renewed, or (None) not needed. What was asked to end meanwhile ends all the same."""
+        """Renewed, or (None) not needed. What had to end before this word came ends all the same.
+
+        A machine that slept may hear of a new lease before it sees that the old one was over.
+        """
+        self.enforce()
         self._until_s = until_s
         # A disk that is full keeps an older one, which ends earlier: that is the safe side.
         with suppress(OSError):
@@ -69,14 +80,14 @@ class Lease:
 
     @property
     def is_over(self) -> bool:
-        return self._until_s is not None and time.monotonic() >= self._until_s
+        return self._until_s is not None and steady_s() >= self._until_s
 
     def shorten(self, wait_s: float | None) -> float | None:
         """How long the loop may sleep, if it would sleep so long without a lease."""
         for uid in self._reaper.alive if self._until_s or self._kill_at else ():
             at_s = self._kill_at.get(uid, self._until_s)
             if at_s is not None:
-                left_s = max(0.0, at_s - time.monotonic())
+                left_s = min(LOOK_S, max(0.0, at_s - steady_s()))
                 wait_s = left_s if wait_s is None else min(wait_s, left_s)
         return wait_s
 
@@ -85,7 +96,7 @@ class Lease:
         if not self._reaper.alive or not (self.is_over or self._kill_at):
             self._kill_at.clear()
             return
-        now_s = time.monotonic()
+        now_s = steady_s()
         before, self._kill_at = self._kill_at, {}
         orders: list[tuple[Attempt, int]] = []
         for attempt in self._reaper.alive.values():

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from rota.agent.keeper.lease import CUT_OFF
-from rota.core.facts.states import Cause
+from rota.core.facts.states import Blame, Cause
 from rota.rpc.messages import Seen, Sighting
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 #: What an end begins with that health checks brought about.
 UNHEALTHY = "unhealthy: "
+_BLAMES = {str(blame): blame for blame in Blame}
 
 
 class Stage(Enum):
@@ -61,8 +62,11 @@ class Charge:
 
 def sighting_of(event: Ended) -> Seen:
     """An end in the controller's words, with its cause where the exit status does not say it."""
-    cause, detail = None, event.error
-    if event.note == CUT_OFF:
+    cause, detail, blame = None, event.error, None
+    if event.note == CUT_OFF and not (event.started_s or event.lost):
+        # It never was a process: the job waits for another node, or for this one.
+        cause, detail, blame = Cause.START_FAILED, event.note, Blame.NODE
+    elif event.note == CUT_OFF:
         # Whatever its exit code: it was told to end before its work was done.
         cause, detail = Cause.NODE_LOST, event.note
     elif event.note.startswith(UNHEALTHY):
@@ -73,6 +77,7 @@ def sighting_of(event: Ended) -> Seen:
         cause = Cause.NODE_LOST
     elif event.error:
         cause = Cause.EXIT if event.code is not None else Cause.START_FAILED
+        blame = _BLAMES.get(event.fault) if cause is Cause.START_FAILED else None
     return Seen(
         uid=event.uid,
         sighting=Sighting.ENDED,
@@ -82,6 +87,7 @@ def sighting_of(event: Ended) -> Seen:
         signal=event.signal,
         cause=cause,
         detail=detail,
+        fault=blame,
         peak_memory_mib=math.ceil(event.maxrss_kb / 1024),
         cpu_s=event.cpu_s,
     )

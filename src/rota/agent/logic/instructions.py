@@ -103,6 +103,8 @@ class Ended(KeeperEvent, frozen=True, tag="ended"):
     lost: bool = False
     maxrss_kb: int = 0
     cpu_s: float = 0.0
+    #: For whose sake it could not be started: ``job`` or ``node``; empty: the error says.
+    fault: str = ""
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -124,6 +126,7 @@ class Known(msgspec.Struct, frozen=True):
     cpu_s: float = 0.0
     #: Its processes were stopped where they are, and not told to go on since.
     suspended: bool = False
+    fault: str = ""
 
     def end(self) -> Ended:
         """The same facts as the event that told of the end."""
@@ -134,6 +137,7 @@ class Known(msgspec.Struct, frozen=True):
             code=self.code,
             signal=self.signal,
             error=self.error,
+            fault=self.fault,
             note=self.note,
             lost=self.lost,
             maxrss_kb=self.maxrss_kb,

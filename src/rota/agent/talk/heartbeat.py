@@ -6,11 +6,11 @@ The keeper holds the lease, not the agent: an agent may be killed and its jobs l
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.agent.keeper.lease import steady_s
 from rota.agent.talk.lease import Lease
 from rota.rpc.messages import BeatSeen, Welcome
 
@@ -43,7 +43,7 @@ class Heartbeat:
 
     def dialled(self) -> None:
         """Before the hello is sent."""
-        self._lease.on_dialled(time.monotonic())
+        self._lease.on_dialled(steady_s())
 
     def hung_up(self) -> None:
         self._lease.on_hung_up()
@@ -52,7 +52,7 @@ class Heartbeat:
     def hears(self, message: ControllerMessage) -> None:
         """Whatever the controller says; what is not about the lease changes nothing."""
         if isinstance(message, Welcome):
-            self._lease.on_welcome(message, time.monotonic())
+            self._lease.on_welcome(message, steady_s())
             self._known = True
             self.tell_keeper()
             self._set_timer()
@@ -70,11 +70,11 @@ class Heartbeat:
             self._timer = None
         due_s = self._lease.next_beat_s()
         if due_s is not None:
-            wait_s = max(0.0, due_s - time.monotonic())
+            wait_s = max(0.0, due_s - steady_s())
             self._timer = asyncio.get_running_loop().call_later(wait_s, self._beat)
 
     def _beat(self) -> None:
-        now_s = time.monotonic()
+        now_s = steady_s()
         if self._hang_up is not None and self._lease.is_unheard(now_s):
             self._hang_up("beats stay unanswered")
             return

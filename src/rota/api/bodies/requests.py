@@ -245,7 +245,9 @@ class JobPatch(Strict):
     name: str | None = None
     priority: Annotated[int, Meta(ge=0, le=100)] | str | None = None
     time_limit_s: Seconds | None = None
-    grace_s: Seconds | None = None
+    grace_s: Annotated[
+        Seconds | None, says("For later attempts: one that runs keeps what it was launched with")
+    ] = None
     scheduling_timeout_s: Seconds | None = None
     command: list[str] | str | None = None
     workdir: Line | None = None

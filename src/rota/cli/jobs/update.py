@@ -97,4 +97,11 @@ def update(ctx: click.Context, /, no_dependencies: bool, as_json: bool, **_: Any
     if not body:
         raise click.UsageError("nothing to change: give at least one option")
     answer = client.patch(place, body)
-    click.echo(json.dumps(answer, indent=2) if as_json else f"updated {job}")
+    click.echo(json.dumps(answer, indent=2) if as_json else f"updated {job}{_kept(body, answer)}")
+
+
+def _kept(body: dict[str, Any], answer: dict[str, Any]) -> str:
+    """What a change leaves as it is until the next attempt."""
+    if "grace_s" not in body or answer["state"] not in ("scheduled", "running"):
+        return ""
+    return "; the attempt that runs keeps the grace it was launched with, later ones have the new"

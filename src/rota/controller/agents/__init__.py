@@ -2,6 +2,7 @@
 
 links, visit_lines               their connections, and lines to single attempts over them
 report_checks, observe           what they report: whether it can be, and what follows
-sessions, identity, liveness     who they are, and whether they are still there
+sessions, identity, registering  who they are, and the lease that they hold
+liveness                         whether they are still there
 bundles, job_tokens              what they fetch, and what jobs elsewhere show
 """

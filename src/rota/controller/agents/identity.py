@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.controller.agents.liveness import MISSED_MIN, beat_s_of, trusted_s
+from rota.controller.agents.liveness import MISSED_MIN, beat_s_of, longest_s
 from rota.core.facts.errors import Rejected
 from rota.core.words.units import format_duration
 from rota.rpc.messages import PROTOCOL
@@ -74,7 +74,7 @@ def _check_beside(hello: Hello, node: Node, connected: Session, liveness: Livene
 
 def _check_after(hello: Hello, cluster: Cluster, node: Node, liveness: Liveness) -> None:
     """The first one is gone and may still run jobs: its lease has to run out before."""
-    left_s = trusted_s(cluster, node) - liveness.silent_s(node.name)
+    left_s = longest_s(cluster, node) - liveness.silent_s(node.name)
     if node.lease_s and left_s > 0:
         raise Rejected(
             f"node name {node.name} belongs to {_title(node)}, which may still run "

@@ -2,8 +2,9 @@
 
 An agent beats, and holds a lease that counts from the moment at which it sent the last beat that
 was answered. When the lease runs out its keeper ends the work of the node. So the controller may
-give that work up once the lease, the grace of the work and a margin have passed since the last
-word that it heard: by then nothing of it is alive, whatever broke in between.
+give an attempt up once the lease, the grace that it was launched with and a margin have passed
+since the last word that it heard: by then nothing of it is alive, whatever broke in between. Each
+attempt has its own time; the node is lost when the last of them is over.
 
 Time is measured on a clock that never jumps, and time alone decides nothing: a node must also
 have missed several looks, each a beat after the other. A controller that stood still for a while
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from rota.controller.tick.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.job import Attempt
     from rota.core.facts.node import Node
 
 #: So many beats fit into a lease; a long lease has more, so that silence is noticed soon.
@@ -45,11 +46,20 @@ def beat_s_of(lease_s: float) -> float:
     return min(BEAT_S_MAX, lease_s / BEATS_PER_LEASE)
 
 
-def trusted_s(cluster: Cluster, node: Node) -> float:
-    """For how long after its last word a node's work may still be alive."""
-    graces = [_job_of(cluster, uid).spec.grace_s for uid in node.live]
+def trusted_s(node: Node, grace_s: float) -> float:
+    """For how long after its node's last word an attempt with this grace may still be alive."""
     margin_s = max(MARGIN_S_MIN, MARGIN_PART * node.lease_s)
-    return node.lease_s + max(graces, default=0) + margin_s
+    return node.lease_s + grace_s + margin_s
+
+
+def longest_s(cluster: Cluster, node: Node) -> float:
+    """For how long after its last word anything of ours may be alive on a node."""
+    return trusted_s(node, max((_grace_s(cluster, node, uid) for uid in node.live), default=0))
+
+
+def _grace_s(cluster: Cluster, node: Node, uid: str) -> int:
+    """No agent has heard of an attempt that waits for others to leave: it has nothing to end."""
+    return 0 if uid in node.withheld else cluster.live.attempt(uid).grace_s
 
 
 class Liveness:
@@ -111,8 +121,8 @@ class Liveness:
         ]
         gone = [node for node in silent if node.name not in connected]
         self._judge_together(scribe, gone, len(watched))
-        for node in self._due(gone):
-            self._give_up(scribe, node)
+        for node, uids in self._due(gone):
+            self._give_up(scribe, node, uids)
         return dead
 
     def _judge_together(self, scribe: Scribe, gone: list[Node], total: int) -> None:
@@ -146,31 +156,45 @@ class Liveness:
     def _rate(self) -> int:
         return max(1, self._of // VANISHED_PART)
 
-    def _due(self, gone: list[Node]) -> list[Node]:
-        """Those that are given up now: whoever has been silent longest comes first."""
-        over = [n for n in gone if self.silent_s(n.name) >= trusted_s(self._cluster, n)]
-        over.sort(key=lambda node: (self._heard[node.name], node.name))
-        alone = [node for node in over if node.name not in self._vanished]
-        together = [node for node in over if node.name in self._vanished]
+    def _due(self, gone: list[Node]) -> list[tuple[Node, list[str]]]:
+        """Nodes of which something is given up now, and what: the longest silent come first."""
+        over = [(node, uids) for node in gone if (uids := self._over(node)) or self._empty(node)]
+        over.sort(key=lambda due: (self._heard[due[0].name], due[0].name))
+        alone = [due for due in over if due[0].name not in self._vanished]
+        together = [due for due in over if due[0].name in self._vanished]
         return [*alone, *together[: self._rate]]
 
-    def _give_up(self, scribe: Scribe, node: Node) -> None:
+    def _over(self, node: Node) -> list[str]:
+        """The attempts whose own time is over; those that were never launched come first."""
+        silent_s = self.silent_s(node.name)
+        if silent_s < trusted_s(node, 0):
+            return []
+        uids = [*node.withheld, *(uid for uid in node.live if uid not in node.withheld)]
+        graces = {uid: _grace_s(self._cluster, node, uid) for uid in uids}
+        return [uid for uid in uids if silent_s >= trusted_s(node, graces[uid])]
+
+    def _empty(self, node: Node) -> bool:
+        return not node.live and self.silent_s(node.name) >= trusted_s(node, 0)
+
+    def _give_up(self, scribe: Scribe, node: Node, uids: list[str]) -> None:
         silent = format_duration(int(self.silent_s(node.name)))
-        self._missed.pop(node.name, None)
         lease = format_duration(int(node.lease_s))
         note = f"silent for {silent}, longer than its lease of {lease}"
-        scribe.emit(ev.NodeLost(node=node.name, note=f"lost: {note}"))
-        end_all(scribe, node, f"node {node.name} was {note}")
+        if all(uid in uids for uid in node.live):
+            self._missed.pop(node.name, None)
+            scribe.emit(ev.NodeLost(node=node.name, note=f"lost: {note}"))
+        end_lost(scribe, uids, f"node {node.name} was {note}")
 
 
-def end_all(scribe: Scribe, node: Node, detail: str) -> None:
-    """Everything that was placed on a lost node has ended; each job goes on by its own rule."""
+def end_lost(scribe: Scribe, uids: list[str], detail: str) -> None:
+    """These attempts on a silent node have ended; each job goes on by its own rule."""
     cluster = scribe.cluster
     ended: dict[int, list[Attempt]] = {}
-    # Who waits for the room of others was never started: it goes first.
-    for uid in [*node.withheld, *(uid for uid in node.live if uid not in node.withheld)]:
+    for uid in uids:
+        if uid not in cluster.live.where:
+            continue  # It ended with the rest of its gang.
         job_id, task = cluster.live.where[uid]
-        attempt = cluster.jobs[job_id].tasks[task].attempts[-1]
+        attempt = cluster.live.attempt(uid)
         scribe.emit(
             ev.AttemptEnded(
                 job=job_id,
@@ -186,7 +210,3 @@ def end_all(scribe: Scribe, node: Node, detail: str) -> None:
     for job_id, attempts in ended.items():
         blamed = [a for a in attempts if a.cause is not Cause.SHRUNK] or attempts
         lifecycle.after_attempt_end(scribe, cluster.jobs[job_id], blamed[0])
-
-
-def _job_of(cluster: Cluster, uid: str) -> Job:
-    return cluster.jobs[cluster.live.where[uid][0]]

@@ -7,16 +7,24 @@ from typing import TYPE_CHECKING
 from rota.controller.commands.endpoints import note_ports
 from rota.controller.tick import lifecycle
 from rota.core.changes import events as ev
+from rota.core.facts.faults import blame_of
 from rota.core.facts.quarantine import users_of, verdict
-from rota.core.facts.states import Cause, Phase
+from rota.core.facts.states import Blame, Cause, Phase
+from rota.core.words.units import format_duration
 from rota.rpc.messages import Seen, Sighting
 
 if TYPE_CHECKING:
     from rota.controller.tick.scribe import Scribe
+    from rota.core.cluster import Cluster
     from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.node import Node
 
-#: So many failed starts in a row, of different jobs, take a node out of service.
-FAILED_STARTS_MAX = 3
+#: So many starts in a row that fail for a node's own sake, and of so many users, take it out of
+#: service for a while. Of the only user with work one user's starts suffice.
+FAILED_STARTS_MAX, FAILED_USERS_MIN = 3, 2
+#: For how long: twice as long each time, until a start works there.
+COOL_S, COOL_S_MAX = 30.0, 1800.0
+DOUBLINGS_MAX = 16
 #: Stops after which an exit with 0 still counts as the end of the work.
 GIVING_WAY = (Cause.PREEMPTED, Cause.BACKFILL_WINDOW, Cause.MIGRATED)
 
@@ -60,6 +68,10 @@ def _ended(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) ->
     if not started_s and seen.started_s:
         started_s = _sane(seen.started_s, attempt.placed_s, scribe.now_s)
     cause, detail = _cause(scribe, job, attempt, seen)
+    blame = None
+    if cause is Cause.START_FAILED:
+        blame = seen.fault or blame_of(detail)
+        cause = cause if blame is not None else Cause.NODE_LOST
     scribe.emit(
         ev.AttemptEnded(
             job=job.id,
@@ -71,25 +83,51 @@ def _ended(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) ->
             exit_code=seen.exit_code,
             signal=seen.signal,
             detail=detail,
+            fault=blame,
             peak_memory_mib=seen.peak_memory_mib,
             cpu_s=seen.cpu_s,
         )
     )
-    if cause is Cause.START_FAILED:
+    if blame is Blame.NODE:
         _judge_node(scribe, attempt.allocation.node, detail)
     _judge_ends(scribe, attempt.allocation.node)
     lifecycle.after_attempt_end(scribe, job, attempt)
 
 
 def _judge_node(scribe: Scribe, name: str, detail: str) -> None:
-    """One start that fails says nothing about a node; several in a row do."""
-    node = scribe.cluster.nodes.get(name)
-    if node is None or node.drained or len(node.failed_starts) < FAILED_STARTS_MAX:
+    """One start that fails says nothing about a node; several in a row do, one on trial does.
+
+    The last node in service stays: there, jobs wait longer and longer for their next start.
+    """
+    cluster = scribe.cluster
+    node = cluster.nodes.get(name)
+    if node is None or node.drained or not (node.coolings or _is_suspect(cluster, node)):
+        return
+    if not any(other.takes_work for other in cluster.nodes.values() if other is not node):
         return
     asked_by, scribe.actor = scribe.actor, "rota"
-    note = f"{len(node.failed_starts)} starts in a row failed here, the last one: {detail}"
-    scribe.emit(ev.NodeDrained(node=name, drained=True, note=note))
+    cool_s = min(COOL_S * 2.0 ** min(node.coolings, DOUBLINGS_MAX), COOL_S_MAX)
+    note = (
+        f"{len(node.failed_starts)} starts in a row failed here, the last one: {detail}; "
+        f"it is tried again after {format_duration(int(cool_s))}"
+    )
+    cools_s = scribe.now_s + cool_s
+    scribe.emit(ev.NodeDrained(node=name, drained=True, note=note, cools_s=cools_s))
     scribe.actor = asked_by
+
+
+def _is_suspect(cluster: Cluster, node: Node) -> bool:
+    users = set(node.failed_starts)
+    if len(node.failed_starts) < FAILED_STARTS_MAX:
+        return False
+    return len(users) >= FAILED_USERS_MIN or not _has_others(cluster, users)
+
+
+def _has_others(cluster: Cluster, users: set[str]) -> bool:
+    """Whether any other user has work, so that a start of theirs could speak for a node."""
+    return any(job.spec.user not in users for job in cluster.jobs.values()) or any(
+        array.spec.user not in users for array in cluster.arrays.values() if array.waiting
+    )
 
 
 def _judge_ends(scribe: Scribe, name: str) -> None:

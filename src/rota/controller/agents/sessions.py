@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class Session:
     """One connection of one agent."""
 
-    __slots__ = ("_next_in", "_next_out", "id", "incarnation", "link", "local", "node", "pid")
+    __slots__ = ("_next_in", "_next_out", "id", "incarnation", "lease_s", "link", "local",
+                 "node", "pid")  # fmt: skip
 
     def __init__(self, link: int, session_id: int, hello: Hello) -> None:
         self.link = link
@@ -27,6 +28,8 @@ class Session:
         self.pid = hello.pid
         #: On our own machine: its jobs reach us by a socket on which the kernel knows them.
         self.local = hello.local
+        #: The lease that its agent is told in the welcome.
+        self.lease_s = 0.0
         self._next_in = 1
         self._next_out = 1
 

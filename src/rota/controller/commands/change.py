@@ -22,6 +22,7 @@ from rota.controller.commands.possible import refuse_impossible
 from rota.controller.commands.submit import (
     refuse_escalation,
     refuse_group,
+    refuse_long_grace,
     refuse_nameless_share,
     refuse_nodes,
     refuse_project,
@@ -309,6 +310,8 @@ def _new_spec(cluster: Cluster, old: JobSpec, command: Update, item: int) -> Job
         refuse_unknown(cluster, command.dependencies)
         refuse_cycle(cluster, item, command.dependencies)
         spec = msgspec.structs.replace(spec, dependencies=command.dependencies)
+    if spec.grace_s != old.grace_s:
+        refuse_long_grace(cluster, spec)
     if spec.queue != old.queue:
         refuse_queue(cluster, spec)
     if spec.group != old.group:

@@ -113,6 +113,7 @@ def _check_one(cluster: Cluster, submission: Submission) -> None:
     refuse_nodes(cluster, spec)
     refuse_unknown(cluster, spec.dependencies)
     refuse_nameless_share(spec)
+    refuse_long_grace(cluster, spec)
     if not spec.scheduling_timeout_s:
         refuse_impossible(cluster, spec)
 
@@ -143,6 +144,13 @@ def refuse_group(cluster: Cluster, spec: JobSpec) -> None:
             value=spec.group,
             allowed="a group of your own",
         )
+
+
+def refuse_long_grace(cluster: Cluster, spec: JobSpec) -> None:
+    """Work on a node that fell silent is started elsewhere only after its grace."""
+    most_s = cluster.policy.grace_max_s
+    if most_s and spec.grace_s > most_s:
+        raise Rejected.bad("grace_s", spec.grace_s, f"0 to {most_s} (grace_max_s of this site)")
 
 
 def refuse_project(cluster: Cluster, spec: JobSpec) -> None:

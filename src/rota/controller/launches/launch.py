@@ -152,12 +152,13 @@ def _farewell(cluster: Cluster, job: Job, attempt: Attempt, started: bool) -> Wa
     node is being emptied.
     """
     cause, spec, rules = attempt.stop_cause, job.spec, cluster.policy.preempt
+    own_s = attempt.grace_s
     if cause not in _SAVING:
         return Wanted(uid=attempt.uid, started=started, stop=cause)
     saves = (spec.preempt_mode or rules.mode) is PreemptMode.CHECKPOINT
-    grace_s = max(spec.grace_s, rules.grace_s) if saves else min(spec.grace_s, rules.grace_s)
+    grace_s = max(own_s, rules.grace_s) if saves else min(own_s, rules.grace_s)
     if cause is Cause.MIGRATED:
-        grace_s = spec.grace_s
+        grace_s = own_s
     return Wanted(
         uid=attempt.uid,
         started=started,
@@ -196,7 +197,7 @@ def _launch(
         cpus=held.cpus,
         cpu_milli=held.cpu_milli,
         memory_mib=held.memory_mib,
-        grace_s=float(spec.grace_s),
+        grace_s=float(attempt.grace_s),
         terminal=spec.pty,
         checkpoint=saved,
         bundle=spec.bundle,

@@ -5,6 +5,7 @@ Everything here emits events through a ``Scribe`` of the tick; nothing does I/O.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from rota.core.changes import events as ev
 from rota.core.changes.dependencies import judge
 from rota.core.facts.job import Array, Attempt, Job, Outcome, RestartPolicy
 from rota.core.facts.policy import PreemptMode
-from rota.core.facts.states import ACTIVE, FINAL, WAITING, Cause, JobState
+from rota.core.facts.states import ACTIVE, FINAL, WAITING, Blame, Cause, JobState
 from rota.core.words.units import format_duration
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 #: A retry never waits longer than this, however often it failed.
 BACKOFF_MAX_S = 3600.0
 BACKOFF_DOUBLINGS_MAX = 32
+#: A job whose start failed for its node's sake is given back at once the first time; then after a
+#: second, twice as long each time, and never longer than this.
+GIVEN_BACK_S_MAX = 120.0
 
 _STATE_OF_CAUSE = {
     Cause.CANCELLED: JobState.CANCELLED,
@@ -294,6 +298,10 @@ def _goes_back(scribe: Scribe, job: Job) -> bool:
         return True
     if then in ("cancel", "evict"):
         return False
+    if _first_cause(job).fault is Blame.NODE:
+        scribe.emit(ev.JobRequeued(job=job.id, kept=True, not_before_s=_next_start_s(scribe, job)))
+        consider(scribe, job.id)
+        return True
     stayed = [attempt for attempt in job.round if attempt.cause is not Cause.SHRUNK]
     if stayed and (then not in ("preempt", "return") or all(map(succeeded, stayed))):
         return False
@@ -305,6 +313,21 @@ def _goes_back(scribe: Scribe, job: Job) -> bool:
         scribe.emit(ev.JobRequeued(job=job.id, kept=True))
         consider(scribe, job.id)
     return True
+
+
+def _next_start_s(scribe: Scribe, job: Job) -> float:
+    """When a job may be placed again that was given back; 0: now."""
+    rounds: dict[int, bool] = {}
+    for task in job.tasks:
+        for attempt in task.attempts:
+            failed = rounds.get(attempt.number, False)
+            rounds[attempt.number] = failed or attempt.fault is Blame.NODE
+    newest_first = [rounds[number] for number in sorted(rounds, reverse=True)]
+    failed_before = len(list(itertools.takewhile(bool, newest_first))) - 1
+    if not failed_before:
+        return 0.0
+    doublings = min(failed_before - 1, BACKOFF_DOUBLINGS_MAX)
+    return scribe.now_s + min(2.0**doublings, GIVEN_BACK_S_MAX)
 
 
 def _first_cause(job: Job) -> Attempt:

@@ -144,6 +144,13 @@ def _empty_nodes(scribe: Scribe, timer: Timer) -> None:
             migrate.force(scribe, node)
 
 
+def _try_nodes(scribe: Scribe, timer: Timer) -> None:
+    """Nodes on which starts failed for their own sake take work again, on trial."""
+    for node in list(scribe.cluster.nodes.values()):
+        if node.cools_s and node.cools_s <= scribe.now_s:
+            scribe.emit(ev.NodeDrained(node=node.name, drained=False, trial=True))
+
+
 def _save(scribe: Scribe, timer: Timer) -> None:
     """A job that wants to be reminded is asked to save its work, unless it has just done so."""
     cluster = scribe.cluster
@@ -187,6 +194,7 @@ RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
     "reservation": _look_again,
     "hours": _turn_queues,
     "drain": _empty_nodes,
+    "cooled": _try_nodes,
     "save": _save,
     # A pass found that time alone may change its answer: this tick's pass knows which.
     "pass": lambda scribe, timer: None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.changes.apply_attempts import ATTEMPT_RULES
+from rota.core.changes.apply_clock import CLOCK_RULES
 from rota.core.changes.apply_jobs import JOB_RULES
 from rota.core.changes.apply_saving import SAVING_RULES
 from rota.core.changes.apply_site import SITE_RULES
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
 
 #: Each rule takes its own kind of event; the key says which.
-_RULES = {**JOB_RULES, **ATTEMPT_RULES, **SAVING_RULES, **STEP_RULES, **SITE_RULES}
+_RULES = {
+    **JOB_RULES,
+    **ATTEMPT_RULES,
+    **SAVING_RULES,
+    **STEP_RULES,
+    **SITE_RULES,
+    **CLOCK_RULES,
+}
 
 
 def apply(cluster: Cluster, event: AnyEvent, at_s: float) -> None:

@@ -11,17 +11,17 @@ from rota.core.changes.holding import hold, let_go
 from rota.core.derived.overruns import taken_s
 from rota.core.derived.usage import usage_key
 from rota.core.facts.errors import IllegalMove
-from rota.core.facts.job import Attempt, Job, Task
+from rota.core.facts.job import Attempt, Job, Task, granted_s
 from rota.core.facts.quarantine import after_end
-from rota.core.facts.states import Cause, Phase
+from rota.core.facts.states import Blame, Cause, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.cluster import Cluster
 
-#: How a failed start is told when the job itself named what is missing.
-NAMED_BY_JOB = ("working folder ", "output file ", "error output file ", "command or environment")
+#: So many failed starts of a node are remembered.
+FAILED_KEPT = 8
 
 
 def _attempt(job: Job, task: int, uid: str) -> Attempt:
@@ -44,6 +44,7 @@ def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> N
             placed_s=at_s,
             after=event.after,
             window_s=event.window_s,
+            grace_s=granted_s(job.spec, cluster.policy.grace_max_s),
             borrows=event.borrows,
             port=event.port,
         )
@@ -104,6 +105,7 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
     attempt.exit_code = event.exit_code
     attempt.signal = event.signal
     attempt.detail = event.detail
+    attempt.fault = event.fault
     attempt.peak_memory_mib = event.peak_memory_mib
     attempt.cpu_s = event.cpu_s
     _charge(cluster, job, attempt)
@@ -121,23 +123,16 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
 
 
 def _judge_node(cluster: Cluster, job: Job, attempt: Attempt) -> None:
-    """Remember which jobs could not be started on a node; one start that works clears it.
-
-    A file that a job named itself says little about the node: such failures of one user count
-    once, however many jobs fail.
-    """
+    """Remember whose starts failed for the node's sake; one start that works clears it."""
     node = cluster.nodes.get(attempt.allocation.node)
     if node is None:
         return
-    failed = node.failed_starts
+    before = (node.failed_starts, node.coolings)
     if attempt.started_s:
-        failed = ()
-    elif attempt.cause is Cause.START_FAILED:
-        named = attempt.detail.startswith(NAMED_BY_JOB)
-        blamed = f"user {job.spec.user}" if named else f"job {job.id}"
-        failed = failed if blamed in failed else (*failed, blamed)
-    if failed != node.failed_starts:
-        node.failed_starts = failed
+        node.failed_starts, node.coolings = (), 0
+    elif attempt.fault is Blame.NODE:
+        node.failed_starts = (*node.failed_starts, job.spec.user)[-FAILED_KEPT:]
+    if (node.failed_starts, node.coolings) != before:
         cluster.dirty.nodes[node.name] = None
 
 

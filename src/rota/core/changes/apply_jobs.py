@@ -293,8 +293,9 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued, at_s: float) -> None:
         job.retries_used = 0
     job.requeues += 1
     job.held = event.held
-    _back_in_queue(job, 0.0)
+    _back_in_queue(job, event.not_before_s)
     cluster.families.link(job)
+    set_timers(cluster, job.id, job)
     job_changed(cluster, job, before)
 
 

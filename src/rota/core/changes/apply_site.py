@@ -77,9 +77,11 @@ def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
     node = cluster.nodes[event.node]
     node.drained, node.note = event.drained, event.note
     node.migrates, node.deadline_s = event.migrate, event.deadline_s
+    node.cools_s, node.coolings = event.cools_s, node.coolings + bool(event.cools_s)
     set_drain_timer(cluster, node)
-    if not event.drained:
+    if not event.drained and not event.trial:
         node.failed_starts = node.early_ends = ()
+        node.coolings = 0
         node.closed = tuple(uuid for uuid in node.closed if uuid not in node.quarantined)
         node.quarantined = ()
         node.spec = node.marked(node.spec)
@@ -87,9 +89,11 @@ def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
 
 
 def set_drain_timer(cluster: Cluster, node: Node) -> None:
-    """When whatever is left on a node has to go."""
+    """When whatever is left on a node has to go, and when it is tried again."""
     if node.deadline_s:
         cluster.agenda.push(node.deadline_s, "drain", 0)
+    if node.cools_s:
+        cluster.agenda.push(node.cools_s, "cooled", 0)
 
 
 def _node_quarantined(cluster: Cluster, event: ev.NodeQuarantined, at_s: float) -> None:
@@ -101,7 +105,7 @@ def _node_quarantined(cluster: Cluster, event: ev.NodeQuarantined, at_s: float) 
         node.spec = node.marked(node.spec)
         _note(node, event.note)
     else:
-        node.drained, node.note = True, event.note
+        node.drained, node.note, node.cools_s = True, event.note, 0.0
     _node_changed(cluster, event.node)
 
 

@@ -65,9 +65,15 @@ def begin_to_charge(cluster: Cluster, job: Job, attempt: Attempt, at_s: float | 
 def begin(cluster: Cluster, job: Job, attempt: Attempt, started_s: float) -> None:
     """A live attempt runs from then on; its lenders are charged no longer for what it has."""
     attempt.phase, attempt.started_s = Phase.RUNNING, started_s
-    used = cluster.accounts.holdings.count_of(attempt).used
-    cluster.accounts.running.shift(job.spec, used, uncharged_s(attempt), 1)
+    begin_clock(cluster, job, attempt)
     recount_lenders(cluster, attempt, started_s)
+
+
+def begin_clock(cluster: Cluster, job: Job, attempt: Attempt) -> None:
+    """Its use counts as that of a running attempt, from where it was last charged."""
+    if attempt.phase is Phase.RUNNING:
+        used = cluster.accounts.holdings.count_of(attempt).used
+        cluster.accounts.running.shift(job.spec, used, uncharged_s(attempt), 1)
 
 
 def stop_clock(cluster: Cluster, job: Job, attempt: Attempt) -> None:

@@ -26,7 +26,7 @@ from rota.core.facts.job import JobSpec, Outcome
 from rota.core.facts.loans import Loan
 from rota.core.facts.node import Allocation
 from rota.core.facts.policy import Policy
-from rota.core.facts.states import Cause
+from rota.core.facts.states import Blame, Cause
 from rota.core.facts.steps import StepEnded as StepEnded
 from rota.core.facts.steps import StepStarted as StepStarted
 from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
@@ -174,6 +174,7 @@ class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
     exit_code: int | None = None
     signal: int = 0
     detail: str = ""
+    fault: Blame | None = None
     peak_memory_mib: int = 0
     cpu_s: float = 0.0
 
@@ -206,6 +207,7 @@ class JobRequeued(Event, frozen=True, tag="job-requeued"):
     held: bool = False
     #: No user asked: the retries that it used stay used.
     kept: bool = False
+    not_before_s: float = 0.0
 
 
 class JobPreempted(Event, frozen=True, tag="job-preempted"):
@@ -270,6 +272,12 @@ class UsageForgotten(Event, frozen=True, tag="usage-forgotten"):
 
     user: str
     project: str
+
+
+class ClockMoved(Event, frozen=True, tag="clock-moved"):
+    """The wall clock was set while the controller was away: what goes on keeps its length."""
+
+    shift_s: float
 
 
 class PolicySet(Event, frozen=True, tag="policy-set"):
@@ -360,6 +368,7 @@ AnyEvent = (
     | UserSet
     | UserRemoved
     | UsageForgotten
+    | ClockMoved
     | PolicySet
     | RuleDropped
     | PassesMade

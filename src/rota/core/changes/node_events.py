@@ -46,7 +46,8 @@ class NodeDrained(Event, frozen=True, tag="node-drained"):
     """It takes no new work, or takes it again.
 
     With ``migrate`` its jobs leave when they can without losing work; all have left at
-    ``deadline_s`` (0: whenever they end).
+    ``deadline_s`` (0: whenever they end). With ``cools_s`` starts failed there for its own sake: it
+    is tried again then. On ``trial`` what is known against it stays until a start works.
     """
 
     node: str
@@ -54,6 +55,8 @@ class NodeDrained(Event, frozen=True, tag="node-drained"):
     note: str = ""
     migrate: bool = False
     deadline_s: float = 0.0
+    cools_s: float = 0.0
+    trial: bool = False
 
 
 class NodeQuarantined(Event, frozen=True, tag="node-quarantined"):

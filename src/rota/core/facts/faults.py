@@ -6,10 +6,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rota.core.facts.states import Cause
+from rota.core.facts.job import Attempt
+from rota.core.facts.states import Blame, Cause
 
 if TYPE_CHECKING:
-    from rota.core.facts.job import Attempt, Outcome
+    from rota.core.facts.job import Outcome
 
 
 class Fault(StrEnum):
@@ -53,8 +54,26 @@ _FAULTS = MappingProxyType(
 )
 
 
+#: How a failed start is told that the job brought about, by an agent that does not say so itself.
+_OF_JOB = (
+    *("working folder ", "output file ", "error output file ", "command or environment"),
+    *("no command", "ulimit ", "bundle ", "image ", "user ", "checkpoint folder "),
+)
+#: Older keepers tell so of a start that they know nothing of: it may well have run.
+_NOT_KNOWN = "not started: keeper was killed"
+
+
+def blame_of(told: str) -> Blame | None:
+    """For whose sake a start failed, by how it is told; None: it may not have failed at all."""
+    if told == _NOT_KNOWN:
+        return None
+    return Blame.JOB if told.startswith(_OF_JOB) else Blame.NODE
+
+
 def fault_of(end: Attempt | Outcome) -> Fault | None:
     """None: it ended well, or has not ended."""
     if end.cause is None or (end.cause is Cause.EXIT and end.exit_code == 0):
         return None
+    if isinstance(end, Attempt) and end.fault is Blame.NODE:
+        return Fault.NODE
     return _FAULTS[end.cause]

@@ -17,7 +17,7 @@ from rota.core.facts.parents import Dependency
 from rota.core.facts.placing import ANYWHERE, Placement
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.resources import Request
-from rota.core.facts.states import Cause, JobState, Phase
+from rota.core.facts.states import Blame, Cause, JobState, Phase
 
 
 class RestartPolicy(StrEnum):
@@ -165,6 +165,8 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     after: tuple[str, ...] = ()
     #: Backfilled: it should be gone by then; 0: no window.
     window_s: float = 0.0
+    #: What it has between TERM and KILL, as it was launched; below 0: an old row does not say.
+    grace_s: int = -1
     #: CPUs that others lend to it; they stand still as long as it lives.
     borrows: tuple[Loan, ...] = ()
     #: Held on its node, for its gang to meet at; 0: none.
@@ -173,6 +175,8 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     signal: int = 0
     cause: Cause | None = None
     detail: str = ""
+    #: For whose sake it could not be started; None: it could, or nobody said.
+    fault: Blame | None = None
     peak_memory_mib: int = 0
     cpu_s: float = 0.0
     #: Up to when its use was charged, where what it keeps from others changed while it ran.
@@ -181,6 +185,11 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     @property
     def live(self) -> bool:
         return self.phase is not Phase.ENDED
+
+
+def granted_s(spec: JobSpec, most_s: int) -> int:
+    """The grace of an attempt that is launched now: what its job asked for, as far as allowed."""
+    return min(spec.grace_s, most_s) if most_s else spec.grace_s
 
 
 class Task(msgspec.Struct, omit_defaults=True):

@@ -154,8 +154,11 @@ class Node(msgspec.Struct):
     #: Labels and taints that an operator added to what the agent says.
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
-    #: Jobs and users whose start failed here since the last start that worked.
+    #: The users whose starts failed here for its own sake, since the last start that worked.
     failed_starts: tuple[str, ...] = ()
+    #: Taken out of service for such starts until then (0: it is not), and how often in a row.
+    cools_s: float = 0.0
+    coolings: int = 0
     #: The uuids of devices that an operator keeps from jobs.
     closed: tuple[str, ...] = ()
     #: Processes outside Rota that an operator does not mind, for as long as they are there.

@@ -172,6 +172,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     place: PlaceRules = PlaceRules()
     preempt: PreemptRules = PreemptRules()
     gang: GangRules = GangRules()
+    #: What a job may ask for between TERM and KILL: so much longer than its lease a node that fell
+    #: silent keeps it from starting elsewhere. 0: no bound.
+    grace_max_s: int = 3600
     #: Jobs must name a project that exists.
     known_projects: bool = False
     #: Where the members of gangs meet: one of so many ports of the first member's node, from here.

@@ -127,6 +127,13 @@ class Cause(StrEnum):
     UNHEALTHY = "unhealthy"
 
 
+class Blame(StrEnum):
+    """For whose sake a start failed: only what the job itself named is the job's doing."""
+
+    JOB = "job"
+    NODE = "node"
+
+
 class NodeState(StrEnum):
     """Whether a node takes new work."""
 

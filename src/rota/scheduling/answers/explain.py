@@ -142,7 +142,7 @@ class Inquiry:
         nodes = tuple(dict.fromkeys(attempt.allocation.node for attempt in live))
         first = live[0]
         if first.stop_cause is not None:
-            cause, grace_s = str(first.stop_cause), job.spec.grace_s
+            cause, grace_s = str(first.stop_cause), first.grace_s
             return why.Active(verb="stopping", nodes=nodes, cause=cause, grace_s=grace_s)
         uids = [uid for attempt in live for uid in attempt.after if uid in self.cluster.live.where]
         if uids:
@@ -156,7 +156,7 @@ class Inquiry:
         if item.held:
             yield why.Held()
         if item.not_before_s > self.now_s and not item.eligible_s:
-            retry = isinstance(item, Job) and bool(item.retries_used)
+            retry = isinstance(item, Job) and item.not_before_s != item.spec.begin_s
             yield why.NotBefore(at_s=item.not_before_s, retry=retry)
         yield from self._parents(item)
         queue = self.cluster.queues.get(item.spec.queue)

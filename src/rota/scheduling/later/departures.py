@@ -70,7 +70,7 @@ class Leavers:
         job = self._cluster.jobs[job_id]
         attempt = job.tasks[task].attempts[-1]
         if attempt.stop_cause is not None:
-            end_s = attempt.stop_s + job.spec.grace_s
+            end_s = attempt.stop_s + attempt.grace_s
         else:
             began_s = (attempt.started_s or attempt.placed_s) + job.paused_s
             stay_s = stay_s_of(self._cluster, job.spec, self._timeline.now_s - began_s)

@@ -1,0 +1,70 @@
+"""The controller's clock, and what it does about a wall clock that was set while it was away.
+
+Beside the state stands by how much its times are ahead of the clock that never jumps, and of which
+boot that is. A controller that starts in the same boot and finds another difference knows that the
+wall clock was set, and by how much: then a tick moves the times of unfinished work by as much.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.agent.keeper.lease import steady_s
+from rota.agent.keeper.processes import boot_id
+from rota.core.facts.errors import RotaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.store.api import Store
+
+log = logging.getLogger("rota.controller")
+
+#: Under this name the store keeps what is known of the clock.
+BOOKMARK = "clock"
+#: A difference below this is no step: times go on as they were.
+STEP_S = 1.0
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What the times on record are ahead of: ``offset_s`` from event ``seq`` on, before that
+    ``before_s``. Written before the event that moves them, so that it is never moved twice."""
+
+    boot: str
+    offset_s: float
+    before_s: float
+    seq: int
+
+
+class Clock:
+    """Wall time that does not jump: the wall clock at start plus what really elapsed since."""
+
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        # A process that is held up between the two reads too little: the largest is right.
+        self._offset_s = max(wall() - steady_s() for _ in range(3))
+
+    def now_s(self) -> float:
+        return steady_s() + self._offset_s
+
+    def moved_s(self, store: Store, next_seq: int) -> float:
+        """By how much the wall clock was set since the newest times on record; 0: it was not."""
+        known = None
+        with suppress(msgspec.MsgspecError):
+            known = msgspec.json.decode(store.bookmark(BOOKMARK), type=Known)
+        boot, shift_s, before_s = boot_id(), 0.0, self._offset_s
+        if known is not None and known.boot == boot:
+            before_s = known.offset_s if next_seq > known.seq else known.before_s
+            shift_s = self._offset_s - before_s
+            if abs(shift_s) < STEP_S:
+                self._offset_s = before_s
+                return 0.0
+            log.warning("the wall clock was set by %+.0f s: running work keeps its time", shift_s)
+        fresh = Known(boot, self._offset_s, before_s, next_seq)
+        with suppress(RotaError):  # A disk that is full: nothing can be moved, either.
+            store.set_bookmark(BOOKMARK, msgspec.json.encode(fresh).decode())
+        return shift_s
