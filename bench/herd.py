@@ -34,7 +34,7 @@ class Herd:
         self.tally: Counter[str] = Counter()
 
     def __enter__(self) -> Herd:
-        answer = self._rota.wire.post("/tokens", {"access": "agent", "note": "herd"})
+        answer = self._rota.wire.post("/tokens", {"access": "agent", "uses": 0, "note": "herd"})
         parts = [answer["token"], answer.get("fingerprint") or ""]
         self._child = child = subprocess.Popen(
             [sys.executable, "-m", "rota.testing.swarm", "--url", answer["url"],

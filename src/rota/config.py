@@ -15,7 +15,7 @@ import msgspec
 
 from rota import notify_settings, paths, storage_settings
 from rota.agent_settings import Agent
-from rota.config_checks import at_least, check_url, nearest, one_of, read_text
+from rota.config_checks import at_least, check_host, check_url, nearest, one_of, read_text
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import DEFAULT
 from rota.core.words import policy_text
@@ -51,6 +51,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_path: str = ""
     #: ``auto`` encrypts unless only this machine can connect; ``on``, ``off``.
     tls: str = "auto"
+    #: Further names and addresses that its certificate speaks for: ``["rota.lab", "10.0.0.5"]``.
+    tls_names: tuple[str, ...] = ()
+    #: Nodes get a new key when theirs is so old; 0: never.
+    node_key_days: int = 30
     #: An agent elsewhere that hears nothing for so long ends its jobs, and they may start on other
     #: nodes; 0: it never does, and they never do.
     lease_s: int = 300
@@ -264,7 +268,7 @@ def _join(host: str, port: object) -> str:
 
 def _from_text(section: str, key: str, text: str) -> object:
     """A variable's value; ``labels`` are written ``rack=a,disk=ssd``, ``taints`` with commas."""
-    if (section, key) in (("agent", "taints"), ("notify", "hosts")):
+    if (section, key) in (("agent", "taints"), ("notify", "hosts"), ("server", "tls_names")):
         return [part.strip() for part in text.split(",") if part.strip()]
     if (section, key) != ("agent", "labels"):
         return text
@@ -338,6 +342,8 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "server.inbox_size": at_least(1),
     "server.retention_days": at_least(0),
     "server.lease_s": at_least(0),
+    "server.tls_names": lambda names: [check_host(name) for name in names],
+    "server.node_key_days": at_least(0),
     "server.inventory_url": lambda url: check_url(url) if url else "",
     "server.tls": one_of(("auto", "on", "off")),
     "server.log_level": one_of(LOG_LEVELS),

@@ -41,6 +41,13 @@ def check_url(url: str) -> str:
     return url
 
 
+def check_host(name: str) -> str:
+    """The same name or address of a machine, if it could be one."""
+    if not name or not all(c.isascii() and (c.isalnum() or c in "-.:") for c in name):
+        raise ValueError(f"{name!r} is not valid; expected names and addresses of this machine")
+    return name
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)

@@ -204,8 +204,16 @@ class TestAfterKill:
 class TestJournal:
     """A journal written by hand, then a keeper on it."""
 
-    def write(self, folder: Path, *facts: object, boot: str | None = None, tail: str = "") -> None:
-        lines = [{"ev": "boot", "id": boot or boot_id()}, *facts]
+    def write(
+        self,
+        folder: Path,
+        *facts: object,
+        boot: str | None = None,
+        tail: str = "",
+        number: int = 0,
+    ) -> None:
+        first = {"ev": "boot", "id": boot or boot_id()} | ({"folder": number} if number else {})
+        lines = [first, *facts]
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (folder / "journal").write_text(text + tail)
 
@@ -233,6 +241,24 @@ class TestJournal:
         own = Keeper(open_folder).start()
 
         assert (own.all[0]["phase"], own.all[0]["pid"]) == ("running", child.pid)
+        child.kill()
+        child.wait()
+        own.clean_up()
+
+    @pytest.mark.parametrize("copied", [True, False])
+    def test_what_another_keeper_has_is_not_adopted_from_a_copy_of_its_folder(
+        self, open_folder: Path, copied: bool
+    ):
+        self.write(open_folder, self.intent(FOUND), number=open_folder.stat().st_ino + copied)
+        child = subprocess.Popen(
+            ["sleep", "60"], env={"ROTA_ATTEMPT_UID": FOUND}, start_new_session=True
+        )
+        wait_until(lambda: FOUND.encode() in Path(f"/proc/{child.pid}/environ").read_bytes())
+
+        own = Keeper(open_folder).start()
+
+        assert [item["uid"] for item in own.all] == ([] if copied else [FOUND])
+        assert child.poll() is None
         child.kill()
         child.wait()
         own.clean_up()

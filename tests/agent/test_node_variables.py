@@ -16,7 +16,7 @@ def a_launch(uid: str = "u.0.1", **fields: object) -> Launch:
 
 
 def test_a_job_elsewhere_finds_the_controller_as_its_agent_does_and_a_token_of_its_own():
-    found = NodeVariables("https://head:8082", "rota_agent.ab12").of(a_launch(token="rotajob_x"))
+    found = NodeVariables("https://head:8082", "ab12").of(a_launch(token="rotajob_x"))
 
     assert found == {"ROTA_URL": "https://head:8082", "ROTA_TOKEN": "rotajob_x.ab12"}
 

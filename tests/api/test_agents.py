@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
-from websockets.sync.client import connect as connect_network
 
 from rota.core.facts.node import NodeSpec
 from rota.rpc.frames import frame_of
@@ -116,22 +115,6 @@ def test_a_name_in_use_is_refused_with_a_reason(
         refusal = decode_to_agent(socket.recv(timeout=WAIT_S))
 
     assert "node name box is in use" in getattr(refusal, "reason", "")
-
-
-def test_over_the_network_an_agent_needs_the_token_of_an_admin(server: Running) -> None:
-    url = f"ws://127.0.0.1:{server.port}/api/v1/agent"
-    tokens = {
-        access: server.local().post("/tokens", {"user": "a", "access": access}).json["token"]
-        for access in ("admin", "user")
-    }
-
-    for headers in ({}, {"Authorization": f"Bearer {tokens['user']}"}):
-        with pytest.raises(InvalidStatus), connect_network(url, additional_headers=headers):
-            pass
-    headers = {"Authorization": f"Bearer {tokens['admin']}"}
-    with connect_network(url, additional_headers=headers) as socket:
-        socket.send(hello())
-        assert decode_to_agent(socket.recv(timeout=WAIT_S))
 
 
 def test_only_one_path_is_an_agents(server: Running) -> None:

@@ -498,12 +498,82 @@ def test_a_token_is_printed_alone_so_that_it_can_be_captured(fake, rota):
     ended = rota("token", "create", "--user", "ada", "--expires", "30d")
 
     assert ended.out == "rota_t1_secret\n"
-    assert fake.asked[0].body == {
-        "user": "ada",
-        "access": "user",
-        "note": "",
-        "expires_s": 2_592_000,
+    assert fake.asked[0].body == {"user": "ada", "expires_s": 2_592_000}
+
+
+def test_a_join_token_says_how_to_use_it_and_for_how_many(fake, rota):
+    fake.routes["POST /tokens"] = {
+        "id": "t1",
+        "token": "rota_t1_secret",
+        "fingerprint": "F",
+        "url": "https://0.0.0.0:8082",
+        "expires_at": "2031-05-06T07:08:09Z",
     }
+
+    ended = rota("token", "create", "--join", "--uses", "3", "--approve", "--expires", "1h")
+
+    assert ended.out == "rota_t1_secret.F\n"
+    assert fake.asked[0].body == {
+        "access": "agent",
+        "uses": 3,
+        "approve": True,
+        "expires_s": 3600,
+    }
+    assert "token t1: good for 3 nodes, until 2031-05-06" in ended.err
+    assert "--token-file FILE" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--join", "--access", "admin"], "leave out --user and --access"),
+        (["--uses", "3"], "--uses and --approve go with --join"),
+        (["--approve"], "--uses and --approve go with --join"),
+    ],
+)
+def test_options_of_tokens_that_do_not_go_together_are_refused(fake, rota, options, said):
+    ended = rota("token", "create", *options)
+
+    assert ended.code == 2
+    assert said in ended.err
+    assert fake.asked == []
+
+
+def test_before_tokens_are_revoked_it_is_said_what_that_cuts_off(fake, rota):
+    fake.routes["GET /tokens"] = {
+        "items": [
+            {"id": "t1", "access": "agent", "uses_left": 2, "nodes": ["n1", "n2"]},
+            {"id": "t2", "access": "user", "user": "ann"},
+        ]
+    }
+    fake.routes["DELETE /tokens/t1"] = fake.routes["DELETE /tokens/t2"] = {}
+
+    asked = rota("token", "revoke", "t1", "t2")
+    done = rota("token", "revoke", "t1", "t2", "--yes")
+
+    lines = (
+        "token t1: 2 more nodes could join with it, and no more can; n1, n2 joined with it and "
+        "keep their own keys",
+        "token t2: programs that use it as ann are cut off",
+    )
+    for ended in (asked, done):
+        assert all(line in ended.err for line in lines)
+    assert (asked.code, asked.out) == (2, "")
+    assert "revoke these 2? there is nobody to ask here: add --yes" in asked.err
+    assert done.out == "revoked t1\nrevoked t2\n"
+
+
+def test_nodes_that_wait_for_approval_are_listed_as_pending(fake, rota):
+    fake.routes["GET /nodes"] = {
+        "items": [],
+        "pending": [{"name": "n1", "home": "rack1:/var/lib/rota/agent", "key": "ab12"}],
+    }
+
+    ended = rota("nodes")
+
+    line = ended.out.splitlines()[1]
+    assert line.split()[:2] == ["n1", "pending"]
+    assert "rota node approve n1" in line
 
 
 def test_a_group_can_be_given_another_cap(fake, rota):

@@ -13,6 +13,8 @@ from tests.journeys.box import DEADLINE_S, Box
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: A token with which any number of nodes may join.
+JOIN = ("token", "create", "--join", "--uses", "0", "--json")
 #: Long enough for a machine that is busy with other things: nothing is lost by chance.
 LEASE_S = 60
 #: For its last line; a node that is lost is given up so much later.
@@ -43,16 +45,20 @@ class Site:
             "ROTA_SERVER_LEASE_S": str(lease_s),
         }
         self.head.up("--no-agent")
-        made = json.loads(self.head.rota("token", "join", "--json").stdout)
+        made = json.loads(self.head.rota(*JOIN).stdout)
         self.url, self.token = str(made["url"]), str(made["token"])
         self.agents: dict[str, subprocess.Popen[str]] = {}
 
-    def join(self, name: str, folder: str = "", token: str = "") -> subprocess.Popen[str]:
+    def join(self, name: str, folder: str = "", token: str | None = None) -> subprocess.Popen[str]:
         """Start an agent; its log is ``name.log``."""
         state = self.root / (folder or name)
         command = [sys.executable, "-m", "rota.cli.main", "agent", "--join", self.url]
-        command += ["--name", name, "--state-dir", str(state), "--token", token or self.token]
-        env = {**self.head.env, "ROTA_STATE_DIR": str(state)}
+        command += ["--name", name, "--state-dir", str(state)]
+        env = {
+            **self.head.env,
+            "ROTA_STATE_DIR": str(state),
+            "ROTA_TOKEN": self.token if token is None else token,
+        }
         with (self.root / f"{folder or name}.log").open("w") as log:
             agent = subprocess.Popen(command, env=env, stderr=log, stdout=log, text=True)
         self.agents[folder or name] = agent

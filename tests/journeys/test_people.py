@@ -141,7 +141,7 @@ def test_a_token_works_from_the_command_line_until_it_is_revoked(home: Box) -> N
     env = {"ROTA_URL": home.status()["controller"]["url"], "ROTA_TOKEN": made["token"]}
 
     job = home.submit("--", "true", env=env)
-    home.rota("token", "revoke", str(made["id"]))
+    home.rota("token", "revoke", "--yes", str(made["id"]))
     line = home.refusal("queue", env=env)
 
     assert home.ended(job)["state"] == "completed"

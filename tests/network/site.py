@@ -15,6 +15,7 @@ import psutil
 
 from rota.cli.service.supervise import PidLock
 from tests.journeys.box import Box, until
+from tests.journeys.site import JOIN
 from tests.network.ether import FAIR, Ether, Weather
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Site:
 
     def _begin(self) -> None:
         self.head.up("--no-agent")
-        made = json.loads(self.head.rota("token", "join", "--json").stdout)
+        made = json.loads(self.head.rota(*JOIN).stdout)
         self.token = str(made["token"])
         for node in self.nodes:
             node.start()

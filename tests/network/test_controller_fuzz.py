@@ -164,7 +164,7 @@ def test_spoilt_traffic_is_refused_and_neither_the_state_nor_other_agents_suffer
         check_state(server)
 
     assert [r for r in caplog.records if r.exc_info or r.levelno >= logging.ERROR] == []
-    assert f"the agent at uid:{os.getuid()}:{os.getpid()} was cut off: " in caplog.text
+    assert f"refused the agent at uid:{os.getuid()}:{os.getpid()}" in caplog.text
     agent.report_end(uid, 3)
     # On a connection of its own: the one of the beginning may have been idle for too long.
     assert server.local().until(jobs[0], "failed")["exit_code"] == 3

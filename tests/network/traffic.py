@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import subprocess
@@ -40,7 +41,7 @@ class Recording:
 
 def record(server: Running, folder: Path) -> Recording:
     """A real agent runs two jobs over a connection that is listened to."""
-    token = server.local().post("/tokens", {"user": "agent", "access": "admin"}).json["token"]
+    token = server.local().post("/tokens", {"access": "agent"}).json["token"]
     with _tapped(server.port) as tap:
         agent = _start_agent(folder, tap.port, token)
         try:
@@ -59,8 +60,9 @@ def record(server: Running, folder: Path) -> Recording:
 
 def _start_agent(folder: Path, port: int, token: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "rota.agent", "--state-dir", str(folder), "--name", NAME]
-    command += ["--url", f"http://127.0.0.1:{port}", "--token", token, "--cpus", "2"]
-    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    command += ["--url", f"http://127.0.0.1:{port}", "--cpus", "2"]
+    env = {**os.environ, "ROTA_TOKEN": token}
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL, env=env)
 
 
 def _bodies(stream: bytes, *, masked: bool) -> list[bytes]:

@@ -9,10 +9,14 @@ from pathlib import Path
 
 from rota.agent.host import AgentConfig, run_agent
 from rota.agent.machine.discover import Overrides
+from rota.given_tokens import SEEN_BY_ALL, NoToken, read_token
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.token:
+        parser.error(SEEN_BY_ALL)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True
     )
@@ -24,7 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
         gpus_file=options.gpus_file,
         labels=dict(options.label),
     )
-    token = options.token or os.environ.get("ROTA_TOKEN", "")
+    try:
+        token = read_token(options.token_file, os.environ)
+    except NoToken as error:
+        parser.error(str(error))
     return run_agent(
         AgentConfig(options.state_dir, options.url, token, overrides, options.cgroup_root)
     )
@@ -36,7 +43,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--url", required=True, help="unix:///path/rota.sock or http(s)://host:port"
     )
-    parser.add_argument("--token", default="", help="for the network; better in ROTA_TOKEN")
+    parser.add_argument(
+        "--token-file", default="", help="where a join token is, until the node has a key"
+    )
+    parser.add_argument("--token", default="", help=argparse.SUPPRESS)
     parser.add_argument("--name", default="", help="the node's name; default: the host's")
     parser.add_argument("--cpus", type=float, help="instead of what the machine has")
     parser.add_argument("--memory-mib", type=int, help="instead of what the machine has")

@@ -35,6 +35,7 @@ from rota.agent.machine.discover import discover
 from rota.agent.machine.gpus import BadGpuFile, foreign_use
 from rota.agent.machine.memory import MemoryWatch
 from rota.agent.talk import keeper_link, wire
+from rota.agent.talk.keyring import BadKeyFile, Keyring
 from rota.agent.talk.line import Connection, Line, loop_factory
 from rota.agent.talk.redial import Pauses
 from rota.agent.visits.visits import Visits
@@ -47,8 +48,10 @@ from rota.rpc.messages import (
     Desired,
     DeviceUse,
     Hello,
+    NewKey,
     Observed,
     Refused,
+    RenewKey,
     Welcome,
 )
 from rota.rpc.visits import Visit
@@ -82,7 +85,9 @@ class Host:
         self._agent = Agent()
         self._spec = discover(config.state_dir, config.overrides)
         self._incarnation = folder.incarnation_of(config.folder)
-        self._launcher = Launcher(config.folder, cgroups, NodeVariables(config.url, config.token))
+        self._keyring = Keyring(config.folder, config.token)
+        variables = NodeVariables(config.url, self._keyring.fingerprint)
+        self._launcher = Launcher(config.folder, cgroups, variables)
         self._memory = MemoryWatch()
         self._visits = Visits(config, self._send, self._agent.alive, self._tell_keeper)
         self._errands = Errands(
@@ -91,7 +96,7 @@ class Host:
             self._on_keeper_events,
             self._send,
         )
-        self._line = Line(config.url, config.token, self._on_message, self._hold_lease)
+        self._line = Line(config.url, self._keyring, self._on_message, self._hold_lease)
         self._keeper: keeper_link.KeeperLink | None = None
         self._controller: Connection | None = None
         self._refused = ""
@@ -281,6 +286,7 @@ class Host:
             self._foreign,
             home=f"{platform.node()}:{self._config.folder.absolute()}",
             local=self._config.url.startswith("unix:"),
+            key=self._keyring.digest,
         )
 
     def _on_message(self, message: ControllerMessage) -> None:
@@ -299,7 +305,10 @@ class Host:
         elif isinstance(message, Welcome):
             log.info("connected, session %d of cluster %s", message.session, message.cluster)
             self._welcomed = True
+            self._keyring.welcomed()
             self._carry_out(self._agent.on_welcome(message))
+        elif isinstance(message, RenewKey):
+            self._send(NewKey(message.request, self._keyring.renew()))
         elif isinstance(message, Refused):
             self._refuse(message.reason)
 
@@ -371,7 +380,7 @@ def run_agent(config: AgentConfig, say: Callable[[str], object] | None = None) -
         cgroups = open_cgroups(config.cgroup_root, folder.incarnation_of(config.folder))
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_run(config, cgroups))
-    except (folder.CannotRun, CgroupsUnusable, BadGpuFile) as error:
+    except (folder.CannotRun, CgroupsUnusable, BadGpuFile, BadKeyFile) as error:
         if say is None:
             sys.stderr.write(f"rota agent: {error}\n")
         else:

@@ -40,6 +40,7 @@ from rota.api.jobs import (
 from rota.api.pages import Pages
 from rota.api.site import (
     accounts,
+    node_keys,
     nodes,
     policy,
     policy_replay,
@@ -69,7 +70,8 @@ _PARTS = (
     *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
     *(logs, results, artifacts, measures, endpoints, live, why, plan),
     *(status, stats, usage, queue_stats, policy, policy_replay, notify),
-    *(queues, quotas, accounts, reservations, nodes, pools, tokens, slurm_routes),
+    *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens),
+    slurm_routes,
 )
 ROUTES = [route for part in _PARTS for route in part.ROUTES]
 

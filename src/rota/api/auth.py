@@ -7,7 +7,6 @@ A caller that shows a token is who the token says, on either way in. Whatever is
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
 import pwd
@@ -15,9 +14,11 @@ import secrets
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from rota import node_keys
 from rota.controller.agents.job_tokens import PREFIX
 from rota.core.facts.errors import Forbidden, Rejected
 from rota.core.facts.tenant import Access, Actor
+from rota.node_keys import digest_of, id_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,6 +30,7 @@ LOCAL = "uid:"
 #: Tokens read ``rota_ID_SECRET``: the id finds the record, the digest of the whole proves it.
 TOKEN_PREFIX = "rota_"
 JOB_PREFIX = PREFIX.encode()
+NODE_PREFIX = node_keys.PREFIX.encode()
 #: How an actor came in who showed one, with the token's id behind it.
 VIA_TOKEN = "token "
 #: So often a token that somebody came in with is looked at, beside the news about it.
@@ -110,17 +112,21 @@ def _by_token(host: Host, authorization: bytes) -> Actor:
     scheme, _, secret = authorization.partition(b" ")
     if scheme.lower() != b"bearer":
         raise Unauthenticated("Authorization: expected 'Bearer TOKEN'", field="Authorization")
-    secret = secret.strip().partition(b".")[0]  # Behind the dot stands our own fingerprint.
+    secret = _bare(secret)
     if secret.startswith(JOB_PREFIX):
         actor = host.job_tokens.actor_of(secret.decode("latin-1"), host.cluster)
         if actor is None:
             raise Unauthenticated("the token is not valid: the attempt that it was for has ended")
         return actor
-    token = host.cluster.accounts.tokens.get(token_id(secret.decode("latin-1")))
-    digest = digest_of(secret)
-    if token is None or not hmac.compare_digest(token.digest, digest):
+    token = host.cluster.accounts.tokens.get(shown_id(authorization))
+    if token is None or not hmac.compare_digest(token.digest, digest_of(secret)):
+        if secret.startswith(NODE_PREFIX):
+            raise Unauthenticated(
+                "the key of this node is not valid: the node was removed, or joined elsewhere; "
+                "with a new join token it can join again"
+            )
         raise Unauthenticated("the token is not valid; an admin can make one with 'rota token'")
-    if token.expires_s and token.expires_s <= host.clock.now_s():
+    if token.has_expired(host.clock.now_s()):
         raise Unauthenticated("the token has expired; an admin can make one with 'rota token'")
     return Actor(token.user, token.access, VIA_TOKEN + token.id)
 
@@ -130,7 +136,7 @@ def still_valid(host: Host, actor: Actor) -> bool:
     if not actor.via.startswith(VIA_TOKEN):
         return True
     token = host.cluster.accounts.tokens.get(actor.via.removeprefix(VIA_TOKEN))
-    return token is not None and not 0 < token.expires_s <= host.clock.now_s()
+    return token is not None and not token.has_expired(host.clock.now_s())
 
 
 async def until_invalid(host: Host, actor: Actor) -> None:
@@ -140,6 +146,19 @@ async def until_invalid(host: Host, actor: Actor) -> None:
         token = host.cluster.accounts.tokens.get(name)
         left_s = token.expires_s - host.clock.now_s() if token and token.expires_s else LOOK_S
         await host.watch.settled([name], min(max(left_s, 0.0), LOOK_S))
+
+
+def _bare(secret: bytes) -> bytes:
+    """Behind the dot stands our own fingerprint."""
+    return secret.strip().partition(b".")[0]
+
+
+def shown_id(authorization: bytes) -> str:
+    """The public name of what was shown, whether it is valid or not."""
+    secret = _bare(authorization.partition(b" ")[2])
+    if secret.startswith(NODE_PREFIX):
+        return id_of(digest_of(secret))
+    return token_id(secret.decode("latin-1"))
 
 
 def token_id(secret: str) -> str:
@@ -152,11 +171,7 @@ def new_token() -> tuple[str, str, str]:
     """A fresh token: its id, the secret to hand out once, and the digest to keep."""
     name = secrets.token_hex(4)
     secret = f"{TOKEN_PREFIX}{name}_{secrets.token_urlsafe(32)}"
-    return name, secret, digest_of(secret.encode())
-
-
-def digest_of(secret: bytes) -> str:
-    return hashlib.sha256(secret).hexdigest()
+    return name, secret, digest_of(secret)
 
 
 def require(actor: Actor, right: str) -> None:

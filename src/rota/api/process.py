@@ -25,12 +25,13 @@ from rota import __version__
 from rota.api.app import make_app
 from rota.api.collectors import load_collectors
 from rota.api.context import Settings
-from rota.api.door.certificate import CERTIFICATE, KEY, server_context, wants_tls
+from rota.api.door.certificate import CERTIFICATE, KEY, names_of, server_context, wants_tls
 from rota.api.door.server import Server
 from rota.controller.agents.bundles import BundleShelf
 from rota.controller.agents.job_tokens import read_key
 from rota.controller.chores.elsewhere import Elsewhere
 from rota.controller.chores.garbage import quiet_collector
+from rota.controller.chores.node_keys import renew_old_keys
 from rota.controller.chores.outbox import open_outbox
 from rota.controller.chores.retention import drop_unused_bundles, forget_old_jobs
 from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
@@ -47,6 +48,7 @@ from rota.store.open import open_store
 from rota.store.writer import Writer
 
 if TYPE_CHECKING:
+    import ssl
     from pathlib import Path
 
     from rota.api.context import Context
@@ -75,6 +77,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     lease_s: float = 300.0
     #: ``auto``, ``on`` or ``off``: whether what goes over the network is encrypted.
     tls: str = "auto"
+    #: Further names and addresses of this machine, for its certificate.
+    tls_names: tuple[str, ...] = ()
+    #: Nodes get a new key when theirs is so old; 0: never.
+    node_key_days: int = 30
     #: A named policy, and single rules on top; all others stay as they are stored.
     policy: str = ""
     rules: dict[str, Any] = {}
@@ -174,7 +180,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         job_key=read_key(folder),
     )
     quiet_collector()
-    secure, fingerprint = server_context(folder) if wants_tls(plan.tls, plan.host) else (None, "")
+    secure, fingerprint = _tls(plan, folder)
     url = _url(sockets[-1], "https" if secure else "http")
     settings = Settings(
         version=__version__,
@@ -216,11 +222,20 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     log.info("stopped")
 
 
+def _tls(plan: Plan, folder: Path) -> tuple[ssl.SSLContext | None, str]:
+    """What encrypts the port, and the fingerprint of the certificate; nothing where none is."""
+    if not wants_tls(plan.tls, plan.host):
+        return None, ""
+    return server_context(folder, names_of(plan.host, plan.tls_names))
+
+
 def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.Task[None]]:
-    """Whoever looks now and then whether there is something to drop."""
+    """Chores that look now and then whether there is something to drop or to renew."""
     chores = []
     if host.links.bundles is not None:
         chores.append(drop_unused_bundles(host, host.links.bundles, plan.bundles.days))
+    if plan.node_key_days:
+        chores.append(renew_old_keys(host, plan.node_key_days))
     if plan.retention_days:
         chores.append(forget_old_jobs(host, plan.retention_days))
     if plan.checkpoints.days:

@@ -44,7 +44,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Cluster": {
         "top": ("cluster.top:top", "Live view of nodes, GPUs and jobs"),
         "nodes": ("cluster.nodes:nodes", "List nodes"),
-        "node": ("cluster.nodes:node", "Show, drain, resume or mark a node, choose its GPUs"),
+        "node": ("cluster.node_keys:node", "Show, drain, resume, mark, approve or remove a node"),
         "drain": ("cluster.nodes:drain", "Let a node finish its jobs, or move them elsewhere"),
         "gpus": ("cluster.nodes:gpus", "List GPUs and who uses them"),
         "inventory": ("cluster.inventory:inventory", "GPUs by model and state, and who has them"),

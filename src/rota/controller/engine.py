@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.controller.agents.identity import check_hello
+from rota.controller.agents.admission import admit
 from rota.controller.agents.liveness import Liveness, beat_s_of
 from rota.controller.agents.observe import observe
 from rota.controller.agents.registering import confirm_lease, register
@@ -22,6 +22,7 @@ from rota.controller.commands.change import change_selected, update
 from rota.controller.commands.submit import submit
 from rota.controller.launches.launch import is_withheld, wanted
 from rota.controller.launches.world import World, world_of
+from rota.controller.tick.batches import batch_of
 from rota.controller.tick.forecast import Forecast
 from rota.controller.tick.plan_events import Passes
 from rota.controller.tick.scribe import Scribe
@@ -49,7 +50,7 @@ from rota.store.api import Batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from rota.core.cluster import Cluster, Dirty
+    from rota.core.cluster import Cluster
     from rota.core.facts.job import Array, Attempt
     from rota.core.facts.policy import Policy
     from rota.scheduling.registry import Catalog
@@ -61,6 +62,8 @@ class FromLink(msgspec.Struct, frozen=True):
 
     link: int
     message: AgentMessage | None
+    #: The id of the token that the connection showed; empty: it came by the local socket.
+    shown: str = ""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -143,6 +146,8 @@ class Controller:
         for item in inbox:
             if isinstance(item, Asked):
                 tick.answers.append((item.ticket, self._answer(scribe, item.command)))
+                if isinstance(item.command, cmd.RemoveNode):
+                    self._cut_off(scribe, tick, item.command.node)
             else:
                 self._hear(scribe, tick, item)
         scribe.actor = "rota"
@@ -156,7 +161,7 @@ class Controller:
         tick.again = self._passes.run(scribe).more
         self.next_seq = scribe.next_seq
         self._order(scribe, tick)
-        tick.batch = _batch(self.cluster, self.cluster.take_dirty(), scribe.recorded)
+        tick.batch = batch_of(self.cluster, scribe.recorded)
         self._learn(tick.batch)
         return tick
 
@@ -211,7 +216,7 @@ class Controller:
         if message is None:
             self._hung_up(scribe, item.link, "its agent is not connected")
         elif isinstance(message, Hello) and session is None:
-            self._hello(scribe, tick, item.link, message)
+            self._hello(scribe, tick, item, message)
         elif session is None or isinstance(message, Hello):
             # A second hello would leave the node of the first one without a connection.
             self._hung_up(scribe, item.link, "its agent said hello twice")
@@ -234,10 +239,23 @@ class Controller:
         if session is not None:
             scribe.emit(ev.NodeSilent(node=session.node, note=note))
 
-    def _hello(self, scribe: Scribe, tick: Tick, link: int, hello: Hello) -> None:
+    def _cut_off(self, scribe: Scribe, tick: Tick, name: str) -> None:
+        """The agent of a node that was removed hears why, and nothing more."""
+        node, session = self.cluster.nodes.get(name), self.sessions.by_node.get(name)
+        if session is None or (node is not None and not node.leaving):
+            return
+        tick.to_agents.append((session.link, Refused(f"node {name} was removed by an operator")))
+        tick.hang_up.append(session.link)
+        if node is not None:
+            self._hung_up(scribe, session.link, node.note)
+        else:
+            self.sessions.close(session.link)
+
+    def _hello(self, scribe: Scribe, tick: Tick, item: FromLink, hello: Hello) -> None:
+        link = item.link
         try:
             replaced = self.sessions.by_node.get(hello.node.name)
-            check_hello(hello, self.cluster, replaced, self.liveness)
+            admit(scribe, hello, item.shown, replaced, self.liveness)
         except Rejected as error:
             tick.to_agents.append((link, Refused(error.detail)))
             tick.hang_up.append(link)
@@ -245,9 +263,9 @@ class Controller:
         if replaced is not None:
             self.sessions.close(replaced.link)
             tick.hang_up.append(replaced.link)
-        session = Session(link, self._new_session(), hello)
+        session = Session(link, self._new_session(), hello, local=hello.local and not item.shown)
         self.sessions.open(session)
-        lease_s = session.lease_s = 0.0 if hello.local else self.liveness.lease_s
+        lease_s = session.lease_s = 0.0 if session.local else self.liveness.lease_s
         self.liveness.hears(session.node)
         register(scribe, hello, lease_s)
         if self.cluster.nodes[session.node].foreign != hello.foreign:
@@ -365,23 +383,3 @@ def _node_of(cluster: Cluster, event: ev.AttemptEnded) -> str:
         if attempt.uid == event.uid:
             return attempt.allocation.node
     raise AssertionError(f"attempt {event.uid} ended and is not on record")
-
-
-def _batch(cluster: Cluster, dirty: Dirty, recorded: list[ev.Recorded]) -> Batch:
-    return Batch(
-        events=recorded,
-        jobs=list(dirty.jobs.values()),
-        arrays=list(dirty.arrays.values()),
-        blobs=dirty.blobs,
-        nodes={name: cluster.nodes.get(name) for name in dirty.nodes},
-        queues={name: cluster.queues.get(name) for name in dirty.queues},
-        groups={name: cluster.groups.get(name) for name in dirty.groups},
-        projects={name: cluster.accounts.projects.get(name) for name in dirty.projects},
-        reservations={key: cluster.reservations.get(key) for key in dirty.reservations},
-        tokens={key: cluster.accounts.tokens.get(key) for key in dirty.tokens},
-        users={name: cluster.accounts.users.get(name) for name in dirty.users},
-        usage={key: cluster.accounts.usage.get(key) for key in dirty.usage},
-        settings=dict.fromkeys(dirty.settings, cluster.policy),
-        # A reservation has an id of the same row as jobs, and leaves nothing when it goes.
-        next_id=cluster.ids.next if dirty.reservations else 0,
-    )

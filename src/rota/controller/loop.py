@@ -188,9 +188,9 @@ class Host:
         """Wait until what ``cluster`` shows right now is committed."""
         await self._on_disk.wait()
 
-    def put(self, link: int, message: AgentMessage | None) -> None:
+    def put(self, link: int, message: AgentMessage | None, shown: str) -> None:
         """What an agent said; never refused, because an agent cannot say it to anybody else."""
-        self._inbox.append((0, FromLink(link, message)))
+        self._inbox.append((0, FromLink(link, message, shown)))
         self._wake.set()
 
     async def run(self) -> None:

@@ -21,6 +21,7 @@ def recover(snapshot: Snapshot) -> Cluster:
     for node in snapshot.nodes:
         node.live, node.withheld = {}, {}
         cluster.nodes[node.name] = node
+    cluster.owners_changed()
     cluster.queues |= {queue.name: queue for queue in snapshot.queues}
     cluster.groups = {group.name: group for group in snapshot.groups}
     cluster.accounts.projects = {project.name: project for project in snapshot.projects}
@@ -28,7 +29,8 @@ def recover(snapshot: Snapshot) -> Cluster:
     cluster.accounts.users = {user.name: user for user in snapshot.users}
     cluster.accounts.usage = {usage.key: usage for usage in snapshot.usage}
     cluster.set_policy(next(iter(snapshot.settings), DEFAULT))
-    cluster.accounts.tokens = {token.id: token for token in snapshot.tokens}
+    for token in snapshot.tokens:
+        cluster.accounts.put_token(token)
     cluster.ids.keys = {(user, key): first for user, key, first in snapshot.keys}
     for job_id, state in snapshot.outcomes:
         cluster.ids.ended.put(job_id, state)

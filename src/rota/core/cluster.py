@@ -161,10 +161,22 @@ class Cluster:
         if policy.gang.partial == before.gang.partial:
             return
         self.lanes.partial = policy.gang.partial
+        self._reshape()
+        for job in self.jobs.values():
+            self.census.mark_elastic(job.id, job.state in ACTIVE and self.may_grow(job.spec))
+
+    def owners_changed(self) -> None:
+        """A node starts the jobs of one user only, or does no more: then shapes tell users."""
+        personal = any(node.spec.user for node in self.nodes.values())
+        if personal != self.lanes.personal:
+            self.lanes.personal = personal
+            self._reshape()
+
+    def _reshape(self) -> None:
+        """What waits has another shape than before."""
         for job in self.jobs.values():
             self.lanes.remove(job.id)
             self.index_job(job, job.state)
-            self.census.mark_elastic(job.id, job.state in ACTIVE and self.may_grow(job.spec))
         for array in self.arrays.values():
             self.lanes.remove(array.id)
             self.index_array(array)

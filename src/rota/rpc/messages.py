@@ -36,7 +36,7 @@ from rota.rpc.visits import (
 )
 
 #: Raised when either side could misread the other.
-PROTOCOL = 5
+PROTOCOL = 6
 
 
 class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -163,8 +163,11 @@ class Hello(FromAgent, frozen=True, tag="hello"):
     foreign: tuple[ForeignUse, ...] = ()
     #: The machine and the folder of this installation: a copy of it has another one.
     home: str = ""
-    #: On the controller's own machine: nothing can come between them, so there is no lease.
+    #: On the controller's own machine: nothing can come between them, so there is no lease. It is
+    #: believed on the controller's own socket only.
     local: bool = False
+    #: The digest of the node's own key, which takes the place of a join token from now on.
+    key: str = ""
 
 
 class Beat(FromAgent, frozen=True, tag="beat"):
@@ -203,6 +206,13 @@ class CheckpointAnswer(FromAgent, frozen=True, tag="checkpoint-answer"):
     request: int
     folders: tuple[CheckpointFolder, ...] = ()
     error: str = ""
+
+
+class NewKey(FromAgent, frozen=True, tag="new-key"):
+    """The answer to ``RenewKey``: the digest of a key that the node has made and put on disk."""
+
+    request: int
+    digest: str
 
 
 class ReadBundle(FromAgent, frozen=True, tag="read-bundle"):
@@ -275,6 +285,12 @@ class DropCheckpoint(ToAgent, frozen=True, tag="drop-checkpoint"):
     saved: Saved
 
 
+class RenewKey(ToAgent, frozen=True, tag="renew-key"):
+    """The node shall have a new key; the one before is good until the controller knows it."""
+
+    request: int
+
+
 class BundlePart(ToAgent, frozen=True, tag="bundle-part"):
     """The answer to ``ReadBundle``; ``size`` is the length of the whole."""
 
@@ -286,7 +302,7 @@ class BundlePart(ToAgent, frozen=True, tag="bundle-part"):
 
 CheckpointOrder = ListCheckpoints | NoteCheckpoint | DropCheckpoint
 #: Answers to one who asked; they concern nobody else.
-AgentAnswer = LogPart | LogFound | CheckpointAnswer
+AgentAnswer = LogPart | LogFound | CheckpointAnswer | NewKey
 AgentMessage = (
     Hello
     | Observed
@@ -297,6 +313,7 @@ AgentMessage = (
     | TerminalOutput
     | TunnelOutput
     | CheckpointAnswer
+    | NewKey
     | ReadBundle
 )
 ControllerMessage = (
@@ -318,6 +335,7 @@ ControllerMessage = (
     | ListCheckpoints
     | NoteCheckpoint
     | DropCheckpoint
+    | RenewKey
     | BundlePart
 )
 

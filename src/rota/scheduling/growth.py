@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from rota.core.derived.holdings import amount_of, amount_of_all
-from rota.core.derived.lanes import Shape, key_with, shape_of
+from rota.core.derived.lanes import key_with, shape_of
 from rota.core.facts.states import Cause, JobState
 from rota.scheduling.api import Entry, Start
 from rota.scheduling.later.timeline import planned_uid
@@ -133,7 +133,8 @@ def _grow_one(this: Growing, job: Job, missing: list[int], kept_out: set[str]) -
     placed: list[Placed] = []
     for index in missing:
         one = msgspec.structs.replace(roles[index], count=1, min_count=0)
-        shape = Shape((one,), spec.placement, spec.service, shape_of(spec).labels)
+        whole = shape_of(spec, personal=this.cluster.lanes.personal)
+        shape = whole._replace(roles=(one,))
         task_key = key._replace(shape=-(job.id << 16) - spec.roles.index(roles[index]))
         left_s = max(1.0, end_s - this.now_s)
         entry = Entry(job.id, task_key, shape, job.submitted_s, job.eligible_s, left_s)

@@ -29,6 +29,8 @@ from rota.agent.logic.instructions import Ended, KeeperAll, Redial, Signal, Spaw
 from rota.agent.talk import wire
 from rota.agent.talk.heartbeat import Heartbeat
 from rota.core.facts.node import NodeSpec
+from rota.fingerprints import split_token
+from rota.node_keys import digest_of, new_key
 from rota.rpc.messages import PROTOCOL, Desired, Hello, Observed, Refused, Welcome
 
 if TYPE_CHECKING:
@@ -48,7 +50,9 @@ class SimulatedAgent:
 
     def __init__(self, spec: NodeSpec, url: str, token: str, tally: Counter[str]) -> None:
         self._spec = spec
-        self._url, self._token = url, token
+        #: What it shows: the join token, and once it has joined its own key.
+        self._url, self._shown = url, token
+        self._key = new_key()
         self._tally = tally
         self._agent = Agent()
         self._heartbeat = Heartbeat(self._send, lambda _: None)
@@ -63,7 +67,7 @@ class SimulatedAgent:
         while True:
             try:
                 async with door:
-                    self._link = await wire.dial(self._url, self._token, self._on_message)
+                    self._link = await wire.dial(self._url, self._shown, self._on_message)
                     self._agent.on_connected()
                     self._heartbeat.dialled()
                     self._send(self._hello())
@@ -79,7 +83,8 @@ class SimulatedAgent:
 
     def _hello(self) -> Hello:
         name = self._spec.name
-        return Hello(PROTOCOL, self._spec, f"i-{name}", f"b-{name}", __version__, os.getpid())
+        identity = (f"i-{name}", f"b-{name}", __version__, os.getpid())
+        return Hello(PROTOCOL, self._spec, *identity, key=digest_of(self._key))
 
     def _send(self, message: AgentMessage) -> None:
         if self._link is not None:
@@ -92,6 +97,8 @@ class SimulatedAgent:
             self._carry_out(self._agent.on_desired(message, time.time()))
         elif isinstance(message, Welcome):
             self._tally["sessions"] += 1
+            if self._shown:
+                self._shown = ".".join(filter(None, (self._key, split_token(self._shown)[1])))
             self.ready.set()
             self._carry_out(self._agent.on_welcome(message))
         elif isinstance(message, Refused):

@@ -10,7 +10,6 @@ import msgspec
 
 from rota.agent.attempts.health import HealthWatch
 from rota.core.facts.endpoints import port_variable
-from rota.fingerprints import split_token
 from rota.rpc.messages import Sighting
 
 if TYPE_CHECKING:
@@ -30,10 +29,10 @@ class NoPort(Exception):
 class NodeVariables:
     """Kept for each attempt with named ports until nobody wants it any more."""
 
-    def __init__(self, url: str = "", token: str = "") -> None:
-        """``url`` and ``token`` are those with which the agent itself reaches the controller."""
+    def __init__(self, url: str = "", fingerprint: str = "") -> None:
+        """Where the agent itself reaches the controller, and by which certificate it knows it."""
         self._url = url
-        self._fingerprint = split_token(token)[1]
+        self._fingerprint = fingerprint
         self._ports: dict[str, dict[str, int]] = {}
         # Not the same for all: two agents on a machine, which belong to different clusters, look
         # for a port at the same time, and it is not taken before the job listens there.

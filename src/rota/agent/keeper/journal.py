@@ -1,6 +1,7 @@
 """The keeper's memory on disk: one JSON line per fact, in the order in which things happened.
 
-    boot     the kernel's boot id; processes of an earlier boot are gone
+    boot     the kernel's boot id and the number of our folder; processes of an earlier boot are
+             gone, those of a folder that ours is a copy of have another keeper
     intent   about to start an attempt: written before its process exists
     started  its process: pid and start time, so that a reused pid is never taken for it
     noted    why it is being killed
@@ -166,7 +167,8 @@ class Journal:
         """Start a fresh file that holds these attempts only, and put it in the old one's place."""
         self.flush()
         fresh = self.path + ".new"
-        body = line_of({"ev": "boot", "id": boot}) + b"".join(
+        first = {"ev": "boot", "id": boot, "folder": _folder_of(self.path)}
+        body = line_of(first) + b"".join(
             line_of(fact) for attempt in attempts for fact in attempt.facts()
         )
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
@@ -188,10 +190,13 @@ class Journal:
 
 
 def replay(path: str, boot: str) -> tuple[dict[str, Attempt], set[str]]:
-    """Read a journal back: the attempts, and the uids whose processes died with an older boot."""
+    """Read a journal back: the attempts, and the uids whose processes died with an older boot.
+
+    In a copy of a folder there is nothing of ours: those attempts have a keeper.
+    """
     attempts: dict[str, Attempt] = {}
     older: set[str] = set()
-    same_boot = True
+    same_boot, folder = True, _folder_of(path)
     try:
         with open(path, "rb") as journal:
             lines = journal.read().split(b"\n")
@@ -203,6 +208,8 @@ def replay(path: str, boot: str) -> tuple[dict[str, Attempt], set[str]]:
             kind = fact["ev"]
             if kind == "boot":
                 same_boot = fact["id"] == boot
+                if same_boot and fact.get("folder", folder) != folder:
+                    return {}, set()
             else:
                 _take(attempts, kind, fact)
         except (ValueError, KeyError, TypeError):
@@ -210,6 +217,11 @@ def replay(path: str, boot: str) -> tuple[dict[str, Attempt], set[str]]:
         if kind == "intent" and not same_boot:
             older.add(fact["uid"])
     return attempts, older & attempts.keys()
+
+
+def _folder_of(path: str) -> int:
+    """The number of a file's folder: a copy of the folder has another one."""
+    return os.stat(os.path.dirname(path)).st_ino
 
 
 def _take(attempts: dict[str, Attempt], kind: str, fact: dict[str, Any]) -> None:

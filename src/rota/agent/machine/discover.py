@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import pwd
 import socket
 from pathlib import Path
 
@@ -55,8 +56,20 @@ def discover(state_dir: Path, overrides: Overrides, root: Path = Path("/")) -> N
         numa_cpus=numa if cpus else (),
         labels={**_engines(), **overrides.labels},
         taints=overrides.taints,
+        user=_owner(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
     )
+
+
+def _owner() -> str:
+    """The only user whose jobs can be started here; empty: root starts those of everybody."""
+    uid = os.geteuid()
+    if not uid:
+        return ""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _engines() -> dict[str, str]:

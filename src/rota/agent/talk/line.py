@@ -19,13 +19,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from rota.agent.talk import wire
 from rota.agent.talk.heartbeat import Heartbeat
 from rota.rpc.messages import BeatSeen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.agent.talk import wire
+    from rota.agent.talk.keyring import Keyring
     from rota.rpc.messages import AgentMessage, ControllerMessage
 
 #: A loop that stands still for so long is worth a line in the log, and for so long is of no use.
@@ -51,11 +52,11 @@ class Line:
     def __init__(
         self,
         url: str,
-        token: str,
+        keyring: Keyring,
         hear: Callable[[ControllerMessage], None],
         tell: Callable[[bytes], object],
     ) -> None:
-        self._url, self._token = url, token
+        self._url, self._keyring = url, keyring
         self._hear = hear
         self._heartbeat = Heartbeat(self._beat, tell, self._hang_up)
         self._link: wire.ControllerLink | None = None
@@ -92,7 +93,7 @@ class Line:
         return connection
 
     async def _dial(self, connection: Connection) -> None:
-        link = await wire.dial(self._url, self._token, self._on_message)
+        link = await self._keyring.dial(self._url, self._on_message)
         self._link = connection.link = link
         self._heartbeat.dialled()
         link.closed.add_done_callback(lambda closed: self._on_closed(connection, closed.result()))

@@ -48,6 +48,10 @@ class Unreachable(Exception):
     """The controller cannot be reached now; the text says why in one line."""
 
 
+class TurnedAway(Unreachable):
+    """The controller does not take what was shown to it."""
+
+
 class ControllerLink(asyncio.Protocol):
     """One WebSocket connection. ``on_message`` is called for each message, in order."""
 
@@ -165,7 +169,7 @@ class ControllerLink(asyncio.Protocol):
             self.opened.set_result(None)
             self._schedule_ping()
         elif not self.opened.done():
-            self.opened.set_exception(Unreachable(_words(self._protocol.handshake_exc)))
+            self.opened.set_exception(_refusal(self._protocol.handshake_exc))
 
     def _take_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.PONG:
@@ -223,13 +227,13 @@ class ControllerLink(asyncio.Protocol):
             self._schedule_ping()
 
 
-def _words(refusal: Exception) -> str:
+def _refusal(refusal: Exception) -> Unreachable:
     """Why the controller does not take the connection, in its own words where it says so."""
     if isinstance(refusal, InvalidStatus) and refusal.response.status_code == FORBIDDEN:
         said = (refusal.response.body or b"").decode(errors="replace").strip()
         if said.isprintable() and said:
-            return f"refused: {said[:REASON_MAX]}"
-    return str(refusal)
+            return TurnedAway(f"refused: {said[:REASON_MAX]}")
+    return Unreachable(str(refusal))
 
 
 async def dial(

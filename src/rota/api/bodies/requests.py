@@ -355,8 +355,12 @@ class TokenRequest(Strict):
     user: Short = ""
     access: Access = Access.USER
     note: Annotated[str, Meta(max_length=200)] = ""
-    #: How long it is valid, in seconds; 0: for ever.
-    expires_s: Seconds = 0
+    #: How long it is valid, in seconds; 0: for ever. Left out: a day for a join token, else ever.
+    expires_s: Seconds | None = None
+    #: Of a join token (``agent``): how many nodes may join with it; 0: any number, left out: one.
+    uses: Annotated[int, Meta(ge=0, le=100_000)] | None = None
+    #: Of a join token: each of its nodes waits until an operator approves it.
+    approve: bool = False
 
 
 class TriggerRequest(Strict):

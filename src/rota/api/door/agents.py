@@ -1,8 +1,8 @@
 """The agents' WebSocket: frames in msgpack, to and from the controller's inbox.
 
-Whoever does not keep to the protocol is told why and cut off: what cannot be read, what cannot be
-true, more than can be heard, and messages that are not taken off the connection. An agent dials
-again and starts over; the others notice nothing.
+An agent that does not keep to the protocol is told why and cut off: what cannot be read, what
+cannot be true, more than can be heard, and messages that are not taken off the connection. It
+dials again and starts over; the others notice nothing. The log names who was refused, and why.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from rota.api.auth import require
+from rota.api.auth import VIA_TOKEN, require, shown_id
 from rota.controller.agents.identity import versions_differ
-from rota.core.facts.errors import RotaError
+from rota.core.facts.errors import Rejected, RotaError
+from rota.core.facts.tenant import LOCAL, Access
 from rota.rpc.messages import PROTOCOL, Refused, decode_from_agent, encode
 
 if TYPE_CHECKING:
@@ -76,14 +77,17 @@ async def serve(
 ) -> None:
     """One connection of one agent, from its first word to its last."""
     await receive()
-    refusal = _refusal(identify, scope)
-    if refusal:
-        await _turn_away(send, refusal)
+    # To its last word it belongs to these, whichever is the host by then.
+    links = context.host.links
+    try:
+        actor = _agent(identify, scope)
+    except RotaError as error:
+        links.refusals.note(_place(scope), "", _shown(scope), str(error))
+        await _turn_away(send, str(error))
         return
     await send({"type": "websocket.accept"})
-    # To its last word it belongs to these, whoever is the host by then.
-    links = context.host.links
-    link = links.open()
+    shown = "" if actor.via == LOCAL else actor.via.removeprefix(VIA_TOKEN)
+    link = links.open(shown, _place(scope))
     line: Line | None = scope.get("extensions", {}).get(LINE)
     if line is not None:
         line.listen(partial(_take, links, link))
@@ -92,7 +96,7 @@ async def serve(
     try:
         code, reason = await _read(links, link, receive)
         if code:
-            log.warning("the agent at %s was cut off: %s", _place(scope), reason)
+            links.refusals.note(link.place, link.node, link.shown, reason)
             link.write(encode(Refused(reason)))
             await _end(send, line, code, reason)
     except Exception:
@@ -110,17 +114,24 @@ def _place(scope: Scope) -> str:
     return f"{host}:{port}"
 
 
-def _refusal(identify: Callable[[Scope], Actor | None], scope: Scope) -> str:
+def _agent(identify: Callable[[Scope], Actor | None], scope: Scope) -> Actor:
+    """Who dials; raises a ``RotaError`` unless it may be an agent."""
     if scope["path"] != PATH:
-        return f"there is nothing at {scope['path']}; agents dial {PATH}"
-    try:
-        actor = identify(scope)
-        if actor is None:
-            return "a token is needed over the network"
-        require(actor, "agent")
-    except RotaError as error:
-        return str(error)
-    return ""
+        raise Rejected(f"there is nothing at {scope['path']}; agents dial {PATH}")
+    actor = identify(scope)
+    if actor is None:
+        raise Rejected("a token is needed over the network")
+    require(actor, "agent")
+    if actor.via != LOCAL and actor.access is not Access.AGENT:
+        raise Rejected(
+            f"{actor.via} is not for agents; an admin can make one with 'rota token create --join'"
+        )
+    return actor
+
+
+def _shown(scope: Scope) -> str:
+    """The id of the token that came with the connection; empty: none, or nothing like one."""
+    return shown_id(dict(scope["headers"]).get(b"authorization", b""))
 
 
 def _take(links: Links, link: Link, frame: bytes) -> bool:

@@ -1,26 +1,32 @@
 """The server's certificate: signed by itself, made once, kept in the state folder.
 
-Clients and agents know it by its fingerprint. Who has one of his own puts it there instead.
+Clients and agents know it by its fingerprint; other programs by the names that it lists. A site
+with a certificate of its own puts that there instead.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import platform
 import ssl
 import subprocess
 from typing import TYPE_CHECKING
 
+from rota.agent.attempts.address import interfaces
 from rota.core.facts.errors import RotaError
 from rota.fingerprints import fingerprint_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 CERTIFICATE, KEY = "tls.crt", "tls.key"
 #: Nobody renews it: the fingerprint is what counts, not the date.
 DAYS = 36_500
 OPENSSL_S = 60.0
+#: A server that listens there can be reached at every address of its machine.
+EVERYWHERE = ("0.0.0.0", "::", "")
 
 
 class NoCertificate(RotaError):
@@ -33,11 +39,21 @@ def wants_tls(choice: str, host: str) -> bool:
     return choice == "on" or (choice == "auto" and not local)
 
 
-def server_context(folder: Path) -> tuple[ssl.SSLContext, str]:
-    """What the server needs, and the fingerprint of its certificate."""
+def names_of(host: str, further: Iterable[str] = ()) -> tuple[str, ...]:
+    """Under which names and addresses others may ask for a server that listens at ``host``."""
+    found = [platform.node(), "localhost", "127.0.0.1", "::1", *further]
+    if host in EVERYWHERE:
+        found += interfaces()
+    else:
+        found.append(host)
+    return tuple(dict.fromkeys(name for name in found if name))
+
+
+def server_context(folder: Path, names: Iterable[str]) -> tuple[ssl.SSLContext, str]:
+    """What the server needs, and the fingerprint of its certificate; one is made with ``names``."""
     certificate, key = folder / CERTIFICATE, folder / KEY
     if not certificate.exists() and not key.exists():
-        _make(certificate, key)
+        _make(certificate, key, names)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -49,10 +65,19 @@ def server_context(folder: Path) -> tuple[ssl.SSLContext, str]:
     return context, fingerprint_of(der)
 
 
-def _make(certificate: Path, key: Path) -> None:
+def _alternative(name: str) -> str:
+    """A name as it stands in a certificate."""
+    try:
+        return f"IP:{ipaddress.ip_address(name)}"
+    except ValueError:
+        return f"DNS:{name}"
+
+
+def _make(certificate: Path, key: Path, names: Iterable[str]) -> None:
     draft, draft_key = certificate.with_suffix(".new"), key.with_suffix(".key-new")
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
     command += ["-nodes", "-days", str(DAYS), "-subj", f"/CN={platform.node()[:60] or 'rota'}"]
+    command += ["-addext", f"subjectAltName={','.join(map(_alternative, names))}"]
     command += ["-keyout", str(draft_key), "-out", str(draft)]
     instead = f"put a certificate and its key into {certificate} and {key}, or set server.tls = off"
     try:

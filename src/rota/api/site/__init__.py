@@ -1,6 +1,7 @@
 """Routes about the site: machines, rules and shares.
 
 nodes, pools, reservations       machines, and who may have them when
+node_keys                        which machine is let in as a node
 queues, queue_stats              where jobs wait
 accounts, quotas, usage, stats, tokens    who jobs count for, and what was used
 policy, policy_replay            the rules of scheduling

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from litestar import delete, get, patch, post
+from litestar import get, patch, post
 from litestar.params import QueryParameter
 
 from rota.api import params
@@ -14,8 +14,9 @@ from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import DrainRequest, MarkRequest
 from rota.api.bodies.submission import moment
 from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.site.node_keys import PendingView, pending_views
 from rota.api.views.times import when
-from rota.controller.commands.commands import DrainNode, MarkNode, RemoveNode
+from rota.controller.commands.commands import DrainNode, MarkNode
 from rota.core.facts.errors import Rejected, named
 from rota.core.words.placing_text import format_taint, parse_taint
 
@@ -94,10 +95,18 @@ class NodeView(msgspec.Struct):
     address: str
     system: str
     seen_at: str | None
+    #: Its agent is not root and starts the jobs of this user only; empty: of everybody.
+    user: str = ""
+    #: The node's own key, since when it has it, and the token that it joined with; empty: it is
+    #: on the controller's machine.
+    key: str = ""
+    key_at: str | None = None
+    joined_with: str = ""
 
 
 class NodesView(msgspec.Struct):
     items: list[NodeView]
+    pending: list[PendingView] = []
 
 
 class GpusView(msgspec.Struct):
@@ -201,6 +210,7 @@ def _gpu_view(
 def node_view(cluster: Cluster, node: Node) -> NodeView:
     """A node as the API shows it: what it has, what of it is free."""
     spec, room = node.spec, node.headroom()
+    key = cluster.accounts.key_of(node.name)
     devices = gpu_views(cluster, node)
     shut = set(node.shut)
     free_gpus = sum(not device.jobs and device.uuid not in shut for device in devices)
@@ -228,6 +238,10 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
         address=spec.address,
         system=spec.system,
         seen_at=when(node.seen_s),
+        user=spec.user,
+        key=key.id if key else "",
+        key_at=when(key.created_s) if key else None,
+        joined_with=key.joined if key else "",
     )
 
 
@@ -235,7 +249,10 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
 async def list_nodes(request: Asking) -> NodesView:
     """What each one has, what jobs hold of it, and whether it takes work."""
     cluster = context_of(request).host.cluster
-    return NodesView([node_view(cluster, cluster.nodes[name]) for name in sorted(cluster.nodes)])
+    return NodesView(
+        [node_view(cluster, cluster.nodes[name]) for name in sorted(cluster.nodes)],
+        pending_views(cluster),
+    )
 
 
 @get("/nodes/{name:str}", summary="One node", opt={"right": "read", "errors": (404,)})
@@ -283,16 +300,6 @@ def _taint(text: str) -> Taint:
         return parse_taint(text)
     except ValueError as error:
         raise Rejected(f"taints: {error}", field="taints", value=text) from None
-
-
-@delete(
-    "/nodes/{name:str}",
-    summary="Forget a node that is gone",
-    opt={"right": "operate", "errors": (404, 409)},
-)
-async def remove_node(request: Asking, name: params.NamePath) -> None:
-    """Refused while its agent is connected or work is counted as alive there."""
-    await context_of(request).host.ask(RemoveNode(actor=actor_of(request), node=name))
 
 
 async def _turn(request: Asking, name: str, drained: bool) -> NodeView:
@@ -380,4 +387,4 @@ async def topology(request: Asking) -> TopologyView:
     )
 
 
-ROUTES = [list_nodes, show_node, mark_node, remove_node, drain, resume, gpus, topology]
+ROUTES = [list_nodes, show_node, mark_node, drain, resume, gpus, topology]

@@ -8,15 +8,18 @@ import msgspec
 from litestar import delete, get, post
 from litestar.params import PathParameter
 
-from rota.api.auth import new_token
+from rota.api.auth import new_token, require
 from rota.api.bodies import checks
 from rota.api.bodies.requests import Body, TokenRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.views.times import when
 from rota.controller.commands.commands import MakeToken, RevokeToken
+from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Access, Token
 
 _token = Body(TokenRequest)
+#: How long a join token is good, where nothing else is asked for.
+JOIN_S = 86_400
 
 
 class TokenView(msgspec.Struct):
@@ -26,6 +29,11 @@ class TokenView(msgspec.Struct):
     note: str
     created_at: str | None
     expires_at: str | None
+    #: Of a join token: how many more nodes may join with it (null: any number), whether they wait
+    #: for approval, and which ones joined with it so far.
+    uses_left: int | None = None
+    approve: bool = False
+    nodes: list[str] = []
 
 
 class TokensView(msgspec.Struct):
@@ -48,15 +56,35 @@ class NewTokenView(msgspec.Struct):
 
 @get("/tokens", summary="Tokens, without their secrets", opt={"right": "read"})
 async def list_tokens(request: Asking) -> TokensView:
-    """An admin sees all of them, others their own."""
+    """An admin sees all of them, others their own. The keys of nodes stand with the nodes."""
     actor = actor_of(request)
+    if actor.job:
+        require(actor, "token")
     tokens = context_of(request).host.cluster.accounts.tokens
+    joined: dict[str, list[str]] = {}
+    for key in tokens.values():
+        if key.node:
+            joined.setdefault(key.joined, []).append(key.node)
     return TokensView(
         [
-            TokenView(t.id, t.user, t.access, t.note, when(t.created_s), when(t.expires_s))
-            for _, t in sorted(tokens.items())
-            if actor.access is Access.ADMIN or t.user == actor.user
+            _view(token, sorted(joined.get(name, ())))
+            for name, token in sorted(tokens.items())
+            if not token.node and (actor.access is Access.ADMIN or token.user == actor.user)
         ]
+    )
+
+
+def _view(token: Token, nodes: list[str]) -> TokenView:
+    return TokenView(
+        id=token.id,
+        user=token.user,
+        access=token.access,
+        note=token.note,
+        created_at=when(token.created_s),
+        expires_at=when(token.expires_s),
+        uses_left=token.uses,
+        approve=token.approve,
+        nodes=nodes,
     )
 
 
@@ -66,12 +94,21 @@ async def list_tokens(request: Asking) -> TokensView:
     opt={"right": "token", "body": TokenRequest, "errors": (429, 503)},
 )
 async def make_token(request: Asking) -> NewTokenView:
-    """For oneself with at most one's own role; an admin may make any."""
+    """For oneself with at most one's own role; an admin may make any.
+
+    One with the access `agent` lets a node join: by default one node, within a day.
+    """
     asked: TokenRequest = await body_of(request, _token)
     actor, host = actor_of(request), context_of(request).host
     settings = context_of(request).settings
     name, secret, digest = new_token()
     now_s = host.clock.now_s()
+    joins = asked.access is Access.AGENT
+    if not joins and (asked.uses is not None or asked.approve):
+        field = "uses" if asked.uses is not None else "approve"
+        raise Rejected.bad(field, getattr(asked, field), "only with the access agent")
+    lasts_s = (JOIN_S if joins else 0) if asked.expires_s is None else asked.expires_s
+    uses = 1 if asked.uses is None else asked.uses
     token = Token(
         id=name,
         digest=digest,
@@ -79,7 +116,9 @@ async def make_token(request: Asking) -> NewTokenView:
         access=asked.access,
         created_s=now_s,
         note=checks.word("note", asked.note),
-        expires_s=now_s + asked.expires_s if asked.expires_s else 0.0,
+        expires_s=now_s + lasts_s if lasts_s else 0.0,
+        uses=uses or None if joins else None,
+        approve=asked.approve,
     )
     await host.ask(MakeToken(actor=actor, token=token))
     return NewTokenView(

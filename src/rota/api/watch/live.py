@@ -37,7 +37,7 @@ CATCH_UP_ROWS = 500
 _PRIVATE = frozenset(
     {"kind", "spec", "rows", "runs", "body", "digest", "token", "key", "job", "endpoint"}
 )
-_ADMIN_ONLY = (ev.TokenMade, ev.TokenRevoked)
+_ADMIN_ONLY = (ev.TokenMade, ev.TokenRevoked, ev.NodeKeySet)
 _NEVER = (ev.BlobStored, ev.PassesMade)
 #: What a listener may ask for by name.
 _KINDS: dict[str, type] = {

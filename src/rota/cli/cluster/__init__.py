@@ -1,6 +1,7 @@
 """Commands about machines and their use.
 
 nodes, inventory, top, top_frame    machines and devices, also live
+node_keys                        which machines are let in as nodes
 queue_stats, usage, stats        what waits, who uses how much, how jobs fared
 reserve, timeline                reservations, and when they are
 """

@@ -77,6 +77,12 @@ def node_table(nodes: list[dict[str, Any]], width: int | None = None) -> list[st
     return render.table(_NODES, rows, width)
 
 
+def _pending(entry: dict[str, Any]) -> dict[str, Any]:
+    """A node that an operator has to let in, among the others."""
+    note = f"{entry.get('home')}, key {entry.get('key')}: rota node approve {entry['name']}"
+    return {**entry, "state": "pending", "note": note}
+
+
 def _remarks(node: dict[str, Any]) -> str:
     """Why it is out of service, and what keeps jobs away from it."""
     taints = " ".join(node.get("taints") or ())
@@ -148,8 +154,10 @@ def _print(
 @quiet_option
 def nodes(as_json: bool, quiet: bool) -> None:
     """List nodes: amounts are what jobs hold of the total."""
-    found = items(session.connect().get("/nodes"))
+    answer = session.connect().get("/nodes")
+    found = items(answer)
     ids = [str(node["name"]) for node in found] if quiet else None
+    found += [_pending(entry) for entry in answer.get("pending") or ()]
     _print(found, node_table(found, terminal_width()), as_json, ids)
 
 
@@ -193,7 +201,7 @@ def ignore(name: str, pids: tuple[int, ...], unignore: bool, as_json: bool) -> N
 
 @click.group()
 def node() -> None:
-    """One node: show it, take it out of service, put it back, mark it, choose its GPUs."""
+    """One node: show it, let it in, take it out of service, put it back, mark it, remove it."""
 
 
 @node.command()
@@ -247,6 +255,9 @@ def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
         ("state", node_state(node)),
         ("note", node.get("note")),
         ("address", node.get("address")),
+        ("jobs of", node.get("user")),
+        ("key", f"{node['key']} since {local_time(node.get('key_at'))}" if node.get("key") else ""),
+        ("joined with", node.get("joined_with")),
         ("system", node.get("system")),
         ("cpus", f"{used(node, 'cpus'):g} of {amount(node, 'total', 'cpus'):g} used"),
         (

@@ -82,6 +82,8 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         retention_days=settings.server.retention_days,
         lease_s=float(settings.server.lease_s),
         tls=settings.server.tls,
+        tls_names=settings.server.tls_names,
+        node_key_days=settings.server.node_key_days,
         sockets=(str(paths.SYSTEM_STATE_DIR / paths.SOCKET_NAME),) if default else (),
         policy=settings.scheduling.policy,
         rules=settings.scheduling.rules,

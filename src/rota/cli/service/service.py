@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -14,6 +17,7 @@ from rota.cli.shared import exits, render, session, types
 from rota.cli.shared.job_fields import STATES
 from rota.cli.shared.options import json_option
 from rota.core.words.units import format_duration
+from rota.given_tokens import SEEN_BY_ALL, NoToken, read_token
 from rota.paths import state_dir as state_folder
 
 if TYPE_CHECKING:
@@ -49,11 +53,20 @@ def up(listen: str, database: str, grpc: str, state_dir: str, detach: bool, no_a
     if listen:
         _check("--listen", parse_listen, listen)
     _check("--grpc", parse_port, grpc)
+    _check("--database", _without_password, database)
     from rota.cli.service import serve
 
     return serve.up(
         UpOptions(listen, database, state_dir, detach, with_agent=not no_agent, grpc_port=grpc)
     )
+
+
+def _without_password(url: str) -> None:
+    if urlsplit(url).password:
+        raise ValueError(
+            "every user of this machine can read the password on a command line (ps); put the URL "
+            "into rota.toml (server.database) or ROTA_SERVER_DATABASE"
+        )
 
 
 def _check(option: str, parse: Callable[[str], object], text: str) -> None:
@@ -80,29 +93,50 @@ def down(state_dir: str, stop_jobs: bool, timeout: float) -> int:
     return ending.down(DownOptions(state_dir, stop_jobs, timeout))
 
 
+def _refuse_token(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise click.UsageError(SEEN_BY_ALL, ctx)
+
+
 @click.command()
 @click.option(
     "--join", metavar="URL", default="", help="The controller.  [default: ROTA_URL, here]"
 )
-@click.option("--token", default="", help="Made there with 'rota token join'.")
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    default="",
+    help="Holds a token made there with 'rota token create --join'; -: the standard input.",
+)
+@click.option("--token", hidden=True, expose_value=False, callback=_refuse_token)
 @click.option("--name", default="", help="The node's name.  [default: the host name]")
 @_STATE_DIR
-def agent(join: str, token: str, name: str, state_dir: str) -> int:
-    """Run jobs on this machine for a controller elsewhere, until Ctrl-C; jobs go on after it."""
+def agent(join: str, token_file: str, name: str, state_dir: str) -> int:
+    """Run jobs on this machine for a controller elsewhere, until Ctrl-C; jobs go on after it.
+
+    The first time it needs a join token: in a file, in ROTA_TOKEN, or typed in. With it the node
+    gets a key of its own, kept in its state folder, and needs no token any more.
+    """
     from rota.cli.service import serve
     from rota.client.http import check_url
 
     url = join or os.environ.get("ROTA_URL", "")
     if url:
         check_url(url, "--join" if join else "ROTA_URL")
-    return serve.agent(
-        AgentOptions(
-            url,
-            token or os.environ.get("ROTA_TOKEN", ""),
-            state_dir,
-            name,
-        )
-    )
+    try:
+        token = read_token(token_file, os.environ)
+    except NoToken as error:
+        raise click.UsageError(str(error)) from None
+    if not token and _asks_for_token(url, state_dir):
+        token = click.prompt("join token", hide_input=True, err=True).strip()
+    return serve.agent(AgentOptions(url, token, state_dir, name))
+
+
+def _asks_for_token(url: str, state_dir: str) -> bool:
+    """A node that has no key yet cannot join without one, and a person can type it in."""
+    folder = Path(state_dir) if state_dir else state_folder(os.environ)
+    near = not url or url.startswith("unix:")
+    return not near and sys.stdin.isatty() and not (folder / "agent" / "node.key").exists()
 
 
 @click.command()

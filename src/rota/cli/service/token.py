@@ -12,6 +12,7 @@ import click
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.jobs.show import items
 from rota.cli.shared import render, session, types
+from rota.cli.shared.asking import confirm
 from rota.cli.shared.job_fields import local_time
 from rota.cli.shared.options import json_option, quiet_option
 from rota.client.http import segment
@@ -36,53 +37,38 @@ def token() -> None:
 @click.option(
     "--access",
     type=click.Choice(["viewer", "user", "operator", "admin"]),
-    default="user",
-    show_default=True,
-    help="What it may do.",
+    help="What it may do.  [default: user]",
 )
+@click.option("--join", "joins", is_flag=True, help="Let a machine join as a node. For admins.")
+@click.option(
+    "--uses",
+    type=click.IntRange(min=0),
+    help="With --join: so many nodes, 0 for any number.  [default: 1]",
+)
+@click.option("--approve", is_flag=True, help="With --join: they wait for 'rota node approve'.")
 @click.option("--note", default="", help="What it is for.")
-@click.option("--expires", type=types.DURATION, help="Valid for 30d, 12h …  [default: for ever]")
+@click.option(
+    "--expires",
+    type=types.DURATION,
+    help="Valid for 30d, 12h …  [default: 1d with --join, else for ever]",
+)
 @json_option
 @quiet_option
-def create(
-    user: str | None, access: str, note: str, expires: int | None, as_json: bool, quiet: bool
-) -> None:
-    """Make a token and print it. It cannot be shown again."""
-    client = session.connect()
-    body: dict[str, Any] = {"access": access, "note": note}
-    if user:
-        body["user"] = user
-    if expires:
-        body["expires_s"] = expires
-    answer = client.post("/tokens", body)
-    if as_json:
-        click.echo(json.dumps({**answer, "token": with_fingerprint(answer)}))
-        return
-    click.echo(with_fingerprint(answer))
-    if not quiet:
-        session.warn(f"token {answer['id']}: use it as ROTA_TOKEN; it is not shown again")
+def create(as_json: bool, quiet: bool, joins: bool, **asked: Any) -> None:
+    """Make a token and print it. It cannot be shown again.
 
-
-def with_fingerprint(answer: dict[str, Any]) -> str:
-    """The token as it is used: where the server has a certificate, it names that, too."""
-    fingerprint = answer.get("fingerprint")
-    return f"{answer['token']}.{fingerprint}" if fingerprint else str(answer["token"])
-
-
-@token.command()
-@click.option("--note", default="", help="What it is for.")
-@click.option("--expires", type=types.DURATION, help="Valid for 30d, 12h …  [default: for ever]")
-@json_option
-@quiet_option
-def join(note: str, expires: int | None, as_json: bool, quiet: bool) -> None:
-    """Make a token with which other machines join, and print it. For admins.
-
-    It is good for agents only. Where the server listens to the network, it carries the
-    fingerprint of the server's certificate.
+    With --join it lets machines join as nodes ('rota agent') and is good for nothing else. Each
+    node gets a key of its own then, so it is needed once per node.
     """
-    body: dict[str, Any] = {"access": "agent", "note": note or "join"}
-    if expires:
-        body["expires_s"] = expires
+    if joins and (asked["user"] or asked["access"]):
+        raise click.UsageError("--join makes a token for agents: leave out --user and --access")
+    if not joins and (asked["uses"] is not None or asked["approve"]):
+        raise click.UsageError("--uses and --approve go with --join")
+    asked["access"] = "agent" if joins else asked["access"]
+    asked["expires_s"] = asked.pop("expires")
+    body = {name: value for name, value in asked.items() if value not in (None, "")}
+    if not joins:
+        del body["approve"]
     answer = session.connect().post("/tokens", body)
     if as_json:
         click.echo(json.dumps({**answer, "token": with_fingerprint(answer)}))
@@ -90,10 +76,26 @@ def join(note: str, expires: int | None, as_json: bool, quiet: bool) -> None:
     click.echo(with_fingerprint(answer))
     if quiet:
         return
+    if joins:
+        _say_how_to_join(answer, asked["uses"])
+    else:
+        session.warn(f"token {answer['id']}: use it as ROTA_TOKEN; it is not shown again")
+
+
+def _say_how_to_join(answer: dict[str, Any], uses: int | None) -> None:
     url = reachable(answer)
-    session.warn(f"on the other machine: rota agent --join {url} --token TOKEN")
+    many = {None: "1 node", 0: "any number of nodes", 1: "1 node"}.get(uses, f"{uses} nodes")
+    until = local_time(answer.get("expires_at"))
+    session.warn(f"token {answer['id']}: good for {many}" + (f", until {until}" if until else ""))
+    session.warn(f"on the other machine: rota agent --join {url} --token-file FILE")
     if is_loopback(url):
         session.warn("it listens to this machine alone; for others: rota up --listen 0.0.0.0:8082")
+
+
+def with_fingerprint(answer: dict[str, Any]) -> str:
+    """The token as it is used: where the server has a certificate, it names that, too."""
+    fingerprint = answer.get("fingerprint")
+    return f"{answer['token']}.{fingerprint}" if fingerprint else str(answer["token"])
 
 
 def reachable(answer: dict[str, Any]) -> str:
@@ -125,13 +127,22 @@ def list_tokens(as_json: bool, quiet: bool) -> None:
         click.echo("\n".join(token_table(tokens, terminal_width())))
 
 
+def _access(entry: dict[str, Any]) -> str:
+    """``join``, and how many nodes may still do so with it."""
+    access = str(entry.get("access", ""))
+    if access != "agent":
+        return access
+    left = entry.get("uses_left")
+    return f"join ({'any number' if left is None else left} left)"
+
+
 def token_table(tokens: list[dict[str, Any]], width: int | None = None) -> list[str]:
     """Lines of the table."""
     rows = [
         (
             entry["id"],
             entry.get("user", ""),
-            entry.get("access", ""),
+            _access(entry),
             local_time(entry.get("created_at")),
             local_time(entry.get("expires_at")) or "never",
             entry.get("note", ""),
@@ -143,9 +154,26 @@ def token_table(tokens: list[dict[str, Any]], width: int | None = None) -> list[
 
 @token.command()
 @click.argument("ids", nargs=-1, required=True)
-def revoke(ids: tuple[str, ...]) -> None:
-    """Make tokens invalid, by their ids."""
+@click.option("--yes", "-y", is_flag=True, help="Do not ask first.")
+def revoke(ids: tuple[str, ...], yes: bool) -> None:
+    """Make tokens invalid, by their ids. First it says what that cuts off, and asks."""
+    paths = {name: f"/tokens/{segment(name)}" for name in ids}
     client = session.connect()
-    for entry in ids:
-        client.delete(f"/tokens/{segment(entry)}")
-        click.echo(f"revoked {entry}")
+    known = {entry["id"]: entry for entry in items(client.get("/tokens"))}
+    for name in ids:
+        if name in known:
+            session.warn(cut_off_by(known[name]))
+    confirm("revoke" if len(ids) == 1 else f"revoke these {len(ids)}", yes)
+    for name, path in paths.items():
+        client.delete(path)
+        click.echo(f"revoked {name}")
+
+
+def cut_off_by(entry: dict[str, Any]) -> str:
+    """What ends with a token, in one line."""
+    if entry.get("access") != "agent":
+        return f"token {entry['id']}: programs that use it as {entry.get('user')} are cut off"
+    left, nodes = entry.get("uses_left"), entry.get("nodes") or ()
+    many = "any number of" if left is None else f"{left} more"
+    stay = f"; {', '.join(nodes)} joined with it and keep their own keys" if nodes else ""
+    return f"token {entry['id']}: {many} nodes could join with it, and no more can{stay}"

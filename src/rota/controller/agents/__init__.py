@@ -1,8 +1,9 @@
 """Agents as the controller sees them.
 
-links, visit_lines               their connections, and lines to single attempts over them
+links, visit_lines, refusals     their connections, and lines to single attempts over them
 report_checks, observe           what they report: whether it can be, and what follows
-sessions, identity, registering  who they are, and the lease that they hold
+admission, identity              who joins, and as which node
+sessions, registering            who is connected, and the lease that they hold
 liveness                         whether they are still there
 bundles, job_tokens              what they fetch, and what jobs elsewhere show
 """

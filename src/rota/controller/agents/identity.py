@@ -27,8 +27,6 @@ def check_hello(
     hello: Hello, cluster: Cluster, connected: Session | None, liveness: Liveness
 ) -> None:
     """Raises ``Rejected`` when this agent must not be the node that it says it is."""
-    if hello.protocol != PROTOCOL:
-        raise Rejected(versions_differ(hello.protocol))
     node = cluster.nodes.get(hello.node.name)
     if node is None or node.lost:
         return

@@ -7,10 +7,20 @@ import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rota.controller.agents.refusals import Refusals
 from rota.controller.agents.report_checks import doubt
 from rota.controller.agents.visit_lines import TerminalLine, TunnelLine
 from rota.core.facts.errors import Unavailable
-from rota.rpc.messages import AgentAnswer, CheckpointAnswer, Hello, ReadBundle, encode
+from rota.rpc.messages import (
+    AgentAnswer,
+    CheckpointAnswer,
+    Hello,
+    NewKey,
+    ReadBundle,
+    Refused,
+    RenewKey,
+    encode,
+)
 from rota.rpc.visits import (
     LogFound,
     LogPart,
@@ -31,7 +41,11 @@ if TYPE_CHECKING:
 #: An agent that does not answer a question in this time is treated as absent.
 ANSWER_S = 10.0
 #: What answers what; everything else is about saved work.
-_ANSWERS: dict[type, type[AgentAnswer]] = {ReadLog: LogPart, SearchLog: LogFound}
+_ANSWERS: dict[type, type[AgentAnswer]] = {
+    ReadLog: LogPart,
+    SearchLog: LogFound,
+    RenewKey: NewKey,
+}
 #: An agent of which more waits for the next tick than this is not listened to any longer.
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 
@@ -39,8 +53,13 @@ WAITING_BYTES_MAX = 64 * 1024 * 1024
 class Link:
     """One open connection; ``outbox`` is drained by whoever owns the socket, None ends it."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, shown: str, place: str) -> None:
         self.number = number
+        #: The id of the token that it came with (empty: the local socket), and where from.
+        self.shown = shown
+        self.place = place
+        #: The name that its agent gave itself.
+        self.node = ""
         self.outbox: asyncio.Queue[bytes | None] = asyncio.Queue()
         #: How a message goes out; the owner of the socket may know a shorter way.
         self.write: Callable[[bytes], None] = self.outbox.put_nowait
@@ -63,8 +82,9 @@ class Question(NamedTuple):
 class Links:
     """All open connections."""
 
-    def __init__(self, put: Callable[[int, AgentMessage | None], None]) -> None:
+    def __init__(self, put: Callable[[int, AgentMessage | None, str], None]) -> None:
         self._put = put
+        self.refusals = Refusals()
         self._numbers = itertools.count(1)
         self._links: dict[int, Link] = {}
         self._questions: dict[int, Question] = {}
@@ -75,8 +95,8 @@ class Links:
         self._terminals: dict[int, TerminalLine] = {}
         self._tunnels: dict[int, TunnelLine] = {}
 
-    def open(self) -> Link:
-        link = Link(next(self._numbers))
+    def open(self, shown: str, place: str) -> Link:
+        link = Link(next(self._numbers), shown, place)
         self._links[link.number] = link
         return link
 
@@ -113,11 +133,12 @@ class Links:
             if tunnel is not None and tunnel.link == link.number:
                 tunnel.heard(message)
             return
-        link.greeted = link.greeted or isinstance(message, Hello)
+        if isinstance(message, Hello):
+            link.greeted, link.node = True, message.node.name
         if not link.waiting_bytes:
             self._waiting.append(link)
         link.waiting_bytes += size
-        self._put(link.number, message)
+        self._put(link.number, message, link.shown)
 
     def _answered(self, link: Link, message: AgentAnswer) -> None:
         """Only whom we asked can answer, and only with what we asked for."""
@@ -134,12 +155,15 @@ class Links:
             if line.link == link.number:
                 line.cut()
         if self._links.pop(link.number, None) is not None:
-            self._put(link.number, None)
+            self._put(link.number, None, link.shown)
 
     def send(self, number: int, message: ControllerMessage) -> None:
         link = self._links.get(number)
-        if link is not None:
-            link.write(encode(message))
+        if link is None:
+            return
+        if isinstance(message, Refused):
+            self.refusals.note(link.place, link.node, link.shown, message.reason)
+        link.write(encode(message))
 
     def hang_up(self, number: int) -> None:
         link = self._links.get(number)

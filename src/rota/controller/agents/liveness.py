@@ -120,7 +120,8 @@ class Liveness:
             and self.silent_s(node.name) >= MISSED_MIN * beat_s_of(node.lease_s)
         ]
         gone = [node for node in silent if node.name not in connected]
-        self._judge_together(scribe, gone, len(watched))
+        # What an operator removed says nothing about the network.
+        self._judge_together(scribe, [node for node in gone if not node.leaving], len(watched))
         for node, uids in self._due(gone):
             self._give_up(scribe, node, uids)
         return dead
@@ -180,10 +181,13 @@ class Liveness:
         silent = format_duration(int(self.silent_s(node.name)))
         lease = format_duration(int(node.lease_s))
         note = f"silent for {silent}, longer than its lease of {lease}"
-        if all(uid in uids for uid in node.live):
+        over = all(uid in uids for uid in node.live)
+        if over:
             self._missed.pop(node.name, None)
             scribe.emit(ev.NodeLost(node=node.name, note=f"lost: {note}"))
         end_lost(scribe, uids, f"node {node.name} was {note}")
+        if over and node.leaving:
+            scribe.emit(ev.NodeRemoved(node=node.name))
 
 
 def end_lost(scribe: Scribe, uids: list[str], detail: str) -> None:

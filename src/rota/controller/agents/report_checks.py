@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.rpc.messages import CheckpointAnswer, DeviceUse, Hello, Observed
+from rota.node_keys import DIGEST_DIGITS
+from rota.rpc.messages import CheckpointAnswer, DeviceUse, Hello, NewKey, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,6 +29,7 @@ WORD_MAX = 255
 TEXT_MAX = 64 * 1024
 #: What a name is not made of: it stands in paths, lists and lines.
 _NOT_IN_NAMES = frozenset("/,\\")
+_HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 def doubt(message: AgentMessage) -> str:
@@ -38,6 +40,8 @@ def doubt(message: AgentMessage) -> str:
         return next(_doubts_of_hello(message), "")
     if isinstance(message, DeviceUse):
         return next(_doubts_of_use(message.foreign), "")
+    if isinstance(message, NewKey):
+        return _doubt_key(message.digest)
     if isinstance(message, CheckpointAnswer):
         return next((why for f in message.folders if (why := _doubt_folder(f.name))), "")
     return ""
@@ -66,6 +70,12 @@ def _doubt_seen(seen: Seen) -> str:
     return ""
 
 
+def _doubt_key(digest: str) -> str:
+    if len(digest) == DIGEST_DIGITS and set(digest) <= _HEXADECIMAL:
+        return ""
+    return _wrong("key", digest, f"{DIGEST_DIGITS} hexadecimal digits")
+
+
 def _doubts_of_hello(hello: Hello) -> Iterator[str]:
     for field in ("incarnation", "boot_id"):
         word = getattr(hello, field)
@@ -76,6 +86,8 @@ def _doubts_of_hello(hello: Hello) -> Iterator[str]:
             yield _wrong(field, getattr(hello, field), f"up to {TEXT_MAX} characters")
     if not 0 <= hello.pid < PID_MAX:
         yield _wrong("pid", hello.pid, f"0 to {PID_MAX - 1}")
+    if hello.key and (why := _doubt_key(hello.key)):
+        yield why
     yield from _doubts_of_node(hello.node)
     yield from _doubts_of_devices(hello.node)
     yield from _doubts_of_use(hello.foreign)
@@ -92,7 +104,7 @@ def _doubts_of_node(node: NodeSpec) -> Iterator[str]:
     for domain in (node.cpus, *node.numa_cpus):
         if not _are_indices(domain):
             yield _wrong("node.cpus", domain, "different numbers from 0")
-    texts = [node.address, node.system, *node.labels, *node.labels.values()]
+    texts = [node.address, node.system, node.user, *node.labels, *node.labels.values()]
     if any(len(text) > TEXT_MAX for text in texts):
         yield _wrong("node.labels", "", f"up to {TEXT_MAX} characters each")
 

@@ -20,14 +20,14 @@ class Session:
     __slots__ = ("_next_in", "_next_out", "id", "incarnation", "lease_s", "link", "local",
                  "node", "pid")  # fmt: skip
 
-    def __init__(self, link: int, session_id: int, hello: Hello) -> None:
+    def __init__(self, link: int, session_id: int, hello: Hello, *, local: bool) -> None:
         self.link = link
         self.id = session_id
         self.node = hello.node.name
         self.incarnation = hello.incarnation
         self.pid = hello.pid
         #: On our own machine: its jobs reach us by a socket on which the kernel knows them.
-        self.local = hello.local
+        self.local = local
         #: The lease that its agent is told in the welcome.
         self.lease_s = 0.0
         self._next_in = 1

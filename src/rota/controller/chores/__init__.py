@@ -2,5 +2,6 @@
 
 retention, garbage               what is forgotten; how the collector of Python is set
 saved_work                       saved work of jobs: what is there, what is dropped
+node_keys                        new keys for nodes
 outbox, elsewhere                who is told, and who is asked: notices, an inventory outside
 """

@@ -4,4 +4,5 @@ commands, access                 the values, and whether a role allows them
 submit, possible, change         jobs: new ones, and changes of those that exist
 enter_job, endpoints, steps      what is inside of running jobs
 site, accounts, reserve, reserve_job    nodes, queues, projects, reservations
+credentials                      tokens, and the keys of nodes
 """

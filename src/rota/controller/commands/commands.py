@@ -243,7 +243,21 @@ class DrainNode(Command, frozen=True, kw_only=True):
 
 
 class RemoveNode(Command, frozen=True, kw_only=True):
+    """Cut a node off and forget it; also one that waits for approval."""
+
     node: str
+
+
+class ApproveNode(Command, frozen=True, kw_only=True):
+    node: str
+
+
+class RenewNodeKey(Command, frozen=True, kw_only=True):
+    """The digest of a node's new key, in place of the key with the id ``before``."""
+
+    node: str
+    before: str
+    digest: str
 
 
 class MakeToken(Command, frozen=True, kw_only=True):

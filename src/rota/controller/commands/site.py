@@ -1,4 +1,4 @@
-"""Commands about the site rather than about jobs: queues, groups, nodes, tokens, the policy."""
+"""Commands about the site rather than about jobs: queues, groups, nodes, the policy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from rota.controller.commands import accounts, endpoints, enter_job, reserve, reserve_job, steps
+from rota.controller.commands import (
+    accounts,
+    credentials,
+    endpoints,
+    enter_job,
+    reserve,
+    reserve_job,
+    steps,
+)
 from rota.controller.commands import commands as cmd
 from rota.controller.commands.access import require
 from rota.controller.commands.change import own_job
@@ -14,7 +22,7 @@ from rota.controller.tick import lifecycle, migrate
 from rota.controller.tick.plugins import load_plugins
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Conflict, NotFound, Rejected, named
-from rota.core.facts.states import ACTIVE, JobState, NodeState
+from rota.core.facts.states import ACTIVE, JobState
 from rota.core.facts.tenant import Access, Group
 from rota.core.words.placing_text import format_taint
 from rota.core.words.policy_text import changed
@@ -163,16 +171,6 @@ def _drain_node(scribe: Scribe, command: cmd.DrainNode) -> object:
     return node
 
 
-def _remove_node(scribe: Scribe, command: cmd.RemoveNode) -> object:
-    node = named(scribe.cluster.nodes, "node", command.node)
-    if node.live or node.state is NodeState.UP:
-        raise Conflict(
-            f"node {command.node} is connected or has live work", field="node", value=command.node
-        )
-    scribe.emit(ev.NodeRemoved(node=command.node))
-    return node
-
-
 def _mark_node(scribe: Scribe, command: cmd.MarkNode) -> object:
     """What the agent says about its machine stays: an operator can only speak louder."""
     node = named(scribe.cluster.nodes, "node", command.node)
@@ -247,30 +245,11 @@ def _not_marked(node: Node, kind: str, key: str, known: list[str], of_agent: boo
     )
 
 
-def _make_token(scribe: Scribe, command: cmd.MakeToken) -> object:
-    """A user may make and revoke tokens of his own, never with more rights than he has."""
-    actor, ranks = command.actor, list(Access)
-    access = command.token.access
-    more = ranks.index(access) < ranks.index(actor.access) or access is Access.AGENT
-    if command.token.user != actor.user or more:
-        require(actor, Access.ADMIN)
-    scribe.emit(ev.TokenMade(token=command.token))
-    return command.token
-
-
-def _revoke_token(scribe: Scribe, command: cmd.RevokeToken) -> object:
-    actor, token = command.actor, scribe.cluster.accounts.tokens.get(command.token)
-    if token is None or (token.user != actor.user and actor.access is not Access.ADMIN):
-        raise NotFound(f"there is no token {command.token}", field="token", value=command.token)
-    scribe.emit(ev.TokenRevoked(token=command.token))
-    return token
-
-
 #: Rules that look themselves at who asks.
 _OPEN: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.SetGroup: _set_group,
-    cmd.MakeToken: _make_token,
-    cmd.RevokeToken: _revoke_token,
+    cmd.MakeToken: credentials.make_token,
+    cmd.RevokeToken: credentials.revoke_token,
     cmd.Trigger: _trigger,
     cmd.ReportCheckpoint: _checkpoint,
     cmd.AskSave: _ask_save,
@@ -294,6 +273,8 @@ _OPERATED: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.SetElsewhere: _set_elsewhere,
     cmd.RemoveReservation: reserve_job.remove,
     cmd.DrainNode: _drain_node,
-    cmd.RemoveNode: _remove_node,
+    cmd.ApproveNode: credentials.approve_node,
+    cmd.RenewNodeKey: credentials.renew_node_key,
+    cmd.RemoveNode: credentials.remove_node,
     cmd.MarkNode: _mark_node,
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from rota.core.changes import events as ev
 from rota.core.derived.usage import usage_key
 from rota.core.facts.node import Node
@@ -13,12 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.cluster import Cluster
-    from rota.core.facts.tenant import Queue, Reservation
+    from rota.core.facts.tenant import Queue, Reservation, Token
 
 
 def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) -> None:
     name = event.spec.name
     node = cluster.nodes.get(name)
+    owner = node.spec.user if node is not None else ""
     if node is None:
         node = cluster.nodes[name] = Node(
             event.spec, event.incarnation, event.boot_id, live={}, withheld={}
@@ -27,6 +30,8 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
     if (spec.total, spec.devices) != (node.spec.total, node.spec.devices):
         node.outgrown = tuple(sorted(node.live))
     node.spec = spec
+    if spec.user != owner:
+        cluster.owners_changed()
     node.incarnation, node.boot_id = event.incarnation, event.boot_id
     node.lease_s, node.home, node.lost = event.lease_s, event.home, False
     _welcome_withheld(cluster, node)
@@ -125,8 +130,23 @@ def _devices_elsewhere(cluster: Cluster, event: ev.DevicesElsewhere, at_s: float
     _node_changed(cluster, event.node)
 
 
+def _node_cut_off(cluster: Cluster, event: ev.NodeCutOff, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.leaving, node.drained, node.note = True, True, event.note
+    _drop_key(cluster, event.node)
+    _node_changed(cluster, event.node)
+
+
+def _drop_key(cluster: Cluster, node: str) -> None:
+    key = cluster.accounts.keys.get(node)
+    if key is not None:
+        _drop_token(cluster, key)
+
+
 def _node_removed(cluster: Cluster, event: ev.NodeRemoved, at_s: float) -> None:
-    del cluster.nodes[event.node]
+    if cluster.nodes.pop(event.node).spec.user:
+        cluster.owners_changed()
+    _drop_key(cluster, event.node)
     cluster.agenda.touch(event.node)
     cluster.dirty.nodes[event.node] = None
 
@@ -245,13 +265,30 @@ def _reservation_removed(cluster: Cluster, event: ev.ReservationRemoved, at_s: f
 
 
 def _token_made(cluster: Cluster, event: ev.TokenMade, at_s: float) -> None:
-    cluster.accounts.tokens[event.token.id] = event.token
-    cluster.dirty.tokens[event.token.id] = None
+    _put_token(cluster, event.token)
 
 
 def _token_revoked(cluster: Cluster, event: ev.TokenRevoked, at_s: float) -> None:
-    del cluster.accounts.tokens[event.token]
-    cluster.dirty.tokens[event.token] = None
+    _drop_token(cluster, event.token)
+
+
+def _node_key_set(cluster: Cluster, event: ev.NodeKeySet, at_s: float) -> None:
+    """A node has one key: the new one takes the place of the one before."""
+    _drop_key(cluster, event.token.node)
+    _put_token(cluster, event.token)
+    spent = cluster.accounts.tokens.get(event.spent)
+    if spent is not None and spent.uses is not None:
+        _put_token(cluster, replace(spent, uses=spent.uses - 1))
+
+
+def _put_token(cluster: Cluster, token: Token) -> None:
+    cluster.accounts.put_token(token)
+    cluster.dirty.tokens[token.id] = None
+
+
+def _drop_token(cluster: Cluster, name: str) -> None:
+    cluster.accounts.drop_token(name)
+    cluster.dirty.tokens[name] = None
 
 
 SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
@@ -280,4 +317,6 @@ SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.ReservationRemoved: _reservation_removed,
     ev.TokenMade: _token_made,
     ev.TokenRevoked: _token_revoked,
+    ev.NodeKeySet: _node_key_set,
+    ev.NodeCutOff: _node_cut_off,
 }

@@ -10,7 +10,9 @@ import msgspec
 
 from rota.core.changes.node_events import DevicesElsewhere as DevicesElsewhere
 from rota.core.changes.node_events import DevicesSeen as DevicesSeen
+from rota.core.changes.node_events import NodeCutOff as NodeCutOff
 from rota.core.changes.node_events import NodeDrained as NodeDrained
+from rota.core.changes.node_events import NodeKeySet as NodeKeySet
 from rota.core.changes.node_events import NodeLost as NodeLost
 from rota.core.changes.node_events import NodeMarked as NodeMarked
 from rota.core.changes.node_events import NodeQuarantined as NodeQuarantined
@@ -359,6 +361,8 @@ AnyEvent = (
     | DevicesSeen
     | DevicesElsewhere
     | NodeMarked
+    | NodeKeySet
+    | NodeCutOff
     | NodeRemoved
     | QueueSet
     | QueueRemoved

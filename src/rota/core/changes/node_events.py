@@ -5,6 +5,7 @@ from __future__ import annotations
 from rota.core.facts.event import Event
 from rota.core.facts.node import ForeignUse, NodeSpec
 from rota.core.facts.placing import Taint
+from rota.core.facts.tenant import Token
 
 
 class NodeRegistered(Event, frozen=True, tag="node-registered"):
@@ -96,6 +97,23 @@ class NodeMarked(Event, frozen=True, tag="node-marked"):
     taints: tuple[Taint, ...] = ()
     closed: tuple[str, ...] = ()
     ignored_pids: tuple[int, ...] = ()
+
+
+class NodeKeySet(Event, frozen=True, tag="node-key-set"):
+    """A node joined, was approved or has a new key: from here on this is its only one.
+
+    ``spent`` names the join token of which this took one use; empty: of none.
+    """
+
+    token: Token
+    spent: str = ""
+
+
+class NodeCutOff(Event, frozen=True, tag="node-cut-off"):
+    """An operator removed a node that may still run jobs: it is refused, and goes after them."""
+
+    node: str
+    note: str
 
 
 class NodeRemoved(Event, frozen=True, tag="node-removed"):

@@ -21,11 +21,27 @@ class Accounts:
         self.users: dict[str, User] = {}
         self.projects: dict[str, Project] = {}
         self.tokens: dict[str, Token] = {}
+        #: Of each node that has a key of its own: the id of that token.
+        self.keys: dict[str, str] = {}
         #: By ``usage_key``.
         self.usage: dict[str, Usage] = {}
         self.holdings = Holdings()
         self.running = Running()
         self.waiting = Waiting()
+
+    def put_token(self, token: Token) -> None:
+        self.tokens[token.id] = token
+        if token.node:
+            self.keys[token.node] = token.id
+
+    def drop_token(self, name: str) -> None:
+        node = self.tokens.pop(name).node
+        if self.keys.get(node) == name:
+            del self.keys[node]
+
+    def key_of(self, node: str) -> Token | None:
+        """The key with which a node says who it is; None: it has none."""
+        return self.tokens.get(self.keys.get(node, ""))
 
     def user(self, name: str) -> User:
         """The user's own record, else the one with the defaults."""

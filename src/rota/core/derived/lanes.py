@@ -39,6 +39,8 @@ class Shape(NamedTuple):
     service: ServiceClass
     #: Its own labels, where it says something about neighbours: it may be one of those meant.
     labels: tuple[tuple[str, str], ...] = ()
+    #: Its user, where some node starts the jobs of one user only.
+    user: str = ""
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -50,15 +52,18 @@ class Shape(NamedTuple):
         return role.count if self.placement.node_count else role.min_count or role.count
 
 
-def shape_of(spec: JobSpec, partial: float = 1.0) -> Shape:
-    """``partial``: a gang that says nothing itself starts with this share of its tasks."""
+def shape_of(spec: JobSpec, partial: float = 1.0, *, personal: bool = False) -> Shape:
+    """``partial``: a gang that says nothing itself starts with this share of its tasks.
+
+    ``personal``: whether there are nodes for which it matters whose job it is.
+    """
     labels = tuple(sorted(spec.labels.items())) if spec.placement.affinities else ()
     roles = spec.roles
     if partial < 1.0:
         roles = tuple(
             role if role.count == 1 or role.min_count else _least(role, partial) for role in roles
         )
-    return Shape(roles, spec.placement, spec.service, labels)
+    return Shape(roles, spec.placement, spec.service, labels, spec.user if personal else "")
 
 
 def _least(role: Role, partial: float) -> Role:
@@ -205,6 +210,8 @@ class Lanes:
         self._idle: dict[int, None] = {}
         #: The rule of the policy for gangs; see ``shape_of``.
         self.partial = 1.0
+        #: Whether some node starts the jobs of one user only.
+        self.personal = False
         self._next_shape = 1
         self._next_lane = 1
         #: Numbers of lanes that are new, have a new job in front, or are closed.
@@ -226,11 +233,12 @@ class Lanes:
         }
         twin._numbers, twin._idle = self._numbers.copy(), self._idle.copy()
         twin._next_shape, twin._next_lane = self._next_shape, self._next_lane
-        twin.partial = self.partial
+        twin.partial, twin.personal = self.partial, self.personal
         return twin
 
     def key_of(self, spec: JobSpec, capped_array: int) -> LaneKey:
-        return key_with(self._number(shape_of(spec, self.partial)), spec, capped_array)
+        shape = shape_of(spec, self.partial, personal=self.personal)
+        return key_with(self._number(shape), spec, capped_array)
 
     def _number(self, shape: Shape) -> int:
         number = self._numbers.get(shape)

@@ -55,6 +55,8 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     address: str = ""
     system: str = ""
     taints: tuple[Taint, ...] = ()
+    #: Its agent is not root: it starts the jobs of this user and of nobody else; empty: of all.
+    user: str = ""
 
     def with_closed(self, closed: tuple[str, ...], elsewhere: tuple[str, ...] = ()) -> NodeSpec:
         """The same machine with just these devices (by uuid) kept from jobs."""
@@ -168,6 +170,8 @@ class Node(msgspec.Struct):
     home: str = ""
     #: Its lease ran out, what ran there was given up, and its agent has not been back since.
     lost: bool = False
+    #: An operator removed it: it goes once nothing that ran there can be alive.
+    leaving: bool = False
     #: Jobs that died here within seconds, since the last one that ran well.
     early_ends: tuple[EarlyEnd, ...] = ()
     #: The uuids of devices that are closed because jobs kept dying on them.

@@ -22,12 +22,16 @@ class Access(StrEnum):
     AGENT = "agent"
 
 
+#: How an actor came in for whom the kernel vouches.
+LOCAL = "local"
+
+
 class Actor(msgspec.Struct, frozen=True):
     """The user that asks: the kernel's word on a local socket, a token's over the network."""
 
     user: str
     access: Access
-    via: str = "local"
+    via: str = LOCAL
     #: A job that asks for itself: it may less than its user. 0: a person or a program of one.
     job: int = 0
 
@@ -156,7 +160,11 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A network credential. Only the digest of the secret is kept."""
+    """A network credential. Only the digest of the secret is kept.
+
+    One with the access ``agent`` lets nodes join; one that names a ``node`` is the key of that
+    node, and speaks for no other name.
+    """
 
     id: str
     digest: str
@@ -165,3 +173,13 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     created_s: float
     note: str = ""
     expires_s: float = 0.0
+    #: How many more nodes may join with it; None: any number.
+    uses: int | None = None
+    #: Of a join token: its nodes wait for an operator's word. Of a node's key: this one waits.
+    approve: bool = False
+    #: The node that this is the key of, and the id of the token that it joined with.
+    node: str = ""
+    joined: str = ""
+
+    def has_expired(self, now_s: float) -> bool:
+        return 0 < self.expires_s <= now_s

@@ -134,7 +134,7 @@ class Inquiry:
         if isinstance(item, Array) and job_id in (0, item.id):
             pending = item.pending()
             job_id = item.element_id(pending.first()) if pending else item.id
-        shape = shape_of(spec, cluster.policy.gang.partial)
+        shape = shape_of(spec, cluster.policy.gang.partial, personal=cluster.lanes.personal)
         return Entry(job_id, key, shape, item.submitted_s, item.eligible_s, run_s)
 
     def _active(self, job: Job) -> Reason:

@@ -62,6 +62,11 @@ def _excluded(case: Case) -> str:
     return "is excluded" if case.name and case.name in case.shape.placement.exclude else ""
 
 
+def _user(case: Case) -> str:
+    owner = case.spec.user
+    return f"runs only jobs of {owner}" if owner and case.shape.user != owner else ""
+
+
 def _device(case: Case) -> str:
     request = case.request
     if not request.device_count:
@@ -145,6 +150,7 @@ def _mixing(case: Case) -> str:
 FILTERS: tuple[tuple[str, Callable[[Case], str]], ...] = (
     ("named", _named),  # the job lists its nodes
     ("excluded", _excluded),  # the job does not want this one
+    ("user", _user),  # an agent that is not root starts the jobs of its own user
     ("device", _device),  # enough devices of the kind
     ("device type", _device_type),  # enough of the model
     ("device memory", _device_memory),  # enough that are large enough

@@ -1,0 +1,101 @@
+"""Commands about who is let in: tokens, and the keys of nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rota.controller.commands.access import require
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict, NotFound, named
+from rota.core.facts.states import NodeState
+from rota.core.facts.tenant import Access
+from rota.node_keys import id_of
+
+if TYPE_CHECKING:
+    from rota.controller.commands import commands as cmd
+    from rota.controller.tick.scribe import Scribe
+    from rota.core.facts.tenant import Token
+
+
+def make_token(scribe: Scribe, command: cmd.MakeToken) -> Token:
+    """A user may make and revoke tokens of that user, never with more rights than it has."""
+    actor, ranks = command.actor, list(Access)
+    access = command.token.access
+    more = ranks.index(access) < ranks.index(actor.access) or access is Access.AGENT
+    if command.token.user != actor.user or more:
+        require(actor, Access.ADMIN)
+    scribe.emit(ev.TokenMade(token=command.token))
+    return command.token
+
+
+def revoke_token(scribe: Scribe, command: cmd.RevokeToken) -> Token:
+    actor, token = command.actor, scribe.cluster.accounts.tokens.get(command.token)
+    if token is None or (token.user != actor.user and actor.access is not Access.ADMIN):
+        raise NotFound(f"there is no token {command.token}", field="token", value=command.token)
+    if token.node:
+        raise Conflict(
+            f"token {token.id} is the key of node {token.node}; to cut it off: rota node remove "
+            f"{token.node}",
+            field="token",
+            value=token.id,
+        )
+    scribe.emit(ev.TokenRevoked(token=command.token))
+    return token
+
+
+def approve_node(scribe: Scribe, command: cmd.ApproveNode) -> Token:
+    """Let a node in that joined with a token which asks for an operator's word."""
+    key = _key(scribe, command.node)
+    if key.approve:
+        key = replace(key, approve=False)
+        scribe.emit(ev.NodeKeySet(token=key))
+    return key
+
+
+def renew_node_key(scribe: Scribe, command: cmd.RenewNodeKey) -> Token:
+    """The node has made a new key and put it on disk; the one before ends here."""
+    key = _key(scribe, command.node)
+    if key.id != command.before or id_of(command.digest) in scribe.cluster.accounts.tokens:
+        raise Conflict(f"the key of node {command.node} was changed meanwhile", field="node")
+    key = replace(key, id=id_of(command.digest), digest=command.digest, created_s=scribe.now_s)
+    scribe.emit(ev.NodeKeySet(token=key))
+    return key
+
+
+def _key(scribe: Scribe, node: str) -> Token:
+    key = scribe.cluster.accounts.key_of(node)
+    if key is None:
+        named(scribe.cluster.nodes, "node", node)
+        raise Conflict(
+            f"node {node} has no key: it did not join with a token", field="node", value=node
+        )
+    return key
+
+
+def remove_node(scribe: Scribe, command: cmd.RemoveNode) -> None:
+    """Its key is good for nothing from here on. While its jobs may be alive it stays on record."""
+    name, accounts = command.node, scribe.cluster.accounts
+    if name not in scribe.cluster.nodes and (key := accounts.key_of(name)):
+        scribe.emit(ev.TokenRevoked(token=key.id))
+        return
+    node = named(scribe.cluster.nodes, "node", name)
+    if node.live and not node.lease_s:
+        raise Conflict(
+            f"node {name} has live work and no lease after which it could be given up: cancel its "
+            "jobs first",
+            field="node",
+            value=name,
+        )
+    if node.state is NodeState.UP and not node.lease_s and name not in accounts.keys:
+        raise Conflict(
+            f"node {name} is connected by the controller's own socket; stop its agent first",
+            field="node",
+            value=name,
+        )
+    if node.live:
+        note = f"removed by {command.actor.user}; it goes when its jobs cannot be alive any more"
+        scribe.emit(ev.NodeCutOff(node=name, note=note))
+    else:
+        scribe.emit(ev.NodeRemoved(node=name))
