@@ -187,6 +187,8 @@ class Rota:
                            ("keeper", "agent/keeper.json")):  # fmt: skip
             if self._written_pid(path) == pid:
                 return role
+        if "/keeper/" in command and "starter" in command:
+            return "starter"
         return "supervisor" if " up --detach" in command else command[:40]
 
     def _written_pid(self, path: str) -> int | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.agent.keeper.processes import snapshot
 from tests.agent.support import Keeper, is_running, pid_in, wait_until
 
 #: Forks away from its parent and its session, as a daemon does; $1 is where its pid goes.
@@ -126,10 +127,11 @@ def test_zombies_of_orphans_are_reaped(keeper: Keeper):
     keeper.shell("orphans", "for i in 1 2 3 4 5; do (sh -c 'exit 1' & ) ; done; sleep 0.1")
     keeper.ended("orphans")
 
-    def children() -> list[str]:
-        return Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children").read_text().split()
+    def zombies() -> list[int]:
+        table = snapshot().values()
+        return [one.pid for one in table if one.zombie and one.parent == keeper.pid]
 
-    wait_until(lambda: not children())
+    wait_until(lambda: not zombies())
 
 
 def test_the_reason_of_a_kill_comes_back_with_the_end(keeper: Keeper):

@@ -1,8 +1,10 @@
 """The keeper, a program of its own: it imports nothing but the standard library and this folder.
 
-keeper                           its start: a lock, a socket, the state from the journal
-loop, orders                     what it is told
+keeper, means                    its start: a lock, a socket, the state from the journal
+loop, wake, orders               what it is told
 journal, lease                   what it keeps, and until when
-spawn, exec, files, limits, spares, terminal, beside    how processes begin
+starting, link, spares, beside   how processes begin: orders to a starter, and its reports
+packed, failures                 the bytes of both, and why there is no process in words
+build, starter, bond, terminal   the starter: compiled (``starter.c``), and in Python
 reap, processes                  how they end, and what /proc says of them
 """

@@ -14,12 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from rota.agent.keeper.exec import SpawnFailed
     from rota.agent.keeper.journal import RUNNING, Attempt
     from rota.agent.keeper.processes import UID_VARIABLE, attempt_uid, read
-    from rota.agent.keeper.spawn import Spawner
+    from rota.agent.keeper.starting import Starts
 else:
-    from keeper.exec import SpawnFailed
     from keeper.journal import RUNNING
     from keeper.processes import UID_VARIABLE, attempt_uid, read
 
@@ -27,19 +25,20 @@ NOWHERE = "/dev/null"
 
 
 def start_beside(
-    spawner: Spawner,
+    starts: Starts,
     attempts: dict[str, Attempt],
     orders: list[dict[str, Any]],
     say: Callable[[str], None],
 ) -> None:
     for order in orders:
-        why = _start(spawner, attempts.get(order["uid"]), order)
+        why = _start(starts, attempts.get(order["uid"]), order)
         if why:
             say(f"nothing beside {order['uid']}: {why}")
+    starts.flush()
 
 
-def _start(spawner: Spawner, attempt: Attempt | None, order: dict[str, Any]) -> str:
-    """Why there is no such process; empty: there is."""
+def _start(starts: Starts, attempt: Attempt | None, order: dict[str, Any]) -> str:
+    """Why there will be no such process; empty: it is on its way."""
     if attempt is None or attempt.phase != RUNNING or attempt_uid(attempt.pid) != attempt.uid:
         return "it does not run"
     environ = read(f"/proc/{attempt.pid}/environ").decode("utf-8", "replace").split("\0")
@@ -57,9 +56,7 @@ def _start(spawner: Spawner, attempt: Attempt | None, order: dict[str, Any]) -> 
     }
     try:
         full["cpus"] = sorted(os.sched_getaffinity(attempt.pid))
-        spawner.start(full)
-    except SpawnFailed as failure:
-        return failure.message
+        starts.begin(full, None)
     except OSError as error:
         return error.strerror or "failed"
     return ""

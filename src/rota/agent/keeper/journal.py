@@ -19,6 +19,8 @@ import os
 from json import JSONEncoder, loads
 
 INTENT, RUNNING, CLEARING, ENDED = "intent", "running", "clearing", "ended"
+#: How the full list calls an attempt whose program has not taken over yet.
+STARTING = "starting"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,13 +99,15 @@ class Attempt:
         code: int | None = None,
         signal: int = 0,
         error: str = "",
+        fault: str = "",
         lost: bool = False,
         maxrss_kb: int = 0,
         cpu_s: float = 0.0,
     ) -> None:
         """Fix how it ended. Reported only once nothing of it is left.
 
-        ``lost`` says that it may have run, only nobody saw how it ended.
+        ``lost`` says that it may have run, only nobody saw how it ended; ``fault`` for whose sake
+        there never was a process: the job's or the node's.
         """
         self.ended = {
             "ev": "ended",
@@ -113,6 +117,7 @@ class Attempt:
             "code": code,
             "signal": signal,
             "error": error,
+            "fault": fault,
             "note": self.note,
             "lost": lost,
             "maxrss_kb": maxrss_kb,
@@ -123,7 +128,8 @@ class Attempt:
         """Its entry in the full list for an agent that connects."""
         if self.phase == ENDED and self.ended is not None:
             return {**self.ended, "phase": ENDED, "keep": self.keep}
-        known = {"phase": RUNNING, "keep": self.keep, "note": self.note}
+        phase = STARTING if self.phase == INTENT else RUNNING
+        known = {"phase": phase, "keep": self.keep, "note": self.note}
         return {**self.started(), **known, "suspended": self.suspended}
 
     def facts(self) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The keeper: the parent of all job processes of a node, and as little else as possible.
 
-    python -I -S keeper.py FOLDER [--idle-s N] [--compact-bytes N]
+    python -I -S keeper.py FOLDER [--idle-s N] [--start-s N] [--hold-s N] [--compact-bytes N]
+                                  [--starter PATH]
 
 It outlives agent and controller, so that neither their death nor their update touches running
 work or loses an exit code. It speaks JSON lines on FOLDER/keeper.sock and remembers what it did
@@ -25,19 +26,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from rota.agent.keeper.bond import hurry
+    from rota.agent.keeper.build import compiled_starter
     from rota.agent.keeper.journal import Journal, replay
     from rota.agent.keeper.loop import PROTOCOL, Keeper
+    from rota.agent.keeper.means import Means
     from rota.agent.keeper.processes import boot_id
     from rota.agent.keeper.reap import REBOOTED
-    from rota.agent.keeper.spawn import Spawner
 else:
     # Last, so that no file of ours can stand in for one of the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    from keeper.bond import hurry
+    from keeper.build import compiled_starter
     from keeper.journal import Journal, replay
     from keeper.loop import PROTOCOL, Keeper
+    from keeper.means import Means
     from keeper.processes import boot_id
     from keeper.reap import REBOOTED
-    from keeper.spawn import Spawner
 
 PR_SET_CHILD_SUBREAPER = 36
 READY = b"ready"
@@ -45,14 +50,15 @@ READY = b"ready"
 
 def main(arguments: list[str]) -> int:
     """Start a keeper in the background, and return once it listens (or one already did)."""
-    folder, options = _parse(arguments)
+    means = Means(arguments)
     # Whoever started us may wait for the end of something that we inherited.
     os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
-    os.makedirs(folder, mode=0o711, exist_ok=True)
+    os.makedirs(means.folder, mode=0o711, exist_ok=True)
+    means.starter = means.starter or compiled_starter(means.folder)
     ready_read, ready_write = os.pipe()
     if os.fork() == 0:
         os.close(ready_read)
-        _detach_and_run(folder, options, ready_write)
+        _detach_and_run(means, ready_write)
     os.close(ready_write)
     os.wait()
     answer = os.read(ready_read, 4096)
@@ -63,23 +69,12 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def _parse(arguments: list[str]) -> tuple[str, dict[str, float]]:
-    options = {"--idle-s": 60.0, "--compact-bytes": float(8 << 20)}
-    if not arguments or len(arguments) % 2 == 0:
-        raise SystemExit("usage: keeper.py FOLDER [--idle-s N] [--compact-bytes N]")
-    for name, value in zip(arguments[1::2], arguments[2::2], strict=True):
-        if name not in options:
-            raise SystemExit(f"keeper.py: unknown option {name}; known: {', '.join(options)}")
-        options[name] = float(value)
-    return os.path.abspath(arguments[0]), options
-
-
-def _detach_and_run(folder: str, options: dict[str, float], ready: int) -> NoReturn:
+def _detach_and_run(means: Means, ready: int) -> NoReturn:
     os.setsid()
     if os.fork() != 0:
         os._exit(0)
     try:
-        _run(folder, options, ready)
+        _run(means, ready)
     except BaseException as error:
         os.write(ready, f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
         _say(f"broke down: {type(error).__name__}: {error}")
@@ -87,7 +82,8 @@ def _detach_and_run(folder: str, options: dict[str, float], ready: int) -> NoRet
     os._exit(0)
 
 
-def _run(folder: str, options: dict[str, float], ready: int) -> None:
+def _run(means: Means, ready: int) -> None:
+    folder = means.folder
     lock = os.open(f"{folder}/keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,7 +92,7 @@ def _run(folder: str, options: dict[str, float], ready: int) -> None:
         return
     _redirect(folder)
     _become_subreaper()
-    _raise_own_priority()
+    hurry()
     boot = boot_id()
     attempts, older = replay(f"{folder}/journal", boot)
     for uid in older:
@@ -106,16 +102,8 @@ def _run(folder: str, options: dict[str, float], ready: int) -> None:
     journal = Journal(f"{folder}/journal")
     journal.rewrite(boot, attempts.values())
     listener = _listen(folder)
-    keeper = Keeper(
-        listener,
-        journal,
-        attempts,
-        boot,
-        Spawner(folder),
-        _say,
-        idle_s=options["--idle-s"],
-        compact_bytes=int(options["--compact-bytes"]),
-    )
+    means.outlive_jobs()
+    keeper = Keeper(listener, journal, attempts, boot, means, _say)
     private = os.open(f"{folder}/keeper.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.fchmod(private, 0o600)
     with open(private, "w", encoding="utf-8") as note:
@@ -145,19 +133,6 @@ def _become_subreaper() -> None:
 
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
-
-
-def _raise_own_priority() -> None:
-    """Quick on a busy machine, if we may; jobs start with the ordinary priority all the same.
-
-    It pays most for pinned jobs: the keeper is on their CPU when they start, and would otherwise
-    wait until they pause before it can go on.
-    """
-    if os.nice(0) == 0:
-        with suppress(OSError):
-            reset = os.SCHED_OTHER | os.SCHED_RESET_ON_FORK
-            os.sched_setscheduler(0, reset, os.sched_param(0))
-            os.nice(-10)
 
 
 def _listen(folder: str) -> socket.socket:

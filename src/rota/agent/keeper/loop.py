@@ -30,21 +30,35 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.agent.keeper.beside import start_beside
-    from rota.agent.keeper.exec import SpawnFailed
-    from rota.agent.keeper.journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
-    from rota.agent.keeper.lease import CUT_OFF, Lease
+    from rota.agent.keeper.failures import NODE, SpawnFailed
+    from rota.agent.keeper.journal import (
+        CLEARING,
+        ENDED,
+        INTENT,
+        RUNNING,
+        Attempt,
+        Journal,
+        line_of,
+    )
+    from rota.agent.keeper.lease import Lease
+    from rota.agent.keeper.link import Starters
+    from rota.agent.keeper.means import Means
     from rota.agent.keeper.orders import LINE_BYTES_MAX, NotAnOrder, read_order
     from rota.agent.keeper.processes import start_of
     from rota.agent.keeper.reap import Reaper
-    from rota.agent.keeper.spawn import Spawner
+    from rota.agent.keeper.starting import Listener, Starts
+    from rota.agent.keeper.wake import catch_signals
 else:
     from keeper.beside import start_beside
-    from keeper.exec import SpawnFailed
-    from keeper.journal import CLEARING, ENDED, RUNNING, Attempt, Journal, line_of
-    from keeper.lease import CUT_OFF, Lease
+    from keeper.failures import NODE, SpawnFailed
+    from keeper.journal import CLEARING, ENDED, INTENT, RUNNING, Attempt, line_of
+    from keeper.lease import Lease
+    from keeper.link import Starters
     from keeper.orders import LINE_BYTES_MAX, NotAnOrder, read_order
     from keeper.processes import start_of
     from keeper.reap import Reaper
+    from keeper.starting import Listener, Starts
+    from keeper.wake import catch_signals
 
 PROTOCOL = 1
 #: Commands per iteration, so that exits are not left waiting behind a long list of starts.
@@ -65,20 +79,16 @@ class Keeper:
         journal: Journal,
         attempts: dict[str, Attempt],
         boot: str,
-        spawner: Spawner,
+        means: Means,
         say: Callable[[str], None],
-        idle_s: float = 60.0,
-        compact_bytes: int = 8 << 20,
     ) -> None:
         self.attempts = attempts
         self.leaving = False
         self._listener = listener
         self._journal = journal
         self._boot = boot
-        self._spawner = spawner
         self._say = say
-        self._idle_s = idle_s
-        self._compact_bytes = compact_bytes
+        self._means = means
         self._client: socket.socket | None = None
         self._unread = b""
         self._commands: deque[dict[str, Any]] = deque()
@@ -92,29 +102,12 @@ class Keeper:
         self._poll = select.epoll()
         self._reaper = Reaper(attempts, self._poll, self._report_end)
         self._lease = Lease(journal, self._note, self._reaper, boot)
-        self._wake = self._catch_signals()
+        starters = Starters(means, self._poll, self._reaper.own, say)
+        told = Listener(self._executed, self._failed, self._commands.extendleft, say)
+        self._starts = Starts(starters, self._reaper, self._lease, told, means)
+        self._wake = catch_signals()
         self._poll.register(listener, select.EPOLLIN)
         self._poll.register(self._wake, select.EPOLLIN)
-
-    def _catch_signals(self) -> int:
-        """Signals become bytes in a pipe. Real functions, because ignoring would be inherited."""
-        read, write = os.pipe()
-        os.set_blocking(read, False)
-        os.set_blocking(write, False)
-        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        for number in (
-            signal.SIGCHLD,
-            signal.SIGTERM,
-            signal.SIGINT,
-            signal.SIGHUP,
-            signal.SIGQUIT,
-            signal.SIGUSR1,
-            signal.SIGUSR2,
-            signal.SIGPIPE,
-        ):
-            signal.signal(number, lambda *_: None)
-        return read
 
     def run(self) -> None:
         """Until told to leave, or for a while without an agent and without work."""
@@ -127,6 +120,7 @@ class Keeper:
                 self._take_ready(fd, mask)
             self._reaper.clear_up()
             self._execute()
+            self._starts.enforce()
             self._lease.enforce()
             if not ready:
                 self._leave_if_idle()
@@ -142,30 +136,38 @@ class Keeper:
         elif self._client is not None and fd == self._client.fileno():
             if mask & ~select.EPOLLOUT:
                 self._receive()
-        else:
+        elif not self._starts.take(fd):
             self._reaper.take_adopted(fd)
 
     def _timeout_s(self) -> float | None:
+        waits = (self._starts.wait_s(), self._own_wait_s())
+        return min((wait_s for wait_s in waits if wait_s is not None), default=None)
+
+    def _own_wait_s(self) -> float | None:
         if self._commands:
             return 0
         if self._fresh:
             return max(0.0, self._held_since_s + HOLD_STARTED_S - time.monotonic())
         if self._reaper.clearing:
             return self._reaper.patience_s()
-        if self._client is None and not self._reaper.alive:
-            return max(0.0, self._idle_since_s + self._idle_s - time.monotonic())
+        if self._client is None and not self._is_needed:
+            return max(0.0, self._idle_since_s + self._means.idle_s - time.monotonic())
         return None
+
+    @property
+    def _is_needed(self) -> bool:
+        return bool(self._reaper.alive or self._commands or self._starts.busy)
 
     def _leave_if_idle(self) -> None:
         """What has ended stays in the journal for the next keeper, so leaving loses nothing."""
-        if self._client is None and not self._reaper.alive and not self._commands:
-            if time.monotonic() >= self._idle_since_s + self._idle_s:
+        if self._client is None and not self._is_needed:
+            if time.monotonic() >= self._idle_since_s + self._means.idle_s:
                 self._leave_unless_needed("nothing to do and nobody there")
         else:
             self._idle_since_s = time.monotonic()
 
     def _leave_unless_needed(self, why: str) -> None:
-        if self._reaper.alive or self._commands:
+        if self._is_needed:
             self._say(f"stays, jobs are alive: {why}")
         else:
             self._say(f"leaves: {why}")
@@ -247,7 +249,7 @@ class Keeper:
             if kind == "spawn":
                 self._start_all(batch)
             elif kind == "beside":
-                start_beside(self._spawner, self.attempts, batch, self._say)
+                start_beside(self._starts, self.attempts, batch, self._say)
             elif kind == "signal":
                 self._signal_all(batch)
             elif kind == "forget":
@@ -275,34 +277,32 @@ class Keeper:
             fresh.append((order, attempt))
         trouble = self._journal.flush() if fresh else ""
         for order, attempt in fresh:
-            self._start(order, attempt, trouble)
-
-    def _start(self, order: dict[str, Any], attempt: Attempt, trouble: str) -> None:
-        now_s = time.time()
-        try:
             if trouble:
-                raise SpawnFailed(f"cannot record the start: {trouble.lower()}")
-            if self._lease.is_over:
-                attempt.note = CUT_OFF
-                raise SpawnFailed("the lease of this node is over")
-            pid = self._spawner.start(order)
-        except SpawnFailed as failure:
-            # With an exit code it counts as a run, as it would in a shell.
-            attempt.started_s = now_s if failure.code is not None else 0.0
-            attempt.end(now_s, code=failure.code, error=failure.message)
-            self._report_end(attempt)
-            return
-        except Exception as error:
-            self._say(f"spawn of {attempt.uid}: {type(error).__name__}: {error}")
-            attempt.end(now_s, error=f"cannot start: {type(error).__name__}: {error}")
-            self._report_end(attempt)
-            return
-        attempt.pid, attempt.started_s, attempt.phase = pid, now_s, RUNNING
-        self._reaper.watch_child(attempt)
+                why = f"cannot record the start: {trouble.lower()}"
+                self._failed(attempt, SpawnFailed(why, None, NODE))
+            else:
+                self._starts.begin(order, attempt)
+        self._starts.flush()
+
+    def _executed(self, attempt: Attempt) -> None:
+        """Its program has taken over."""
+        attempt.phase = RUNNING
         self._journal.append(line_of(attempt.started()))
         if not self._fresh:
             self._held_since_s = time.monotonic()
         self._fresh.append(attempt)
+
+    def _failed(self, attempt: Attempt, failure: SpawnFailed) -> None:
+        """There is no process, or one that never came to its program."""
+        # With an exit code it counts as a run, as it would in a shell.
+        now_s, ran = time.time(), failure.code is not None
+        attempt.started_s = (attempt.started_s or now_s) if ran else 0.0
+        fault, code = "" if ran else failure.fault, failure.code
+        attempt.end(now_s, code=code, error=failure.message, fault=fault)
+        if attempt.pid:
+            self._reaper.begin_clearing(attempt)
+        else:
+            self._report_end(attempt)
 
     def _tell_starts(self) -> None:
         """Of those that still run: to look closer at one that is over by now would be in vain."""
@@ -322,7 +322,9 @@ class Keeper:
         targets: list[tuple[Attempt, int]] = []
         for order in orders:
             attempt = self.attempts.get(order.get("uid", ""))
-            if attempt is None or attempt.phase not in (RUNNING, CLEARING):
+            if attempt is None or attempt.phase == ENDED:
+                continue
+            if attempt.phase == INTENT and self._starts.defers(order):
                 continue
             self._note(attempt, order.get("note") or "")
             attempt.asked = attempt.asked or bool(order.get("asks"))
@@ -348,7 +350,7 @@ class Keeper:
             del self.attempts[uid]
         self._journal.append(line_of({"ev": "forget", "uids": gone}))
         self._journal.flush()
-        if self._journal.size > self._compact_bytes + 1024 * len(self.attempts):
+        if self._journal.size > self._means.compact_bytes + 1024 * len(self.attempts):
             try:
                 self._journal.rewrite(self._boot, self.attempts.values())
             except OSError as error:
@@ -357,7 +359,7 @@ class Keeper:
     def _report_end(self, attempt: Attempt) -> None:
         assert attempt.ended is not None
         attempt.phase = ENDED
-        self._spawner.spares.give_back(attempt.uid)
+        self._starts.spares.give_back(attempt.uid)
         self._tell(line_of(attempt.ended))
 
     def _tell(self, line: bytes) -> None:

@@ -18,12 +18,15 @@ PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 class Process:
     """One line of /proc/PID/stat, as far as it matters here."""
 
-    __slots__ = ("group", "parent", "pid", "rss_kib", "session", "start", "stopped", "zombie")
+    __slots__ = (
+        *("group", "parent", "pid", "rss_kib", "session", "start", "state", "stopped", "zombie"),
+    )
 
     def __init__(self, pid: int, stat: bytes) -> None:
         # The name in brackets may hold blanks and brackets: the last bracket ends it.
         fields = stat[stat.rindex(b")") + 2 :].split(None, 22)
         self.pid = pid
+        self.state = fields[0].decode()
         #: It has ended; only nobody has asked for its status yet.
         self.zombie = fields[0] in (b"Z", b"X")
         self.stopped = fields[0] in (b"T", b"t")

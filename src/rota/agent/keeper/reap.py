@@ -72,6 +72,11 @@ class Reaper:
         self._poll = poll
         self._report_end = report_end
         self._pid = os.getpid()
+        #: Children that belong to no attempt: starters. Starts whose child we do not know yet.
+        self.own: set[int] = set()
+        self.unborn: set[int] = set()
+        #: Takes what children have reported; see ``starting``.
+        self.hear: Callable[[], None] = lambda: None
         #: Attempts whose first process lives, and those with remains, until they are reported.
         self.alive: dict[str, Attempt] = {}
         self.clearing: dict[str, float] = {}
@@ -101,7 +106,7 @@ class Reaper:
                 attempt.end(
                     time.time(), error=LOST if attempt.pid else NEVER, lost=bool(attempt.pid)
                 )
-                self._begin_clearing(attempt)
+                self.begin_clearing(attempt)
             else:
                 say(f"adopted {attempt.uid}, pid {process.pid}")
 
@@ -142,7 +147,7 @@ class Reaper:
         self._poll.unregister(pidfd)
         os.close(pidfd)
         attempt.end(time.time(), error=LOST, lost=True)
-        self._begin_clearing(attempt)
+        self.begin_clearing(attempt)
 
     def reap(self) -> None:
         """Take every child that has ended."""
@@ -154,7 +159,7 @@ class Reaper:
             if ended is None:
                 break
             pid = ended.si_pid
-            uid = self._mains.get(pid)
+            uid = self._main_of(pid)
             if uid is not None and not self._attempts[uid].asked:
                 # Before its status is taken: until then the number cannot be used again.
                 _kill(-pid, signal.SIGKILL)
@@ -162,9 +167,12 @@ class Reaper:
             self._sweep_due = True
             if uid is None:
                 self._orphans.pop(pid, None)
+                self.own.discard(pid)
                 continue
             attempt = self._attempts[uid]
             attempt.start = attempt.start or UNSEEN
+            if attempt.ended is not None:
+                continue  # It never came to its program; that is told already.
             attempt.end(
                 time.time(),
                 code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
@@ -172,9 +180,17 @@ class Reaper:
                 maxrss_kb=usage.ru_maxrss,
                 cpu_s=round(usage.ru_utime + usage.ru_stime, 6),
             )
-            self._begin_clearing(attempt)
+            self.begin_clearing(attempt)
 
-    def _begin_clearing(self, attempt: Attempt) -> None:
+    def _main_of(self, pid: int) -> str | None:
+        """The attempt whose first process it is. What a child reported, it did before it ended."""
+        uid = self._mains.get(pid)
+        if self._attempts[uid].phase == INTENT if uid is not None else self.unborn:
+            self.hear()
+        return self._mains.get(pid)
+
+    def begin_clearing(self, attempt: Attempt) -> None:
+        """How it ended is known; it is told once nothing of it is left."""
         attempt.phase = CLEARING
         self.alive.setdefault(attempt.uid, attempt)
         self._sweep_due = True
@@ -228,10 +244,14 @@ class Reaper:
         remains: set[str] = set()
         orphans: dict[int, Orphan] = {}
         for pid in children_of_self(self._pid):
+            if pid in self.own:
+                continue
             uid = self._mains.get(pid)
             if uid is not None and self._attempts[uid].phase == RUNNING:
                 continue
             orphan = self._orphans.get(pid) or self._attribute(pid)
+            if not orphan.owner and self.unborn:
+                continue  # It may be one that is being born: looked at again.
             orphans[pid] = orphan
             if self._is_over(orphan):
                 owners = [orphan.owner, *orphan.suspects]
@@ -294,7 +314,8 @@ class Reaper:
         for process in table.values():
             # Strays of children of ours come to us, strays of adopted ones to the first process.
             stray = process.parent == self._pid or (self._adopted and process.parent == 1)
-            if stray and process.pid not in self._mains and process.pid not in roots:
+            known = process.pid in self._mains or process.pid in self.own
+            if stray and not known and process.pid not in roots:
                 roots[process.pid] = attempt_uid(process.pid)
         mains = self._true_mains(table)
         owned = group_by_owner(table, mains, roots)

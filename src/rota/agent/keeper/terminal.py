@@ -1,9 +1,9 @@
 """A pseudo-terminal for one attempt: a process between the keeper and the program of the job.
 
-It is forked off the keeper, has the rights of the job, and is the attempt's main process: it lives
-as long as the program and ends as the program ended. What the program prints goes to the log as
-clean text and, as it is, to everybody who is attached; what they type goes to the program. The
-socket was opened by the keeper, so that only the keeper's user can attach.
+The starter bore it for the keeper. It has the rights of the job, and is the attempt's main process:
+it lives as long as the program and ends as the program ended. What the program prints goes to the
+log as clean text and, as it is, to everybody who is attached; what they type goes to the program.
+The socket was opened with the keeper's rights, so that only the keeper's user can attach.
 
 From a viewer come frames: a letter, a length in four bytes, and that many bytes. ``i`` is input,
 ``w`` the size of its window (rows and columns in two bytes each). To a viewer go plain bytes. The
@@ -116,13 +116,15 @@ def open_listener(path: str) -> socket.socket:
     return listener
 
 
-def run(listener: socket.socket, execute: Callable[[], None], error: int) -> NoReturn:
+def run(
+    listener: socket.socket, execute: Callable[[], NoReturn], kept: tuple[int, ...]
+) -> NoReturn:
     """In a child of the keeper that has become the job's user. Ends with the program.
 
-    ``execute`` replaces the process that it is called in; ``error`` is closed by that, so the
-    keeper learns that the program runs. What ``execute`` raises is raised in that process.
+    ``execute`` replaces the process that it is called in. ``kept`` are descriptors that it needs
+    until then, and closes by that. What ``execute`` raises is raised in that process.
     """
-    _close_others({listener.fileno(), error})
+    _close_others({listener.fileno(), *kept})
     master, slave = os.openpty()
     _set_size(master, 24, 80)
     pid = os.fork()
@@ -138,7 +140,8 @@ def run(listener: socket.socket, execute: Callable[[], None], error: int) -> NoR
     status = 1 << 8
     try:
         os.close(slave)
-        os.close(error)
+        for fd in kept:
+            os.close(fd)
         _ignore_signals()
         status = Terminal(master, listener, 1, pid).run()
     finally:
@@ -146,7 +149,7 @@ def run(listener: socket.socket, execute: Callable[[], None], error: int) -> NoR
 
 
 def _close_others(keep: set[int]) -> None:
-    """Above all the keeper's lock: the next keeper must get it although we live."""
+    """Above all the ends of pipes: who waits for them to close must not wait for the job."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) not in keep:
             with suppress(OSError):

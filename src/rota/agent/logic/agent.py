@@ -272,6 +272,8 @@ class Agent:
                 return None
             self._settle(charge, Stage.ENDED, sighting_of(known.end()))
             return charge
+        if known.phase == "starting":
+            return None  # Its start or its end will be told.
         if charge.stage is Stage.RUNNING:
             if charge.stopping:
                 self._terminate(charge, now_s, out)  # the signal may have been lost

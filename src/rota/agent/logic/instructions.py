@@ -90,7 +90,8 @@ class Ended(KeeperEvent, frozen=True, tag="ended"):
 
     ``code`` is None after a signal and when there never was a process (``error`` says why) or
     nobody saw its end (``lost``). An ``error`` with a ``code`` is what a shell would report:
-    127 for a command that was not found, 126 for one that cannot be executed.
+    127 for a command that was not found, 126 for one that cannot be executed. Without one,
+    ``fault`` says for whose sake: ``job`` or ``node``.
     """
 
     uid: str
@@ -108,7 +109,7 @@ class Ended(KeeperEvent, frozen=True, tag="ended"):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """One attempt in the keeper's full list: ``running`` or ``ended``."""
+    """One attempt in the keeper's full list: ``starting``, ``running`` or ``ended``."""
 
     uid: str
     phase: str
