@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ ADOPTEE, UNIQUE, PARENT, MEANWHILE, STUBBORN = map(
 GHOST, FOUND, REUSED, HASTY, OTHER = map(
     of_this_run, ("ghost", "found", "reused", "hasty", "other")
 )
+DEEP, BRIEF = map(of_this_run, ("deep", "brief"))
 
 
 def by_uid(listed: list[dict[str, object]]) -> dict[str, dict[str, object]]:
@@ -221,14 +223,14 @@ class TestJournal:
     def intent(uid: str) -> dict[str, object]:
         return {"ev": "intent", "uid": uid, "keep": {}, "cgroup": ""}
 
-    def test_an_intent_without_a_process_was_never_started(self, open_folder: Path):
+    def test_an_intent_without_a_process_may_have_run_unseen(self, open_folder: Path):
         self.write(open_folder, self.intent(GHOST))
         own = Keeper(open_folder).start()
 
         ghost = wait_until(lambda: _ended(own.connect(), GHOST))
 
-        assert ghost["error"] == "not started: keeper was killed"
-        assert (ghost["started_s"], ghost["lost"]) == (0.0, False)
+        assert ghost["error"].startswith("nobody knows whether it ran: keeper was killed")
+        assert (ghost["started_s"], ghost["lost"]) == (0.0, True)
         own.clean_up()
 
     def test_an_intent_whose_process_exists_is_adopted(self, open_folder: Path):
@@ -319,6 +321,49 @@ class TestJournal:
         own.kill()
         assert by_uid(own.start().all).keys() == {"whole", "next"}
         own.clean_up()
+
+    def test_a_damaged_line_keeps_no_keeper_from_starting(self, open_folder: Path):
+        self.write(open_folder, tail="[" * 200_000 + "\n" + json.dumps(self.intent(DEEP)) + "\n")
+
+        own = Keeper(open_folder).start()
+
+        assert wait_until(lambda: _ended(own.connect(), DEEP))["lost"]
+        own.clean_up()
+
+
+def test_a_keeper_stays_until_what_it_alone_knows_is_on_disk(own_keeper: Keeper, tmp_path: Path):
+    own_keeper.shell("precious", f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; exit 5")
+    own_keeper.started("precious")
+    pid, limit = own_keeper.pid, resource.RLIMIT_FSIZE
+    _, most = resource.prlimit(pid, limit)
+    resource.prlimit(pid, limit, ((own_keeper.folder / "journal").stat().st_size, most))
+
+    (tmp_path / "go").touch()
+    own_keeper.ended("precious")
+    own_keeper.send(op="exit")
+    own_keeper.connect()
+
+    assert own_keeper.pid == pid
+    resource.prlimit(pid, limit, (most, most))
+    wait_until(lambda: b'"code":5' in (own_keeper.folder / "journal").read_bytes())
+    own_keeper.kill()
+    assert _ended(own_keeper.start(), "precious")["code"] == 5
+
+
+def test_a_short_job_that_ran_before_the_keeper_was_killed_is_not_called_unstarted(
+    own_keeper: Keeper, tmp_path: Path
+):
+    for number in range(16):
+        own_keeper.shell(f"{BRIEF}{number}", f"echo ran >> {tmp_path}/{number}")
+    wait_until(lambda: any(tmp_path.iterdir()))
+
+    own_keeper.kill()
+    own_keeper.start()
+
+    ran = [f"{BRIEF}{number}" for number in range(16) if (tmp_path / str(number)).exists()]
+    for uid in ran:
+        ended = wait_until(lambda uid=uid: _ended(own_keeper.connect(), uid))
+        assert ended["lost"] or ended["code"] == 0
 
 
 def test_a_grown_journal_is_compacted_and_loses_nothing():

@@ -22,6 +22,9 @@ INTENT, RUNNING, CLEARING, ENDED = "intent", "running", "clearing", "ended"
 #: How the full list calls an attempt whose program has not taken over yet.
 STARTING = "starting"
 
+#: So often a journal that could not be written is tried again.
+AGAIN_S = 0.5
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -155,6 +158,10 @@ class Journal:
         self._fd = -1
         self._unwritten = bytearray()
 
+    def wait_s(self) -> float | None:
+        """When to try again to write facts that are known to this process alone."""
+        return AGAIN_S if self._unwritten else None
+
     def append(self, line: bytes) -> None:
         self._unwritten += line
 
@@ -218,8 +225,8 @@ def replay(path: str, boot: str) -> tuple[dict[str, Attempt], set[str]]:
                     return {}, set()
             else:
                 _take(attempts, kind, fact)
-        except (ValueError, KeyError, TypeError):
-            continue  # the torn last line of a keeper that was killed
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue  # the torn last line of a keeper that was killed, or a damaged one
         if kind == "intent" and not same_boot:
             older.add(fact["uid"])
     return attempts, older & attempts.keys()

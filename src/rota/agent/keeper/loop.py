@@ -140,7 +140,7 @@ class Keeper:
             self._reaper.take_adopted(fd)
 
     def _timeout_s(self) -> float | None:
-        waits = (self._starts.wait_s(), self._own_wait_s())
+        waits = (self._starts.wait_s(), self._journal.wait_s(), self._own_wait_s())
         return min((wait_s for wait_s in waits if wait_s is not None), default=None)
 
     def _own_wait_s(self) -> float | None:
@@ -169,6 +169,8 @@ class Keeper:
     def _leave_unless_needed(self, why: str) -> None:
         if self._is_needed:
             self._say(f"stays, jobs are alive: {why}")
+        elif trouble := self._journal.flush():
+            self._say(f"stays, the journal cannot be written: {trouble.lower()}: {why}")
         else:
             self._say(f"leaves: {why}")
             self.leaving = True
@@ -204,7 +206,6 @@ class Keeper:
         self._unread = b""
         self._outbox.clear()
         self._clogged = False
-        # Commands already read count as given; their effect shows in the next full list.
         self._idle_since_s = time.monotonic()
 
     def _receive(self) -> bool:
@@ -266,9 +267,7 @@ class Keeper:
         """Intents on disk first, then the processes. A known attempt is never started again."""
         fresh: list[tuple[dict[str, Any], Attempt]] = []
         for order in orders:
-            uid = order["uid"]
-            known = self.attempts.get(uid)
-            if known is not None:
+            if (known := self.attempts.get(uid := order["uid"])) is not None:
                 self._repeat(known)
                 continue
             attempt = Attempt(uid, order.get("keep") or {}, order.get("cgroup") or "")
@@ -288,6 +287,7 @@ class Keeper:
         """Its program has taken over."""
         attempt.phase = RUNNING
         self._journal.append(line_of(attempt.started()))
+        self._journal.flush()  # what is not on disk when the keeper is killed may have run
         if not self._fresh:
             self._held_since_s = time.monotonic()
         self._fresh.append(attempt)

@@ -36,7 +36,8 @@ else:
 CLEARING_S_MAX = 5.0
 CLEARING_POLL_S, LENIENT_POLL_S = 0.05, 0.25
 LOST = "exit code lost: keeper was killed"
-NEVER = "not started: keeper was killed"
+#: Its process may have come and gone before anybody wrote its number down.
+UNKNOWN = "nobody knows whether it ran: keeper was killed while it started"
 REBOOTED = "lost: the machine restarted"
 #: When a process began that was gone before anybody looked: whoever has its number later is not it.
 UNSEEN = -1
@@ -103,9 +104,7 @@ class Reaper:
             if attempt.phase == RUNNING:
                 process = _same(attempt)
             if process is None or not self._watch_adopted(attempt, process):
-                attempt.end(
-                    time.time(), error=LOST if attempt.pid else NEVER, lost=bool(attempt.pid)
-                )
+                attempt.end(time.time(), error=LOST if attempt.pid else UNKNOWN, lost=True)
                 self.begin_clearing(attempt)
             else:
                 say(f"adopted {attempt.uid}, pid {process.pid}")
