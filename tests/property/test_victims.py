@@ -10,12 +10,17 @@ from hypothesis import strategies as st
 
 from rota.core.derived.holdings import amount_of
 from rota.core.facts.job import Job, ServiceClass
+from rota.core.facts.node import Allocation
 from rota.core.facts.placing import Placement
+from rota.core.facts.resources import Request
 from rota.core.facts.states import Cause
+from rota.scheduling.evict.node_units import NodeUnits, Wish
 from rota.scheduling.evict.search import Takeover
+from rota.scheduling.evict.unit import Unit
 from rota.scheduling.evict.victims import BEST_EFFORT_WEIGHT, COST_MIN, LostWork
 from rota.scheduling.order.share_use import capacity
 from rota.scheduling.place.node_room import Room
+from rota.testing.stage import Stage, node
 from tests.support.running import NOW_S, Lent, Site
 
 GAP = 10
@@ -350,3 +355,54 @@ def test_an_elastic_job_never_shrinks_below_its_least_size(
         (eviction,) = takeover.evictions
         assert 0 < len(set(eviction.tasks)) == len(eviction.tasks)
         assert len(elastic.tasks) - len(eviction.tasks) >= least
+
+
+def in_parts(units: list[tuple[int, float]], missing: int) -> float | None:
+    """What it costs to gain so much of (gain, cost), if a unit could be had in parts."""
+    cost = 0.0
+    for gain, price in sorted(units, key=lambda one: one[1] / one[0]):
+        part = min(1.0, missing / gain)
+        cost += part * price
+        missing -= min(gain, missing)
+        if not missing:
+            # No unit is had in parts in the end: the cheapest that is not free is the least.
+            return max(cost, min((p for _, p in units if p), default=0.0)) if cost else 0.0
+    return None
+
+
+amounts = st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 40))
+
+
+@settings(max_examples=200)
+@given(
+    held=st.lists(amounts, min_size=1, max_size=5), cpus=st.integers(1, 20), mem=st.integers(0, 20)
+)
+def test_what_room_costs_at_the_least_is_the_cost_of_parts_and_no_set_costs_less(held, cpus, mem):
+    here = Stage([node("a", cpus=24, mem=24)]).cluster.nodes["a"]
+    room = Room.now(here)
+    units = []
+    for number, (cpu, mib, cost) in enumerate(sorted(held, key=lambda one: one[2]), start=1):
+        allocation = Allocation("a", cpu * 1000, mib)
+        room.take(allocation)
+        units.append(
+            Unit(number, float(cost), 0.0, False, True, held=((f"u{number}", allocation),))
+        )
+    rest = Allocation("a", room.cpu_milli, room.memory_mib)
+    room.take(rest)
+    wish = Wish(Request(cpu_milli=cpus * 1000, memory_mib=mem), False, False, False)
+
+    least = NodeUnits(here, units).least_cost(wish, room)
+
+    plain = [
+        in_parts([(one[at], float(one[2])) for one in held if one[at]], wanted) if wanted else 0.0
+        for at, wanted in ((0, cpus), (1, mem))
+    ]
+    assert least == (None if None in plain else pytest.approx(max(plain)))
+    enough = [
+        sum(one[2] for one in some)
+        for count in range(len(held) + 1)
+        for some in combinations(held, count)
+        if sum(one[0] for one in some) >= cpus and sum(one[1] for one in some) >= mem
+    ]
+    assert (least is None) == (not enough)
+    assert least is None or least <= min(enough) + 1e-9

@@ -6,6 +6,7 @@ import pytest
 from rota.controller.commands import commands as cmd
 from rota.core.changes import events as ev
 from rota.core.facts.job import Outcome
+from rota.core.facts.placing import Placement
 from rota.core.facts.policy import (
     Backfill,
     BackfillRules,
@@ -14,6 +15,7 @@ from rota.core.facts.policy import (
     PreemptRules,
 )
 from rota.core.facts.states import Cause, JobState
+from rota.core.words.presets import PRESETS
 from rota.testing.scene import ADMIN, Scene
 from rota.testing.stage import Stage, node, spec
 
@@ -341,3 +343,38 @@ def test_a_job_that_was_held_meanwhile_may_be_delayed_from_what_it_is_told_then(
 
     assert stage.started_s[within] == in_hours(stage, 10)
     assert wide in stage.waiting
+
+
+def test_what_one_gang_grows_by_is_known_to_be_free_again_when_the_next_one_grows():
+    stage = Stage([node("a", cpus=4), node("b", cpus=1), node("c", cpus=1)], PRESETS["easy"])
+    stage.submit(spec(cpus=2, time_limit_s=200))
+    stage.submit(spec(cpus=2, time_limit_s=1000), runs_s=10)
+    on_b, on_c = Placement(nodes=("a", "b")), Placement(nodes=("a", "c"))
+    gang = {"tasks": 2, "at_least": 1, "cpus": 1}
+    short = stage.submit(spec(**gang, time_limit_s=100, placement=on_b))
+    long = stage.submit(spec(**gang, time_limit_s=1000, placement=on_c))
+    wide = stage.submit(spec(cpus=3, time_limit_s=1000))
+    stage.run()
+
+    stage.step()
+
+    # From 200 on the wide one has three CPUs of four: one is left, once the short gang has gone.
+    assert (stage.nodes_of(short), stage.nodes_of(long)) == (["b", "a"], ["c", "a"])
+    assert stage.scheduler.promise_of(wide).start_s == stage.begin_s + 200
+
+
+@pytest.mark.parametrize(
+    ("placement", "tasks"), [(Placement(topology="rack"), 2), (Placement(exclude=("a",)), 1)]
+)
+def test_a_promise_is_made_on_nodes_that_the_job_may_have(placement: Placement, tasks: int):
+    nodes = [node("a", cpus=1, rack="r1"), node("b", cpus=2, rack="r2")]
+    stage = Stage(nodes, PRESETS["easy"])
+    stage.submit(spec(cpus=1, time_limit_s=50, placement=Placement(nodes=("a",))))
+    stage.submit(spec(cpus=2, time_limit_s=100, placement=Placement(nodes=("b",))))
+    job = stage.submit(spec(cpus=1, tasks=tasks, time_limit_s=10, placement=placement))
+
+    plan = stage.run()
+
+    (promise,) = plan.promises
+    assert (promise.job, promise.start_s) == (job, stage.begin_s + 100)
+    assert {held.node for held in promise.allocations} == {"b"}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from rota.core.changes import events as ev
 from rota.core.facts.job import Role
 from rota.core.facts.placing import Placement
 from rota.core.facts.policy import PlaceRules, Policy
 from rota.core.facts.resources import Request
-from rota.core.facts.tenant import Limits, Quota, User
+from rota.core.facts.tenant import Limits, Quota, Reservation, User
 from rota.scheduling.place.fragments import Typical
 from rota.testing.stage import Stage, node, role, spec
 
@@ -110,3 +111,28 @@ def test_cpus_are_those_of_the_first_domain_where_the_device_is_there():
 
     (attempt,) = stage.cluster.jobs[job].live_attempts
     assert (attempt.allocation.devices, attempt.allocation.cpus) == ((0,), (2, 3))
+
+
+def test_first_fit_goes_back_to_a_node_that_a_longer_job_of_the_same_size_could_not_have():
+    stage = a_stage(node("a", cpus=4), node("b", cpus=4), strategy="first-fit")
+    stage.reserve(Reservation(1, "bob", stage.now_s + 100, stage.now_s + 900, nodes=("a",)))
+    long = stage.submit(spec(cpus=1, priority=90, time_limit_s=3600))
+    short = stage.submit(spec(cpus=1, time_limit_s=50))
+
+    stage.run()
+
+    assert (stage.nodes_of(long), stage.nodes_of(short)) == (["b"], ["a"])
+
+
+@pytest.mark.parametrize("strategy", ["score", "best-fit"])
+@pytest.mark.parametrize("tasks", [2, 3])
+def test_a_gang_goes_to_the_node_that_takes_all_of_it_before_a_tighter_one(strategy, tasks):
+    stage = a_stage(node("a", cpus=tasks - 1), node("b", cpus=8), strategy=strategy)
+
+    assert placed(stage, tasks=tasks, cpus=1) == ["b"] * tasks
+
+
+def test_gpu_packing_opens_the_idle_node_with_the_fewest_devices():
+    stage = a_stage(node("a", gpus=8), node("b", gpus=2), strategy="gpu-packing")
+
+    assert placed(stage, gpus=1) == ["b"]

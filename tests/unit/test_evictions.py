@@ -305,6 +305,17 @@ def test_an_elastic_gang_starts_with_what_fits_and_grows_when_others_leave():
     assert (small, len(scene.job("gang").live_attempts)) == (2, 4)
 
 
+def test_a_gang_that_is_suspended_does_not_grow():
+    scene = Scene(cpus=4)
+    scene.submit("other", cpus=2)
+    scene.submit("gang", roles=(Role(count=4, min_count=2, request=Request()),))
+    scene.ask(cmd.Suspend(actor=ALICE, ids=(scene.names["gang"],)))
+
+    scene.finish("other")
+
+    assert len(scene.job("gang").live_attempts) == 2
+
+
 def test_a_gang_does_not_grow_into_room_that_somebody_waits_for():
     scene = Scene(cpus=4)
     scene.submit("other", cpus=1)

@@ -536,6 +536,20 @@ def test_an_account_that_waited_for_another_starts_when_that_waits_no_more():
     assert scene.state("more") == "running"
 
 
+def test_an_account_that_waited_for_another_starts_in_the_pass_that_starts_the_other():
+    share = {"hard_ratio": 0.4, "past_weight": 0.0}
+    policy = policy_with(share=share, backfill={"kind": Backfill.NONE})
+    stage = Stage([node("a", cpus=10)], policy)
+    stage.submit(spec(cpus=5, user="alice"))
+    stage.run()
+    more = stage.submit(spec(cpus=1, user="alice"))
+    small = stage.submit(spec(cpus=1, user="bob"))
+
+    plan = stage.scheduler.run(stage.now_s)
+
+    assert {start.job for start in plan.starts} == {small, more}
+
+
 def test_nobody_is_kept_back_by_a_job_in_a_queue_that_starts_nothing():
     scene = beyond(queue="side")
 

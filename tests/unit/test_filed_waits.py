@@ -4,7 +4,13 @@ import pytest
 
 from rota.controller.commands import commands as cmd
 from rota.core.facts.placing import Affinity, Placement
-from rota.core.facts.policy import BackfillRules, OrderRules, Policy, ShareRules
+from rota.core.facts.policy import (
+    BackfillRules,
+    OrderRules,
+    Policy,
+    PreemptRules,
+    ShareRules,
+)
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Limits, Queue, Quota, Reservation, User
 from rota.scheduling.answers import reasons as why
@@ -43,6 +49,15 @@ def a_promise_that_nothing_may_outlast(scene: Scene) -> None:
     scene.submit("hog", cpus=2, time_limit_s=3600)
     scene.submit("big", cpus=3, time_limit_s=3600)
     scene.submit("job", cpus=1, time_limit_s=7200)
+
+
+def no_room_and_a_promise_that_nothing_may_outlast(scene: Scene) -> None:
+    # Where jobs may give way, no job is passed over.
+    rules = Policy(backfill=BackfillRules(spare=False), preempt=PreemptRules(enabled=True))
+    set_policy(scene, rules)
+    scene.submit("hog", cpus=2, time_limit_s=3600)
+    scene.submit("big", cpus=3, time_limit_s=3600)
+    scene.submit("job", cpus=3, time_limit_s=7200)
 
 
 def a_reservation(scene: Scene) -> None:
@@ -112,6 +127,7 @@ KINDS = [
         a_promise_that_nothing_may_outlast,
         *(Claimed, "claim", "backfill", "a claim on node box to move or end"),
     ),
+    (no_room_and_a_promise_that_nothing_may_outlast, NoRoom, "room", "room", "room on node box"),
     (a_reservation, Claimed, "claim", "reserved", "a claim on node box to move or end"),
     (
         a_neighbour,
@@ -175,3 +191,19 @@ def test_a_job_behind_the_first_without_room_of_its_own_says_both():
 
     assert told.lines[0] == f"nothing passes job {scene.names['big']}, which waits first"
     assert isinstance(told.tree.unsatisfied[1], why.Scarce)
+
+
+def test_a_job_that_is_out_of_one_limit_and_in_another_starts_when_the_other_lets_it():
+    scene = Scene(cpus=4)
+    scene.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="side", max_per_user=1)))
+    scene.submit("first", queue="side")
+    scene.submit("other", group="g", group_cap=1)
+    scene.submit("job", queue="side", group="g")
+    limits = [story(scene).tree.waits.counters]
+
+    scene.finish("first")
+    limits.append(story(scene).tree.waits.counters)
+    scene.finish("other")
+
+    assert limits == [("alice in queue side",), ("group g",)]
+    assert scene.is_running("job")

@@ -119,6 +119,19 @@ def test_a_lender_lends_more_to_the_next_and_goes_on_after_the_last():
     assert scene.job("low").preemptions == 1
 
 
+def test_a_job_that_stands_still_already_lends_before_one_that_runs_must_stop():
+    scene = scene_with(cpus=8)
+    scene.submit("low", cpus=4, priority=10)
+    scene.submit("other", cpus=4, priority=10)
+    scene.submit("vip", cpus=2, priority=75)
+    (first,) = standing(scene)
+
+    scene.submit("second", cpus=2, priority=75)
+
+    assert standing(scene) == [first]
+    assert scene.states("vip", "second") == ["running", "running"]
+
+
 def test_who_sends_a_borrower_away_takes_its_loans_over():
     scene = scene_with(rules={"preempt.gap": 0})
     scene.submit("low", cpus=4, priority=10)
@@ -297,8 +310,10 @@ def test_promises_count_on_the_lender_coming_back():
     stage.run()
     third = stage.submit(spec(cpus=4, priority=10, time_limit_s=10), runs_s=10)
 
+    first = stage.run()
     stage.play()
 
+    assert [(one.job, one.start_s) for one in first.promises] == [(third, stage.begin_s + 150)]
     assert stage.ended_s[vip] == stage.begin_s + 60
     assert stage.ended_s[low] == stage.begin_s + 150
     assert stage.promised_s[third] == stage.started_s[third] == stage.begin_s + 150

@@ -221,6 +221,8 @@ def test_a_plug_in_that_raises_or_answers_nonsense_is_switched_off_and_the_built
         (2.0, "answered 2, which is not between 0 and 1"),
         (-0.1, "answered -0.1, which is not between 0 and 1"),
         ("high", "answered 'high' instead of a finite number"),
+        ("x" * 38, f"answered '{'x' * 38}' instead of a finite number"),
+        ("x" * 39, f"answered '{'x' * 36}... instead of a finite number"),
     ],
 )
 def test_a_score_beyond_its_bounds_is_nonsense(answer, problem):

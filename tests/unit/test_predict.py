@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +41,17 @@ def test_a_job_is_taken_to_run_about_as_long_as_the_same_user_s_last_ones():
     assert made.likely_s == 600.0
     assert made.estimate_s <= 600.0
     assert made.bound_s < 700.0
+
+
+def test_the_estimate_of_a_job_that_waits_leaves_out_a_fifth_of_the_work_of_a_typical_job():
+    predictor = Predictor()
+    for run_s in (100.0, 400.0, 900.0, 400.0):
+        predictor.learn("ann", "train", 4, 7200.0, run_s)
+
+    made = predictor.predict("ann", "train", 4, 7200.0)
+
+    # The mean of the roots of 100, 400, 900 and 400 is 20: a typical job runs for 400 seconds.
+    assert made.likely_s - made.estimate_s == pytest.approx(0.2 * 400.0)
 
 
 def test_a_running_job_is_taken_to_stay_until_its_limit_however_short_the_last_ones_were():

@@ -511,6 +511,41 @@ def test_a_gang_on_many_nodes_takes_the_cheapest_of_them():
     assert victims(site) == ["low 0", "low 1", "low 2"]
 
 
+def test_a_gang_does_not_go_to_a_node_that_it_may_not_have_though_its_victim_leaves_it():
+    site = Site()
+    for number in range(40):
+        site.add_node(f"n{number:02}", gpus=2)
+    site.run("pair", on=("n00", "n01"), gpus=2, start_s=NOW_S - 100)
+    for number in range(2, 40):
+        site.run(f"low {number}", on=f"n{number:02}", gpus=2, start_s=NOW_S - 5000 - number)
+    site.submit("vip", tasks=2, gpus=2, priority=90)
+    search, entry, names = site.preemption(), site.entry("vip"), sorted(site.cluster.nodes)
+
+    found = search.find(entry, search.claimant(entry, 90.0), names, frozenset({"n00"}))
+
+    assert found is not None
+    assert sorted(held.node for held in found.allocations) == ["n01", "n02"]
+
+
+def test_a_gang_takes_what_its_victim_leaves_elsewhere_before_it_waits_for_one_more_to_leave():
+    site = Site()
+    for number in range(40):
+        site.add_node(f"n{number:02}", gpus=4)
+    site.run("pair", on=("n00", "n01"), gpus=3, start_s=NOW_S - 100)
+    site.run("leaver", on="n00", gpus=1)
+    site.run("stays", on="n01", gpus=1, priority=90)
+    for number in range(2, 40):
+        site.run(f"low {number}", on=f"n{number:02}", gpus=4, start_s=NOW_S - 5000)
+    site.stop("leaver")
+    site.submit("vip", tasks=2, gpus=2, priority=90)
+
+    found = find(site)
+
+    assert found is not None
+    assert [eviction.job for eviction in found.evictions] == [site.names["pair"]]
+    assert [held.node for held in found.allocations] == ["n00", "n01"]
+
+
 def test_roles_of_different_size_are_placed_together():
     site = Site()
     site.add_node("a", gpus=4)

@@ -173,3 +173,48 @@ def test_what_a_plugged_in_scorer_says_counts_in_every_pass_anew():
     stage.run()
 
     assert [stage.nodes_of(job) for job in (first, second)] == [["c"], ["b"]]
+
+
+def test_where_jobs_give_way_time_alone_makes_no_pass_look_before_a_job_is_older_by_a_step():
+    stage = Stage([node("a", cpus=4)], PRESETS["preemptive"])
+    stage.submit(spec(cpus=4, priority=50))
+    stage.submit(spec(cpus=4, priority=50))
+    stage.run()
+    stage.now_s += 3000
+    stage.run()
+    looks = stage.scheduler.looks
+
+    stage.now_s += 500
+    stage.run()
+    before = stage.scheduler.looks - looks
+    stage.now_s = stage.scheduler.standing.next_step_s
+    stage.run()
+    after = stage.scheduler.looks - looks
+
+    assert (before, after) == (0, 1)
+
+
+def test_a_promise_moves_up_when_a_job_ends_that_the_last_pass_had_only_planned():
+    stage = Stage([node("a", cpus=4)], PRESETS["conservative"])
+    long = stage.submit(spec(cpus=2, time_limit_s=1000))
+    stage.submit(spec(cpus=2, time_limit_s=500))
+    wide = stage.submit(spec(cpus=4, time_limit_s=100))
+    stage.run()
+    first_s = stage.scheduler.promise_of(wide).start_s
+
+    stage.end(long)
+    stage.run()
+
+    assert first_s == stage.begin_s + 1000
+    assert stage.scheduler.promise_of(wide).start_s == stage.begin_s + 500
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_pass_starts_as_many_jobs_as_it_may_and_says_that_there_are_more(limit: int):
+    stage = Stage([node("a", cpus=4)])
+    for cpus in (1, 1, 2):
+        stage.submit(spec(cpus=cpus))
+
+    plan = stage.scheduler.run(stage.now_s, limit)
+
+    assert (len(plan.starts), plan.more) == (limit, True)

@@ -146,3 +146,37 @@ def test_what_is_known_of_kinds_of_nodes_that_are_gone_is_forgotten():
 
     assert len(space.classes_for([want])) < 200
     assert len(want.standings) < 200
+
+
+def test_of_nodes_that_differ_only_in_their_shared_devices_the_same_one_is_best_in_any_order():
+    even = [Allocation("a", 0, 0, devices=(0, 1), device_memory_mib=400, shared=True)]
+    uneven = [
+        Allocation("b", 0, 0, devices=(index,), device_memory_mib=mib, shared=True)
+        for index, mib in ((0, 200), (1, 600))
+    ]
+    found = []
+
+    for taken in (even + uneven, uneven + even):
+        space, _ = a_space(node("a", gpus=2, gpu_mem=1000), node("b", gpus=2, gpu_mem=1000))
+        for one in taken:
+            space.take(one.node, one)
+        shape = shape_of(spec(cpus=1))
+        (want,) = space.wants(1, shape)
+        space.catch_up(want)
+        found.append(space.best(want, 1, 0.0, space.rooms.get)[0])
+
+    assert found[0] == found[1]
+
+
+def test_what_a_want_knows_of_amounts_that_are_gone_is_dropped_though_no_job_is_placed():
+    space, _ = a_space(node("a", mem=10_000), node("b", mem=10_000))
+    (want,) = space.wants(1, shape_of(spec(cpus=1)))
+
+    for mib in range(1, 3_000):
+        held = Allocation("a", 0, mib)
+        space.take("a", held)
+        space.catch_up(want)
+        space.give_back("a", held)
+
+    assert sum(map(len, want.heaps)) < 1_000
+    assert sorted(space.open_nodes(want)) == ["a", "b"]

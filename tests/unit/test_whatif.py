@@ -9,7 +9,7 @@ from rota.controller.commands import commands as cmd
 from rota.core.changes.compare import differences, dump
 from rota.core.facts.job import JobSpec
 from rota.core.facts.placing import Affinity, Operator, Placement, Selector, Taint
-from rota.core.facts.policy import Policy, PreemptRules
+from rota.core.facts.policy import Backfill, BackfillRules, Policy, PreemptRules
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Limits, Queue, Quota, Reservation, User
 from rota.scheduling.answers.advice import TRIALS, Adviser, Rights, explain_and_advise
@@ -580,6 +580,18 @@ class TestOutlook:
 
         assert seen.starts
         assert [(late.job, late.later_s - late.start_s) for late in seen.delays] == [(big, 3600)]
+
+    def test_what_is_foretold_leaves_the_rules_that_decide_about_the_job_as_they_are(self):
+        scene = Scene(cpus=4)
+        scene.cluster.policy = Policy(backfill=BackfillRules(kind=Backfill.NONE))
+        scene.submit("hog", cpus=3, time_limit_s=3600)
+        scene.submit("big", cpus=4, time_limit_s=3600)
+
+        seen = foreseen(scene, cpus=1, time_limit_s=7200)
+        scene.submit("job", cpus=1, time_limit_s=7200)
+
+        assert seen.starts
+        assert scene.is_running("job")
 
     def test_whoever_would_give_way_is_named(self):
         scene = Scene(cpus=4)

@@ -67,7 +67,7 @@ class Misses:
         if self._checks.hinders(entry.shape):
             wait: RoomWait = Refused()
         elif self._promises.may_fit(number, self._promises.timeline.claims):
-            wait = Claimed(until_s)
+            wait = Claimed()
         else:
             self._waits.no_room(number)
             return NO_ROOM

@@ -40,13 +40,7 @@ NO_ROOM = NoRoom()
 
 
 class Claimed(NamedTuple):
-    """Room that a promise to another job, or a reservation, has a claim on.
-
-    A job that is gone before the claim begins may fit: only one that stays until ``until_s`` or
-    longer gets the same answer.
-    """
-
-    until_s: float
+    """Room that a promise to another job, or a reservation, has a claim on."""
 
 
 class Refused(NamedTuple):

@@ -179,7 +179,7 @@ class Pass:
         short = self.quotas.short(key, amount)
         if short is not None:
             return Capped(short.counters, short.again_s)
-        if self.policy.share.hard_ratio > 0.0 and self.kept_back_by(key) is not None:
+        if self.kept_back_by(key) is not None:
             return Barred()
         return None
 
@@ -214,7 +214,7 @@ class Pass:
         if known is not None:
             return known
         if not self.policy.backfill.spare and promises.outlasts(entry):
-            return Claimed(until_s)
+            return Claimed()
         asker = self.asker(entry)
         placed = place(asker)
         if placed is None:

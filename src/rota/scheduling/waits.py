@@ -87,8 +87,7 @@ class Waits:
         number, shape = lane.number, lane.key.shape
         self.open.pop(number, None)
         before = self.of(number)
-        if type(before) is type(wait) and (before == wait or isinstance(wait, Claimed)):
-            self._of[number] = (lane, wait)
+        if type(before) is type(wait) and before == wait:
             return
         self._take_out(number)
         self._of[number] = (lane, wait)

@@ -204,7 +204,7 @@ class Adviser:
     def expected(self) -> why.Expected | None:
         """When it starts if everything goes to plan, for one of the first in line."""
         tree = self.tree
-        if self._blocked_by_state() or any(isinstance(r, why.DEFERRING) for r in tree.unsatisfied):
+        if any(isinstance(reason, why.DEFERRING) for reason in tree.unsatisfied):
             return None
         if tree.ahead is None or tree.ahead.jobs >= DEPTH or self._trials_max == TRIALS_LARGE:
             return None

@@ -183,7 +183,7 @@ class WhatIf:
         self.trials = 0
         self._undo: list[Callable[[], object]] = []
         #: How much of it is the world itself.
-        self._base = 0
+        self._base: int
         self._dirty: dict[str, None] = {}
         self._own: Scheduler | None = None
 

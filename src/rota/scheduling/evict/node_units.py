@@ -165,7 +165,7 @@ class NodeUnits:
             if price >= below:
                 continue
             choices -= 1
-            if left <= 0 or choices < 0:
+            if choices < 0:
                 return best, False
             columns = [self._gain(kind) for kind in needs]
             # Without needs only trying tells, so every unit may be of use.

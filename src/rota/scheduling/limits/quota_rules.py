@@ -40,7 +40,7 @@ class Meter:
 
     #: Opened when something of it is given back.
     counters: tuple[Counter, ...]
-    used: list[float] = field(default_factory=lambda: [0.0] * 5)
+    used: list[float] = field(default_factory=lambda: [0.0] * len(Dimension))
     #: Of it: what its holders still have and are giving back; None: it was not asked for yet.
     leaving: list[float] | None = None
     #: Of a budget: what time alone gives back, and when, in order.

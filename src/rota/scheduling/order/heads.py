@@ -37,7 +37,8 @@ class Head:
         self.entry: Entry | None = None
         #: The own key of its job; None: not worked out yet.
         self.key: tuple[float, ...] | None = None
-        self._run_s = -1.0
+        #: The same for all jobs of a lane.
+        self._run_s = run_s_of(cluster, lane.key, self.shape.roles)
         #: A job of the lane found no room in this pass: the ones behind it find none either.
         self.full = False
 
@@ -51,9 +52,6 @@ class Head:
         _, job_id, self.array = found
         item = cluster.arrays[self.array] if self.array else cluster.jobs[job_id]
         key = self.lane.key
-        if self._run_s < 0.0:
-            # The same for all jobs of a lane.
-            self._run_s = run_s_of(cluster, key, self.shape.roles)
         self.entry = Entry(job_id, key, self.shape, item.submitted_s, item.eligible_s, self._run_s)
         return self.entry
 

@@ -168,7 +168,7 @@ class Keys:
 
     def _behind(self, entry: Entry) -> tuple[bool, float]:
         """Which steps of age a job has behind it."""
-        waited_s = max(self.now_s - entry.eligible_s, 0.0) if entry.eligible_s else 0.0
+        waited_s = self.now_s - entry.eligible_s if entry.eligible_s else 0.0
         return waited_s > self._steps.too_long_s, waited_s // self._steps.older_s
 
     def right_until_s(self, eligible_s: float) -> float:

@@ -121,7 +121,6 @@ class Space:
 
     def set_claim(self, name: str, from_s: float) -> None:
         """The earliest claim on a node is another one now."""
-        self.grown += 1
         if from_s == INFINITE:
             self.claimed_from.pop(name, None)
         else:
@@ -132,7 +131,6 @@ class Space:
     def unclaim(self) -> None:
         """Forget all claims."""
         claimed, self.claimed_from = self.claimed_from, {}
-        self.grown += bool(claimed)
         for name in claimed:
             if name in self.rooms:
                 self.put(name)
