@@ -47,6 +47,13 @@ def test_events_arrive_as_they_are_committed(server: Running, caller: Caller) ->
     assert "spec" not in event["detail"]
 
 
+def test_a_number_that_no_event_can_have_is_refused_in_one_line(caller: Caller) -> None:
+    answer = caller.get(f"/events?after={2**70}")
+
+    assert answer.status == 400
+    assert "after" in answer.json["detail"]
+
+
 def test_a_late_reader_catches_up_and_goes_on_without_gap(server: Running, caller: Caller) -> None:
     for _ in range(3):
         caller.submit()

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rota.controller import loop
+from rota.controller import outage
 from rota.store.memory import Fault
 from tests.api.running import WAIT_S, Answer, Caller, Running
 
@@ -39,7 +39,7 @@ def test_a_disk_that_takes_nothing_makes_it_unready_until_something_is_written(
 def test_a_commit_that_hangs_is_noticed_and_so_is_its_end(
     server: Running, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "STUCK_S", 0.02)
+    monkeypatch.setattr(outage, "STUCK_S", 0.02)
     server.store.may_commit.clear()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(server.local().post, "/jobs", {"command": "true"})

@@ -1,8 +1,11 @@
 """Who may do what: tokens, roles, and what people see of each other's jobs."""
 
 import os
+import pwd
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -168,3 +171,33 @@ def test_the_kernel_says_who_is_on_the_local_socket(server: Running) -> None:
     assert done.stdout.strip() == '["54321", "user", 1, 403]'
     assert server.local().job(1)["user"] == "54321"
     assert os.geteuid() == 0
+
+
+@pytest.mark.root
+def test_a_directory_of_users_that_does_not_answer_holds_up_nobody_else(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    def slow_directory(uid: int) -> pwd.struct_passwd:
+        if uid == 54322:
+            asked.set()
+            answered.wait(30)
+        return lookup(uid)
+
+    lookup = pwd.getpwuid
+    monkeypatch.setattr(pwd, "getpwuid", slow_directory)
+    command = [sys.executable, "-c", ASK, server.socket_path, "54322"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as slow:
+        assert asked.wait(30)
+
+        begun_s = time.monotonic()
+        other = server.local().get("/status")
+        took_s = time.monotonic() - begun_s
+        still_waits = slow.poll() is None
+        answered.set()
+        said, _ = slow.communicate(timeout=30)
+
+    assert (other.status, still_waits) == (200, True)
+    assert took_s < 5
+    assert said.strip() == '["54322", "user", 1, 403]'

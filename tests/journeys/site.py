@@ -37,14 +37,14 @@ time.sleep(60)
 class Site:
     """One controller without an agent of its own, and agents that joined it with a token."""
 
-    def __init__(self, root: Path, lease_s: float = LEASE_S) -> None:
+    def __init__(self, root: Path, lease_s: float = LEASE_S, database: str = "") -> None:
         self.root = root
         self.head = Box(root / "head")
         self.head.env |= {
             "ROTA_SERVER_TLS": "on",
             "ROTA_SERVER_LEASE_S": str(lease_s),
         }
-        self.head.up("--no-agent")
+        self.head.up("--no-agent", *(("--database", database) if database else ()))
         made = json.loads(self.head.rota(*JOIN).stdout)
         self.url, self.token = str(made["url"]), str(made["token"])
         self.agents: dict[str, subprocess.Popen[str]] = {}

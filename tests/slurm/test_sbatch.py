@@ -82,7 +82,7 @@ def test_the_directives_of_a_script_become_the_fields_of_a_job(cluster: Cluster)
 
     assert (spec.name, spec.priority, spec.time_limit_s) == ("fit", 60, 9000)
     assert spec.request.device_count == 1
-    blob = cluster.server.host._blob(spec.script)
+    blob = cluster.server.host.blobs.get(spec.script)
     assert blob == f"#!/bin/sh\n{script}\n".encode()
 
 
@@ -115,7 +115,7 @@ def test_the_environment_travels_as_export_says(cluster: Cluster) -> None:
     host = cluster.server.host
 
     def found(*argv: str) -> bytes:
-        body = host._blob(submit(cluster, *argv, env=env).spec.environment)
+        body = host.blobs.get(submit(cluster, *argv, env=env).spec.environment)
         assert body is not None
         return body
 

@@ -1,6 +1,7 @@
 """PostgreSQL: one controller leads, and a server that goes away is not the end."""
 
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
@@ -9,7 +10,7 @@ import pytest
 from rota.core.facts.errors import RotaError, Unavailable
 from rota.store import postgres
 from rota.store.api import Batch
-from rota.store.errors import Contradiction, OutcomeUnknown
+from rota.store.errors import Contradiction, NotLeading, OutcomeUnknown
 from rota.store.open import open_store
 from tests.store.builders import Log, job
 from tests.store.conftest import emptied
@@ -29,16 +30,6 @@ def store(postgres_url):
 
 def ids(store) -> list[int]:
     return [one.id for one in store.load().jobs]
-
-
-def cut_connections(url: str) -> None:
-    """What a restart of the server does to those who were connected."""
-    address = url.replace("+psycopg", "")
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name = 'rota'"
-        )
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
@@ -69,16 +60,97 @@ def test_the_next_controller_leads_once_the_first_has_gone(postgres_url):
     second.close()
 
 
-def test_a_commit_after_the_connection_was_cut_succeeds_on_a_new_one(postgres_url, store):
+def test_a_commit_after_the_connection_was_cut_succeeds_on_a_new_one(
+    postgres_url, postgres_server, store
+):
     log = Log()
     store.commit(log.submitted(job(1)))
-    cut_connections(postgres_url)
+    postgres_server.terminate(postgres_url)
 
-    with pytest.raises(Unavailable, match="cannot use postgresql://"):
-        store.commit(log.submitted(job(2)))
+    store.commit(log.submitted(job(2)))
     store.commit(log.submitted(job(3)))
 
-    assert ids(store) == [1, 3]
+    assert ids(store) == [1, 2, 3]
+
+
+def test_leadership_outlives_a_connection_that_nobody_else_took_the_place_of(
+    postgres_url, postgres_server, store
+):
+    store.prove()
+    postgres_server.terminate(postgres_url)
+
+    store.prove()
+
+    assert ids(store) == []
+
+
+def test_a_controller_that_was_deposed_can_neither_prove_nor_write(postgres_url, postgres_server):
+    first = open_store(postgres_url)
+    first.commit(Log().submitted(job(1)))
+    # It stands still while its connection is cut and another one comes and goes.
+    postgres_server.terminate(postgres_url)
+    second = open_store(postgres_url)
+    with pytest.raises(NotLeading, match="another controller leads"):
+        first.prove()
+    second.close()
+
+    with pytest.raises(NotLeading, match="another controller has led"):
+        first.prove()
+    with pytest.raises(NotLeading, match="nothing was changed"):
+        first.set_bookmark("notices", "7")
+    assert first.bookmark("notices") == ""
+
+    first.lead()
+    first.prove()
+    first.set_bookmark("notices", "7")
+    assert first.bookmark("notices") == "7"
+    first.close()
+
+
+def within_s(seconds, call) -> str:
+    """What a call is refused with, which must not take longer."""
+    begun_s = time.monotonic()
+    with pytest.raises(Unavailable) as refused:
+        call()
+    assert time.monotonic() - begun_s < seconds
+    return str(refused.value)
+
+
+def test_a_server_that_stands_still_costs_a_bounded_time(postgres_server, store):
+    log = Log()
+    store.commit(log.submitted(job(1)))
+    store.count_states()
+
+    with postgres_server.frozen():
+        reading = within_s(12, store.count_states)
+        writing = within_s(14, lambda: store.commit(log.submitted(job(2))))
+        proving = within_s(12, store.prove)
+
+    assert "cannot use postgresql://" in reading
+    assert "went away during a commit" in writing
+    assert "cannot use postgresql://" in proving
+    again = open_again(store)
+    assert ids(again) in ([1], [1, 2])
+
+
+def open_again(store):
+    """As the host does it once the server is back: the old connection may end only now."""
+    deadline_s = time.monotonic() + 20
+    while True:
+        try:
+            store.lead()
+            return store
+        except Unavailable:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
+
+
+def test_a_read_that_takes_longer_than_the_silence_is_not_cut_off(store, monkeypatch):
+    monkeypatch.setattr(postgres, "SILENT_S", 0.2)
+
+    (found,) = store.driver.read("SELECT 7 FROM pg_sleep(1)")
+
+    assert found == (7,)
 
 
 def test_reads_share_a_pool_of_connections(store):
@@ -97,11 +169,11 @@ def test_reads_share_a_pool_of_connections(store):
     assert store.driver.read(everybody) == [(after_many,)]
 
 
-def test_a_read_after_the_connection_was_cut_succeeds(postgres_url, store):
+def test_a_read_after_the_connection_was_cut_succeeds(postgres_url, postgres_server, store):
     store.commit(Log().submitted(job(1)))
     assert ids(store) == [1]
 
-    cut_connections(postgres_url)
+    postgres_server.terminate(postgres_url)
 
     assert ids(store) == [1]
 

@@ -306,3 +306,23 @@ def test_a_process_killed_while_it_commits_loses_nothing_that_it_acknowledged(tm
     assert len(ids) % 2 == 0, "a batch of two jobs was torn apart"
     assert loaded.next_seq == len(ids) + 1
     assert intact == [("ok",)]
+
+
+def test_pages_that_are_garbage_are_called_damaged_in_one_line(tmp_path):
+    path = tmp_path / "rota.db"
+    open_store(str(path)).close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+    whole = path.read_bytes()
+    # A name that is no text, in words that SQLite cannot read: its complaint is no text, either.
+    path.write_bytes(
+        whole.replace(b"tablealembic_version", b"table\xff\xfeembic_version").replace(
+            b"CREATE TABLE alem", b"CRXATE TABLE alem"
+        )
+    )
+
+    with pytest.raises(Unavailable, match="is damaged: restore it from a backup") as refused:
+        open_store(str(path))
+
+    assert "\n" not in str(refused.value)

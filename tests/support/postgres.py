@@ -18,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 
 from tests.support.ports import quiet_port
@@ -69,8 +70,9 @@ def _release(folder: Path) -> float:
 class PostgresServer:
     """A running server, from which a test takes a database of its own."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
         self.port = port
+        self._process = process
         self._numbers = count(1)
 
     @contextmanager
@@ -82,6 +84,30 @@ class PostgresServer:
             yield f"postgresql+psycopg://{ROLE}@127.0.0.1:{self.port}/{name}"
         finally:
             self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The server stands still: connections are open, and nobody answers."""
+        main = psutil.Process(self._process.pid)
+        # First the one that would take in others.
+        stopped = [main]
+        main.suspend()
+        for child in main.children(recursive=True):
+            child.suspend()
+            stopped.append(child)
+        try:
+            yield
+        finally:
+            for process in stopped:
+                process.resume()
+
+    def terminate(self, url: str) -> None:
+        """Cut the connections of every Rota to one database, as a failover would."""
+        with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND application_name = 'rota'"
+            )
 
     def _execute(self, statement: str) -> None:
         with _connect(self.port) as connection:
@@ -99,7 +125,7 @@ def running_server(programs: Path) -> Iterator[PostgresServer]:
         _initialise(programs, folder, identity)
         process, port = _start(programs, folder, identity)
         try:
-            yield PostgresServer(port)
+            yield PostgresServer(port, process)
         finally:
             _stop(process)
     finally:

@@ -34,6 +34,7 @@ from rota.agent.machine.cgroups import Cgroups, CgroupsUnusable, open_cgroups
 from rota.agent.machine.discover import discover
 from rota.agent.machine.gpus import BadGpuFile, foreign_use
 from rota.agent.machine.memory import MemoryWatch
+from rota.agent.record import Record
 from rota.agent.talk import keeper_link, wire
 from rota.agent.talk.keyring import BadKeyFile, Keyring
 from rota.agent.talk.line import Connection, Line, loop_factory
@@ -88,15 +89,14 @@ class Host:
         self._keyring = Keyring(config.folder, config.token)
         variables = NodeVariables(config.url, self._keyring.fingerprint)
         self._launcher = Launcher(config.folder, cgroups, variables)
+        self._record = Record(config.folder)
         self._memory = MemoryWatch()
         self._visits = Visits(config, self._send, self._agent.alive, self._tell_keeper)
         self._errands = Errands(
-            self._launcher,
-            lambda spawn: self._carry_out([spawn]),
-            self._on_keeper_events,
-            self._send,
+            self._launcher, lambda one: self._carry_out([one]), self._on_keeper_events, self._send
         )
-        self._line = Line(config.url, self._keyring, self._on_message, self._hold_lease)
+        hear, hold = self._on_message, self._hold_lease
+        self._line = Line(config.url, self._keyring, hear, hold, self._record.objection)
         self._keeper: keeper_link.KeeperLink | None = None
         self._controller: Connection | None = None
         self._refused = ""
@@ -135,6 +135,7 @@ class Host:
         if self._controller is not None:
             self._controller.close("the agent was stopped")
         self._line.stop()
+        self._record.save()
         with suppress(FileNotFoundError):
             (self._config.folder / "agent.json").unlink()
         if broken:
@@ -247,8 +248,7 @@ class Host:
             self._refused, self._welcomed = "", False
             dialled_s = time.monotonic()
             try:
-                link = await self._line.dial()
-                self._controller = link
+                self._controller = link = await self._line.dial()
                 self._agent.on_connected()
                 link.send(self._hello())
                 reason = await link.closed
@@ -290,6 +290,9 @@ class Host:
         )
 
     def _on_message(self, message: ControllerMessage) -> None:
+        if why := self._record.hears(message):
+            self._refuse(why)
+            return
         if isinstance(message, Desired):
             self._carry_out(self._agent.on_desired(message, self._now_s()))
             self._errands.give_up(self._agent.unstarted())

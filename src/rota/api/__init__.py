@@ -12,5 +12,5 @@ Each room knows only those below it.
     params, context, collectors      what every route works with
     views/                           jobs found and shown
     bodies/                          from a request to what the controller takes
-    errors, auth, asgi               refusals as documents; who asks; the words of ASGI
+    errors, auth, names, asgi        refusals as documents; who asks; the words of ASGI
 """

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hmac
 import os
-import pwd
 import secrets
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rota import node_keys
+from rota.api.names import NAMES
 from rota.controller.agents.job_tokens import PREFIX
 from rota.core.facts.errors import Forbidden, Rejected
 from rota.core.facts.tenant import Access, Actor
@@ -79,19 +79,10 @@ class Identities:
         if actor is None:
             uid = int(peer.removeprefix(LOCAL))
             admin = uid in (0, self._own_uid)
-            name, known = user_name(uid)
-            actor = Actor(name, Access.ADMIN if admin else Access.USER, "local")
-            if known:
+            actor = Actor(NAMES.of(uid), Access.ADMIN if admin else Access.USER, "local")
+            if uid in NAMES:
                 self._local[peer] = actor
         return actor
-
-
-def user_name(uid: int) -> tuple[str, bool]:
-    """The login name of a uid, and whether there is one (else the number is the name)."""
-    try:
-        return pwd.getpwuid(uid).pw_name, True
-    except KeyError:
-        return str(uid), False
 
 
 def identify(

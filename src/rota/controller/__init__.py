@@ -3,8 +3,11 @@
 Each room knows only those below it.
 
     chores/                          what a live host does beside its ticks
-    loop, watch, recover, clock      the inbox and the commits; who is told; state, time at start
-    engine                           a tick without its I/O
+    loop, inbox, alarm               the ticks and the commits; what waits for them; their time
+    watch, recover, clock            who is told; state from the disk; time that does not jump
+    blobs, parents                   what launches and submits need of the disk, at hand
+    outage                           while nothing can be written, or something broke
+    engine, orders                   a tick without its I/O; what agents are told after it
     past                             what an installation has lived through
     agents/                          who they are, what they say and are told
     commands/                        what a caller may ask, and what follows

@@ -20,9 +20,9 @@ from rota.controller.commands import commands as cmd
 from rota.controller.commands import site
 from rota.controller.commands.change import change_selected, update
 from rota.controller.commands.submit import submit
-from rota.controller.launches.launch import is_withheld, wanted
-from rota.controller.launches.world import World, world_of
+from rota.controller.orders import News, Orders
 from rota.controller.tick.batches import batch_of
+from rota.controller.tick.broken import hold_broken, never_began
 from rota.controller.tick.forecast import Forecast
 from rota.controller.tick.plan_events import Passes
 from rota.controller.tick.scribe import Scribe
@@ -36,12 +36,10 @@ from rota.rpc.messages import (
     Beat,
     BeatSeen,
     ControllerMessage,
-    Desired,
     DeviceUse,
     Hello,
     Observed,
     Refused,
-    Wanted,
     Welcome,
 )
 from rota.scheduling.guarded import Guard, no_guard
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import Array, Attempt
+    from rota.core.facts.job import Array
     from rota.core.facts.policy import Policy
     from rota.scheduling.registry import Catalog
     from rota.scheduling.scheduler import Scheduler
@@ -73,6 +71,16 @@ class Asked(msgspec.Struct, frozen=True):
     command: cmd.Command
 
 
+class Broken(msgspec.Struct, frozen=True):
+    """A job on which a pass or a timer failed: it is held, with a note that says why."""
+
+    job: int
+    note: str
+
+
+Item = FromLink | Asked | Broken
+
+
 class Tick(msgspec.Struct):
     """The result of a tick: what to commit first, and what to do after that."""
 
@@ -81,6 +89,8 @@ class Tick(msgspec.Struct):
     to_agents: list[tuple[int, ControllerMessage]]
     #: Links to close once their messages are sent.
     hang_up: list[int]
+    #: What is told to agents after the commit.
+    news: News
     #: There is more to do right away.
     again: bool = False
 
@@ -104,42 +114,45 @@ class Controller:
         lease_s: float = 0.0,
         steady: Callable[[], float] | None = None,
         moved_s: float = 0.0,
+        sessions: Sessions | None = None,
     ) -> None:
         """``load`` brings rules of others; ``clock`` and ``guard`` hold them to their time.
 
         ``steady`` is a clock for leases where that of the ticks may jump. ``moved_s``: by how much
-        the wall clock was set since the last tick on record.
+        the wall clock was set since the last tick on record. ``sessions`` are those of a
+        controller that this one takes the place of.
         """
         self.cluster = cluster
         self.liveness = Liveness(cluster, lease_s)
         self._steady = steady
         self.next_seq = next_seq
-        self.sessions = Sessions()
+        self.sessions = Sessions() if sessions is None else sessions
         #: What it has learned about run times; a host may tell it of earlier jobs.
         self.forecast = Forecast()
         self._restarted, self._moved_s = True, moved_s
         self._look_due_s: float | None = None
-        self._greeted: list[Session] = []
         self._new_uid = new_uid
         self._new_session = new_session
-        self._read_blob, self._read_array = read_blob, read_array
+        self._read_array = read_array
+        self._orders = Orders(cluster, self.sessions, read_blob, variables)
         self._passes = Passes(cluster, load, clock, guard, anew=next_seq > 1)
-        #: Placed attempts that wait for others to leave, and their nodes: no agent knows of them.
-        self._withheld = {
-            uid: node.name
-            for node in cluster.nodes.values()
-            for uid in node.withheld
-            if is_withheld(cluster, uid)
-        }
-        #: The worlds of gangs, made once for all their tasks that are told of in one tick.
-        self._worlds: dict[int, World] = {}
-        #: What every job finds in its environment, such as where Rota is.
-        self._variables = dict(variables or {})
 
-    def tick(self, now_s: float, inbox: Iterable[FromLink | Asked]) -> Tick:
-        """One turn: drain, timers, schedule, and hand back what must be committed."""
+    def tick(self, now_s: float, inbox: Iterable[Item]) -> Tick:
+        """One turn with everything at hand: decide, and say what agents are told after it."""
+        tick = self.decide(now_s, inbox)
+        while missing := self.order(tick):
+            tick.news.blobs |= dict.fromkeys(missing, b"")
+        return tick
+
+    def decide(self, now_s: float, inbox: Iterable[Item], *, calm: bool = False) -> Tick:
+        """Drain, timers, schedule, and hand back what must be committed.
+
+        ``calm``: the inbox alone. No timer rings, nothing is scheduled.
+        """
         scribe = Scribe(self.cluster, now_s, self.next_seq)
-        tick = Tick(Batch(), [], [], [])
+        tick = Tick(Batch(), [], [], [], News())
+        self.sessions.begin()
+        self.cluster.ids.ended.begin()
         self.liveness.begin(self._steady() if self._steady is not None else now_s)
         if self._restarted:
             self._forget_connections(scribe)
@@ -148,22 +161,55 @@ class Controller:
                 tick.answers.append((item.ticket, self._answer(scribe, item.command)))
                 if isinstance(item.command, cmd.RemoveNode):
                     self._cut_off(scribe, tick, item.command.node)
+            elif isinstance(item, Broken):
+                hold_broken(scribe, item.job, item.note)
             else:
                 self._hear(scribe, tick, item)
         scribe.actor = "rota"
+        if self._orders.failed:
+            self._end_unlaunched(scribe)
         for node in self.liveness.look(scribe, self.sessions.by_node):
             link = self.sessions.by_node[node].link
             self._hung_up(scribe, link, "its agent is silent")
             tick.hang_up.append(link)
         wait_s = self.liveness.wait_s()
         self._look_due_s = None if wait_s is None else now_s + wait_s
-        fire_due(scribe)
-        tick.again = self._passes.run(scribe).more
+        if not calm:
+            fire_due(scribe)
+            tick.again = self._passes.run(scribe).more
         self.next_seq = scribe.next_seq
-        self._order(scribe, tick)
+        self._orders.note(scribe, tick.news)
         tick.batch = batch_of(self.cluster, scribe.recorded)
+        tick.news.blobs, tick.news.seq = dict(tick.batch.blobs), self.next_seq - 1
         self._learn(tick.batch)
         return tick
+
+    def order(self, tick: Tick) -> set[str]:
+        """After the commit: what agents are told. Gives blobs that have to be at hand first."""
+        news = tick.news
+        if not (news.fresh or news.gone or news.greeted):
+            return set()
+        missing = self._orders.make(news, tick.to_agents)
+        tick.again = tick.again or bool(self._orders.failed)
+        return missing
+
+    def _end_unlaunched(self, scribe: Scribe) -> None:
+        """Attempts that no agent could be told of have ended before they began."""
+        failed, self._orders.failed = self._orders.failed, {}
+        for uid, detail in failed.items():
+            if uid in self.cluster.live.where:
+                never_began(scribe, uid, detail)
+
+    def beat(self, now_s: float, item: Item) -> tuple[int, BeatSeen] | None:
+        """The answer to a beat, without a tick; None: it is none, or of no session."""
+        if not (isinstance(item, FromLink) and isinstance(item.message, Beat)):
+            return None
+        session = self.sessions.by_link.get(item.link)
+        if session is None or session.id != item.message.session:
+            return None
+        self.liveness.begin(self._steady() if self._steady is not None else now_s)
+        self.liveness.hears(session.node)
+        return item.link, BeatSeen(session.id, item.message.number)
 
     def _learn(self, batch: Batch) -> None:
         """How long those ran that ended in this tick."""
@@ -191,7 +237,7 @@ class Controller:
         if self._moved_s:
             scribe.emit(ev.ClockMoved(shift_s=self._moved_s))
         for node in list(self.cluster.nodes.values()):
-            if node.state is NodeState.UP:
+            if node.state is NodeState.UP and node.name not in self.sessions.by_node:
                 scribe.emit(ev.NodeSilent(node=node.name, note="waiting for its agent"))
 
     def _answer(self, scribe: Scribe, command: cmd.Command) -> object:
@@ -271,44 +317,13 @@ class Controller:
         if self.cluster.nodes[session.node].foreign != hello.foreign:
             scribe.emit(ev.DevicesSeen(node=session.node, foreign=hello.foreign))
         cluster_id = self.cluster.ids.cluster_id
-        welcome = Welcome(session.id, cluster_id, lease_s, beat_s_of(lease_s), PROTOCOL)
+        beat_s, seq = beat_s_of(lease_s), self.next_seq - 1
+        welcome = Welcome(session.id, cluster_id, lease_s, beat_s, PROTOCOL, seq)
         tick.to_agents.append((link, welcome))
-        self._greeted.append(session)
-
-    def _full(self, session: Session) -> Desired:
-        """Everything that should live on the node, as of now."""
-        live = self.cluster.nodes[session.node].live
-        # Who lends his CPUs stands still before anybody starts on them.
-        lenders = [uid for uid in live if uid in self.cluster.live.loans]
-        due = [uid for uid in dict.fromkeys([*lenders, *live]) if uid not in self._withheld]
-        return session.desired([self._wanted(uid) for uid in due], full=True)
-
-    def _let_in(self) -> list[str]:
-        """Attempts that waited for others to leave, and those have gone."""
-        nodes, live = self.cluster.nodes, self.cluster.live.where
-        for uid in [uid for uid in self._withheld if uid not in live]:
-            del self._withheld[uid]
-        return [uid for uid, node in self._withheld.items() if uid not in nodes[node].withheld]
-
-    def _wanted(self, uid: str) -> Wanted:
-        cluster = self.cluster
-        job_id, task = cluster.live.where[uid]
-        job = cluster.jobs[job_id]
-        world = None
-        if job.spec.task_count > 1:
-            world = self._worlds.get(job_id) or world_of(cluster, job)
-            self._worlds[job_id] = world
-        return wanted(cluster, job, task, self._blob, self._variables, world)
-
-    def _blob(self, digest: str) -> bytes:
-        """A blob of this very tick is not in the store yet."""
-        if not digest:
-            return b""
-        body = self.cluster.dirty.blobs.get(digest)
-        return body if body is not None else self._read_blob(digest) or b""
+        tick.news.greeted.append(session)
 
     def _observed(self, scribe: Scribe, tick: Tick, session: Session, message: Observed) -> None:
-        if not session.accepts(message):
+        if not self.sessions.accepts(session, message):
             self._hung_up(scribe, session.link, "its agent skipped a message")
             tick.hang_up.append(session.link)
             return
@@ -316,70 +331,4 @@ class Controller:
             seen.uid for seen in message.attempts if not observe(scribe, session.node, seen)
         ]
         if strangers:
-            tick.to_agents.append((session.link, session.desired([], strangers)))
-
-    def _running_of(self, job_id: int) -> list[Attempt]:
-        job = self.cluster.jobs.get(job_id)
-        return job.live_attempts if job is not None else []
-
-    def _changes(self, scribe: Scribe) -> tuple[dict[str, dict[str, None]], dict[str, list[str]]]:
-        """By node: the attempts that are wanted in another way than before, and those gone."""
-        fresh: dict[str, dict[str, None]] = {}
-        gone: dict[str, list[str]] = {}
-        for record in scribe.recorded:
-            event = record.event
-            if isinstance(event, ev.AttemptPlaced) and event.after:
-                self._withheld[event.uid] = event.allocation.node
-            elif isinstance(event, ev.AttemptPlaced):
-                fresh.setdefault(event.allocation.node, {})[event.uid] = None
-            elif isinstance(event, ev.AttemptStopAsked) and event.uid in self.cluster.live.where:
-                allocation = self.cluster.jobs[event.job].tasks[event.task].attempts[-1].allocation
-                fresh.setdefault(allocation.node, {})[event.uid] = None
-            elif isinstance(event, ev.JobSuspended | ev.JobResumed | ev.SaveAsked):
-                for attempt in self._running_of(event.job):
-                    fresh.setdefault(attempt.allocation.node, {})[attempt.uid] = None
-            elif isinstance(event, ev.AttemptEnded):
-                gone.setdefault(_node_of(self.cluster, event), []).append(event.uid)
-        for attempt in self._resized(scribe):
-            fresh.setdefault(attempt.allocation.node, {})[attempt.uid] = None
-        for uid in self._let_in():
-            fresh.setdefault(self._withheld.pop(uid), {})[uid] = None
-        return fresh, gone
-
-    def _resized(self, scribe: Scribe) -> list[Attempt]:
-        """The members of gangs that somebody joined or left: they are told of it."""
-        elastic = self.cluster.census.elastic
-        if not elastic:
-            return []
-        moved = (ev.AttemptPlaced, ev.AttemptStopAsked)
-        events = [record.event for record in scribe.recorded]
-        jobs = dict.fromkeys(event.job for event in events if isinstance(event, moved))
-        return [a for job in jobs if job in elastic for a in self._running_of(job)]
-
-    def _order(self, scribe: Scribe, tick: Tick) -> None:
-        """Tell each connected agent what this tick changed in its set."""
-        self._worlds.clear()
-        fresh, gone = self._changes(scribe)
-        greeted, self._greeted = self._greeted, []
-        for session in greeted:
-            if self.sessions.by_link.get(session.link) is session:
-                tick.to_agents.append((session.link, self._full(session)))
-        for node in dict.fromkeys([*fresh, *gone]):
-            told = self.sessions.by_node.get(node)
-            if told is None or told in greeted:
-                continue
-            live = [
-                uid
-                for uid in fresh.get(node, ())
-                if uid in self.cluster.live.where and uid not in self._withheld
-            ]
-            message = told.desired([self._wanted(u) for u in live], gone.get(node))
-            tick.to_agents.append((told.link, message))
-
-
-def _node_of(cluster: Cluster, event: ev.AttemptEnded) -> str:
-    job = cluster.jobs.get(event.job) or cluster.dirty.jobs[event.job]
-    for attempt in reversed(job.tasks[event.task].attempts):
-        if attempt.uid == event.uid:
-            return attempt.allocation.node
-    raise AssertionError(f"attempt {event.uid} ended and is not on record")
+            tick.news.gone.setdefault(session.node, []).extend(strangers)

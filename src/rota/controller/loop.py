@@ -7,34 +7,36 @@ message wakes the loop; between messages and timers it sleeps and costs nothing.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import secrets
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rota.controller.agents.job_tokens import JobTokens
 from rota.controller.agents.links import Links
+from rota.controller.agents.sessions import Sessions
+from rota.controller.alarm import Alarm
+from rota.controller.blobs import Blobs, read_blobs
 from rota.controller.clock import Clock
-from rota.controller.commands.commands import Submit
-from rota.controller.engine import Asked, Controller, FromLink, Tick
-from rota.controller.recover import recover
+from rota.controller.engine import Asked, Broken, Controller, FromLink, Item, Tick
+from rota.controller.inbox import Inbox
+from rota.controller.outage import Outage, Rest, Trouble, longer, title_of
+from rota.controller.parents import Parents
+from rota.controller.recover import State, read_state
 from rota.controller.tick import plugins
-from rota.controller.tick.forecast import REMEMBERED, TELLING
 from rota.controller.watch import Watch
 from rota.core.changes.invariants import check
-from rota.core.facts.errors import Busy, RotaError, Unavailable
-from rota.core.facts.policy import Estimates
-from rota.store.api import JobFilter
+from rota.core.facts.errors import RotaError, Stumbled, Unavailable
+from rota.store.errors import NotLeading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rota.controller.agents.sessions import Sessions
     from rota.controller.commands.commands import Command
     from rota.core.cluster import Cluster
-    from rota.rpc.messages import AgentMessage
+    from rota.rpc.messages import AgentMessage, BeatSeen
     from rota.scheduling.scheduler import Scheduler
     from rota.store.api import Store
     from rota.store.writer import Commits
@@ -43,14 +45,8 @@ Answer = TypeVar("Answer")
 
 log = logging.getLogger("rota.controller")
 
-#: Blobs (environments, scripts) kept at hand for launches.
-BLOBS_KEPT = 256
-#: How long the loop waits before it tries again after a failed commit.
-RETRY_S = 1.0
-#: A timer is looked at this often: the machine may have slept meanwhile.
-LOOK_S = 30.0
-#: A tick that takes longer than this hangs; a disk that failed is bad news for so long.
-STUCK_S, BROKE_S = 10.0, 30.0
+#: How long a reader waits for a commit, or for the state to be read back.
+ON_DISK_S = 10.0
 
 
 class Host:
@@ -74,31 +70,33 @@ class Host:
         #: With these jobs on other machines are known again.
         self.job_tokens = JobTokens(job_key)
         self.started_s = self.clock.now_s()
-        self.inbox_size = inbox_size
         self._lease_s = lease_s
         self._variables = variables
         #: Hold every tick against the invariants before it is committed.
         self._checked = checked
         #: For metrics: how many ticks there were, and how long their commits took together.
-        self.ticks = 0
-        self.commit_s = 0.0
+        self.ticks, self.commit_s = 0, 0.0
         self._writer = writer
-        self._blobs: dict[str, bytes] = {}
-        self._inbox: deque[tuple[int, FromLink | Asked]] = deque()
-        self._load = 0
-        self._tickets = itertools.count(1)
-        self._callers: dict[int, asyncio.Future[Any]] = {}
-        self._wake = asyncio.Event()
+        self.blobs = Blobs()
+        self.parents = Parents(lambda: self.cluster.arrays, self.read)
+        self._inbox = Inbox(inbox_size)
+        self._alarm = Alarm(self.clock, self._inbox.wake.set)
         self._on_disk = asyncio.Event()
         self._on_disk.set()
-        self._alarm: asyncio.TimerHandle | None = None
-        #: For which moment the alarm is set, where a timer wants it.
-        self._alarm_s: float | None = None
         self._stopping = False
-        #: Since when the tick that is going on goes on, and when the last one was dropped.
-        self._turn_since_s: float | None = None
-        self._broke_s: float | None = None
-        self._controller = self._load_controller()
+        self._trouble = Trouble()
+        #: Nothing can be written, or the state is being read back; and who sees to that.
+        self._outage: Outage | None = None
+        self._mending: asyncio.Task[None] | None = None
+        self._pause_s = 0.0
+        #: Messages of a tick that broke, to be taken one by one.
+        self._suspects: deque[Item] = deque()
+        self._rest = Rest()
+        #: The number of the next event, as of the last commit.
+        self._next_seq = 1
+        state = read_state(store)
+        moved_s = self.clock.moved_s(store, state.next_seq)
+        self._controller = self._controller_of(state, Sessions(), moved_s)
 
     @property
     def cluster(self) -> Cluster:
@@ -128,201 +126,270 @@ class Host:
     @property
     def trouble(self) -> str:
         """Why nothing can be taken in just now; empty: it can."""
-        now_s = time.monotonic()
-        if self._turn_since_s is not None and now_s - self._turn_since_s > STUCK_S:
-            return f"a tick has not ended for {now_s - self._turn_since_s:.0f}s"
-        if self._broke_s is not None and now_s - self._broke_s < BROKE_S:
-            return "the last change could not be written; controller.log says why"
-        return ""
+        return self._trouble.words(self._outage)
 
     @property
     def sessions(self) -> Sessions:
         """Which agents are connected."""
         return self._controller.sessions
 
-    def _load_controller(self) -> Controller:
-        snapshot = self.store.load()
+    def _controller_of(self, state: State, sessions: Sessions, moved_s: float) -> Controller:
         controller = Controller(
-            recover(snapshot),
-            snapshot.next_seq,
+            state.cluster,
+            state.next_seq,
             new_uid=lambda: secrets.token_hex(16),
             new_session=lambda: secrets.randbits(52) + 1,
-            read_blob=self._blob,
-            read_array=self.store.array,
+            read_blob=self.blobs.get,
+            read_array=self.parents.get,
             variables=self._variables,
             load=lambda policy: plugins.load_known(policy)[0],
             clock=plugins.clock,
             guard=plugins.time_limit,
             lease_s=self._lease_s,
-            moved_s=self.clock.moved_s(self.store, snapshot.next_seq),
+            sessions=sessions,
+            moved_s=moved_s,
         )
-        if controller.cluster.policy.backfill.estimates is Estimates.PREDICTED:
-            ended = JobFilter(states=TELLING)
-            controller.forecast.remember(
-                self.store.list_jobs(ended, limit=REMEMBERED, newest_first=True)
-            )
+        controller.forecast.remember(state.past)
+        self._next_seq = state.next_seq
         return controller
 
     async def ask(self, command: Command) -> Any:  # noqa: ANN401 - each has its own answer
         """Hand in a command and await its answer, which is on disk by then."""
-        weight = len(command.submissions) if isinstance(command, Submit) else 1
         if self._stopping:
             raise Unavailable("rota is stopping; try again when it is up")
-        if self._inbox and self._load + weight > self.inbox_size:
-            raise Busy(
-                f"the inbox is full ({self.inbox_size} requests wait); nothing was changed, try "
-                "again shortly"
-            )
-        ticket = next(self._tickets)
-        caller: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._callers[ticket] = caller
-        self._load += weight
-        self._inbox.append((weight, Asked(ticket, command)))
-        self._wake.set()
-        answer = await caller
-        if isinstance(answer, RotaError):
-            raise answer
-        return answer
+        await self.parents.prepare(command)
+        return await self._inbox.ask(command)
 
     async def on_disk(self) -> None:
         """Wait until what ``cluster`` shows right now is committed."""
-        await self._on_disk.wait()
+        if self._on_disk.is_set():
+            return
+        try:
+            async with asyncio.timeout(ON_DISK_S):
+                await self._on_disk.wait()
+        except TimeoutError:
+            why = self._outage.error if self._outage is not None else "a commit has not ended"
+            raise Unavailable(f"the state cannot be read just now: {why}") from None
 
     def put(self, link: int, message: AgentMessage | None, shown: str) -> None:
-        """What an agent said; never refused, because an agent cannot say it to anybody else."""
-        self._inbox.append((0, FromLink(link, message, shown)))
-        self._wake.set()
+        """What an agent said, or (None) that it is gone."""
+        self._inbox.put((FromLink(link, message, shown),))
 
     async def run(self) -> None:
         """Tick until stopped. Always ticks once at the start, to settle what was due meanwhile."""
-        self._wake.set()
+        self._inbox.wake.set()
         while not self._stopping or self._inbox:
-            await self._wake.wait()
-            self._wake.clear()
-            items = [item for _, item in self._inbox]
-            self._inbox.clear()
+            items = await self._inbox.drain()
             self.links.drained()
-            self._load = 0
             await self._turn(items)
-        self._cancel_alarm()
+        self._alarm.cancel()
+        if self._mending is not None:
+            self._mending.cancel()
 
     def stop(self) -> None:
         self._stopping = True
-        self._wake.set()
+        self._inbox.wake.set()
 
-    async def _turn(self, items: list[FromLink | Asked]) -> None:
+    async def _turn(self, items: list[Item]) -> None:
         self._on_disk.clear()
-        self._turn_since_s = time.monotonic()
+        self._trouble.since_s = time.monotonic()
         try:
-            await self._tick(items)
+            await self._take_turn(items)
         finally:
-            self._turn_since_s = None
-            self._on_disk.set()
+            self._trouble.since_s = None
+            if self._outage is None or not self._outage.stale:
+                self._on_disk.set()
 
-    async def _tick(self, items: list[FromLink | Asked]) -> None:
+    async def _take_turn(self, items: list[Item]) -> None:
+        """Everything in one tick; after one that broke, first its messages one by one."""
+        if self._outage is not None:
+            if (waited := await self._wait_out(self._outage, items)) is None:
+                return
+            items = waited
+        while self._suspects:
+            await self._tick([self._suspects.popleft()], calm=True)
+            if self._outage is not None:
+                self._outage.held += items
+                return
+        await self._tick(items, calm=self._rest.is_on)
+
+    async def _wait_out(self, outage: Outage, items: list[Item]) -> list[Item] | None:
+        """What can be done without a commit. Gives what was held back once that is over."""
+        # Where a try is quick, each caller is worth one.
+        beats = outage.take(items, self._inbox.reply, may_wait=self.store.local)
+        if outage.over:
+            self._outage = self._mending = None
+            return [*outage.held, *beats]
+        if self._mending is None and (outage.has_callers or not outage.wait_s):
+            self._mending = asyncio.create_task(self._mend(outage))
+        answers = [self._controller.beat(self.clock.now_s(), beat) for beat in beats]
+        seen = [*filter(None, answers)]
+        if seen and not outage.deposed:
+            await self._answer_beats(seen)
+        if self._mending is None:
+            self._alarm.after(outage.wait_s)
+        return None
+
+    async def _answer_beats(self, seen: list[tuple[int, BeatSeen]]) -> None:
         try:
-            self.ticks += 1
-            tick = self._controller.tick(self.clock.now_s(), items)
+            await self._prove()
+        except Exception as error:
+            log.warning("no agent is answered: %s", error)
+            return
+        for link, message in seen:
+            self.links.send(link, message)
+
+    async def _prove(self) -> None:
+        """Nobody else can have taken over: only then may an agent rely on what it is told."""
+        if not self.store.local:
+            await self._writer.run(self.store.prove)
+
+    async def _mend(self, outage: Outage) -> None:
+        """Lead again, read the state back, and see whether something can be written."""
+        try:
+            if outage.deposed:
+                await self._writer.run(self.store.lead)
+            if outage.stale:
+                await self._read_back(outage)
+            await self._writer.run(partial(self.store.set_bookmark, "outage", str(outage.error)))
+            outage.over = True
+            log.info("the state is as it is on disk, and can be written")
+        except Exception as error:
+            self._pause_s = longer(self._pause_s)
+            if outage.postpone(error, self._pause_s):
+                log.error("cannot go on yet: %s", error)
+            outage.refuse(self._inbox.reply)
+        finally:
+            self._mending = None
+            self._inbox.wake.set()
+
+    async def _read_back(self, outage: Outage) -> None:
+        """Without holding up the loop. How jobs ended is kept: it may be ten millions of them."""
+        sessions, ended = self.sessions, self.cluster.ids.ended
+        state: State | None = None
+        if not outage.deposed:
+            ended.rewind()
+            state = await asyncio.to_thread(read_state, self.store, ended)
+        if state is None or state.next_seq != self._next_seq:
+            # It is not the state that agents were told of: they dial again, and hear all of it.
+            state = await asyncio.to_thread(read_state, self.store)
+            self.links.hang_up_all()
+            sessions, outage.held = Sessions(), [*self._suspects, *outage.held]
+            outage.refuse(self._inbox.reply)
+            outage.held.clear()
+            self._suspects.clear()
+        moved_s = await asyncio.to_thread(self.clock.moved_s, self.store, state.next_seq)
+        self._controller = self._controller_of(state, sessions, moved_s)
+        outage.stale = outage.deposed = False
+        self._on_disk.set()
+
+    async def _tick(self, items: list[Item], *, calm: bool) -> None:
+        self.ticks += 1
+        ahead = False
+        try:
+            tick = self._controller.decide(self.clock.now_s(), items, calm=calm)
             if self._checked:
                 check(self.cluster)
-            if tick.batch.events:
-                begun_s = time.monotonic()
-                await self._writer.commit(tick.batch)
-                self.commit_s += time.monotonic() - begun_s
-                self._broke_s = None
+            ahead = True
+            await self._commit(tick)
         except Exception as error:
-            await self._start_over(items, error)
+            self._trouble.broke_s = time.monotonic()
+            self.sessions.rewind()
+            if ahead and isinstance(error, RotaError):
+                self._break_off(items, error)
+            else:
+                self._stumble(items, error, calm)
+            self._inbox.wake.set()
             return
-        self._act(tick)
-        self._set_alarm(tick.again)
+        if not calm:
+            self._rest.over()
+        await self._act(tick)
+        if self._rest.is_on:
+            self._alarm.after(self._rest.left_s)
+        elif tick.again:
+            self._inbox.wake.set()
+        else:
+            self._alarm.at(self._controller.next_due_s())
 
-    def _act(self, tick: Tick) -> None:
-        """After the commit, and only then: answers, news, orders."""
-        for ticket, answer in tick.answers:
-            self._reply(ticket, answer)
-        for link, message in tick.to_agents:
-            session = self.sessions.by_link.get(link)
-            near = session is None or session.local
-            self.links.send(link, message if near else self.job_tokens.sealed(message))
-        for link in tick.hang_up:
-            self.links.hang_up(link)
-        for digest, body in tick.batch.blobs.items():
-            self._keep_blob(digest, body)
-        self.watch.publish(tick.batch.events)
+    async def _commit(self, tick: Tick) -> None:
+        """Nothing is said to anybody before it is on disk, and nothing by one that was deposed."""
+        if tick.batch.events:
+            begun_s = time.monotonic()
+            await self._writer.commit(tick.batch)
+            self.commit_s += time.monotonic() - begun_s
+            self._next_seq = self._controller.next_seq
+            self._trouble.broke_s, self._pause_s = None, 0.0
+        elif tick.to_agents:
+            await self._prove()
 
-    def _reply(self, ticket: int, answer: object) -> None:
-        caller = self._callers.pop(ticket, None)
-        if caller is not None and not caller.done():
-            caller.set_result(answer)
+    def _break_off(self, items: list[Item], error: RotaError) -> None:
+        """The tick did not reach the disk: nothing of it happened, and nobody was told of it."""
+        log.error("tick dropped: %s", error)
+        if isinstance(error, NotLeading):
+            log.error("this controller does not lead any more, and answers no agent: %s", error)
+        stale = self._controller.next_seq != self._next_seq
+        self._outage = outage = Outage(error, self._pause_s, stale=stale)
+        self._pause_s = longer(self._pause_s)
+        self._inbox.put(outage.take(items, self._inbox.reply))
 
-    async def _start_over(self, items: list[FromLink | Asked], error: Exception) -> None:
-        """The tick did not reach the disk: nothing of it happened. Rebuild from what did.
+    def _stumble(self, items: list[Item], error: Exception, calm: bool) -> None:
+        """A tick broke, by a bug of ours. What broke it is found and put aside; the rest goes on.
 
-        Agents are asked to dial again; they repeat in full what was lost of their reports.
+        The state is read back, and the messages are taken one by one in ticks of their own. If it
+        was none of them, a pass or a timer broke: on a job that it names, or nobody knows on what.
         """
-        known = isinstance(error, RotaError)
-        log.error("tick dropped: %s", error, exc_info=None if known else error)
-        refusal = error if known else Unavailable(f"internal error, nothing was changed: {error}")
-        self._broke_s = time.monotonic()
-        for item in items:
-            if isinstance(item, Asked):
-                self._reply(item.ticket, refusal)
-        self.links.hang_up_all()
-        while True:
-            try:
-                self._controller = self._load_controller()
-                break
-            except RotaError as again:
-                log.error("cannot read the state: %s", again)
-                await asyncio.sleep(RETRY_S)
-        self._set_alarm(again=False, at_most_s=RETRY_S)
+        log.error("a tick broke: %s", error, exc_info=error)
+        self._outage = Outage(error)
+        job = error.job if isinstance(error, Stumbled) else 0
+        if calm and len(items) == 1:
+            self._put_aside(items[0], error)
+        elif job and job not in self._rest.blamed:
+            self._suspects.extend([*items, Broken(job, str(error))])
+            self._rest.blamed.add(job)
+        elif items:
+            self._suspects.extend(items)
+        else:
+            rest_s = self._rest.begin()
+            log.error("no job is started and no timer rings for %.0f s: %s", rest_s, error)
 
-    def _set_alarm(self, again: bool, at_most_s: float | None = None) -> None:
-        due_s = self._controller.next_due_s()
-        stands = self._alarm is not None and due_s is not None and due_s == self._alarm_s
-        if stands and not again and at_most_s is None:
-            return  # It will ring just then: most ticks change nothing there.
-        self._cancel_alarm()
-        if again:
-            self._wake.set()
-            return
-        self._alarm_s = due_s if at_most_s is None else None
-        wait_s = at_most_s if due_s is None else max(0.0, due_s - self.clock.now_s())
-        if wait_s is not None:
-            wait_s = min(wait_s, LOOK_S if at_most_s is None else at_most_s)
-            self._alarm = asyncio.get_running_loop().call_later(wait_s, self._ring)
+    def _put_aside(self, item: Item, error: Exception) -> None:
+        """Its sender hears of it; nobody else does."""
+        log.error("a message broke a tick and was put aside: %s", title_of(item, self.sessions))
+        if isinstance(item, Asked):
+            why = f"internal error, nothing was changed: {error!r}"
+            self._inbox.reply(item.ticket, Unavailable(why))
+        elif isinstance(item, FromLink):
+            self.links.hang_up(item.link)
 
-    def _ring(self) -> None:
-        """The loop sleeps on a clock that stands still with the machine: look up now and then."""
-        due_s, self._alarm = self._alarm_s, None
-        if due_s is not None and self.clock.now_s() < due_s:
-            self._set_alarm(again=False)
-            return
-        self._alarm_s = None
-        self._wake.set()
+    async def _act(self, tick: Tick) -> None:
+        """After the commit, and only then: answers, news, orders."""
+        self.blobs.keep(tick.batch.blobs)
+        for ticket, answer in tick.answers:
+            self._inbox.reply(ticket, answer)
+        try:
+            self.watch.publish(tick.batch.events)
+            await self._fetch_blobs(tick)
+            for link, message in tick.to_agents:
+                near = (to := self.sessions.by_link.get(link)) is None or to.local
+                self.links.send(link, message if near else self.job_tokens.sealed(message))
+            for link in tick.hang_up:
+                self.links.hang_up(link)
+        except Exception as error:
+            # Agents that were not told of everything dial again, and are told all of it.
+            log.error("orders were not sent: %s", error, exc_info=error)
+            self.links.hang_up_all()
 
-    def _cancel_alarm(self) -> None:
-        self._alarm_s = None
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-
-    def _blob(self, digest: str) -> bytes | None:
-        body = self._blobs.get(digest)
-        if body is None:
-            body = self.store.blob(digest)
-            if body is not None:
-                self._keep_blob(digest, body)
-        return body
-
-    def _keep_blob(self, digest: str, body: bytes) -> None:
-        self._blobs[digest] = body
-        while len(self._blobs) > BLOBS_KEPT:
-            self._blobs.pop(next(iter(self._blobs)))
+    async def _fetch_blobs(self, tick: Tick) -> None:
+        """Make the orders of a tick; what they need of the store is read outside of the loop."""
+        try:
+            while missing := self._controller.order(tick):
+                self.blobs.need(await self.read(partial(read_blobs, missing)))
+        finally:
+            self.blobs.told()
 
     def knows_blob(self, digest: str) -> bool:
         """Whether a blob is on disk for certain, so that a submit need not store it again."""
-        return digest in self._blobs
+        return digest in self.blobs
 
     async def write(self, work: Callable[[Store], Answer]) -> Answer:
         """Change what the state does not hold, where commits are done, between ticks."""

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from rota.controller.tick.forecast import REMEMBERED, TELLING
 from rota.core.changes.apply_jobs import add_array, add_job
 from rota.core.changes.apply_site import set_drain_timer, set_queue_timer, set_reservation_timers
 from rota.core.changes.holding import let_in_all
 from rota.core.cluster import Cluster
-from rota.core.facts.policy import DEFAULT
+from rota.core.facts.policy import DEFAULT, Estimates
+from rota.store.api import JobFilter
 
 if TYPE_CHECKING:
-    from rota.store.api import Snapshot
+    from rota.core.derived.ids import Ledger
+    from rota.core.facts.job import Job
+    from rota.store.api import Snapshot, Store
 
 
-def recover(snapshot: Snapshot) -> Cluster:
-    """The Cluster as of the last commit. Order matters: nodes before the jobs that hold room."""
+class State(NamedTuple):
+    """What a controller goes on from: the Cluster, the number of the next event, and the jobs
+    that tell most about run times."""
+
+    cluster: Cluster
+    next_seq: int
+    past: list[Job]
+
+
+def read_state(store: Store, ended: Ledger | None = None) -> State:
+    """What is on disk. From any thread. ``ended`` as for ``recover``."""
+    snapshot = store.load(ended=ended is None)
+    cluster, past = recover(snapshot, ended), []
+    if cluster.policy.backfill.estimates is Estimates.PREDICTED:
+        wanted = JobFilter(states=TELLING)
+        past = store.list_jobs(wanted, limit=REMEMBERED, newest_first=True)
+    return State(cluster, snapshot.next_seq, past)
+
+
+def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:
+    """The Cluster as of the last commit. Order matters: nodes before the jobs that hold room.
+
+    ``ended``: how everything ended before, where that is known already.
+    """
     cluster = Cluster(snapshot.cluster_id)
+    if ended is not None:
+        cluster.ids.ended = ended
     cluster.ids.next = snapshot.next_id
     for node in snapshot.nodes:
         node.live, node.withheld = {}, {}

@@ -232,6 +232,8 @@ class Welcome(ToAgent, frozen=True, tag="welcome"):
     beat_s: float = 0.0
     #: What the controller speaks; 0: it does not say.
     protocol: int = 0
+    #: The newest event on its disk; 0: it does not say.
+    seq: int = 0
 
 
 class BeatSeen(ToAgent, frozen=True, tag="beat-seen"):
@@ -259,6 +261,8 @@ class Desired(ToAgent, frozen=True, tag="desired"):
     attempts: tuple[Wanted, ...]
     gone: tuple[str, ...] = ()
     full: bool = False
+    #: The newest event on the controller's disk: its record never gets shorter.
+    seq: int = 0
 
 
 class ListCheckpoints(ToAgent, frozen=True, tag="list-checkpoints"):

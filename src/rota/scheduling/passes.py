@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rota.core.derived.holdings import amount_of, amount_of_all
+from rota.core.facts.errors import Blaming
 from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import Plan, Start, View
 from rota.scheduling.evict.preempting import Takeovers
@@ -102,8 +103,7 @@ class Pass:
 
     def run(self, limit: int) -> Plan:
         turns, starts = self._begin(), self.plan.starts
-        compared = False
-        passing, promising = self._passing, self.promising
+        compared, passing, promising = False, self._passing, self.promising
         while len(starts) < limit and not passing.is_over:
             blocked = passing.is_bounded or promising.wants_more
             overdue = promising.only_overdue and not passing.is_bounded
@@ -115,7 +115,8 @@ class Pass:
                 self._open_claimed(turns)
                 continue
             evicted, key = len(self.plan.evictions), turns.first_key
-            self._settle(turns, head, self._deal_with(head))
+            with Blaming(self._entry(head).job, "the pass broke on it"):
+                self._settle(turns, head, self._deal_with(head))
             if len(self.plan.evictions) > evicted:
                 self._open_left(turns, self.plan.evictions[evicted:], key)
         given_up = self._start_promised(turns, limit)
@@ -252,8 +253,7 @@ class Pass:
         borrows: tuple[tuple[Loan, ...], ...] = (),
     ) -> None:
         """A job starts: everything that later jobs of this pass must know of it."""
-        key = entry.key
-        end_s = self.now_s + entry.run_s
+        key, end_s = entry.key, self.now_s + entry.run_s
         roles, count = entry.shape.roles, len(placed)
         for task, allocation in placed:
             self.take(planned_uid(entry.job, task), end_s, allocation)

@@ -99,7 +99,17 @@ class Store(Protocol):
     def backlog(self) -> int:
         """Rows written since the last ``tidy``; 0 where tidying does nothing."""
 
-    def load(self) -> Snapshot: ...
+    def load(self, *, ended: bool = True) -> Snapshot:
+        """``ended``: also how every finished job ended, which is most of it after some years."""
+
+    def lead(self) -> None:
+        """Take over from whoever led before; see ``driver.Driver``. Opening does it once."""
+
+    def prove(self) -> None:
+        """Raises ``Unavailable`` unless this process leads, and nobody has led since it began.
+
+        In the thread that commits. Nothing may be promised to an agent without it.
+        """
 
     def commit(self, batch: Batch) -> None:
         """All or nothing, on disk when it returns. Raises ``Unavailable`` when it cannot.

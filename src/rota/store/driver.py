@@ -27,6 +27,15 @@ class Driver(Protocol):
     #: Rows written since ``tidy`` last had nothing left to do; 0 where it has no work at all.
     backlog: int
 
+    def lead(self) -> None:
+        """From now on the writes are those of a new reign; no earlier one can write any more.
+
+        Called once the tables are there. Raises ``errors.NotLeading`` where another one leads.
+        """
+
+    def prove(self) -> None:
+        """Raises unless no other controller has led since ``lead``. In the thread that writes."""
+
     def write(self, statements: Sequence[Statement], probe: Probe | None = None) -> None:
         """One transaction, on disk when this returns.
 

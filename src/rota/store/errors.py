@@ -12,6 +12,13 @@ class OutcomeUnknown(Unavailable):
     """
 
 
+class NotLeading(Unavailable):
+    """Another controller leads, or has led since: what this one holds for true may be old.
+
+    Whoever catches this must ``lead`` and load again before it commits or promises anything.
+    """
+
+
 class Contradiction(RotaError):
     """A batch that cannot be true: an event number or a uid that is taken. Always a bug of ours;
     nothing was changed."""

@@ -51,6 +51,12 @@ class MemoryStore:
             raise Unavailable("this store was closed, or its process died")
         return self.disk.tables
 
+    def lead(self) -> None:
+        """Nothing: who has the disk leads."""
+
+    def prove(self) -> None:
+        """Nothing: see ``lead``."""
+
     def commit(self, batch: Batch) -> None:
         """All or nothing. Raises what ``MemoryDisk.fault`` asks for."""
         tables = self._tables
@@ -75,7 +81,7 @@ class MemoryStore:
             self._alive = False
             raise
 
-    def load(self) -> Snapshot:
+    def load(self, *, ended: bool = True) -> Snapshot:
         """What a controller needs at start. Times are measured against the newest event."""
         tables = self._tables
         jobs = [tables.jobs[job_id] for job_id in sorted(tables.jobs)]
@@ -86,7 +92,7 @@ class MemoryStore:
             next_seq=tables.next_seq,
             jobs=[rows.decode_job(job.body) for job in jobs if job.state not in FINAL],
             arrays=arrays,
-            outcomes=[(job.id, job.state) for job in jobs if job.state in FINAL],
+            outcomes=[(job.id, job.state) for job in jobs if ended and job.state in FINAL],
             keys=self._keys(),
             **{
                 name: [decode(body) for _, body in sorted(tables.records[name].items())]

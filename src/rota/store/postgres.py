@@ -15,7 +15,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
 from rota.core.facts.errors import Rejected, Unavailable
-from rota.store.errors import Contradiction, OutcomeUnknown
+from rota.store.errors import Contradiction, NotLeading, OutcomeUnknown
+from rota.store.patience import PatientConnection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,17 +26,32 @@ if TYPE_CHECKING:
     from rota.store.driver import Probe
     from rota.store.statements import Statement
 
-    Connection = psycopg.Connection[tuple[Any, ...]]
-
 log = logging.getLogger(__name__)
 
 #: "rota" in ASCII. Whoever holds this lock is the one controller that writes.
 LEADER_LOCK = 0x726F7461
-LOCK_WAIT_S = 5
-CONNECT_TIMEOUT_S = 10
+#: How long a controller that starts waits for the lock, and one that has lost its connection.
+LOCK_WAIT_S, LOCK_AGAIN_S = 5, 2
+CONNECT_TIMEOUT_S = 3
+#: A write may wait so long for a word of the server; a read then asks whether it is still there.
+SILENT_S = 4.0
+#: What the server itself ends: a statement of a write, and one of a read.
+WRITE_S, READ_S = 8, 300
 #: How long a commit waits for a server that went away before it gives up.
-RECONNECT_S = 10.0
+RECONNECT_S = 7.0
 RETRY_S = 0.2
+#: A machine that is gone is noticed, and a connection that nobody uses is not forgotten.
+TCP_TIMEOUT_MS, KEEPALIVE_IDLE_S, KEEPALIVE_S = 8000, 10, 3
+#: Fails unless no other controller has led since this one took over; holds the next one off until
+#: the commit is done.
+FENCE = (
+    b"SELECT 1 / count(*) FROM"
+    b" (SELECT 1 FROM meta WHERE key = 'epoch' AND value = $1 FOR SHARE) AS mine"
+)
+TAKE_OVER = (
+    b"INSERT INTO meta (key, value) VALUES ('epoch', '1') ON CONFLICT (key)"
+    b" DO UPDATE SET value = (meta.value::bigint + 1)::text RETURNING value"
+)
 STATEMENTS_PREPARED = 200
 
 
@@ -50,35 +66,67 @@ class PostgresDriver:
         """``address`` is what follows ``postgresql://`` in the URL."""
         self._conninfo = f"postgresql://{address}"
         self.name = public_name(self._conninfo)
-        self._readers: deque[Connection] = deque()
+        self._readers: deque[PatientConnection] = deque()
         self._closed = False
         #: Our statements in PostgreSQL's own notation: psycopg's takes it 5 us per value to read.
         self._native: dict[str, bytes] = {}
+        #: The number of this reign; empty until the tables are there.
+        self._epoch = ""
         try:
-            self._writer = self._lead()
+            self._writer = self._lead(LOCK_WAIT_S)
         except psycopg.Error as error:
             raise self._translated(error) from error
 
+    def lead(self) -> None:
+        try:
+            ((self._epoch,),) = self._connected().execute(TAKE_OVER).fetchall()
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
+    def prove(self) -> None:
+        """Asked over the very connection that holds the lock, or over one that got it again."""
+        for again in (True, False):
+            connection = self._connected()
+            try:
+                connection.execute(FENCE, (self._epoch,))
+            except psycopg.Error as error:
+                if not (connection.closed and again):
+                    raise self._translated(error) from error
+            else:
+                return
+
     def write(self, statements: Sequence[Statement], probe: Probe | None = None) -> None:
-        connection = self._connected()
+        deadline_s = time.monotonic() + RECONNECT_S
+        for again in (True, False):
+            connection = self._connected()
+            try:
+                self._transact(connection, statements)
+            except psycopg.OperationalError as error:
+                if not connection.closed or probe is None:
+                    raise self._translated(error) from error
+                if self._happened(probe, error, deadline_s):
+                    return
+                # It is not there: the server was gone before it heard of it.
+                if not again:
+                    raise self._translated(error) from error
+            except psycopg.Error as error:
+                raise self._translated(error) from error
+            else:
+                return
+
+    def _transact(self, connection: PatientConnection, statements: Sequence[Statement]) -> None:
         try:
             # One round trip for everything; the COMMIT is skipped when anything fails.
             with connection.pipeline():
                 cursor = connection.cursor()
                 cursor.execute(b"BEGIN")
+                if self._epoch:
+                    cursor.execute(FENCE, (self._epoch,))
                 for text, values in statements:
                     cursor.execute(self._translate(text), values)
                 cursor.execute(b"COMMIT")
-        except psycopg.OperationalError as error:
-            if not connection.closed:
-                self._roll_back(connection)
-                raise self._translated(error) from error
-            if probe is None or not self._happened(probe, error):
-                raise self._translated(error) from error
-        except BaseException as error:
+        except BaseException:
             self._roll_back(connection)
-            if isinstance(error, psycopg.Error):
-                raise self._translated(error) from error
             raise
 
     def read(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -93,7 +141,7 @@ class PostgresDriver:
             raise self._translated(error) from error
 
     def _read_once(
-        self, connection: Connection, native: bytes, values: Sequence[Any]
+        self, connection: PatientConnection, native: bytes, values: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
         try:
             return connection.cursor(binary=True).execute(native, values).fetchall()
@@ -122,48 +170,58 @@ class PostgresDriver:
             self._readers.pop().close()
         self._writer.close()
 
-    def _connect(self) -> Connection:
-        connection = psycopg.connect(
+    def _connect(self, statement_s: int = READ_S) -> PatientConnection:
+        connection = PatientConnection.connect(
             self._conninfo,
             autocommit=True,
             connect_timeout=CONNECT_TIMEOUT_S,
             application_name="rota",
             cursor_factory=psycopg.RawCursor,
+            tcp_user_timeout=TCP_TIMEOUT_MS,
+            keepalives_idle=KEEPALIVE_IDLE_S,
+            keepalives_interval=KEEPALIVE_S,
+            keepalives_count=KEEPALIVE_S,
         )
+        connection.silent_s = SILENT_S
+        connection.ask = self._ask
         connection.prepared_max = STATEMENTS_PREPARED
         # Left alone, psycopg sends the smallest type that holds a number, and a statement would
         # be prepared again for each mix of sizes.
         connection.adapters.register_dumper(int, Int8Dumper)
+        connection.execute(f"SET statement_timeout = '{statement_s}s'".encode())
         return connection
 
-    def _connected(self) -> Connection:
+    def _ask(self) -> None:
+        """Whether the server takes in anybody at all."""
+        psycopg.connect(self._conninfo, connect_timeout=CONNECT_TIMEOUT_S).close()
+
+    def _connected(self) -> PatientConnection:
         if self._writer.closed:
             try:
-                self._writer = self._lead()
+                self._writer = self._lead(LOCK_AGAIN_S)
             except psycopg.Error as error:
                 raise self._translated(error) from error
         return self._writer
 
-    def _lead(self) -> Connection:
+    def _lead(self, wait_s: float) -> PatientConnection:
         """A connection that holds the lock. What an earlier one was doing has ended by then."""
-        connection = self._connect()
+        connection = self._connect(WRITE_S)
         try:
             connection.execute("SET synchronous_commit = on")
-            connection.execute(f"SET lock_timeout = '{LOCK_WAIT_S}s'".encode())
+            connection.execute(f"SET lock_timeout = '{wait_s}s'".encode())
             connection.execute("SELECT pg_advisory_lock($1)", (LEADER_LOCK,))
-            connection.execute("SET lock_timeout = 0")
         except BaseException:
             connection.close()
             raise
+        connection.ask = None
         return connection
 
-    def _happened(self, probe: Probe, error: psycopg.Error) -> bool:
+    def _happened(self, probe: Probe, error: psycopg.Error, deadline_s: float) -> bool:
         """Whether a commit took place whose answer was lost."""
-        deadline_s = time.monotonic() + RECONNECT_S
         (text, values), expected = probe()
         while True:
             try:
-                self._writer = self._lead()
+                self._writer = self._lead(LOCK_AGAIN_S)
                 found = self._writer.execute(self._translate(text), values).fetchall()
                 return found == [expected]
             except psycopg.OperationalError as again:
@@ -173,7 +231,7 @@ class PostgresDriver:
                     ) from again
                 time.sleep(RETRY_S)
 
-    def _roll_back(self, connection: Connection) -> None:
+    def _roll_back(self, connection: PatientConnection) -> None:
         try:
             if not connection.closed:
                 connection.execute("ROLLBACK")
@@ -194,7 +252,11 @@ class PostgresDriver:
         if isinstance(error, errors.DiskFull):
             return Unavailable(f"the disk that holds {self.name} is full: nothing was changed")
         if isinstance(error, errors.LockNotAvailable):
-            return Unavailable(f"another controller leads on {self.name}")
+            return NotLeading(f"another controller leads on {self.name}")
+        if isinstance(error, errors.DivisionByZero):
+            return NotLeading(
+                f"another controller has led on {self.name} meanwhile: nothing was changed"
+            )
         if isinstance(error, (errors.InvalidCatalogName, errors.InvalidAuthorizationSpecification)):
             return Rejected(f"{self.name}: {_line(error)}", field="database")
         if isinstance(error, psycopg.IntegrityError):

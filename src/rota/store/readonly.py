@@ -116,6 +116,12 @@ class SqliteReader:
         text = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
         return bool(self.read(text, (table,))[0][0])
 
+    def lead(self) -> None:
+        _refuse_writing(self.name)
+
+    def prove(self) -> None:
+        _refuse_writing(self.name)
+
     def write(self, statements: Sequence[Statement], probe: Probe | None = None) -> None:
         _refuse_writing(self.name)
 
@@ -146,6 +152,12 @@ def _postgres(rest: str) -> Driver:
             self._readers = deque()
             self._closed = False
             self._native = {}
+
+        def lead(self) -> None:
+            _refuse_writing(self.name)
+
+        def prove(self) -> None:
+            _refuse_writing(self.name)
 
         def write(self, statements: Sequence[Statement], probe: Probe | None = None) -> None:
             _refuse_writing(self.name)

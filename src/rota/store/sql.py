@@ -37,6 +37,7 @@ class SqlStore:
         self._swept: set[int] = set()
         if upgrade:
             prepare(driver)
+            driver.lead()
 
     @property
     def name(self) -> str:
@@ -50,6 +51,14 @@ class SqlStore:
     @property
     def backlog(self) -> int:
         return self.driver.backlog
+
+    def lead(self) -> None:
+        """Take over from whoever led before."""
+        self.driver.lead()
+
+    def prove(self) -> None:
+        """Raises ``Unavailable`` unless this process leads. In the thread that commits."""
+        self.driver.prove()
 
     def commit(self, batch: Batch) -> None:
         """All or nothing, on disk when it returns. Raises ``Unavailable`` when it cannot."""
@@ -88,12 +97,12 @@ class SqlStore:
             plan.append(statements.set_meta("next_id", repr(batch.next_id)))
         return plan
 
-    def load(self) -> Snapshot:
+    def load(self, *, ended: bool = True) -> Snapshot:
         """What a controller needs at start. Times are measured against the newest event."""
         with _no_collection():
-            return self._load()
+            return self._load(ended)
 
-    def _load(self) -> Snapshot:
+    def _load(self, ended: bool) -> Snapshot:
         read = self.driver.read
         ((cluster_id,),) = read("SELECT value FROM meta WHERE key = 'cluster_id'")
         marks = read_marks(self.driver)
@@ -113,7 +122,7 @@ class SqlStore:
                 rows.decode_array(body, sweep)
                 for body, sweep in read("SELECT body, sweep FROM arrays ORDER BY id")
             ],
-            outcomes=self._outcomes(),
+            outcomes=self._outcomes() if ended else [],
             keys=self._keys(marks.last_s - rows.KEY_WINDOW_S),
             **records,
         )

@@ -62,11 +62,17 @@ class SqliteDriver:
         try:
             self._writer = self._connect()
             self._prepare(self._writer)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:
             raise self._translated(error) from error
         self._cursor = self._writer.cursor()
         if sqlite3.sqlite_version_info < GOOD_VERSION:
             log.debug("SQLite %s is older than 3.51.3", sqlite3.sqlite_version)
+
+    def lead(self) -> None:
+        """Nothing: the lock on the state folder lasts as long as this process."""
+
+    def prove(self) -> None:
+        """Nothing: see ``lead``."""
 
     def write(self, statements: Sequence[Statement], probe: Probe | None = None) -> None:
         with self._lock:
@@ -94,7 +100,7 @@ class SqliteDriver:
             connection = self._open_reader()
         try:
             return connection.execute(text, values).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:
             raise self._translated(error) from error
         finally:
             if self._closed:
@@ -177,8 +183,11 @@ class SqliteDriver:
         except sqlite3.Error as error:
             log.warning("rollback of %s: %s", self.name, error)
 
-    def _translated(self, error: sqlite3.Error) -> Exception:
+    def _translated(self, error: sqlite3.Error | UnicodeError) -> Exception:
         """The error as one line for people; our own mistakes stay what they are."""
+        if isinstance(error, UnicodeError):
+            # What we wrote is text, and so are SQLite's own words: these pages are garbage.
+            return Unavailable(f"{self.name} is damaged: restore it from a backup ({error})")
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_FULL:
             return Unavailable(f"the disk that holds {self.name} is full: nothing was changed")

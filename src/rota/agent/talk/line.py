@@ -20,7 +20,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rota.agent.talk.heartbeat import Heartbeat
-from rota.rpc.messages import BeatSeen
+from rota.rpc.messages import BeatSeen, Welcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,10 @@ class Line:
         keyring: Keyring,
         hear: Callable[[ControllerMessage], None],
         tell: Callable[[bytes], object],
+        objects: Callable[[Welcome], str],
     ) -> None:
+        """``objects`` says why a controller must not be obeyed: it renews no lease, either."""
+        self._objects = objects
         self._url, self._keyring = url, keyring
         self._hear = hear
         self._heartbeat = Heartbeat(self._beat, tell, self._hang_up)
@@ -105,7 +108,8 @@ class Line:
         self.at_home(connection.over, reason)
 
     def _on_message(self, message: ControllerMessage) -> None:
-        self._heartbeat.hears(message)
+        if not (isinstance(message, Welcome) and self._objects(message)):
+            self._heartbeat.hears(message)
         if not isinstance(message, BeatSeen):
             self.at_home(self._hear, message)
 

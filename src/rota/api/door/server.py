@@ -21,6 +21,7 @@ from websockets.protocol import State
 from rota.api.auth import LOCAL
 from rota.api.door.agents import LINE
 from rota.api.door.short_way import ShortWay
+from rota.api.names import NAMES
 from rota.rpc.frames import bodies_of, frame_of
 
 if TYPE_CHECKING:
@@ -92,9 +93,35 @@ class Gathering:
 class HttpProtocol(ShortWay):
     """HTTP, with the peer's uid in the place of an address on a unix socket."""
 
+    #: What was said before it is known who is there; None: that is known.
+    unheard: list[bytes] | None = None
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(Gathering(transport))  # type: ignore[arg-type]
-        self.client = peer_of(transport) or self.client
+        peer = peer_of(transport)
+        if peer is None:
+            return
+        self.client = peer
+        uid = int(peer[0].removeprefix(LOCAL))
+        if uid not in NAMES:
+            self.unheard = []
+            meeting = asyncio.ensure_future(NAMES.find(uid))
+            meeting.add_done_callback(lambda _: self._met(transport))
+
+    def data_received(self, data: bytes) -> None:
+        if self.unheard is None:
+            super().data_received(data)
+            return
+        # Not before: a loop begins to read after this connection was made, paused or not.
+        self.transport.pause_reading()
+        self.unheard.append(data)
+
+    def _met(self, transport: asyncio.Transport) -> None:
+        unheard, self.unheard = self.unheard, None
+        if transport.is_closing() or not unheard:
+            return
+        transport.resume_reading()
+        super().data_received(b"".join(unheard))
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):

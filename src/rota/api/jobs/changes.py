@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,8 @@ async def _update(context: Context, actor: Actor, item: Job | Array, asked: JobP
     changes, blobs = spec_changes(context, item.spec, asked)
     parents = None
     if asked.depends_on is not None:
-        parents = dependencies(asked.depends_on, context.desk)
+        wanted = partial(dependencies, asked.depends_on, context.desk)
+        parents = await context.host.parents.at_hand(wanted)
     cap = asked.max_concurrent if isinstance(item, Array) else None
     if changes or parents is not None or cap is not None:
         command = Update(

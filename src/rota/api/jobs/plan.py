@@ -62,8 +62,8 @@ async def plan(request: Asking) -> PlanView:
     Of an array this tells about its first element.
     """
     context, actor = context_of(request), actor_of(request)
-    submission = to_submission(decode_job(await request.body()), actor, context.desk)
-    host = context.host
+    asked, host = decode_job(await request.body()), context.host
+    submission = await host.parents.at_hand(lambda: to_submission(asked, actor, context.desk))
     refuse_submission(host.cluster, submission, actor)
     found = outlook(
         host.scheduler,

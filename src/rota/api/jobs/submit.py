@@ -44,7 +44,10 @@ _encode = msgspec.json.Encoder().encode
 
 async def submit_one(context: Context, actor: Actor, body: bytes, key: str) -> Answer:
     """``POST /jobs``."""
-    submission = context.repeated.submission(decode_job(body), actor)
+    asked = decode_job(body)
+    submission = await context.host.parents.at_hand(
+        lambda: context.repeated.submission(asked, actor)
+    )
     done = await _ask(context, actor, (submission,), key)
     uid = done.uids[0] if done.uids else await _uid_of(context, done.ids[0])
     view = SubmittedView(done.ids[0], uid, JobState.HELD if submission.held else JobState.QUEUED)
@@ -57,7 +60,9 @@ async def submit_one(context: Context, actor: Actor, body: bytes, key: str) -> A
 async def submit_batch(context: Context, actor: Actor, body: bytes, key: str) -> Answer:
     """``POST /jobs:batch``."""
     asked = decode_batch(body).jobs
-    submissions = tuple(_numbered(context, actor, n, job) for n, job in enumerate(asked))
+    submissions = await context.host.parents.at_hand(
+        lambda: tuple(_numbered(context, actor, n, job) for n, job in enumerate(asked))
+    )
     done = await _ask(context, actor, submissions, key)
     return Answer(200 if done.repeated else 201, _encode(BatchView(list(done.ids))))
 

@@ -137,12 +137,12 @@ async def resolve(host: Host, ref: int | str) -> int:
 
 
 def resolve_now(host: Host, text: str) -> int:
-    """The id behind ``12`` or ``5_3``, without waiting; for dependencies of a submit."""
+    """The id behind ``12`` or ``5_3``, without waiting; see ``Parents.at_hand``."""
     job_id = parse_id(text)
     if job_id is not None:
         return job_id
     pair = parse_element(text)
     if pair is None:
         raise missing(text)
-    array = host.cluster.arrays.get(pair[0]) or host.store.array(pair[0])
+    array = host.parents.get(pair[0])
     return _id_at(array, *pair)

@@ -84,7 +84,9 @@ async def stream_events(
     request: Asking,
     after: Annotated[
         int | None,
-        QueryParameter(description="Begin behind this `seq`; absent: with what comes", ge=0),
+        QueryParameter(
+            description="Begin behind this `seq`; absent: with what comes", ge=0, lt=ID_MAX
+        ),
     ] = None,
     job: Annotated[int, QueryParameter(description="Only of this job", ge=0, lt=ID_MAX)] = 0,
     kinds: Annotated[
@@ -93,7 +95,7 @@ async def stream_events(
 ) -> Stream:
     """Each has its `seq` as id and its kind as event name; `Last-Event-ID` resumes."""
     last = request.headers.get("last-event-id", "")
-    if after is None and last.isdecimal():
+    if after is None and last.isdecimal() and len(last) < len(str(ID_MAX)):
         after = int(last)
     wanted = Wanted(job, parse_kinds(kinds))
     body = _frames(context_of(request), actor_of(request), after, wanted)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rota.controller.launches.world import choose_port, ports_on
 from rota.controller.tick import lifecycle
 from rota.core.changes import events as ev
+from rota.core.facts.errors import Blaming
 from rota.core.facts.states import Cause
 from rota.scheduling.guarded import Guard, no_guard
 from rota.scheduling.scheduler import Scheduler
@@ -66,7 +67,8 @@ class Passes:
         for eviction in plan.evictions:
             lifecycle.evict(scribe, eviction)
         for start in plan.starts:
-            place(scribe, start)
+            with Blaming(start.job, "it could not be placed"):
+                place(scribe, start)
         for point, name, problem in plan.dropped:
             if self._dropped.get((point, name)) != problem:
                 self._dropped[point, name] = problem

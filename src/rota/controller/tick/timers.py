@@ -8,6 +8,7 @@ from rota.controller.launches.launch import is_withheld
 from rota.controller.tick import lifecycle, migrate
 from rota.core.changes import events as ev
 from rota.core.changes.dependencies import judge
+from rota.core.facts.errors import Blaming
 from rota.core.facts.job import Array, Job, Outcome
 from rota.core.facts.policy import Overrun
 from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState, Phase
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 def fire_due(scribe: Scribe) -> None:
     """Look at everything whose time has come. A timer that is moot by now does nothing."""
     while (timer := scribe.cluster.agenda.pop_due(scribe.now_s)) is not None:
-        RINGS[timer.kind](scribe, timer)
+        with Blaming(timer.id, f"its timer {timer.kind!r} broke"):
+            RINGS[timer.kind](scribe, timer)
     lifecycle.wake_lenders(scribe)
 
 

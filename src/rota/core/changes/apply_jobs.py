@@ -167,7 +167,7 @@ def _array_changed(cluster: Cluster, event: ev.ArrayChanged, at_s: float) -> Non
     if event.cap is not None:
         array.cap = event.cap
     if event.held is not None:
-        array.held = event.held
+        array.held, array.held_note = event.held, event.note
     if event.eligible is not None:
         array.eligible_s = at_s if event.eligible else 0.0
     if event.eligible:
@@ -191,14 +191,14 @@ def _job_eligible(cluster: Cluster, event: ev.JobEligible, at_s: float) -> None:
 
 def _job_held(cluster: Cluster, event: ev.JobHeld, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
-    job.held, job.eligible_s = True, 0.0
+    job.held, job.held_note, job.eligible_s = True, event.note, 0.0
     cluster.families.link(job)
     job_changed(cluster, job, before)
 
 
 def _job_released(cluster: Cluster, event: ev.JobReleased, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
-    job.held = False
+    job.held, job.held_note = False, ""
     job_changed(cluster, job, before)
 
 

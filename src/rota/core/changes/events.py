@@ -90,6 +90,8 @@ class ArrayChanged(Event, frozen=True, tag="array-changed"):
     eligible: bool | None = None
     cap: int | None = None
     spec: JobSpec | None = None
+    #: Why it is held, where it was not a person.
+    note: str = ""
 
 
 class JobEligible(Event, frozen=True, tag="job-eligible"):
@@ -100,6 +102,8 @@ class JobEligible(Event, frozen=True, tag="job-eligible"):
 
 class JobHeld(Event, frozen=True, tag="job-held"):
     job: int
+    #: Why, where it was not a person.
+    note: str = ""
 
 
 class JobReleased(Event, frozen=True, tag="job-released"):

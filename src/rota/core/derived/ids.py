@@ -12,13 +12,29 @@ FINAL_ORDER = tuple(state for state in _STATES if state in FINAL)
 
 
 class Ledger:
-    """How each finished job ended: a byte per id. Zero: unfinished, or never given out."""
+    """How each finished job ended: a byte per id. Zero: unfinished, or never given out.
 
-    __slots__ = ("_codes", "counts")
+    It grows for years. So a controller that has to take a tick back keeps it (``rewind``) instead
+    of reading everything again that ever ended.
+    """
+
+    __slots__ = ("_codes", "_undo", "counts")
 
     def __init__(self) -> None:
         self._codes = bytearray()
         self.counts: dict[JobState, int] = dict.fromkeys(FINAL_ORDER, 0)
+        #: Codes and counts as they were before each change since ``begin``; None: nobody asks.
+        self._undo: list[tuple[int, bytearray, dict[JobState, int]]] | None = None
+
+    def begin(self) -> None:
+        """From here on changes can be taken back."""
+        self._undo = []
+
+    def rewind(self) -> None:
+        """Take back what was put since ``begin``."""
+        while self._undo:
+            first, codes, self.counts = self._undo.pop()
+            self._codes[first : first + len(codes)] = codes
 
     def get(self, job_id: int) -> JobState | None:
         if 0 <= job_id < len(self._codes):
@@ -45,6 +61,13 @@ class Ledger:
     def put_span(self, first: int, last: int, state: JobState) -> None:
         if last >= len(self._codes):
             self._codes.extend(bytes(max(last + 1 - len(self._codes), 1024)))
+        before = self._codes[first : last + 1]
+        if self._undo is not None:
+            self._undo.append((first, before, dict(self.counts)))
+        if any(before):
+            # What is said once more is not counted twice.
+            for ended in FINAL_ORDER:
+                self.counts[ended] -= before.count(_CODE[ended])
         self._codes[first : last + 1] = bytes([_CODE[state]]) * (last - first + 1)
         self.counts[state] += last - first + 1
 

@@ -84,6 +84,34 @@ class IllegalMove(RotaError):
     """A state change that no rule allows: always a bug of ours, never of the user's job."""
 
 
+class Stumbled(Exception):
+    """Our own bug, met while one job (or array) was looked at: the others can go on without it."""
+
+    def __init__(self, job: int, note: str) -> None:
+        super().__init__(f"job {job}: {note}")
+        self.job = job
+        self.note = note
+
+
+class Blaming:
+    """Around the work on one job: whatever breaks in there becomes a ``Stumbled`` with its id."""
+
+    __slots__ = ("_job", "_what")
+
+    def __init__(self, job: int, what: str) -> None:
+        self._job = job
+        self._what = what
+
+    def __enter__(self) -> None:
+        """Nothing: all is done at the end."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, Stumbled):
+            raise Stumbled(self._job, f"{self._what}: {error!r}") from error
+
+
 def named(records: Mapping[str, Record], kind: str, name: str) -> Record:
     """The record of this name. Nodes, queues, groups and projects are missing in the same words."""
     found = records.get(name)

@@ -223,9 +223,9 @@ class Job(msgspec.Struct, omit_defaults=True):
     submitted_s: float
     array_id: int = 0
     array_index: int = 0
-    #: ``{name}`` values of this element of a sweep.
-    parameters: dict[str, str] = {}
+    parameters: dict[str, str] = {}  # ``{name}`` values of this element of a sweep.
     held: bool = False
+    held_note: str = ""  # Why, where it was not a person.
     #: When waiting began to count: set when every condition but room was met.
     eligible_s: float = 0.0
     #: Not before this time: begin time or retry backoff.
@@ -358,6 +358,7 @@ class Array(msgspec.Struct, omit_defaults=True):
     count: int
     cap: int = 0
     held: bool = False
+    held_note: str = ""
     eligible_s: float = 0.0
     not_before_s: float = 0.0
     parents_met: bool = False

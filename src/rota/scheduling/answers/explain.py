@@ -154,7 +154,7 @@ class Inquiry:
     def _conditions(self, item: Item) -> Iterator[Reason]:
         """What must happen before room is looked for."""
         if item.held:
-            yield why.Held()
+            yield why.Held(note=item.held_note)
         if item.not_before_s > self.now_s and not item.eligible_s:
             retry = isinstance(item, Job) and item.not_before_s != item.spec.begin_s
             yield why.NotBefore(at_s=item.not_before_s, retry=retry)

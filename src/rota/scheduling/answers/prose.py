@@ -91,7 +91,7 @@ def line(reason: Reason, now_s: float) -> str:
     """A whole line, with the numbers."""
     match reason:
         case why.Held():
-            return "it is held"
+            return f"it is held: {reason.note}" if reason.note else "it is held"
         case why.NotBefore():
             moment = "next try" if reason.retry else "begin time"
             return f"it waits for its {moment}, {_in(reason.at_s, now_s)}"

@@ -31,7 +31,9 @@ class _Reason(msgspec.Struct, frozen=True, tag_field="code", kw_only=True):
 
 
 class Held(_Reason, frozen=True, kw_only=True, tag="held"):
-    """A user or an operator holds it back."""
+    """A user or an operator holds it back; with a note it was Rota, which says why."""
+
+    note: str = ""
 
 
 class NotBefore(_Reason, frozen=True, kw_only=True, tag="begin"):

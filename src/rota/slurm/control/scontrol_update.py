@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -110,8 +111,8 @@ async def _update_one(call: Call, text: str, pairs: dict[str, str]) -> str:
     if not may_change(call.actor, item.spec.user):
         return "Invalid user id"
     try:
-        command = _command(call, ref.id, item, pairs)
-        await call.context.host.ask(command)
+        host, found = call.context.host, partial(_command, call, ref.id, item, pairs)
+        await host.ask(await host.parents.at_hand(found))
     except _Refused as refused:
         return str(refused)
     except Forbidden:

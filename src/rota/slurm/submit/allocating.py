@@ -49,10 +49,13 @@ async def allocate(call: Call, orders: list[Order], command: str) -> Job:
     asked = msgspec.structs.replace(order, options={**kept, **silent})
     extra = Detail(interactive=called)
     try:
-        if len(orders) > 1:
-            made = prepare_groups(call, [asked, *orders[1:]], work, extra)
-        else:
-            made, _share, _detail = prepare(call, asked, work, extra)
+        made = await call.context.host.parents.at_hand(
+            lambda: (
+                prepare_groups(call, [asked, *orders[1:]], work, extra)
+                if len(orders) > 1
+                else prepare(call, asked, work, extra)[0]
+            )
+        )
         (job_id,) = await submit(call, [made])
     except Refused as refused:
         before = "".join(f"{called}: error: {line}\n" for line in refused.before)

@@ -41,7 +41,9 @@ async def sbatch(call: Call) -> Answer:
     orders = _orders(call, command_lines, script, command or "stdin")
     call = await with_file(call, orders[0])
     try:
-        prepared = _prepared(call, orders, script, args, command)
+        prepared = await call.context.host.parents.at_hand(
+            lambda: _prepared(call, orders, script, args, command)
+        )
         if "test-only" in given:
             return tried(call, prepared[0])
         ids = await submit(call, prepared)
