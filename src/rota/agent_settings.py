@@ -6,6 +6,9 @@ import msgspec
 
 from rota.core.words.units import parse_cpu_milli, parse_memory_mib
 
+#: What ``enforce_devices`` may say.
+POLICIES = ("auto", "required", "off")
+
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """[agent]: what this machine offers."""
@@ -25,6 +28,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[str, ...] = ()
     #: A cgroup v2 folder for the jobs; empty: one of our own where we may, ``off``: none.
     cgroup_root: str = ""
+    #: Jobs can open only the GPUs that they were given: ``auto`` (where the kernel does that for
+    #: us), ``required`` (elsewhere the node takes no GPU jobs), ``off``.
+    enforce_devices: str = "auto"
     #: Devices that exist only in a demo or test: a number, or a file that describes them.
     fake_gpus: str = ""
     #: Processes outside Rota on GPUs that do not count: ``Xorg,gnome-shell,4242``.

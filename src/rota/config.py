@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota import notify_settings, paths, storage_settings
-from rota.agent_settings import Agent
+from rota.agent_settings import POLICIES, Agent
 from rota.config_checks import at_least, check_host, check_url, nearest, one_of, read_text
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import DEFAULT
@@ -356,6 +356,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,
     "agent.memory": parse_memory_mib,
     "agent.reserve_memory": parse_memory_mib,
+    "agent.enforce_devices": one_of(POLICIES),
     "agent.foreign_threshold": parse_memory_mib,
     "agent.log_max": parse_memory_mib,
     "agent.taints": lambda taints: [parse_taint(text) for text in taints],

@@ -17,7 +17,7 @@ def root(tmp_path: Path) -> Path:
 def test_the_controllers_are_handed_down(root: Path):
     Cgroups(root)
 
-    assert (root / "cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert (root / "cgroup.subtree_control").read_text() == "+cpu +cpuset +memory"
 
 
 def test_a_group_carries_its_limits(root: Path):
@@ -27,6 +27,13 @@ def test_a_group_carries_its_limits(root: Path):
     assert (group / "memory.max").read_text() == str(512 << 20)
     assert (group / "memory.oom.group").read_text() == "1"
     assert (group / "cpu.max").read_text() == "150000 100000"
+
+
+def test_pinned_cpus_are_a_limit_too(root: Path):
+    group = Path(Cgroups(root).make("u1", cpus=(0, 2, 3)))
+
+    assert (group / "cpuset.cpus").read_text() == "0,2,3"
+    assert not (group / "cpuset.mems").exists()
 
 
 def test_without_limits_none_are_written(root: Path):
@@ -82,21 +89,52 @@ def test_a_group_whose_processes_are_still_dying_goes_with_the_next_one(root: Pa
     assert not (root / "attempt-u2").exists()
 
 
-def own_groups(top: Path) -> tuple[Path, Cgroups]:
-    """A folder of our own below the top group. The kernel's files vanish with their folder."""
-    own = top / "rota-abc"
-    own.mkdir()
+def own_groups(machine: Path, above: str = "sys/fs/cgroup") -> tuple[Path, Cgroups]:
+    """A folder of our own. The kernel's files vanish with their folder."""
+    own = machine / above / "rota-abc"
+    own.mkdir(parents=True)
+    (own.parent / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     files = [own / "cgroup.controllers", own / "cgroup.subtree_control"]
     files[0].write_text("cpu memory\n")
-    groups = open_cgroups("", "abc", top)
+    groups = open_cgroups("", "abc", machine)
     assert groups is not None
     for file in files:
         file.unlink()
     return own, groups
 
 
-def test_the_folder_of_an_agent_that_leaves_goes_with_it(root: Path):
-    own, groups = own_groups(root)
+def in_group(machine: Path, path: str) -> None:
+    (machine / "proc/self").mkdir(parents=True)
+    (machine / "proc/self/cgroup").write_text(f"0::{path}\n")
+    (machine / "run/systemd/system").mkdir(parents=True)
+
+
+def test_the_groups_of_a_delegated_unit_are_made_in_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    in_group(tmp_path, "/system.slice/rota.service/rota")
+
+    own, groups = own_groups(tmp_path, "sys/fs/cgroup/system.slice/rota.service")
+
+    assert groups.root == own
+    handed = own.parent / "cgroup.subtree_control"
+    assert handed.read_text() == "+cpu +cpuset +memory"
+    assert not caplog.records
+
+
+def test_a_unit_that_was_not_delegated_is_left_alone_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    in_group(tmp_path, "/system.slice/rota.service")
+
+    own, groups = own_groups(tmp_path)
+
+    assert groups.root == own
+    assert "which is systemd's: use a unit with Delegate=" in caplog.text
+
+
+def test_the_folder_of_an_agent_that_leaves_goes_with_it(tmp_path: Path):
+    own, groups = own_groups(tmp_path)
     groups.make("u1")
     groups.remove("u1")
 
@@ -105,8 +143,8 @@ def test_the_folder_of_an_agent_that_leaves_goes_with_it(root: Path):
     assert not own.exists()
 
 
-def test_the_folder_stays_while_a_job_runs_in_it(root: Path):
-    own, groups = own_groups(root)
+def test_the_folder_stays_while_a_job_runs_in_it(tmp_path: Path):
+    own, groups = own_groups(tmp_path)
     group = groups.make("u1", memory_mib=64)
 
     groups.close()

@@ -120,6 +120,15 @@ def test_gpus_without_a_command_lists_them(fake, rota):
     assert "A100" in ended.out
 
 
+def test_settings_say_whether_devices_are_enforced():
+    required = config.parse('[agent]\nenforce_devices = "required"\n', "rota.toml", {})
+
+    assert required.agent.enforce_devices == "required"
+    assert config.parse("", "", {}).agent.enforce_devices == "auto"
+    with pytest.raises(Rejected, match=r"agent\.enforce_devices: 'yes' is not known"):
+        config.parse('[agent]\nenforce_devices = "yes"\n', "rota.toml", {})
+
+
 def test_settings_say_which_processes_do_not_count():
     text = '[agent]\nforeign_ignore = "Xorg, 4242"\nforeign_threshold = "500m"\n'
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from tests.journeys.conftest import box, new_box
+from tests.journeys.conftest import box, new_box, open_folder
 
-__all__ = ["box", "new_box"]
+__all__ = ["box", "new_box", "open_folder"]
 
 collect_ignore_glob = [] if os.environ.get("ROTA_TEST_HARDWARE") else ["test_*.py"]

@@ -140,6 +140,44 @@ def test_a_job_sees_the_devices_that_it_was_granted():
     assert found["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
 
 
+def fenced_node(*uuids: str) -> NodeSpec:
+    devices = tuple(Device(index=at, uuid=uuid) for at, uuid in enumerate(uuids))
+    return NodeSpec("n1", 8000, 1000, devices=devices, fenced=True)
+
+
+def test_behind_a_fence_a_job_counts_its_devices_from_0():
+    scene = Scene(nodes=0)
+    scene.add_node(fenced_node("a", "b", "c", "d"))
+    scene.submit("first", gpus=1)
+
+    scene.submit("second", gpus=2)
+
+    found = variables(scene, "second")
+    assert found["CUDA_VISIBLE_DEVICES"] == found["HIP_VISIBLE_DEVICES"] == "0,1"
+    assert found["NVIDIA_VISIBLE_DEVICES"] == found["ROCR_VISIBLE_DEVICES"] == "0,1"
+    assert found["ROTA_GPUS"] == found["SLURM_JOB_GPUS"] != "0,1"
+
+
+def test_an_instance_of_a_card_is_named_by_its_uuid():
+    scene = Scene(nodes=0)
+    scene.add_node(fenced_node("MIG-a", "MIG-b"))
+
+    scene.submit("job", gpus=1)
+
+    assert variables(scene, "job")["CUDA_VISIBLE_DEVICES"] == "MIG-a"
+    assert variables(scene, "job")["ROTA_GPUS"] == "0"
+
+
+def test_an_agent_is_told_which_devices_an_attempt_was_given():
+    scene = Scene(gpus=2)
+    scene.submit("first", gpus=1)
+
+    scene.submit("second", gpus=1)
+
+    assert scene.launch("first").devices == (0,)
+    assert scene.launch("second").devices == (1,)
+
+
 def test_a_job_without_devices_on_a_node_that_has_some_sees_none():
     scene = Scene(gpus=2)
 

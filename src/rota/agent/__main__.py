@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rota.agent.host import AgentConfig, run_agent
 from rota.agent.machine.discover import Overrides
+from rota.agent_settings import POLICIES
 from rota.given_tokens import SEEN_BY_ALL, NoToken, read_token
 
 
@@ -33,7 +34,14 @@ def main(arguments: list[str] | None = None) -> int:
     except NoToken as error:
         parser.error(str(error))
     return run_agent(
-        AgentConfig(options.state_dir, options.url, token, overrides, options.cgroup_root)
+        AgentConfig(
+            options.state_dir,
+            options.url,
+            token,
+            overrides,
+            options.cgroup_root,
+            enforce_devices=options.enforce_devices,
+        )
     )
 
 
@@ -54,6 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--gpus-file", default="", help="JSON file of made-up GPUs")
     parser.add_argument("--label", type=_label, action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--cgroup-root", default="", help="a delegated cgroup v2 folder")
+    parser.add_argument(
+        "--enforce-devices",
+        choices=POLICIES,
+        default="auto",
+        help="whether jobs can open only the GPUs that they were given; required: else no GPU jobs",
+    )
     return parser
 
 

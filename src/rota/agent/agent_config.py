@@ -24,6 +24,8 @@ class AgentConfig(msgspec.Struct, frozen=True):
     tolerance: Tolerance = Tolerance()
     #: Of what a running attempt prints about so much is kept, the newest; 0: all of it.
     log_max_bytes: int = 0
+    #: Whether jobs can open only the devices that they were given: ``auto``, ``required``, ``off``.
+    enforce_devices: str = "auto"
 
     @property
     def folder(self) -> Path:

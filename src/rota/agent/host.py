@@ -32,6 +32,7 @@ from rota.agent.logic.agent import Agent
 from rota.agent.logic.instructions import Ended, KeeperAll, Known, Redial, Spawn, Started
 from rota.agent.machine.cgroups import Cgroups, CgroupsUnusable, open_cgroups
 from rota.agent.machine.discover import discover
+from rota.agent.machine.fence import put_up
 from rota.agent.machine.gpus import BadGpuFile, foreign_use
 from rota.agent.machine.memory import MemoryWatch
 from rota.agent.record import Record
@@ -84,7 +85,8 @@ class Host:
         self._config = config
         self._cgroups = cgroups
         self._agent = Agent()
-        self._spec = discover(config.state_dir, config.overrides)
+        found, gpus = discover(config.state_dir, config.overrides), config.overrides.gpus_file
+        self._spec = put_up(found, cgroups, config.enforce_devices, gpus)
         self._incarnation = folder.incarnation_of(config.folder)
         self._keyring = Keyring(config.folder, config.token)
         variables = NodeVariables(config.url, self._keyring.fingerprint)
@@ -113,8 +115,8 @@ class Host:
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        loop.add_signal_handler(signal.SIGINT, self._stop.set)
         self._line.start()
         facts = {"pid": os.getpid(), "node": self._spec.name, "started_s": time.time()}
         folder.write_json(self._config.folder / "agent.json", facts)
@@ -384,10 +386,8 @@ def run_agent(config: AgentConfig, say: Callable[[str], object] | None = None) -
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_run(config, cgroups))
     except (folder.CannotRun, CgroupsUnusable, BadGpuFile, BadKeyFile) as error:
-        if say is None:
-            sys.stderr.write(f"rota agent: {error}\n")
-        else:
-            say(str(error))
+        say = say or (lambda why: sys.stderr.write(f"rota agent: {why}\n"))
+        say(str(error))
         return 1
     if cgroups is not None:
         cgroups.close()

@@ -132,13 +132,7 @@ class Launcher:
                 inside = (*launch.inside, *extra)
                 launch = msgspec.structs.replace(launch, environment=environment, inside=inside)
                 argv, environment = self._contain(launch, argv, workdir)
-            cgroup = None
-            if self._cgroups is not None:
-                cgroup = self._cgroups.make(
-                    uid,
-                    memory_mib=launch.memory_mib,
-                    cpu_milli=0 if launch.cpus else launch.cpu_milli,
-                )
+            cgroup = self._group(launch)
         except OSError as error:
             raise LaunchFailed(f"{error.filename}: {error.strerror}") from None
         except (PortTaken, NoPort) as error:
@@ -168,6 +162,18 @@ class Launcher:
                     launch.health,
                 ),
             }
+        )
+
+    def _group(self, launch: Launch) -> str | None:
+        """Where its processes are held to what it was given; None: nowhere."""
+        if self._cgroups is None:
+            return None
+        return self._cgroups.make(
+            launch.uid,
+            memory_mib=launch.memory_mib,
+            cpu_milli=0 if launch.cpus else launch.cpu_milli,
+            cpus=launch.cpus,
+            devices=launch.devices,
         )
 
     def _make_folder(self, launch: Launch) -> bool:

@@ -6,39 +6,66 @@ the agent watches memory by polling and kills by process tree.
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rota.agent.machine.fence import Fence
+
+log = logging.getLogger("rota.agent")
 
 MIB = 1 << 20
 #: The length of the kernel's accounting period for CPU time.
 PERIOD_US = 100_000
-CONTROLLERS = ("cpu", "memory")
-TOP = Path("/sys/fs/cgroup")
+CONTROLLERS = ("cpu", "cpuset", "memory")
+#: The part of a unit's group that systemd puts us into, so that the rest of it is for jobs.
+SUBGROUP = "rota"
 
 
 class CgroupsUnusable(Exception):
     """The folder cannot be used; the text says why."""
 
 
-def open_cgroups(root: str, name: str, top: Path = TOP) -> Cgroups | None:
+def open_cgroups(root: str, name: str, machine: Path = Path("/")) -> Cgroups | None:
     """The groups below ``root``; without one a folder of our own, if the kernel lets us.
 
-    Only the top group may hold processes and hand out controllers as well, so our own folder
-    is made there, which takes root. ``off`` turns groups off.
+    A group that holds processes cannot hand out controllers as well. So our own folder is made
+    in a unit that systemd delegated to us and that has us in a part of its own, else in the top
+    group, which is above that rule. Either takes root. ``off`` turns groups off.
     """
     if root == "off":
         return None
     if root:
         return Cgroups(root)
-    own = top / f"rota-{name}"
+    above = _delegated(machine) or machine / "sys/fs/cgroup"
+    own = above / f"rota-{name}"
     try:
-        available = (top / "cgroup.controllers").read_text().split()
-        wanted = [f"+{controller}" for controller in CONTROLLERS if controller in available]
-        (top / "cgroup.subtree_control").write_text(" ".join(wanted))
+        _hand_down(above, (above / "cgroup.controllers").read_text().split())
         own.mkdir(exist_ok=True)
-        return Cgroups(own, ours=True)
+        groups = Cgroups(own, ours=True)
     except (OSError, CgroupsUnusable):
         return None
+    if above.name == "cgroup" and (machine / "run/systemd/system").is_dir():
+        log.warning("%s is below the top group, which is systemd's: use a unit with Delegate=", own)
+    return groups
+
+
+def _delegated(machine: Path) -> Path | None:
+    """The group of our unit, where the unit says ``DelegateSubgroup=rota``."""
+    with suppress(OSError):
+        for line in (machine / "proc/self/cgroup").read_text().splitlines():
+            path = Path(line.removeprefix("0::/"))
+            if line.startswith("0::/") and path.name == SUBGROUP and path.parent.suffix:
+                return machine / "sys/fs/cgroup" / path.parent
+    return None
+
+
+def _hand_down(group: Path, available: list[str]) -> None:
+    """Let the groups below this one have limits."""
+    wanted = [f"+{name}" for name in CONTROLLERS if name in available]
+    (group / "cgroup.subtree_control").write_text(" ".join(wanted))
 
 
 class Cgroups:
@@ -50,20 +77,33 @@ class Cgroups:
         self._ours = ours
         #: Groups that were to go while processes in them were still dying.
         self._late: set[str] = set()
+        #: What keeps attempts from the devices of others; None: nothing does.
+        self.fence: Fence | None = None
         try:
             available = (self.root / "cgroup.controllers").read_text().split()
         except OSError as error:
             raise CgroupsUnusable(f"cgroup root {root}: {error.strerror}") from None
         if "memory" not in available:
             raise CgroupsUnusable(f"cgroup root {root}: no memory controller was delegated")
-        wanted = [f"+{name}" for name in CONTROLLERS if name in available]
         try:
-            (self.root / "cgroup.subtree_control").write_text(" ".join(wanted))
+            _hand_down(self.root, available)
         except OSError as error:
             raise CgroupsUnusable(f"cgroup root {root}: {error.strerror}") from None
 
-    def make(self, uid: str, *, memory_mib: int = 0, cpu_milli: int = 0) -> str:
-        """A group with these limits (0: none); an existing one is brought up to date."""
+    def make(
+        self,
+        uid: str,
+        *,
+        memory_mib: int = 0,
+        cpu_milli: int = 0,
+        cpus: tuple[int, ...] = (),
+        devices: tuple[int, ...] = (),
+    ) -> str:
+        """A group with these limits (0: none); an existing one is brought up to date.
+
+        Memory is not tied to the domains of the CPUs: the kernel takes the near one first, and
+        a job that needs more than there is near must not die of it.
+        """
         group = self._group(uid)
         group.mkdir(exist_ok=True)
         if memory_mib:
@@ -73,7 +113,20 @@ class Cgroups:
             self._optional(group / "memory.swap.max", "0")
         if cpu_milli:
             self._optional(group / "cpu.max", f"{cpu_milli * PERIOD_US // 1000} {PERIOD_US}")
+        if cpus:
+            self._optional(group / "cpuset.cpus", ",".join(map(str, cpus)))
+        if self.fence is not None:
+            self.fence.close(str(group), devices)
         return str(group)
+
+    def try_out(self, fence: Fence) -> None:
+        """Raises OSError where the kernel does not take the fence."""
+        group = self._group("trial")
+        group.mkdir(exist_ok=True)
+        try:
+            fence.close(str(group), ())
+        finally:
+            group.rmdir()
 
     def out_of_memory(self, uid: str) -> str:
         """What happened, when the kernel killed the attempt for its memory; else empty."""

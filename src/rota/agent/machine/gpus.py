@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -73,6 +73,16 @@ class FakeGpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: str = "gpu"
     ecc_errors: int = 0
     healthy: bool = True
+    #: Real device files that stand for it, so that the fence around them can be seen at work.
+    files: tuple[str, ...] = ()
+
+
+class Card(NamedTuple):
+    """Where a device is: its address on the PCI bus as the kernel writes it, NVIDIA's minor."""
+
+    bus: str
+    nvidia: bool
+    minor: int | None = None
 
 
 def discover_devices(
@@ -98,6 +108,22 @@ def discover_devices(
         )
     nvidia = _nvidia_devices(numa, root)
     return (*nvidia, *_amd_devices(len(nvidia), root))
+
+
+def fake_files(fake_file: str) -> list[tuple[str, ...]]:
+    """The device files of each made-up GPU."""
+    return [gpu.files for gpu in read_fake(fake_file or os.environ.get(FAKE_VARIABLE, ""))]
+
+
+def cards_of(devices: tuple[Device, ...], root: Path = Path("/")) -> dict[int, Card]:
+    """Where the real ones are, by index. An instance (MIG) is where its card is."""
+    amd = {_amd_uuid(folder): os.path.basename(folder.resolve()) for folder in _amd_cards(root)}
+    return {
+        device.index: Card(amd[device.uuid], nvidia=False)
+        if device.uuid in amd
+        else _nvidia_card(device.uuid)
+        for device in devices
+    }
 
 
 def read_fake(file: str) -> list[FakeGpu]:
@@ -235,11 +261,8 @@ def _nvidia_numa(nvml: Any, card: Any, numa: tuple[tuple[int, ...], ...], root: 
     number = _ask(nvml, "nvmlDeviceGetNumaNodeId", card)
     if isinstance(number, int) and 0 <= number < max(1, len(numa)):
         return number
-    pci = _ask(nvml, "nvmlDeviceGetPciInfo", card)
-    if pci is not None:
-        bus = pci.busId.decode() if isinstance(pci.busId, bytes) else str(pci.busId)
-        # The library writes eight digits for the domain, the kernel four.
-        number = _read_int(root / "sys/bus/pci/devices" / bus.lower()[-12:] / "numa_node")
+    if bus := _bus(nvml, card):
+        number = _read_int(root / "sys/bus/pci/devices" / bus / "numa_node")
         if number is not None and number >= 0:
             return number
     words = _ask(nvml, "nvmlDeviceGetCpuAffinity", card, 64)
@@ -248,6 +271,25 @@ def _nvidia_numa(nvml: Any, card: Any, numa: tuple[tuple[int, ...], ...], root: 
     near = {64 * at + bit for at, word in enumerate(words) for bit in range(64) if word >> bit & 1}
     holding = [at for at, cpus in enumerate(numa) if near & set(cpus)]
     return holding[0] if len(holding) == 1 else -1
+
+
+def _bus(nvml: Any, card: Any) -> str:  # noqa: ANN401
+    pci = _ask(nvml, "nvmlDeviceGetPciInfo", card)
+    if pci is None:
+        return ""
+    bus = pci.busId.decode() if isinstance(pci.busId, bytes) else str(pci.busId)
+    # The library writes eight digits for the domain, the kernel four.
+    return bus.lower()[-12:]
+
+
+def _nvidia_card(uuid: str) -> Card:
+    nvml = _nvml()
+    card = _ask(nvml, "nvmlDeviceGetHandleByUUID", uuid) if nvml else None
+    if card is not None and uuid.startswith("MIG-"):
+        card = _ask(nvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", card)
+    if card is None:
+        return Card("", nvidia=True)
+    return Card(_bus(nvml, card), True, _ask(nvml, "nvmlDeviceGetMinorNumber", card))
 
 
 def _linked(nvml: Any, card: Any, peer: Any) -> bool:  # noqa: ANN401
@@ -289,28 +331,36 @@ def owner_of(pid: int) -> str:
         return str(uid)
 
 
-def _amd_devices(first_index: int, root: Path) -> list[Device]:
+def _amd_cards(root: Path) -> list[Path]:
+    """The folders of cards with memory of their own, in the order of their numbers."""
     cards = sorted(
         (root / "sys/class/drm").glob("card[0-9]*/device"),
         key=lambda folder: int("".join(filter(str.isdecimal, folder.parent.name)) or 0),
     )
-    devices: list[Device] = []
-    for folder in cards:
-        if _read(folder / "vendor") != _AMD_VENDOR or "-" in folder.parent.name:
-            continue
-        memory = _read_int(folder / "mem_info_vram_total")
-        if not memory:
-            continue
-        devices.append(
-            Device(
-                index=first_index + len(devices),
-                uuid=_read(folder / "unique_id") or os.path.basename(os.path.realpath(folder)),
-                model=_read(folder / "product_name") or "AMD",
-                memory_mib=memory // MIB,
-                numa=-1 if (number := _read_int(folder / "numa_node")) is None else number,
-            )
+    return [
+        folder
+        for folder in cards
+        if _read(folder / "vendor") == _AMD_VENDOR
+        and "-" not in folder.parent.name
+        and _read_int(folder / "mem_info_vram_total")
+    ]
+
+
+def _amd_uuid(folder: Path) -> str:
+    return _read(folder / "unique_id") or os.path.basename(os.path.realpath(folder))
+
+
+def _amd_devices(first_index: int, root: Path) -> list[Device]:
+    return [
+        Device(
+            index=index,
+            uuid=_amd_uuid(folder),
+            model=_read(folder / "product_name") or "AMD",
+            memory_mib=(_read_int(folder / "mem_info_vram_total") or 0) // MIB,
+            numa=-1 if (number := _read_int(folder / "numa_node")) is None else number,
         )
-    return devices
+        for index, folder in enumerate(_amd_cards(root), first_index)
+    ]
 
 
 def _read(file: Path) -> str:

@@ -220,7 +220,7 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
         drained=node.drained,
         migrates=node.migrates,
         deadline_at=when(node.deadline_s),
-        note=node.note,
+        note="; ".join(filter(None, (node.note, *node.spec.remarks))),
         total=AmountView(spec.cpu_milli / 1000, spec.memory_mib, spec.disk_mib, len(devices)),
         free=AmountView(room.cpu_milli / 1000, room.memory_mib, room.disk_mib, free_gpus),
         used=AmountView(

@@ -260,6 +260,7 @@ def _agent_process(
         settings.server.retention_days,
         Tolerance.of(asked.foreign_ignore, asked.foreign_threshold_mib),
         asked.log_max_bytes,
+        asked.enforce_devices,
     )
     return run_agent(plan, say)
 

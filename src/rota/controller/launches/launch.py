@@ -203,7 +203,7 @@ def _launch(
         bundle=spec.bundle,
         image=spec.image,
         inside=inside,
-        devices=held.devices if spec.image else (),
+        devices=held.devices,
         ports=spec.ports,
         health=spec.health,
         meeting_port=attempt.port,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rota.controller.launches.world import World
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.node import NodeSpec
 
 #: What programs that run on several machines look for; torch reads these with ``env://``.
 RENDEZVOUS = (
@@ -71,8 +72,9 @@ def own_variables(cluster: Cluster, job: Job, attempt: Attempt, name: str) -> di
         variables |= _array(cluster, job)
     for key, value in job.parameters.items():
         variables[f"ROTA_PARAM_{key}"] = value
-    if any(device.kind == "gpu" for device in cluster.nodes[held.node].spec.devices):
-        variables |= _visible_devices(held.devices)
+    node = cluster.nodes[held.node].spec
+    if any(device.kind == "gpu" for device in node.devices):
+        variables |= _visible_devices(node, held.devices)
     return variables
 
 
@@ -187,15 +189,16 @@ def _array(cluster: Cluster, job: Job) -> dict[str, str]:
     return variables
 
 
-def _visible_devices(devices: tuple[int, ...]) -> Mapping[str, str]:
+def _visible_devices(node: NodeSpec, devices: tuple[int, ...]) -> Mapping[str, str]:
     """A job sees the devices that it was granted, and none if it was granted none."""
     listed = ",".join(map(str, devices))
+    seen = ",".join(node.seen_by_holder(devices))
     variables = {
-        "CUDA_VISIBLE_DEVICES": listed,
+        "CUDA_VISIBLE_DEVICES": seen,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "HIP_VISIBLE_DEVICES": listed,
-        "ROCR_VISIBLE_DEVICES": listed,
-        "NVIDIA_VISIBLE_DEVICES": listed or "void",
+        "HIP_VISIBLE_DEVICES": seen,
+        "ROCR_VISIBLE_DEVICES": seen,
+        "NVIDIA_VISIBLE_DEVICES": seen or "void",
     }
     if devices:
         variables |= {

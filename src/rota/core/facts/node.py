@@ -57,6 +57,24 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     taints: tuple[Taint, ...] = ()
     #: Its agent is not root: it starts the jobs of this user and of nobody else; empty: of all.
     user: str = ""
+    #: A job there can open no device but its own, so that its programs count these from 0.
+    fenced: bool = False
+    #: What its agent found that people should know.
+    remarks: tuple[str, ...] = ()
+
+    def seen_by_holder(self, held: tuple[int, ...]) -> tuple[str, ...]:
+        """What the programs of a job call the devices that it holds here, in the same order.
+
+        An instance of a card (MIG) has no number that they understand.
+        """
+        uuids = {device.index: device.uuid for device in self.devices}
+        numbers = {index: at for at, index in enumerate(sorted(held))} if self.fenced else {}
+        return tuple(
+            uuid
+            if (uuid := uuids.get(index, "")).startswith("MIG-")
+            else str(numbers.get(index, index))
+            for index in held
+        )
 
     def with_closed(self, closed: tuple[str, ...], elsewhere: tuple[str, ...] = ()) -> NodeSpec:
         """The same machine with just these devices (by uuid) kept from jobs."""

@@ -12,6 +12,7 @@ from rota.slurm.words.patterns import fill
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rota.core.cluster import Cluster
     from rota.core.facts.job import Job
     from rota.core.facts.node import Allocation
     from rota.slurm.orders.orders import Order
@@ -23,6 +24,8 @@ class Member(NamedTuple):
     task: int
     node: str
     held: Allocation
+    #: What programs there call the devices that are held.
+    devices: tuple[str, ...] = ()
 
 
 class Place(NamedTuple):
@@ -77,7 +80,7 @@ class Plan(NamedTuple):
         return per_node(counts.values())
 
 
-def members_of(job: Job, group: int | None = None) -> list[Member]:
+def members_of(cluster: Cluster, job: Job, group: int | None = None) -> list[Member]:
     """Who holds what, in the order of the job's tasks; of one group of a heterogeneous job."""
     found, first = [], 0
     for number, role in enumerate(job.spec.roles):
@@ -86,7 +89,8 @@ def members_of(job: Job, group: int | None = None) -> list[Member]:
             for task in job.tasks[first:last]:
                 if (attempt := task.current) is not None and attempt.live:
                     held = attempt.allocation
-                    found.append(Member(task.index, held.node, held))
+                    devices = cluster.nodes[held.node].spec.seen_by_holder(held.devices)
+                    found.append(Member(task.index, held.node, held, devices))
         first = last
     return found
 
@@ -195,9 +199,11 @@ def _devices(order: Order, place: Place) -> dict[str, str | None]:
     if not order.gpus_per_task:
         return {"SLURM_STEP_GPUS": ",".join(map(str, devices))}
     first = place.local_rank * order.gpus_per_task
-    mine = ",".join(map(str, devices[first : first + order.gpus_per_task]))
+    last = first + order.gpus_per_task
+    mine = ",".join(place.member.devices[first:last])
     names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-    return {**dict.fromkeys(names, mine), "SLURM_STEP_GPUS": mine}
+    listed = ",".join(map(str, devices[first:last]))
+    return {**dict.fromkeys(names, mine), "SLURM_STEP_GPUS": listed}
 
 
 def file_name(pattern: str, plan: Plan, place: Place, folder: str) -> str:

@@ -75,7 +75,7 @@ def _parts(call: Call, job: Job, lines: list[Parsed]) -> list[Part]:
             if "ntasks" in named and "nodes" not in named:
                 # So few tasks do not need all the nodes of the job.
                 order.nodes_min = order.nodes_max = min(order.nodes_max, order.ntasks)
-            parts.append(Part(order, line.rest, members_of(job, group)))
+            parts.append(Part(order, line.rest, members_of(call.context.host.cluster, job, group)))
     return parts
 
 
@@ -126,7 +126,7 @@ async def _alone(call: Call, lines: list[Parsed]) -> Answer:
     for group, (order, line) in enumerate(zip(orders, lines, strict=True)):
         order.nodes_min = order.nodes_max = 0
         order.ntasks = order.ntasks or (detail.het_tasks or (detail.ntasks,))[group]
-        parts.append(Part(order, line.rest, members_of(job, group)))
+        parts.append(Part(order, line.rest, members_of(call.context.host.cluster, job, group)))
     try:
         answer = await _step(call, job, parts)
     except Stopping:
