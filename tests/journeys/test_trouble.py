@@ -103,7 +103,9 @@ def test_a_database_that_cannot_be_reached_is_refused_without_its_password(
 ) -> None:
     box = new_box()
 
-    line = box.refusal("up", "--detach", "--database", "postgresql://me:hush@127.0.0.1:1/nothing")
+    box.env["ROTA_SERVER_DATABASE"] = "postgresql://me:hush@127.0.0.1:1/nothing"
+
+    line = box.refusal("up", "--detach")
 
     assert "127.0.0.1" in line
     assert "hush" not in line

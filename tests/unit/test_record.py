@@ -15,7 +15,7 @@ def remembered(folder: Path, cluster: str = "c1", seq: int = 40) -> Record:
 
     async def live() -> None:
         record = Record(folder)
-        assert record.hears(Welcome(1, cluster, seq=3)) == ""
+        assert record.hears(Welcome(1, cluster, seq=3, run=1)) == ""
         assert record.hears(Desired(1, 1, (), full=True, seq=seq)) == ""
         record.save()
 
@@ -27,11 +27,11 @@ def remembered(folder: Path, cluster: str = "c1", seq: int = 40) -> Record:
 def test_a_controller_that_knows_as_much_or_does_not_say_is_obeyed(tmp_path: Path, seq: int):
     record = remembered(tmp_path)
 
-    assert record.hears(Welcome(2, "c1", seq=seq)) == ""
+    assert record.hears(Welcome(2, "c1", seq=seq, run=2)) == ""
 
 
 def test_an_older_record_is_refused_in_one_line_that_says_what_to_do(tmp_path: Path):
-    why = remembered(tmp_path).hears(Welcome(2, "c1", seq=39))
+    why = remembered(tmp_path).hears(Welcome(2, "c1", seq=39, run=2))
 
     assert "ends at event 39, and had come to event 40 before" in why
     assert str(tmp_path / FILE) in why
@@ -39,10 +39,10 @@ def test_an_older_record_is_refused_in_one_line_that_says_what_to_do(tmp_path: P
 
 
 def test_another_cluster_is_refused_and_forgets_nothing(tmp_path: Path):
-    why = remembered(tmp_path).hears(Welcome(2, "c2", seq=99))
+    why = remembered(tmp_path).hears(Welcome(2, "c2", seq=99, run=2))
 
     assert "of cluster c2, and this node belongs to cluster c1" in why
-    assert json.loads((tmp_path / FILE).read_text()) == {"cluster": "c1", "seq": 40}
+    assert json.loads((tmp_path / FILE).read_text()) == {"cluster": "c1", "run": 1, "seq": 40}
 
 
 def test_a_file_that_cannot_be_read_means_that_nothing_is_known(tmp_path: Path):

@@ -32,18 +32,19 @@ class Record:
 
     def __init__(self, place: Path) -> None:
         self._file = place / FILE
-        self._cluster, self._seq = "", 0
+        self._cluster, self._run, self._seq = "", 0, 0
         self._timer: asyncio.TimerHandle | None = None
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(self._file.read_text())
             self._cluster, self._seq = str(found["cluster"]), int(found["seq"])
+            self._run = int(found["run"])
 
     def hears(self, message: ControllerMessage) -> str:
         """Why this controller is not obeyed, in one line; empty: it is."""
         if isinstance(message, Welcome):
             why = self.objection(message)
             if not why:
-                self._cluster = message.cluster
+                self._cluster, self._run = message.cluster, message.run
                 self.save()
             return why
         if isinstance(message, Desired) and message.seq > self._seq:
@@ -62,18 +63,21 @@ class Record:
                 f"the controller's database is of cluster {cluster}, and this node belongs to "
                 f"cluster {self._cluster}: it was emptied or replaced; {meant}"
             )
-        if seq and seq < self._seq:
+        if seq and welcome.run != self._run and seq < self._seq:
             return (
                 f"the controller's database ends at event {seq}, and had come to event "
                 f"{self._seq} before: it is damaged or an old copy; {meant}"
             )
         return ""
 
+    def _known(self) -> dict[str, object]:
+        return {"cluster": self._cluster, "run": self._run, "seq": self._seq}
+
     def save(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         try:
-            folder.write_json(self._file, {"cluster": self._cluster, "seq": self._seq})
+            folder.write_json(self._file, self._known())
         except OSError as error:
             log.warning("cannot write %s: %s", self._file, error.strerror)

@@ -115,12 +115,14 @@ class Controller:
         steady: Callable[[], float] | None = None,
         moved_s: float = 0.0,
         sessions: Sessions | None = None,
+        origin: tuple[int, int] = (0, 0),
     ) -> None:
         """``load`` brings rules of others; ``clock`` and ``guard`` hold them to their time.
 
         ``steady`` is a clock for leases where that of the ticks may jump. ``moved_s``: by how much
         the wall clock was set since the last tick on record. ``sessions`` are those of a
-        controller that this one takes the place of.
+        controller that this one takes the place of; ``origin`` is the newest event when the
+        process started, and a number for that start.
         """
         self.cluster = cluster
         self.liveness = Liveness(cluster, lease_s)
@@ -129,7 +131,7 @@ class Controller:
         self.sessions = Sessions() if sessions is None else sessions
         #: What it has learned about run times; a host may tell it of earlier jobs.
         self.forecast = Forecast()
-        self._restarted, self._moved_s = True, moved_s
+        self._restarted, self._moved_s, self._origin = True, moved_s, origin
         self._look_due_s: float | None = None
         self._new_uid = new_uid
         self._new_session = new_session
@@ -317,8 +319,8 @@ class Controller:
         if self.cluster.nodes[session.node].foreign != hello.foreign:
             scribe.emit(ev.DevicesSeen(node=session.node, foreign=hello.foreign))
         cluster_id = self.cluster.ids.cluster_id
-        beat_s, seq = beat_s_of(lease_s), self.next_seq - 1
-        welcome = Welcome(session.id, cluster_id, lease_s, beat_s, PROTOCOL, seq)
+        beat_s = beat_s_of(lease_s)
+        welcome = Welcome(session.id, cluster_id, lease_s, beat_s, PROTOCOL, *self._origin)
         tick.to_agents.append((link, welcome))
         tick.news.greeted.append(session)
 

@@ -65,13 +65,11 @@ class Host:
     ) -> None:
         self.store = store
         self.clock = Clock()
-        self.watch = Watch()
-        self.links = Links(self.put)
+        self.watch, self.links = Watch(), Links(self.put)
         #: With these jobs on other machines are known again.
         self.job_tokens = JobTokens(job_key)
         self.started_s = self.clock.now_s()
-        self._lease_s = lease_s
-        self._variables = variables
+        self._lease_s, self._variables = lease_s, variables
         #: Hold every tick against the invariants before it is committed.
         self._checked = checked
         #: For metrics: how many ticks there were, and how long their commits took together.
@@ -95,6 +93,7 @@ class Host:
         #: The number of the next event, as of the last commit.
         self._next_seq = 1
         state = read_state(store)
+        self._origin = (state.next_seq - 1, secrets.randbits(52) + 1)
         moved_s = self.clock.moved_s(store, state.next_seq)
         self._controller = self._controller_of(state, Sessions(), moved_s)
 
@@ -148,6 +147,7 @@ class Host:
             lease_s=self._lease_s,
             sessions=sessions,
             moved_s=moved_s,
+            origin=self._origin,
         )
         controller.forecast.remember(state.past)
         self._next_seq = state.next_seq

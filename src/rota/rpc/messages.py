@@ -232,8 +232,10 @@ class Welcome(ToAgent, frozen=True, tag="welcome"):
     beat_s: float = 0.0
     #: What the controller speaks; 0: it does not say.
     protocol: int = 0
-    #: The newest event on its disk; 0: it does not say.
+    #: The newest event on its disk when it was started; 0: it does not say.
     seq: int = 0
+    #: Which start that was, by a number that no other has.
+    run: int = 0
 
 
 class BeatSeen(ToAgent, frozen=True, tag="beat-seen"):

@@ -170,12 +170,14 @@ class Sums:
         when that one runs: only the span of all of them bounds it.
         """
         low, high = [0.0] * 3, [0.0] * 3
-        alone: dict[tuple[int, str], list[Run]] = {}
+        alone: dict[tuple[int, str, str], list[Run]] = {}
         for uid, run in self.runs.items():
             if run.account != account or not run.started_s:
                 continue
             if run.own:
-                alone.setdefault((run.job, run.node), []).append(run)
+                # Tries of one job follow each other, whatever a clock that was set says.
+                number = uid.rpartition(".")[2]
+                alone.setdefault((run.job, run.node, number), []).append(run)
                 continue
             seconds = self._used(uid, run)
             low = _sum(low, _seconds((-1, 0, 0), self._lent_s(uid, run)))
