@@ -21,6 +21,7 @@ from rota.agent.machine.gpus import BadGpuFile
 from rota.core.facts.node import Device, NodeSpec
 from rota.rpc.messages import Launch
 from tests.support.cgroups import version_2
+from tests.support.machine import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ def group() -> Iterator[Path]:
     """An empty control group of the real kernel."""
     top = version_2()
     if os.geteuid() != 0 or top is None:
-        pytest.skip("needs root and a mount of version 2 of control groups")
+        missing("needs root and a mount of version 2 of control groups")
     folder = top / f"rota-test-{uuid.uuid4().hex}"
     folder.mkdir()
     yield folder

@@ -16,6 +16,7 @@ from rota.rpc.messages import encode
 from rota.rpc.visits import ReadLog, SearchLog
 from tests.agent.controllers import Scene, shell
 from tests.agent.test_host import story
+from tests.support.machine import missing
 
 _libc = ctypes.CDLL(None, use_errno=True)
 DETACH = 2
@@ -29,11 +30,11 @@ def mounted_and_mute() -> Iterator[Path]:
         try:
             server = os.open("/dev/fuse", os.O_RDWR)
         except OSError:
-            pytest.skip("this machine has no FUSE")
+            missing("needs FUSE")
         options = f"fd={server},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
         if _libc.mount(b"mute", folder.encode(), b"fuse.mute", 0, options) != 0:
             os.close(server)
-            pytest.skip("this machine lets nobody mount")
+            missing("needs the right to mount")
         try:
             yield Path(folder)
         finally:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.journeys.box import Box, until
+from tests.journeys.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HERE = Path(__file__).parent
+#: Short enough to wait for its end, long enough for a node that is only slow.
+SHORT_LEASE_S = 4
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -78,3 +81,19 @@ def open_folder() -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o755)
         yield folder
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A controller that nodes join, one for all tests of a module: each brings nodes of its own."""
+    made = Site(tmp_path_factory.mktemp("site"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hasty_site(tmp_path: Path) -> Iterator[Site]:
+    """A site that soon gives up a node that is silent."""
+    made = Site(tmp_path, SHORT_LEASE_S)
+    yield made
+    made.close()

@@ -6,33 +6,11 @@ import shutil
 import signal
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.journeys.box import until
 from tests.journeys.site import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-#: Short enough to wait for its end, long enough for a node that is only slow.
-SHORT_LEASE_S = 4
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One for all: each test brings nodes of its own."""
-    made = Site(tmp_path_factory.mktemp("site"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def hasty_site(tmp_path: Path) -> Iterator[Site]:
-    """One that soon gives up a node that is silent."""
-    made = Site(tmp_path, SHORT_LEASE_S)
-    yield made
-    made.close()
+    pass
 
 
 def test_an_agent_that_hears_nothing_ends_its_job_before_another_node_starts_it(hasty_site: Site):

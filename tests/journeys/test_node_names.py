@@ -15,30 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.journeys.box import DEADLINE_S, until
+from tests.journeys.conftest import SHORT_LEASE_S
 from tests.journeys.site import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-#: Short enough to wait for its end, long enough for a node that is only slow.
-SHORT_LEASE_S = 4
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One for all: each test brings nodes of its own."""
-    made = Site(tmp_path_factory.mktemp("site"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def hasty_site(tmp_path: Path) -> Iterator[Site]:
-    """One that soon gives up a node that is silent."""
-    made = Site(tmp_path, SHORT_LEASE_S)
-    yield made
-    made.close()
 
 
 def join_token(site: Site, *options: str) -> dict[str, str]:
@@ -255,7 +236,7 @@ sys.exit(agent.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+@pytest.mark.root
 def test_an_agent_that_is_not_root_gets_the_jobs_of_its_own_user_only(site: Site):
     with tempfile.TemporaryDirectory(prefix="rota-") as state:
         shutil.chown(state, "nobody")

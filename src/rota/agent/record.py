@@ -70,14 +70,12 @@ class Record:
             )
         return ""
 
-    def _known(self) -> dict[str, object]:
-        return {"cluster": self._cluster, "run": self._run, "seq": self._seq}
-
     def save(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         try:
-            folder.write_json(self._file, self._known())
+            known = {"cluster": self._cluster, "run": self._run, "seq": self._seq}
+            folder.write_json(self._file, known)
         except OSError as error:
             log.warning("cannot write %s: %s", self._file, error.strerror)

@@ -148,7 +148,7 @@ class Orders:
     def _due(self, session: Session) -> list[str]:
         """Everything that should live on the node, as of now."""
         live = self._cluster.nodes[session.node].live
-        # Who lends his CPUs stands still before anybody starts on them.
+        # An attempt that lends its CPUs stands still before another starts on them.
         lenders = [uid for uid in live if uid in self._cluster.live.loans]
         return [uid for uid in dict.fromkeys([*lenders, *live]) if uid not in self._withheld]
 

@@ -103,7 +103,7 @@ class Store(Protocol):
         """``ended``: also how every finished job ended, which is most of it after some years."""
 
     def lead(self) -> None:
-        """Take over from whoever led before; see ``driver.Driver``. Opening does it once."""
+        """Take over from the controller that led before (``driver.Driver``); opening does it."""
 
     def prove(self) -> None:
         """Raises ``Unavailable`` unless this process leads, and nobody has led since it began.

@@ -8,14 +8,14 @@ from rota.core.facts.errors import RotaError, Unavailable
 class OutcomeUnknown(Unavailable):
     """The database went away while it was committing: the batch may or may not be there.
 
-    Whoever catches this must load again before it commits anything else.
+    The controller must load again before it commits anything else.
     """
 
 
 class NotLeading(Unavailable):
     """Another controller leads, or has led since: what this one holds for true may be old.
 
-    Whoever catches this must ``lead`` and load again before it commits or promises anything.
+    The controller must ``lead`` and load again before it commits or promises anything.
     """
 
 

@@ -53,7 +53,7 @@ class SqlStore:
         return self.driver.backlog
 
     def lead(self) -> None:
-        """Take over from whoever led before."""
+        """Take over from the controller that led before."""
         self.driver.lead()
 
     def prove(self) -> None:

@@ -41,7 +41,7 @@ class Bond:
                 os.pwrite(self._memory, text.ljust(self._room, b"\0"), self._begin)
 
     def await_keeper(self) -> None:
-        """Until the keeper is our parent: whoever bore us is on its way out."""
+        """Until the keeper is our parent: the process that bore us is on its way out."""
         bearer = os.getppid()
         while (parent := os.getppid()) != self._keeper:
             if parent != bearer and parent in (0, 1):
