@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota import notify_settings, paths, storage_settings
+from rota import limits_settings, notify_settings, paths, storage_settings
 from rota.agent_settings import POLICIES, Agent
+from rota.audit_settings import AuditSettings, check_syslog
 from rota.config_checks import at_least, check_host, check_url, nearest, one_of, read_text
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import DEFAULT
@@ -22,6 +23,7 @@ from rota.core.words import policy_text
 from rota.core.words.placing_text import parse_taint
 from rota.core.words.presets import preset
 from rota.core.words.units import parse_cpu_milli, parse_memory_mib
+from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.storage_settings import Bundles, Checkpoints
 
@@ -68,6 +70,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     grpc_port: str = ""
     #: Sources of further metrics: ``["site_metrics:Power"]``.
     collectors: tuple[str, ...] = ()
+    #: A file with keys, one per line, that seal environments and secrets; empty: they are not.
+    secrets_key_file: str = ""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -101,6 +105,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     notify: Notify = Notify()
     checkpoints: Checkpoints = Checkpoints()
     bundles: Bundles = Bundles()
+    limits: Limits = Limits()
+    audit: AuditSettings = AuditSettings()
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
@@ -110,6 +116,8 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "notify": Notify,
     "checkpoints": Checkpoints,
     "bundles": Bundles,
+    "limits": Limits,
+    "audit": AuditSettings,
 }
 
 #: Names from before there was a ``rota.toml``, and where they belong now.
@@ -353,6 +361,9 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "checkpoints.days": at_least(0),
     "bundles.max_size": storage_settings.check_bundle_size,
     "bundles.days": at_least(1),
+    **limits_settings.CHECKS,
+    "audit.syslog": check_syslog,
+    "audit.days": at_least(0),
     "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,
     "agent.memory": parse_memory_mib,
     "agent.reserve_memory": parse_memory_mib,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 from difflib import get_close_matches
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -79,7 +81,8 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True):
     webhooks: tuple[Webhook, ...] = ()
     mails: tuple[MailRule, ...] = ()
     plugins: tuple[PluginRule, ...] = ()
-    #: Hosts that jobs may name in ``--notify URL`` (``*.example.org``); empty: any, ``-``: none.
+    #: Hosts that jobs may name in ``--notify URL`` (``*.example.org``), at whatever address; empty:
+    #: any host with a public address, ``-``: none.
     hosts: tuple[str, ...] = ()
     #: Further tries before a message is given up; the wait before each is twice the last one.
     retries: int = 6
@@ -107,16 +110,46 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True):
             if not self.mails_leave:
                 raise Rejected.bad("notify", text, "this Rota sends no mail: no notify.smtp_host")
         elif found.host:
-            name = found.host.rpartition(":")[0] if ":" in found.host else found.host
-            allowed = ", ".join(self.hosts)
-            if self.hosts and not (matches(self.hosts, found.host) or matches(self.hosts, name)):
-                raise Rejected.bad("notify", text, f"jobs may name these hosts only: {allowed}")
+            self._refuse_host(text, found.host)
         elif found.scheme not in (names := [rule.name for rule in self.plugins]):
             known = ", ".join(["https", "http", "mail", *names])
             raise Rejected.bad("notify", text, f"there is no notifier {found.scheme}; {known}")
         return found
 
+    def _refuse_host(self, text: str, host: str) -> None:
+        if self.hosts and not self.may_be_inside(host):
+            allowed = ", ".join(self.hosts)
+            raise Rejected.bad("notify", text, f"jobs may name these hosts only: {allowed}")
+        name = urlsplit(f"//{host}").hostname or ""
+        try:
+            inside = not self.hosts and not is_public(name)
+        except ValueError:
+            # A name: where it leads is looked at when a message goes there.
+            inside = not self.hosts and name == "localhost"
+        if inside:
+            raise Rejected.bad("notify", text, "a public address, or a host of notify.hosts")
 
+    def may_be_inside(self, host: str) -> bool:
+        """Whether the site lets jobs name this host wherever it is, be it this very machine."""
+        name = urlsplit(f"//{host}").hostname or ""
+        return bool(self.hosts) and (matches(self.hosts, host) or matches(self.hosts, name))
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the internet at large, and not of a machine or site inside."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(found, ipaddress.IPv6Address):
+        # Where an IPv4 address stands inside, that is where a message would go.
+        teredo = found.teredo[1] if found.teredo else None
+        inside = found.ipv4_mapped or found.sixtofour or teredo
+        if inside is None and found in _NAT64:
+            inside = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
+        if inside is not None:
+            return is_public(str(inside))
+    return found.is_global and not found.is_multicast
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _Entry = TypeVar("_Entry", bound=Rule)
 
 

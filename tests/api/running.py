@@ -19,12 +19,14 @@ from rota.api.context import Context
 from rota.api.door.server import Server
 from rota.controller.loop import Host
 from rota.core.facts.job import Job
+from rota.limits_settings import Limits
 from rota.store.api import Batch
 from rota.store.memory import MemoryDisk, MemoryStore
 from rota.store.writer import Writer
 
 #: Guards against hanging only: nothing that goes well comes near it, on no machine.
 WAIT_S = 60.0
+USUAL = Limits()
 
 
 class Answer:
@@ -136,7 +138,9 @@ class TroubledStore(MemoryStore):
 class Running:
     """A server and the ways to it."""
 
-    def __init__(self, folder: Path, own_uid: int, inbox_size: int = 10_000) -> None:
+    def __init__(
+        self, folder: Path, own_uid: int, inbox_size: int = 10_000, limits: Limits = USUAL
+    ) -> None:
         self.socket_path = str(folder / "rota.sock")
         self.port = 0
         self.disk: MemoryDisk
@@ -144,6 +148,7 @@ class Running:
         self.store: TroubledStore
         self.own_uid = own_uid
         self.inbox_size = inbox_size
+        self.limits = limits
         self.loop: asyncio.AbstractEventLoop
         self.context: Context
         self._stop: asyncio.Event
@@ -211,7 +216,8 @@ class Running:
         os.chmod(self.socket_path, 0o666)
         tcp = socket.create_server(("127.0.0.1", 0))
         self.port = tcp.getsockname()[1]
-        app = make_app(self.host, Settings(version="test", own_uid=self.own_uid))
+        settings = Settings(version="test", own_uid=self.own_uid, limits=self.limits)
+        app = make_app(self.host, settings)
         self.context = app.context
         server = Server(app, app.context.closing)
         await server.start([unix, tcp])
@@ -248,9 +254,12 @@ class Running:
 
 @contextmanager
 def running(
-    folder: Path, own_uid: int | None = None, inbox_size: int = 10_000
+    folder: Path,
+    own_uid: int | None = None,
+    inbox_size: int = 10_000,
+    limits: Limits = USUAL,
 ) -> Iterator[Running]:
-    server = Running(folder, os.geteuid() if own_uid is None else own_uid, inbox_size)
+    server = Running(folder, os.geteuid() if own_uid is None else own_uid, inbox_size, limits)
     server.start()
     try:
         yield server

@@ -150,3 +150,16 @@ def test_a_message_that_is_no_size_ends_the_connection(
             wire.send(text)
 
             assert end_of(wire)[0] == 1003
+
+
+def test_who_went_into_a_terminal_is_in_the_audit_with_the_token(
+    server: Running, terminals: TerminalAgent, job: int
+):
+    token = token_of(server, "ann")
+
+    with attached(server, job, token):
+        terminals.wait(1)
+
+    (record,) = server.local().get("/audit?action=attach").json["items"]
+    assert (record["user"], record["object"]) == ("ann", f"job {job}")
+    assert record["via"] == f"token {token.split('_')[1]}"

@@ -5,12 +5,12 @@ from tests.api.running import Caller, Running
 
 def test_a_job_keeps_whom_it_tells_and_shows_it_to_its_owner_only(server: Running, caller: Caller):
     target = "https://hooks.example.org/secret,on=started,failed"
-    job = server.as_user("ann").submit(notify=[target, "http://127.0.0.1:1/x"], hold=True)
+    job = server.as_user("ann").submit(notify=[target, "http://hooks.example.org:81/x"], hold=True)
 
-    assert server.as_user("ann").job(job)["notify"] == [target, "http://127.0.0.1:1/x"]
+    assert server.as_user("ann").job(job)["notify"] == [target, "http://hooks.example.org:81/x"]
     assert server.as_user("bob").job(job)["notify"] == []
     again = caller.get(f"/jobs/{job}/request").json
-    assert again["notify"] == [target, "http://127.0.0.1:1/x"]
+    assert again["notify"] == [target, "http://hooks.example.org:81/x"]
 
 
 def test_whom_a_waiting_job_tells_can_be_changed(caller: Caller):

@@ -161,3 +161,15 @@ def test_the_request_of_an_element_has_its_values_in_place(caller: Caller) -> No
 
     assert made["command"] == ["f", "2"]
     assert "parameters" not in made
+
+
+def test_the_environment_of_a_job_is_read_by_its_owner_and_admins_alone(server: Running) -> None:
+    ann, boss = server.as_user("ann"), server.as_user("boss", "admin")
+    job = ann.submit(env={"A": "1"}, variables={"MY_SECRET": "x"})
+
+    seen = {who: c.get(f"/jobs/{job}/request").status for who, c in (("ann", ann), ("boss", boss))}
+    refused = server.as_user("olga", "operator").get(f"/jobs/{job}/request")
+
+    assert seen == {"ann": 200, "boss": 200}
+    assert refused.status == 403
+    assert "its environment is theirs and admins'" in refused.json["detail"]

@@ -181,12 +181,37 @@ def test_a_prologue_that_fails_ends_the_job_with_its_code(tmp_path):
 
 
 def test_the_environment_travels_without_tokens_and_without_another_jobs_variables():
-    kept, odd = surroundings.captured(
+    found = surroundings.captured(
         {"PATH": "/bin", "ROTA_TOKEN": "s", "ROTA_JOB_ID": "7", "ROTA_URL": "u", "X": "\udcff"}
     )
 
-    assert kept == {"PATH": "/bin", "ROTA_URL": "u"}
-    assert odd == ["X"]
+    assert found.kept == {"PATH": "/bin", "ROTA_URL": "u"}
+    assert found.odd == ["X"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("GITHUB_TOKEN", "hf_token", "HFTOKEN", "TOKEN_FILE", "CLIENT_SECRET", "PGPASSWORD"),
+        *("MYSQL_PASSWD", "SSH_PASSPHRASE", "GOOGLE_APPLICATION_CREDENTIALS", "WANDB_API_KEY"),
+        *("OPENAI_APIKEY", "DEPLOY_PRIVATE_KEY", "AWS_PROFILE", "S3_ACCESS_KEY"),
+    ],
+)
+def test_a_name_that_looks_like_a_secret_stays_behind(name):
+    found = surroundings.captured({name: "x", "HOME": "/root"})
+
+    assert (found.kept, found.secret) == ({"HOME": "/root"}, [name])
+    assert name in found.warnings()[0]
+    assert found.warnings(asked=[name]) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["TOKENIZERS_PARALLELISM", "PWD", "KEYBOARD", "PASS", "SSH_AUTH_SOCK", "AWS_REGION"]
+)
+def test_a_name_that_only_reminds_of_a_secret_travels(name):
+    found = surroundings.captured({name: "x"})
+
+    assert (found.kept, found.secret) == ({name: "x"}, [])
 
 
 def test_an_environment_that_is_too_large_is_refused_in_one_line():

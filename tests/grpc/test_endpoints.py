@@ -142,7 +142,7 @@ def test_rest_and_grpc_know_the_same_endpoints(ann, caller, serving):
 
 
 def test_the_addresses_of_others_are_not_told_by_events(ann, as_user, serving):
-    events = as_user("bob")("WatchEvents", kinds=["endpoint-set"])
+    events = as_user("bob")("WatchEvents", job_id=serving[0], kinds=["endpoint-set"])
     events.initial_metadata()
 
     ann("RegisterEndpoint", endpoint_of(serving[0]))

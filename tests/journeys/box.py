@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rota.cli.service.supervise import PidLock
+from rota.inherited import looks_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,7 +80,8 @@ class Box:
         #: Whose jobs these are; empty: of whoever runs the tests.
         self.user = ""
         self.env = {
-            **os.environ,
+            # Whatever secrets the machine has: commands would say that they stay behind.
+            **{name: value for name, value in os.environ.items() if not looks_secret(name)},
             "ROTA_STATE_DIR": str(self.state),
             "ROTA_AGENT_CPUS": str(cpus),
             "ROTA_AGENT_NAME": "box",

@@ -35,6 +35,7 @@ def test_the_site_and_the_job_are_told_by_webhook_and_by_mail(
         box,
         f"""
         [notify]
+        hosts = ["127.0.0.1"]
         smtp_host = "127.0.0.1"
         smtp_port = {mail.port}
         smtp_from = "rota@box.example"
@@ -72,6 +73,7 @@ def test_a_controller_killed_between_commit_and_delivery_still_delivers(
 ) -> None:
     box = new_box()
     port = dead_port()
+    box.env["ROTA_NOTIFY_HOSTS"] = "127.0.0.1"
     box.up()
     web.gate.clear()
 

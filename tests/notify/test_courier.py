@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import socket
 import sys
 import types
 from collections.abc import Callable
@@ -404,3 +405,35 @@ def test_ends_are_what_people_hear_of_by_default():
     assert set(ENDS) == {
         *("completed", "failed", "cancelled", "timeout", "node_failed", "unschedulable"),
     }
+
+
+def test_a_name_that_leads_inside_is_not_followed(make_post, web):
+    post = make_post(Notify(backoff_s=0.01))
+    inside = f"http://localhost:{web.port}/x,on=submitted"
+
+    post.submit("job", inside)
+
+    post.until_all_told()
+    told = post.receiver(f"jobs at localhost:{web.port}")
+    assert (told.given_up, "which is not public (see notify.hosts)" in told.problem) == (1, True)
+    assert web.got == []
+
+
+def test_a_name_that_changes_its_mind_is_not_asked_twice(make_post, web, monkeypatch):
+    asked = []
+    real = socket.getaddrinfo
+
+    def resolver(host, port, *more, **options):
+        if host != "rebinding.example.org":
+            return real(host, port, *more, **options)
+        asked.append(host)
+        return real("192.88.99.1" if len(asked) == 1 else "127.0.0.1", port, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolver)
+    post = make_post(Notify(retries=0, timeout_s=0.3))
+
+    post.submit("job", f"http://rebinding.example.org:{web.port}/x,on=submitted")
+
+    post.until_all_told()
+    assert asked == ["rebinding.example.org"]
+    assert web.got == []

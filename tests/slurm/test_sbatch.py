@@ -126,6 +126,19 @@ def test_the_environment_travels_as_export_says(cluster: Cluster) -> None:
     assert b"MINE" in found("--export=MINE")
 
 
+def test_what_looks_like_a_secret_travels_only_when_export_names_it(cluster: Cluster) -> None:
+    env = {"MINE": "1", "HF_TOKEN": "hush", "PATH": "/bin"}
+    host = cluster.server.host
+
+    plain = host.blobs.get(submit(cluster, env=env).spec.environment)
+    named = host.blobs.get(submit(cluster, "--export=ALL,HF_TOKEN", env=env).spec.environment)
+
+    assert plain is not None
+    assert named is not None
+    assert (b"MINE" in plain, b"hush" in plain) == (True, False)
+    assert (b"MINE" in named, b"hush" in named) == (True, True)
+
+
 def test_variables_that_were_not_asked_for_are_absent(cluster: Cluster) -> None:
     plain = submit(cluster).spec.variables
     asked = submit(cluster, "-n3", "-c1", "--mem=2G").spec.variables

@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from rota.core.changes.events import JobEligible, JobUpdated
+from rota.core.facts.audit import Audited
 from rota.core.facts.states import JobState
-from rota.core.facts.tenant import Access, Group, Project, Queue, Reservation, Token
-from rota.store.api import Batch, JobFilter, Snapshot
+from rota.core.facts.tenant import Access, Group, Project, Queue, Reservation, Secret, Token
+from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
 from rota.store.errors import Contradiction
 from tests.store.builders import GPU_ROLE, Log, array, job, node
 
@@ -40,6 +41,36 @@ def test_a_bookmark_is_kept_until_it_is_moved(place):
 
     assert (before, place.reopen().bookmark("reader")) == ("12", "13")
     assert place.reopen().bookmark("nobody") == ""
+
+
+def test_a_secret_is_kept_until_it_is_removed_and_needs_no_event(place):
+    secret = Secret("ann", "KEY", b"sealed", 5.0)
+    place.open().commit(Batch(secrets={secret.key: secret}))
+    kept = place.reopen().load().secrets
+
+    place.reopen().commit(Batch(secrets={secret.key: None}))
+
+    assert kept == [secret]
+    assert place.reopen().load().secrets == []
+
+
+def test_the_audit_is_read_back_newest_first_and_by_user_action_object_and_time(place):
+    store = place.open()
+    ann = Audited(1.0, "ann", "token ab", "10.0.0.1", "submit", "job 1")
+    bob = Audited(2.0, "bob", "local", "", "cancel", "job 1", "job 1 belongs to ann")
+    late = Audited(3.0, "ann", "local", "", "logs", "job 2")
+    store.commit(Batch(audit=[ann, bob]))
+    store.commit(Batch(audit=[late]))
+    store = place.reopen()
+
+    found = store.audit(AuditFilter())
+
+    assert [msgspec.structs.replace(record, seq=0) for record in found] == [late, bob, ann]
+    assert store.audit(AuditFilter(), before=found[1].seq) == found[2:]
+    assert store.audit(AuditFilter(), limit=1) == found[:1]
+    assert store.audit(AuditFilter(user="ann")) == [found[0], found[2]]
+    assert store.audit(AuditFilter(action="cancel")) == [found[1]]
+    assert store.audit(AuditFilter(object="job 1", since_s=1.5)) == [found[1]]
 
 
 def test_everything_alive_is_loaded_after_a_restart_as_it_was_committed(place):

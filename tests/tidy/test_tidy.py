@@ -46,7 +46,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:wor[k]|roo[t])/")
 CHECKLIST_LINE = re.compile(r"^- \[(?P<tick>[ x])\] (?P<id>[A-Z]\d{2}) (?P<text>.+)$")
 PROOFS = re.compile(r"\((?P<proofs>tests/[^()]+)\)$")
 #: Anywhere in a text: a test that holds what is said.
-REFERENCE = re.compile(r"tests/[\w/]+\.py::\w+")
+REFERENCE = re.compile(r"tests/[\w/]+\.py(?:::\w+)+")
 
 
 @cache

@@ -2,7 +2,7 @@
 
 Each room knows only those below it.
 
-    process                          lock, store, host, sockets, a clean end
+    process, plan                    lock, store, host, sockets, a clean end; the settings
     grpc/                            the typed twin of REST
     app, pages                       every route; what anybody may read
     openapi/                         the document that describes the routes
@@ -12,5 +12,5 @@ Each room knows only those below it.
     params, context, collectors      what every route works with
     views/                           jobs found and shown
     bodies/                          from a request to what the controller takes
-    errors, auth, names, asgi        refusals as documents; who asks; the words of ASGI
+    errors, auth, names, gate, asgi  refusals; who asks, and how often; the words of ASGI
 """

@@ -8,7 +8,8 @@ import sys
 
 import msgspec
 
-from rota.api.process import Plan, run
+from rota.api.plan import Plan
+from rota.api.process import run
 from rota.core.facts.errors import RotaError
 
 LOG_BYTES = 10 * 1024 * 1024

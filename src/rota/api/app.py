@@ -18,7 +18,7 @@ from litestar.openapi import OpenAPIConfig
 from rota.api import errors
 from rota.api.asgi import API
 from rota.api.auth import require
-from rota.api.context import ACTOR, Asking, Context, Settings
+from rota.api.context import ACTOR, Asking, Context, Settings, actor_of, context_of
 from rota.api.door.front import BODY_MAX, Front
 from rota.api.errors import Problem, WrongMethod
 from rota.api.jobs import (
@@ -40,6 +40,7 @@ from rota.api.jobs import (
 from rota.api.pages import Pages
 from rota.api.site import (
     accounts,
+    audit,
     node_keys,
     nodes,
     policy,
@@ -52,9 +53,10 @@ from rota.api.site import (
     stats,
     tokens,
     usage,
+    user_secrets,
 )
 from rota.api.watch import live, notify, status
-from rota.core.facts.errors import NotFound, Rejected
+from rota.core.facts.errors import Forbidden, NotFound, Rejected
 from rota.slurm import routes as slurm_routes
 from rota.slurm import serving as slurm
 from rota.slurm.rest import door as rest_door
@@ -70,8 +72,8 @@ _PARTS = (
     *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
     *(logs, results, artifacts, measures, endpoints, live, why, plan),
     *(status, stats, usage, queue_stats, policy, policy_replay, notify),
-    *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens),
-    slurm_routes,
+    *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
+    *(audit, slurm_routes),
 )
 ROUTES = [route for part in _PARTS for route in part.ROUTES]
 
@@ -111,6 +113,9 @@ def _guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHan
 
 
 def _problem(request: Asking, error: Exception) -> Response[bytes]:
+    if isinstance(error, Forbidden) and ACTOR in request.scope:
+        where = f"{request.method} {request.url.path}"
+        context_of(request).host.audit.note(actor_of(request), "denied", where, str(error))
     problem, headers = errors.problem_of(_in_our_words(request, error))
     return Response(
         errors.encode_problem(problem),

@@ -13,11 +13,13 @@ import secrets
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rota import node_keys
 from rota.api.names import NAMES
 from rota.controller.agents.job_tokens import PREFIX
 from rota.core.facts.errors import Forbidden, Rejected
-from rota.core.facts.tenant import Access, Actor
+from rota.core.facts.tenant import VIA_TOKEN, Access, Actor
 from rota.node_keys import digest_of, id_of
 
 if TYPE_CHECKING:
@@ -31,8 +33,6 @@ LOCAL = "uid:"
 TOKEN_PREFIX = "rota_"
 JOB_PREFIX = PREFIX.encode()
 NODE_PREFIX = node_keys.PREFIX.encode()
-#: How an actor came in who showed one, with the token's id behind it.
-VIA_TOKEN = "token "
 #: So often a token that somebody came in with is looked at, beside the news about it.
 LOOK_S = 60.0
 
@@ -50,6 +50,7 @@ RIGHTS: Mapping[str, frozenset[Access]] = MappingProxyType(
         "trigger": _USERS,
         "operate": _OPERATORS,
         "token": _USERS,
+        "secret": _USERS,
         "agent": frozenset({Access.ADMIN, Access.AGENT}),
         "administer": _ADMIN,
     }
@@ -93,7 +94,10 @@ def identify(
 ) -> Actor | None:
     """Who asks; None when nothing was shown over the network."""
     if authorization is not None:
-        return _by_token(host, authorization)
+        actor = _by_token(host, authorization)
+        if client is None or client[0].startswith(LOCAL):
+            return actor  # One who shows a token on the local socket is on this machine.
+        return replace(actor, address=client[0])
     if client is not None and client[0].startswith(LOCAL):
         return identities.local(client[0])
     return None

@@ -16,9 +16,11 @@ from rota.api.bodies.placing import CONTAINERS
 from rota.api.bodies.repeated_submits import RepeatedSubmits
 from rota.api.bodies.submission import Desk
 from rota.api.collectors import Collector
+from rota.api.gate import Gate
 from rota.api.views.lookup import resolve_now
 from rota.controller.agents.bundles import require_bundle
 from rota.core.facts.tenant import Actor
+from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.storage_settings import Checkpoints
 
@@ -54,6 +56,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     notify: Notify = Notify()
     #: How much saved work may weigh, and how much of it is remembered.
     checkpoints: Checkpoints = Checkpoints()
+    #: What one user may ask.
+    limits: Limits = Limits()
 
 
 class Context:
@@ -70,20 +74,27 @@ class Context:
         self.attach(host)
         #: Who went into which attempt, and when that was put on record.
         self.entered: dict[tuple[str, str, str], float] = {}
+        #: By job: whose it is, for those who listen to what happens.
+        self.owners: dict[int, str] = {}
         #: Set when the server stops: streams and long polls end by themselves.
         self.closing = asyncio.Event()
         self.identities = Identities(settings.own_uid)
+        self.gate = Gate(settings.limits)
 
     def attach(self, host: Host) -> None:
         """Serve this host from now on."""
         self.host = host
+        self.owners = {}
         self.desk = Desk(
-            host.knows_blob,
+            host.blobs.__contains__,
             host.clock.now_s,
             partial(resolve_now, host),
             self.settings.notify.target,
             lambda digest: require_bundle(host.links.bundles, digest),
             lambda: any(CONTAINERS in n.spec.labels for n in host.cluster.nodes.values()),
+            host.secrets.get,
+            host.secrets.vault,
+            self.settings.limits,
         )
         self.repeated = RepeatedSubmits(self.desk)
 

@@ -16,10 +16,8 @@ import resource
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import msgspec
 
 from rota import __version__
 from rota.api.app import make_app
@@ -29,21 +27,21 @@ from rota.api.door.certificate import CERTIFICATE, KEY, names_of, server_context
 from rota.api.door.server import Server
 from rota.controller.agents.bundles import BundleShelf
 from rota.controller.agents.job_tokens import read_key
+from rota.controller.chores.audit_shipping import open_shipping
 from rota.controller.chores.elsewhere import Elsewhere
 from rota.controller.chores.garbage import quiet_collector
 from rota.controller.chores.node_keys import renew_old_keys
 from rota.controller.chores.outbox import open_outbox
-from rota.controller.chores.retention import drop_unused_bundles, forget_old_jobs
+from rota.controller.chores.retention import drop_unused_bundles, forget_old_audit, forget_old_jobs
 from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
 from rota.controller.commands.commands import SetElsewhere, SetPolicy
 from rota.controller.launches.launch import CHECKPOINT_DIR, CHECKPOINT_MAX_BYTES, CHECKPOINT_STORE
+from rota.controller.launches.vault import open_vault
 from rota.controller.loop import Host
 from rota.core.facts.errors import RotaError, Unavailable
 from rota.core.facts.tenant import Access, Actor
 from rota.inventory.client import InventoryClient
-from rota.notify_settings import Notify
 from rota.paths import SOCKET_NAME
-from rota.storage_settings import Bundles, Checkpoints
 from rota.store.open import open_store
 from rota.store.writer import Writer
 
@@ -53,53 +51,14 @@ if TYPE_CHECKING:
 
     from rota.api.context import Context
     from rota.api.grpc.server import GrpcServer
+    from rota.api.plan import Plan
+    from rota.store.api import Store
 
 log = logging.getLogger("rota.controller")
 
 #: Whoever connects while the state is being loaded waits here instead of being refused.
 BACKLOG = 2048
 LOCK_TRIES = 5
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``rota up`` asks of a controller process."""
-
-    state_dir: str
-    host: str
-    port: int
-    database: str = ""
-    inbox_size: int = 10_000
-    #: Further unix sockets to listen on.
-    sockets: tuple[str, ...] = ()
-    #: Finished jobs are kept for so many days; 0: for ever.
-    retention_days: int = 0
-    #: How long agents on other machines are trusted without a word; 0: for ever.
-    lease_s: float = 300.0
-    #: ``auto``, ``on`` or ``off``: whether what goes over the network is encrypted.
-    tls: str = "auto"
-    #: Further names and addresses of this machine, for its certificate.
-    tls_names: tuple[str, ...] = ()
-    #: Nodes get a new key when theirs is so old; 0: never.
-    node_key_days: int = 30
-    #: A named policy, and single rules on top; all others stay as they are stored.
-    policy: str = ""
-    rules: dict[str, Any] = {}
-    #: Jobs find their own folder below it as ROTA_CHECKPOINT_DIR.
-    checkpoint_path: str = ""
-    checkpoints: Checkpoints = Checkpoints()
-    bundles: Bundles = Bundles()
-    quota_provider: str = "local"
-    #: Whom to tell of what happens to jobs.
-    notify: Notify = Notify()
-    #: What is less important is not written to the log.
-    log_level: str = "info"
-    #: Sources of further metrics, by name.
-    collectors: tuple[str, ...] = ()
-    #: An inventory of GPUs outside of Rota, and what is shown to it; empty: none.
-    inventory_url: str = ""
-    inventory_token: str = ""
-    #: Where the gRPC service listens, on the same host; 0: on any free port, None: nowhere.
-    grpc_port: int | None = None
 
 
 class CannotStart(RotaError):
@@ -168,17 +127,9 @@ def _allow_many_connections() -> None:
 async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None:
     store = open_store(plan.database or str(folder / "rota.db"))
     writer = Writer(store)
-    socket_url = f"unix://{folder / SOCKET_NAME}"
-    variables = {"ROTA_URL": socket_url, **_saved_work_variables(plan)}
-    host = Host(
-        store,
-        writer,
-        inbox_size=plan.inbox_size,
-        lease_s=plan.lease_s,
-        variables=variables,
-        checked=os.environ.get("ROTA_CHECK") == "1",
-        job_key=read_key(folder),
-    )
+    variables = {"ROTA_URL": f"unix://{folder / SOCKET_NAME}", **_saved_work_variables(plan)}
+    host = _host(plan, folder, store, writer, variables)
+    shipping = host.audit.ship = open_shipping(plan.audit)
     quiet_collector()
     secure, fingerprint = _tls(plan, folder)
     url = _url(sockets[-1], "https" if secure else "http")
@@ -190,6 +141,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         quota_provider=plan.quota_provider,
         notify=plan.notify,
         checkpoints=plan.checkpoints,
+        limits=plan.limits,
         collectors=load_collectors(plan.collectors),
     )
     app = make_app(host, settings)
@@ -217,7 +169,10 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     host.stop()
     await ticking
     await outbox.close()
+    await host.audit.flush()
     await writer.close()
+    if shipping is not None:
+        shipping.close()
     store.close()
     log.info("stopped")
 
@@ -229,6 +184,21 @@ def _tls(plan: Plan, folder: Path) -> tuple[ssl.SSLContext | None, str]:
     return server_context(folder, names_of(plan.host, plan.tls_names))
 
 
+def _host(
+    plan: Plan, folder: Path, store: Store, writer: Writer, variables: dict[str, str]
+) -> Host:
+    return Host(
+        store,
+        writer,
+        inbox_size=plan.inbox_size,
+        lease_s=plan.lease_s,
+        variables=variables,
+        checked=os.environ.get("ROTA_CHECK") == "1",
+        job_key=read_key(folder),
+        vault=open_vault(plan.secrets_key_file, store),
+    )
+
+
 def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.Task[None]]:
     """Chores that look now and then whether there is something to drop or to renew."""
     chores = []
@@ -236,6 +206,8 @@ def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.T
         chores.append(drop_unused_bundles(host, host.links.bundles, plan.bundles.days))
     if plan.node_key_days:
         chores.append(renew_old_keys(host, plan.node_key_days))
+    if plan.audit.days:
+        chores.append(forget_old_audit(host, plan.audit.days))
     if plan.retention_days:
         chores.append(forget_old_jobs(host, plan.retention_days))
     if plan.checkpoints.days:
@@ -376,4 +348,4 @@ def _write_record(folder: Path, url: str, settings: Settings, grpc: str) -> None
     draft.replace(folder / "controller.json")
 
 
-__all__ = ["CannotStart", "Plan", "Unavailable", "run"]
+__all__ = ["CannotStart", "Unavailable", "run"]

@@ -69,6 +69,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "agent": ("service.service:agent", "Join this machine to a controller"),
         "notify": ("service.notify:notify", "Who is told of jobs, and whether that works"),
         "token": ("service.token:token", "Credentials for use over the network"),
+        "audit": ("service.audit:audit", "Who did what to which object"),
+        "secret": ("service.secret:secret", "Values that only your jobs see"),
         "slurm": ("service.slurm:slurm", "sbatch, squeue and the others, answered by Rota"),
         "doctor": ("service.doctor:doctor", "Find out what is wrong here"),
         "mcp": ("service.mcp:mcp", "Serve Rota to an agent (Model Context Protocol)"),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rota.client.outcomes import RESULT_DIR
 from rota.core.words.units import parse_duration_s, parse_memory_mib
-from rota.inherited import is_inherited, is_text, umask
+from rota.inherited import is_inherited, is_text, looks_secret, umask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+log = logging.getLogger("rota")
 
 #: Names of ``resources`` in Python, and what they are called in a request.
 RESOURCES = {
@@ -45,16 +49,26 @@ def resources(asked: Mapping[str, Any]) -> dict[str, Any]:
 def surroundings(environment: Mapping[str, str], folder: str) -> dict[str, Any]:
     """Where a job runs: this folder, this environment, this umask; results go to ``folder``."""
     inside = "ROTA_JOB_ID" in environment
+    _say_left_out(tuple(name for name in environment if is_inherited(name) and looks_secret(name)))
     kept = {
         name: value
         for name, value in environment.items()
         if is_inherited(name)
+        and not looks_secret(name)
         and not (inside and name.startswith(_OF_A_JOB))
         and is_text(name)
         and is_text(value)
     }
     variables = {RESULT_DIR: folder}
     return {"workdir": os.getcwd(), "env": kept, "umask": umask(), "variables": variables}
+
+
+@cache
+def _say_left_out(names: tuple[str, ...]) -> None:
+    """Once per program: jobs are submitted in loops."""
+    if names:
+        listed = ", ".join(names)
+        log.warning("left out what looks like a secret: %s (env={...} takes one along)", listed)
 
 
 def parents(jobs: int | Iterable[int]) -> list[dict[str, Any]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rota.store.api import Store
 
@@ -38,9 +39,13 @@ class Blobs:
         self._needed |= {digest: body or b"" for digest, body in found.items()}
         self.keep({digest: body for digest, body in found.items() if body is not None})
 
-    def told(self) -> None:
-        """The launches of the tick are on their way."""
-        self._needed.clear()
+    @contextmanager
+    def at_hand(self) -> Iterator[None]:
+        """While the launches of a tick are made, what they need stays."""
+        try:
+            yield
+        finally:
+            self._needed.clear()
 
 
 def read_blobs(digests: Iterable[str], store: Store) -> dict[str, bytes | None]:

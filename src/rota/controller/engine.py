@@ -116,6 +116,7 @@ class Controller:
         moved_s: float = 0.0,
         sessions: Sessions | None = None,
         origin: tuple[int, int] = (0, 0),
+        open_sealed: Callable[[bytes], bytes] = bytes,
     ) -> None:
         """``load`` brings rules of others; ``clock`` and ``guard`` hold them to their time.
 
@@ -133,10 +134,9 @@ class Controller:
         self.forecast = Forecast()
         self._restarted, self._moved_s, self._origin = True, moved_s, origin
         self._look_due_s: float | None = None
-        self._new_uid = new_uid
-        self._new_session = new_session
+        self._new_uid, self._new_session = new_uid, new_session
         self._read_array = read_array
-        self._orders = Orders(cluster, self.sessions, read_blob, variables)
+        self._orders = Orders(cluster, self.sessions, read_blob, variables, open_sealed)
         self._passes = Passes(cluster, load, clock, guard, anew=next_seq > 1)
 
     def tick(self, now_s: float, inbox: Iterable[Item]) -> Tick:

@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rota.controller.agents.job_tokens import JobTokens
 from rota.controller.agents.links import Links
 from rota.controller.agents.sessions import Sessions
+from rota.controller.agents.user_secrets import UserSecrets
 from rota.controller.alarm import Alarm
+from rota.controller.audit import Audit
 from rota.controller.blobs import Blobs, read_blobs
 from rota.controller.clock import Clock
-from rota.controller.engine import Asked, Broken, Controller, FromLink, Item, Tick
+from rota.controller.engine import Broken, Controller, FromLink, Item, Tick
 from rota.controller.inbox import Inbox
-from rota.controller.outage import Outage, Rest, Trouble, longer, title_of
+from rota.controller.launches.vault import Vault
+from rota.controller.outage import Outage, Rest, Trouble, longer, put_aside
 from rota.controller.parents import Parents
 from rota.controller.recover import State, read_state
 from rota.controller.tick import plugins
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.rpc.messages import AgentMessage, BeatSeen
     from rota.scheduling.scheduler import Scheduler
-    from rota.store.api import Store
+    from rota.store.api import Batch, Store
     from rota.store.writer import Commits
 
 Answer = TypeVar("Answer")
@@ -62,27 +65,30 @@ class Host:
         variables: Mapping[str, str] | None = None,
         checked: bool = False,
         job_key: bytes = b"",
+        vault: Vault | None = None,
     ) -> None:
         self.store = store
         self.clock = Clock()
         self.watch, self.links = Watch(), Links(self.put)
         #: With these jobs on other machines are known again.
         self.job_tokens = JobTokens(job_key)
+        #: What is read by jobs alone, and what opens it.
+        self.secrets = UserSecrets(vault or Vault())
+        #: Who did what.
+        self.audit = Audit(self.keep, self.clock.now_s)
         self.started_s = self.clock.now_s()
-        self._lease_s, self._variables = lease_s, variables
+        self._lease_s, self._variables, self._writer = lease_s, variables, writer
         #: Hold every tick against the invariants before it is committed.
         self._checked = checked
         #: For metrics: how many ticks there were, and how long their commits took together.
         self.ticks, self.commit_s = 0, 0.0
-        self._writer = writer
         self.blobs = Blobs()
         self.parents = Parents(lambda: self.cluster.arrays, self.read)
         self._inbox = Inbox(inbox_size)
         self._alarm = Alarm(self.clock, self._inbox.wake.set)
         self._on_disk = asyncio.Event()
         self._on_disk.set()
-        self._stopping = False
-        self._trouble = Trouble()
+        self._stopping, self._trouble = False, Trouble()
         #: Nothing can be written, or the state is being read back; and who sees to that.
         self._outage: Outage | None = None
         self._mending: asyncio.Task[None] | None = None
@@ -93,6 +99,7 @@ class Host:
         #: The number of the next event, as of the last commit.
         self._next_seq = 1
         state = read_state(store)
+        self.secrets.load(state.secrets)
         self._origin = (state.next_seq - 1, secrets.randbits(52) + 1)
         moved_s = self.clock.moved_s(store, state.next_seq)
         self._controller = self._controller_of(state, Sessions(), moved_s)
@@ -148,6 +155,7 @@ class Host:
             sessions=sessions,
             moved_s=moved_s,
             origin=self._origin,
+            open_sealed=self.secrets.vault.open,
         )
         controller.forecast.remember(state.past)
         self._next_seq = state.next_seq
@@ -273,6 +281,7 @@ class Host:
         if state is None or state.next_seq != self._next_seq:
             # It is not the state that agents were told of: they dial again, and hear all of it.
             state = await asyncio.to_thread(read_state, self.store)
+            self.secrets.load(state.secrets)
             self.links.hang_up_all()
             sessions, outage.held = Sessions(), [*self._suspects, *outage.held]
             outage.refuse(self._inbox.reply)
@@ -291,6 +300,7 @@ class Host:
             if self._checked:
                 check(self.cluster)
             ahead = True
+            tick.batch.audit = self.audit.of_tick(items, tick.answers)
             await self._commit(tick)
         except Exception as error:
             self._trouble.broke_s = time.monotonic()
@@ -313,7 +323,7 @@ class Host:
 
     async def _commit(self, tick: Tick) -> None:
         """Nothing is said to anybody before it is on disk, and nothing by one that was deposed."""
-        if tick.batch.events:
+        if tick.batch.events or tick.batch.audit:
             begun_s = time.monotonic()
             await self._writer.commit(tick.batch)
             self.commit_s += time.monotonic() - begun_s
@@ -342,7 +352,7 @@ class Host:
         self._outage = Outage(error)
         job = error.job if isinstance(error, Stumbled) else 0
         if calm and len(items) == 1:
-            self._put_aside(items[0], error)
+            put_aside(items[0], error, self.sessions, self._inbox.reply, self.links.hang_up)
         elif job and job not in self._rest.blamed:
             self._suspects.extend([*items, Broken(job, str(error))])
             self._rest.blamed.add(job)
@@ -352,15 +362,6 @@ class Host:
             rest_s = self._rest.begin()
             log.error("no job is started and no timer rings for %.0f s: %s", rest_s, error)
 
-    def _put_aside(self, item: Item, error: Exception) -> None:
-        """Its sender hears of it; nobody else does."""
-        log.error("a message broke a tick and was put aside: %s", title_of(item, self.sessions))
-        if isinstance(item, Asked):
-            why = f"internal error, nothing was changed: {error!r}"
-            self._inbox.reply(item.ticket, Unavailable(why))
-        elif isinstance(item, FromLink):
-            self.links.hang_up(item.link)
-
     async def _act(self, tick: Tick) -> None:
         """After the commit, and only then: answers, news, orders."""
         self.blobs.keep(tick.batch.blobs)
@@ -368,8 +369,13 @@ class Host:
             self._inbox.reply(ticket, answer)
         try:
             self.watch.publish(tick.batch.events)
-            await self._fetch_blobs(tick)
+            self.audit.hand_on(tick.batch.audit)
+            # What orders need of the store is read outside of the loop.
+            with self.blobs.at_hand():
+                while missing := self._controller.order(tick):
+                    self.blobs.need(await self.read(partial(read_blobs, missing)))
             for link, message in tick.to_agents:
+                message = self.secrets.filled(message, self.cluster)
                 near = (to := self.sessions.by_link.get(link)) is None or to.local
                 self.links.send(link, message if near else self.job_tokens.sealed(message))
             for link in tick.hang_up:
@@ -379,17 +385,11 @@ class Host:
             log.error("orders were not sent: %s", error, exc_info=error)
             self.links.hang_up_all()
 
-    async def _fetch_blobs(self, tick: Tick) -> None:
-        """Make the orders of a tick; what they need of the store is read outside of the loop."""
-        try:
-            while missing := self._controller.order(tick):
-                self.blobs.need(await self.read(partial(read_blobs, missing)))
-        finally:
-            self.blobs.told()
-
-    def knows_blob(self, digest: str) -> bool:
-        """Whether a blob is on disk for certain, so that a submit need not store it again."""
-        return digest in self.blobs
+    async def keep(self, batch: Batch) -> None:
+        """Commit what the state does not hold, such as a secret."""
+        if self._outage is not None:
+            raise Unavailable(self.trouble or "the state is being read back; try again")
+        await self._writer.commit(batch)
 
     async def write(self, work: Callable[[Store], Answer]) -> Answer:
         """Change what the state does not hold, where commits are done, between ticks."""

@@ -53,10 +53,11 @@ class Orders:
         sessions: Sessions,
         read_blob: Callable[[str], bytes | None],
         variables: Mapping[str, str] | None = None,
+        open_sealed: Callable[[bytes], bytes] = bytes,
     ) -> None:
         self._cluster = cluster
         self._sessions = sessions
-        self._read_blob = read_blob
+        self._read_blob, self._open = read_blob, open_sealed
         #: What every job finds in its environment, such as where Rota is.
         self._variables = dict(variables or {})
         #: Placed attempts that wait for others to leave, and their nodes: no agent knows of them.
@@ -166,7 +167,7 @@ class Orders:
             if job.spec.task_count > 1:
                 world = self._worlds.get(job_id) or world_of(cluster, job)
                 self._worlds[job_id] = world
-            return wanted(cluster, job, task, self._blob, self._variables, world)
+            return wanted(cluster, job, task, self._blob, self._variables, world, self._open)
         except Exception as error:
             log.exception("job %d: attempt %s cannot be described to its agent", job_id, uid)
             if job.tasks[task].attempts[-1].phase is Phase.RUNNING:

@@ -7,6 +7,7 @@ without a commit, and leases go on.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from rota.controller.engine import Item
 
     Reply = Callable[[int, object], None]
+
+log = logging.getLogger("rota.controller")
 
 #: A tick that takes longer than this hangs; a disk that failed is bad news for so long.
 STUCK_S, BROKE_S = 10.0, 30.0
@@ -43,6 +46,21 @@ def title_of(item: Item, sessions: Sessions) -> str:
     session = sessions.by_link.get(item.link)
     node = f"node {session.node}" if session is not None else "an agent that was not let in yet"
     return f"{type(item.message).__name__} of {node}"
+
+
+def put_aside(
+    item: Item,
+    error: Exception,
+    sessions: Sessions,
+    reply: Reply,
+    hang_up: Callable[[int], None],
+) -> None:
+    """A message broke a tick. Its sender hears of it; nobody else does."""
+    log.error("a message broke a tick and was put aside: %s", title_of(item, sessions))
+    if isinstance(item, Asked):
+        reply(item.ticket, Unavailable(f"internal error, nothing was changed: {error!r}"))
+    elif isinstance(item, FromLink):
+        hang_up(item.link)
 
 
 class Outage:

@@ -15,16 +15,18 @@ from rota.store.api import JobFilter
 if TYPE_CHECKING:
     from rota.core.derived.ids import Ledger
     from rota.core.facts.job import Job
+    from rota.core.facts.tenant import Secret
     from rota.store.api import Snapshot, Store
 
 
 class State(NamedTuple):
     """What a controller goes on from: the Cluster, the number of the next event, and the jobs
-    that tell most about run times."""
+    that tell most about run times; beside it the secrets, which no Cluster holds."""
 
     cluster: Cluster
     next_seq: int
     past: list[Job]
+    secrets: list[Secret]
 
 
 def read_state(store: Store, ended: Ledger | None = None) -> State:
@@ -34,7 +36,7 @@ def read_state(store: Store, ended: Ledger | None = None) -> State:
     if cluster.policy.backfill.estimates is Estimates.PREDICTED:
         wanted = JobFilter(states=TELLING)
         past = store.list_jobs(wanted, limit=REMEMBERED, newest_first=True)
-    return State(cluster, snapshot.next_seq, past)
+    return State(cluster, snapshot.next_seq, past, snapshot.secrets)
 
 
 def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import socket
 import threading
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 
 from rota import __version__
 from rota.notify.notice import encode_notice
+from rota.notify_settings import is_public
 
 if TYPE_CHECKING:
     import ssl
@@ -54,12 +56,24 @@ class Channel(Protocol):
 
 
 class HttpChannel:
-    """Posts notices as JSON, signed if there is a secret. Follows no redirects."""
+    """Posts notices as JSON, signed if there is a secret. Follows no redirects.
 
-    def __init__(self, url: str, headers: dict[str, str] | None = None, secret: str = "") -> None:
+    With ``public_only`` it speaks to public addresses alone: a user must not reach through the
+    controller what only the controller can reach.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        headers: dict[str, str] | None = None,
+        secret: str = "",
+        *,
+        public_only: bool = False,
+    ) -> None:
         self._url = url
         self._headers = headers or {}
         self._secret = secret
+        self._public_only = public_only
 
     async def send(self, notice: Notice, timeout_s: float) -> None:
         body = encode_notice(notice)
@@ -80,8 +94,10 @@ class HttpChannel:
         parts = urlsplit(self._url)
         secure = parts.scheme == "https"
         context = await asyncio.to_thread(_trust) if secure else None
+        host, port = parts.hostname or "", parts.port or (443 if secure else 80)
+        place = await _public_address(host, port) if self._public_only else host
         reader, writer = await asyncio.open_connection(
-            parts.hostname, parts.port or (443 if secure else 80), ssl=context, limit=ANSWER_MAX
+            place, port, ssl=context, limit=ANSWER_MAX, server_hostname=host if secure else None
         )
         try:
             writer.write(self._head(notice, body) + body)
@@ -109,6 +125,17 @@ class HttpChannel:
         fields = {name: value for name, value in fields.items() if name.lower() not in own}
         lines = [f"{name}: {value}" for name, value in (fields | self._headers).items()]
         return "\r\n".join([f"POST {path} HTTP/1.1", *lines, "", ""]).encode("latin-1")
+
+
+async def _public_address(host: str, port: int) -> str:
+    """The address to connect to. It is the one that was looked at: a name may change its mind."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [str(entry[4][0]) for entry in found]
+    for address in addresses:
+        if not is_public(address):
+            raise Refused(f"{host} is at {address}, which is not public (see notify.hosts)")
+    return addresses[0]
 
 
 def signature(secret: str, body: bytes) -> str:

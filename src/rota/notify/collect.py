@@ -167,7 +167,8 @@ class Collector:
 
     def _open(self, target: Target) -> Channel:
         if target.host:
-            return HttpChannel(target.address)
+            inside = self._settings.may_be_inside(target.host)
+            return HttpChannel(target.address, public_only=not inside)
         if target.scheme == "mail":
             return ThreadChannel(self._mail, target.address)
         return self._plugin(target.scheme, target.address)

@@ -8,11 +8,12 @@ import msgspec
 
 from rota.core.changes.events import ElementExpanded, Recorded
 from rota.core.derived.usage import Usage
+from rota.core.facts.audit import Audited
 from rota.core.facts.job import Array, Job
 from rota.core.facts.node import Node
 from rota.core.facts.policy import Policy
 from rota.core.facts.states import JobState
-from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
+from rota.core.facts.tenant import Group, Project, Queue, Reservation, Secret, Token, User
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -39,6 +40,9 @@ class Batch(msgspec.Struct):
     usage: dict[str, Usage | None] = {}
     settings: dict[str, Policy | None] = {}
     tokens: dict[str, Token | None] = {}
+    secrets: dict[str, Secret | None] = {}
+    #: Who did what, beside the events.
+    audit: list[Audited] = []
     #: The next id, when one was taken that no job or array will keep; 0: as the rows say.
     next_id: int = 0
 
@@ -66,6 +70,16 @@ class Snapshot(msgspec.Struct):
     usage: list[Usage] = []
     settings: list[Policy] = []
     tokens: list[Token] = []
+    secrets: list[Secret] = []
+
+
+class AuditFilter(msgspec.Struct, frozen=True):
+    """Which records of the audit are wanted. Empty fields do not filter."""
+
+    user: str = ""
+    action: str = ""
+    object: str = ""
+    since_s: float = 0.0
 
 
 class JobFilter(msgspec.Struct, frozen=True):
@@ -146,6 +160,12 @@ class Store(Protocol):
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]: ...
 
     def all_events(self) -> Iterator[Recorded]: ...
+
+    def audit(self, wanted: AuditFilter, *, before: int = 0, limit: int = 100) -> list[Audited]:
+        """Who did what, the newest first; older than the record ``before`` (0: from the newest)."""
+
+    def prune_audit(self, before_s: float, *, limit: int = 5000) -> int:
+        """Drop up to ``limit`` records of the audit from before a time. How many went."""
 
     def prune(self, before_s: float, *, limit: int = 500, keep: Collection[int] = ()) -> int:
         """Drop up to ``limit`` finished jobs that ended before a time, with their events.

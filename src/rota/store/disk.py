@@ -6,7 +6,9 @@ from enum import StrEnum
 from zlib import crc32
 
 import msgspec
+from msgspec.structs import replace
 
+from rota.core.facts.audit import Audited
 from rota.core.facts.errors import Unavailable
 from rota.core.facts.states import JobState
 from rota.store import rows
@@ -62,6 +64,9 @@ class Change(msgspec.Struct, array_like=True):
     next_id: int = 0
     #: How far readers of the log have come.
     bookmarks: dict[str, str] = {}
+    audit: list[Audited] = []
+    #: So many of its oldest records were dropped.
+    audit_gone: int = 0
 
 
 class Tables:
@@ -79,12 +84,16 @@ class Tables:
         self.blobs: dict[str, bytes] = {}
         self.records: dict[str, dict[str | int, bytes]] = {name: {} for name in rows.RECORDS}
         self.bookmarks: dict[str, str] = {}
+        self.audit: list[Audited] = []
         self.next_id = 1
         self.next_seq = 1
         self.last_s = 0.0
 
     def put(self, change: Change) -> None:
         self.bookmarks.update(change.bookmarks)
+        first = self.audit[-1].seq + 1 if self.audit else 1
+        self.audit += [replace(r, seq=n) for n, r in enumerate(change.audit, first)]
+        del self.audit[: change.audit_gone]
         self.next_id = max(self.next_id, change.next_id)
         for job in change.jobs:
             self.jobs[job.id] = job

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from rota.core.facts.states import JobState
-from rota.store.api import JobFilter
+from rota.store.api import AuditFilter, JobFilter
+from rota.store.statements import AUDIT_COLUMNS
 
 ALL_STATES = tuple(JobState)
 
@@ -90,3 +91,19 @@ def _conditions(wanted: JobFilter) -> tuple[list[str], list[Any]]:
         conditions.append("(completed_at IS NULL OR completed_at >= ?)")
         values.append(wanted.ended_since_s)
     return conditions, values
+
+
+def listing_audit(wanted: AuditFilter, before: int, limit: int) -> tuple[str, tuple[Any, ...]]:
+    """The records of the audit that are wanted, the newest first."""
+    tests: list[tuple[str, Any]] = [
+        ("seq < ?", before),
+        ("user_id = ?", wanted.user),
+        ("action = ?", wanted.action),
+        ("object = ?", wanted.object),
+        ("at_s >= ?", wanted.since_s),
+    ]
+    asked = [(test, value) for test, value in tests if value]
+    where = " AND ".join(test for test, _ in asked) or "1 = 1"
+    columns = ", ".join((*AUDIT_COLUMNS, "seq"))
+    text = f"SELECT {columns} FROM audit WHERE {where} ORDER BY seq DESC LIMIT ?"
+    return text, (*(value for _, value in asked), limit)

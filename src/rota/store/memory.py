@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rota.core.facts.errors import Unavailable
 from rota.core.facts.states import FINAL, JobState
 from rota.store import rows, stats
-from rota.store.api import Batch, JobFilter, Snapshot
+from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
 from rota.store.disk import ArrayRow, Change, Fault, JobRow, MemoryDisk, ProcessDied, Tables
 from rota.store.errors import Contradiction
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from rota.core.changes.events import Recorded
+    from rota.core.facts.audit import Audited
     from rota.core.facts.job import Array, Job
     from rota.store.stats import StateSums
 
@@ -70,6 +71,7 @@ class MemoryStore:
             blobs=dict(batch.blobs),
             records=_records(batch),
             next_id=batch.next_id,
+            audit=batch.audit,
         )
         _refuse_contradictions(change, tables)
         self._write(change)
@@ -219,6 +221,23 @@ class MemoryStore:
 
     def _ended_s(self, job_id: int) -> float:
         return rows.decode_job(self._tables.jobs[job_id].body).ended_s
+
+    def audit(self, wanted: AuditFilter, *, before: int = 0, limit: int = 100) -> list[Audited]:
+        found = [
+            record
+            for record in reversed(self._tables.audit)
+            if (not before or record.seq < before)
+            and wanted.user in ("", record.user)
+            and wanted.action in ("", record.action)
+            and wanted.object in ("", record.object)
+            and record.at_s >= wanted.since_s
+        ]
+        return found[:limit]
+
+    def prune_audit(self, before_s: float, *, limit: int = 5000) -> int:
+        old = sum(record.at_s < before_s for record in self._tables.audit[:limit])
+        self._write(Change(audit_gone=old))
+        return old
 
     def bookmark(self, name: str) -> str:
         return self._tables.bookmarks.get(name, "")

@@ -15,11 +15,13 @@ from rota.core.facts.job import Array, Job
 from rota.core.facts.node import Node
 from rota.core.facts.policy import Policy
 from rota.core.facts.states import FINAL, JobState
-from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
+from rota.core.facts.tenant import Group, Project, Queue, Reservation, Secret, Token, User
 from rota.core.words.units import device_variant, gpu_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from rota.core.facts.audit import Audited
 
 Row = tuple[Any, ...]
 Sweep = tuple[tuple[str, ...], ...]
@@ -51,6 +53,7 @@ RECORDS: dict[str, Callable[[bytes], Any]] = {
     "usage": msgspec.msgpack.Decoder(Usage).decode,
     "settings": msgspec.msgpack.Decoder(Policy).decode,
     "tokens": msgspec.msgpack.Decoder(Token).decode,
+    "secrets": msgspec.msgpack.Decoder(Secret).decode,
 }
 
 
@@ -122,6 +125,19 @@ def array_row(array: Array, *, with_sweep: bool) -> Row:
         array.key or None,
         encode_array(array),
         encode(array.rows) if with_sweep and array.rows else None,
+    )
+
+
+def audit_row(record: Audited) -> Row:
+    """In the order of ``statements.AUDIT_COLUMNS``."""
+    return (
+        record.at_s,
+        _text(record.user),
+        _text(record.via),
+        _text(record.address),
+        record.action,
+        _text(record.object),
+        _text(record.refused),
     )
 
 

@@ -109,6 +109,21 @@ sa.Index(
     postgresql_where=events.c.job_id.is_(None),
 )
 
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("seq", Id, primary_key=True, autoincrement=True),
+    sa.Column("at_s", sa.Double, nullable=False),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("via", sa.Text, nullable=False),
+    sa.Column("address", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("object", sa.Text, nullable=False),
+    sa.Column("refused", sa.Text, nullable=False),
+)
+# No index by user: each submit would pay for it, and few ask.
+sa.Index("audit_object", audit.c.object, audit.c.seq)
+
 blobs = sa.Table(
     "blobs",
     metadata,
@@ -139,6 +154,7 @@ groups = _records("groups", sa.Text())
 projects = _records("projects", sa.Text())
 reservations = _records("reservations", Id)
 tokens = _records("tokens", sa.Text())
+secrets = _records("secrets", sa.Text())
 users = _records("users", sa.Text())
 usage = _records("usage", sa.Text())
 settings = _records("settings", sa.Text())

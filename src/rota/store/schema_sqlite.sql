@@ -19,6 +19,20 @@ CREATE TABLE arrays (
 
 CREATE UNIQUE INDEX arrays_uid ON arrays (uid);
 
+CREATE TABLE audit (
+    seq INTEGER NOT NULL,
+    at_s DOUBLE NOT NULL,
+    user_id TEXT NOT NULL,
+    via TEXT NOT NULL,
+    address TEXT NOT NULL,
+    action TEXT NOT NULL,
+    object TEXT NOT NULL,
+    refused TEXT NOT NULL,
+    PRIMARY KEY (seq)
+);
+
+CREATE INDEX audit_object ON audit (object, seq);
+
 CREATE TABLE blobs (
     digest TEXT NOT NULL,
     body BLOB NOT NULL,
@@ -108,6 +122,12 @@ CREATE TABLE queues (
 
 CREATE TABLE reservations (
     "key" INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);
+
+CREATE TABLE secrets (
+    "key" TEXT NOT NULL,
     body BLOB NOT NULL,
     PRIMARY KEY ("key")
 );

@@ -6,10 +6,11 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rota.core.facts.audit import Audited
 from rota.core.facts.states import JobState
 from rota.store import rows, statements, stats
-from rota.store.api import Batch, JobFilter, Snapshot
-from rota.store.listing import listing
+from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
+from rota.store.listing import listing, listing_audit
 from rota.store.migrations import prepare
 from rota.store.prune import Pruning, read_marks
 
@@ -66,7 +67,7 @@ class SqlStore:
         plan = self._plan(batch)
         if not plan:
             return
-        self.driver.write(plan, lambda: _probe(batch))
+        self.driver.write(plan, (lambda: _probe(batch)) if batch.events else None)
         self._swept.update(array.id for array in batch.arrays if array.rows)
 
     def _plan(self, batch: Batch) -> list[Statement]:
@@ -93,6 +94,8 @@ class SqlStore:
                 plan += statements.upsert_records(table, kept)
                 gone = [key for key, row in changed.items() if row is None]
                 plan += statements.delete(table, "key", gone)
+        if batch.audit:
+            plan += statements.insert_audit([rows.audit_row(record) for record in batch.audit])
         if batch.next_id:
             plan.append(statements.set_meta("next_id", repr(batch.next_id)))
         return plan
@@ -206,6 +209,18 @@ class SqlStore:
         while page := self.events(after=after, limit=EVENTS_PER_READ):
             yield from page
             after = page[-1].seq
+
+    def audit(self, wanted: AuditFilter, *, before: int = 0, limit: int = 100) -> list[Audited]:
+        text, values = listing_audit(wanted, before, limit)
+        return [Audited(*row) for row in self.driver.read(text, values)]
+
+    def prune_audit(self, before_s: float, *, limit: int = 5000) -> int:
+        # In order of their numbers: of the oldest ones, which are those that may be too old.
+        oldest = "SELECT seq, at_s FROM audit ORDER BY seq LIMIT ?"
+        old = [seq for seq, at_s in self.driver.read(oldest, (limit,)) if at_s < before_s]
+        if old:
+            self.driver.write(list(statements.delete("audit", "seq", old)))
+        return len(old)
 
     def prune(self, before_s: float, *, limit: int = 500, keep: Collection[int] = ()) -> int:
         """Drop up to ``limit`` jobs that ended before a time; see ``prune.py`` for what stays."""

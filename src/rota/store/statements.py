@@ -32,6 +32,7 @@ ARRAY_COLUMNS = (
     *("body", "sweep"),
 )
 ARRAY_FIXED = frozenset({"id", "uid", "user_id", "last_id", "created_at", "submit_key", "sweep"})
+AUDIT_COLUMNS = ("at_s", "user_id", "via", "address", "action", "object", "refused")
 EVENT_COLUMNS = ("seq", "at_s", "actor", "kind", "job_id", "body")
 
 #: Rows per statement. Few sizes, so that each is prepared once and then found again.
@@ -51,6 +52,11 @@ def upsert_arrays(rows: list[Row]) -> Iterator[Statement]:
 def insert_events(rows: list[Row]) -> Iterator[Statement]:
     for chunk in _chunks(rows):
         yield _insert("events", EVENT_COLUMNS, len(chunk)), _flat(chunk)
+
+
+def insert_audit(rows: list[Row]) -> Iterator[Statement]:
+    for chunk in _chunks(rows):
+        yield _insert("audit", AUDIT_COLUMNS, len(chunk)), _flat(chunk)
 
 
 def insert_blobs(rows: list[Row]) -> Iterator[Statement]:

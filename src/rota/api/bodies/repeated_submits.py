@@ -24,7 +24,7 @@ class _Listening(Desk):
     def __init__(self, desk: Desk) -> None:
         # What is missing here is found below, and noted.
         self._desk = desk
-        self.knows_blob = desk.knows_blob
+        self.knows_blob, self.vault, self.limits = desk.knows_blob, desk.vault, desk.limits
         self.was_asked = False
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the desk has

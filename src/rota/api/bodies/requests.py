@@ -117,6 +117,7 @@ class JobRequest(Strict):
     workdir: Annotated[Line, says("The folder that it runs in; an absolute path on the node")] = "/"
     env: Annotated[dict[str, str], says("The captured environment")] = {}
     variables: Annotated[dict[str, str], says("Single variables on top of `env`")] = {}
+    secrets: Annotated[Words, says("Names of secrets of one's own, given to it as variables")] = []
     output: Annotated[
         Line,
         says(

@@ -222,3 +222,9 @@ class SbatchRequest(Strict):
     args: Annotated[list[str], says("Arguments of the script")] = []
     env: Annotated[dict[str, str], says("The environment of the job")] = {}
     workdir: Annotated[Line, says("The folder that it runs in; an absolute path")] = "/"
+
+
+class SecretRequest(Strict):
+    """What is in a secret. It cannot be read again."""
+
+    value: Annotated[str, Meta(max_length=131_072), says("What jobs find in the variable")]

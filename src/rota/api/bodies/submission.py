@@ -14,12 +14,14 @@ from rota.api.bodies.roles import roles_of
 from rota.controller.agents.bundles import require_bundle
 from rota.controller.commands.commands import Submission
 from rota.controller.launches.launch import encode_environment
+from rota.controller.launches.vault import Vault
 from rota.core.facts.errors import Rejected
 from rota.core.facts.indices import Run, parse_indices
 from rota.core.facts.job import JobSpec, RestartPolicy
 from rota.core.facts.notices import TARGETS_MAX
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.words.units import BANDS, parse_when
+from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ LINE_MAX = 100_000
 NOBODY = Notify()
 #: Where nothing was set up, no working folder can be named.
 NO_BUNDLES = partial(require_bundle, None)
+NO_VAULT = Vault()
+USUAL_LIMITS = Limits()
 #: For jobs that name a restart policy and not how often.
 RESTARTS = 3
 RESTART_BACKOFF_S = 60.0
@@ -51,6 +55,9 @@ class Desk:
         target: Callable[[str], Target] = NOBODY.target,
         require_bundle: Callable[[str], None] = NO_BUNDLES,
         runs_images: Callable[[], bool] = lambda: False,
+        require_secret: Callable[[str, str], object] | None = None,
+        vault: Vault = NO_VAULT,
+        limits: Limits = USUAL_LIMITS,
     ) -> None:
         self.knows_blob = knows_blob
         self.now_s = now_s
@@ -62,6 +69,12 @@ class Desk:
         self.require_bundle = require_bundle
         #: Whether some node can run container images.
         self.runs_images = runs_images
+        #: Refuses a secret that a user does not have.
+        self.require_secret = require_secret or (lambda user, name: None)
+        #: What seals environments.
+        self.vault = vault
+        #: What one job may weigh.
+        self.limits = limits
 
 
 def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
@@ -69,7 +82,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
     blobs: dict[str, bytes] = {}
     keep = _Keep(desk, blobs)
     command, script = work_of(request, desk, blobs)
-    checks.variables("env", request.env, total_max=checks.ENVIRONMENT_MAX)
+    checks.variables("env", request.env, total_max=desk.limits.environment_bytes)
     checks.variables("variables", request.variables)
     checks.labels(request.labels)
     checks.folder("workdir", request.workdir)
@@ -87,9 +100,10 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         priority=priority(request.priority),
         roles=roles_of(request),
         workdir=request.workdir,
-        environment=keep(encode_environment(request.env)) if request.env else "",
-        variables=request.variables,
-        stdin=keep(checks.sized("stdin", request.stdin)) if request.stdin else "",
+        environment=keep.sealed(encode_environment(request.env)) if request.env else "",
+        variables=desk.vault.seal_variables(request.variables),
+        secrets=_secrets(request, actor, desk),
+        stdin=keep(_input(request, desk)) if request.stdin else "",
         output=request.output,
         error=request.error,
         umask=request.umask,
@@ -145,6 +159,16 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
         "ports": checks.port_names(request.ports),
         "health": health_of(request.health, request.ports),
     }
+
+
+def _input(request: JobRequest, desk: Desk) -> bytes:
+    return checks.sized("stdin", request.stdin, desk.limits.input_bytes)
+
+
+def _secrets(request: JobRequest, actor: Actor, desk: Desk) -> tuple[str, ...]:
+    for name in request.secrets:
+        desk.require_secret(actor.user, name)
+    return tuple(dict.fromkeys(request.secrets))
 
 
 def _saving(request: JobRequest) -> dict[str, Any]:
@@ -210,6 +234,14 @@ class _Keep:
         digest = hashlib.sha256(body).hexdigest()
         if not self._desk.knows_blob(digest):
             self._blobs[digest] = body
+        return digest
+
+    def sealed(self, body: bytes) -> str:
+        """Likewise, readable only with the key."""
+        vault = self._desk.vault
+        digest = vault.digest(body)
+        if not self._desk.knows_blob(digest):
+            self._blobs[digest] = vault.seal(body)
         return digest
 
 

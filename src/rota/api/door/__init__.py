@@ -1,6 +1,6 @@
 """The way in.
 
 front, short_way                 who asks, and the few busy routes
-server, certificate              sockets, TLS, a clean end
+server, heads, certificate       sockets, bounds on headers, TLS, a clean end
 agents                           the agents' WebSocket
 """

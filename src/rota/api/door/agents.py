@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from rota.api.auth import VIA_TOKEN, require, shown_id
+from rota.api.auth import require, shown_id
 from rota.controller.agents.identity import versions_differ
 from rota.core.facts.errors import Rejected, RotaError
 from rota.core.facts.tenant import LOCAL, Access
@@ -86,7 +86,7 @@ async def serve(
         await _turn_away(send, str(error))
         return
     await send({"type": "websocket.accept"})
-    shown = "" if actor.via == LOCAL else actor.via.removeprefix(VIA_TOKEN)
+    shown = actor.token
     link = links.open(shown, _place(scope))
     line: Line | None = scope.get("extensions", {}).get(LINE)
     if line is not None:

@@ -145,13 +145,11 @@ class Front:
         for name, value in scope["headers"]:
             if name == b"authorization":
                 shown = value
-        host = self.context.host
-        return identify(
-            self.context.identities,
-            host,
-            scope["client"],
-            shown,
-        )
+        context = self.context
+        actor = identify(context.identities, context.host, scope["client"], shown)
+        if actor is not None:
+            context.gate.request(actor)
+        return actor
 
 
 def _visit(path: str) -> Any:  # noqa: ANN401 - each serves a WebSocket

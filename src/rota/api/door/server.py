@@ -100,6 +100,7 @@ class HttpProtocol(ShortWay):
         super().connection_made(Gathering(transport))  # type: ignore[arg-type]
         peer = peer_of(transport)
         if peer is None:
+            self.await_head()
             return
         self.client = peer
         uid = int(peer[0].removeprefix(LOCAL))

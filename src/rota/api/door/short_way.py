@@ -10,7 +10,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from rota.api.door.heads import BoundedHeads
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
@@ -88,7 +88,7 @@ def _is_open(cycle: RequestResponseCycle | None) -> bool:
     return cycle is not None and not cycle.response_complete
 
 
-class ShortWay(HttpToolsProtocol):
+class ShortWay(BoundedHeads):
     """HTTP as uvicorn speaks it, with a short way for submits."""
 
     #: Between a request and its answer on the short way; what comes meanwhile has to wait.
@@ -119,6 +119,7 @@ class ShortWay(HttpToolsProtocol):
             super().data_received(data)
             return
         self._at_work = True
+        self.head_came()
         if self.timeout_keep_alive_task is not self._timer:
             self._unset_keepalive_if_required()
         task = self.loop.create_task(self._answer(*request))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 import grpc
 
@@ -161,12 +162,20 @@ class GrpcServer:
         actor = identify(
             self._context.identities,
             host,
-            None,
+            _address(rpc.peer()),
             None if shown is None else shown.encode(),
         )
         if actor is None:
             raise Unauthenticated("a token is needed in the metadata: authorization: Bearer TOKEN")
+        self._context.gate.request(actor)
         return actor
+
+
+def _address(peer: str) -> tuple[str, int] | None:
+    """Of ``ipv4:10.0.0.7:4711`` or ``ipv6:%5B::1%5D:4711``."""
+    kind, _, rest = peer.partition(":")
+    host = unquote(rest).rpartition(":")[0].strip("[]")
+    return (host, 0) if kind in ("ipv4", "ipv6") and host else None
 
 
 async def _refuse(rpc: Any, error: Exception) -> None:  # noqa: ANN401 - grpc's context

@@ -19,9 +19,9 @@ from rota.api.bodies.requests import Body, JobRequest, Strict
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.jobs.changes import CancelledView, cancel_job
 from rota.api.jobs.jobs import view_of
+from rota.api.jobs.submit import hand_in
 from rota.api.views.attempt_views import AllocationView, allocation_view
 from rota.api.views.lookup import find
-from rota.controller.commands.commands import Submit, Submitted
 from rota.core.facts.job import Array, Job
 from rota.core.facts.states import JobState
 
@@ -120,7 +120,7 @@ async def allocate(request: Asking) -> HoldingView:
     fields = msgspec.structs.asdict(asked)
     wait_s = fields.pop("wait_s")
     submission = context.repeated.submission(JobRequest(command=_HOLDS, **fields), actor)
-    done: Submitted = await context.host.ask(Submit(actor=actor, submissions=(submission,)))
+    done = await hand_in(context, actor, (submission,))
     await _until_held(context, done.ids[0], wait_s)
     return _holding(context, await find(context.host, done.ids[0]), actor)
 

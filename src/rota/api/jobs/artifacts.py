@@ -53,6 +53,7 @@ async def artifacts(request: Asking, job_id: params.JobPath) -> ArtifactsView:
     """Output of every try, results of functions, reported checkpoints, named data."""
     host = context_of(request).host
     job = await find_own(host, actor_of(request), job_id, "what it left is")
+    host.audit.note(actor_of(request), "artifacts", f"job {job.id}")
     if isinstance(job, Array):
         raise Rejected.bad("id", job.id, "an array leaves nothing; name an element, as in 5_3")
     return ArtifactsView([*_of_tasks(job), *_saved(job)])

@@ -211,7 +211,9 @@ def _plain_changes(context: Context, asked: JobPatch) -> dict[str, Any]:
             "workdir": asked.workdir,
             "output": asked.output,
             "error": asked.error,
-            "variables": asked.variables,
+            "variables": None
+            if asked.variables is None
+            else context.desk.vault.seal_variables(asked.variables),
             "any_dependency": asked.depends_any,
             "keep_waiting": asked.keep_waiting,
             "retries": asked.retries,

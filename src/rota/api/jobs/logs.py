@@ -319,6 +319,7 @@ async def _while_valid(
 
 async def _readable(context: Context, actor: Actor, job_id: str, wish: LogWish) -> Job:
     job = await find_own(context.host, actor, job_id, "its logs are")
+    context.host.audit.note(actor, "logs", f"job {job.id}")
     if isinstance(job, Array):
         raise Rejected.bad("id", job.id, "an array has no logs; name an element, as in 5_3")
     if wish.task >= job.spec.task_count:

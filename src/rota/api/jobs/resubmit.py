@@ -1,4 +1,4 @@
-"""The request behind a job, as it could be submitted again: for its owner and operators."""
+"""The request behind a job, as it could be submitted again: for its owner and admins."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from rota.api.bodies.request_fields import Resources
 from rota.api.bodies.requests import DependencyRequest, JobRequest, Parameters
 from rota.api.bodies.roles import shown_devices
 from rota.api.context import Asking, actor_of, context_of
+from rota.api.jobs.submit import hand_in
 from rota.api.views.lookup import find, find_own
 from rota.api.views.views import indices_text
-from rota.controller.commands.commands import Submit, Submitted
 from rota.controller.launches.launch import fill_in
 from rota.core.facts.errors import Forbidden
 from rota.core.facts.job import Array, Job
 from rota.core.facts.notices import format_target
+from rota.core.facts.tenant import Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.api.context import Context
+    from rota.controller.launches.vault import Vault
     from rota.controller.loop import Host
     from rota.core.facts.job import JobSpec
     from rota.core.facts.resources import Request
@@ -40,14 +42,25 @@ _environment = msgspec.msgpack.Decoder(dict[str, str])
     opt={"right": "read", "errors": (403, 404)},
 )
 async def show_request(request: Asking, job_id: params.JobPath) -> JobRequest:
-    """Complete, with environment and script: what `POST /jobs` would take."""
+    """Complete, with environment and script: what `POST /jobs` would take.
+
+    For its owner and admins: an operator may do much with a job, but not read its environment.
+    """
     host, actor = context_of(request).host, actor_of(request)
     found = await find_own(host, actor, job_id, "its request is")
+    if actor.user != found.spec.user and actor.access is not Access.ADMIN:
+        raise Forbidden(
+            f"job {found.id} belongs to {found.spec.user}; its environment is theirs and admins'",
+            field="id",
+            value=found.id,
+        )
+    host.audit.note(actor, "request", f"job {found.id}")
     return await _request_of(host, found)
 
 
 async def _request_of(host: Host, found: Job | Array) -> JobRequest:
-    made = await host.read(lambda store: _from_spec(found.spec, store.blob))
+    vault = host.secrets.vault
+    made = await host.read(lambda store: _from_spec(found.spec, store.blob, vault))
     assert isinstance(made, JobRequest)
     if isinstance(found, Array):
         _add_elements(made, found)
@@ -70,18 +83,17 @@ async def submit_again(context: Context, actor: Actor, ended: Job) -> Job:
         )
     made = await _request_of(context.host, ended)
     made.hold, made.begin_at, made.depends_on = False, 0, []
-    command = Submit(actor=actor, submissions=(context.repeated.submission(made, actor),))
-    done: Submitted = await context.host.ask(command)
+    done = await hand_in(context, actor, (context.repeated.submission(made, actor),))
     again = await find(context.host, done.ids[0])
     assert isinstance(again, Job)
     return again
 
 
-def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest:
+def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None], vault: Vault) -> JobRequest:
     def body(digest: str) -> bytes:
         return (blob(digest) if digest else None) or b""
 
-    environment = body(spec.environment)
+    environment = vault.open(body(spec.environment))
     role = spec.roles[0]
     return JobRequest(
         name=spec.name,
@@ -97,7 +109,8 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None]) -> JobRequest
         min_tasks=role.min_count,
         workdir=spec.workdir,
         env=_environment.decode(environment) if environment else {},
-        variables=spec.variables,
+        variables=vault.open_variables(spec.variables),
+        secrets=list(spec.secrets),
         output=spec.output,
         error=spec.error,
         umask=spec.umask,

@@ -82,6 +82,7 @@ async def result(
     """The bytes that the job left on its node; only the Python client can make sense of them."""
     context, actor = context_of(request), actor_of(request)
     job = await find_own(context.host, actor, job_id, "its result is")
+    context.host.audit.note(actor, "result", f"job {job.id}")
     if isinstance(job, Array):
         raise Rejected.bad("id", job.id, "an array has no result; name an element, as in 5_3")
     left = LeftFile(context, job, task, part)

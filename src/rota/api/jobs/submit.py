@@ -10,6 +10,7 @@ from rota.api.bodies.requests import JobRequest, decode_batch, decode_job
 from rota.controller.commands.commands import Submission, Submit, Submitted
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import JobState
+from rota.core.facts.tenant import Access
 
 if TYPE_CHECKING:
     from rota.api.context import Context
@@ -81,7 +82,17 @@ async def _ask(
 ) -> Submitted:
     if len(key) > KEY_MAX or not key.isprintable():
         raise Rejected.bad("Idempotency-Key", key, f"up to {KEY_MAX} printable characters")
-    command = Submit(actor=actor, submissions=submissions, key=key)
+    return await hand_in(context, actor, submissions, key)
+
+
+async def hand_in(
+    context: Context, actor: Actor, submissions: tuple[Submission, ...], key: str = ""
+) -> Submitted:
+    """The one way in for jobs of callers, with the limits of the site."""
+    size = sum(len(body) for one in submissions for body in one.blobs.values())
+    context.gate.blobs(actor, size)
+    most = 0 if actor.access is Access.ADMIN else context.settings.limits.queued
+    command = Submit(actor=actor, submissions=submissions, key=key, most_waiting=most)
     done: Submitted = await context.host.ask(command)
     return done
 

@@ -65,6 +65,7 @@ BODIES: dict[type, Any] = {
     },
     CordonRequest: {"note": "new memory on Tuesday"},
     site.DrainRequest: {"note": "new memory on Tuesday", "migrate": True},
+    site.SecretRequest: {"value": "hf_0123456789"},
     body.TokenRequest: {"user": "ada", "access": "user", "note": "laptop", "expires_s": 2592000},
     body.TriggerRequest: {},
 }

@@ -5,4 +5,5 @@ node_keys                        which machine is let in as a node
 queues, queue_stats              where jobs wait
 accounts, quotas, usage, stats, tokens    who jobs count for, and what was used
 policy, policy_replay            the rules of scheduling
+user_secrets, audit              what only jobs see; who did what
 """

@@ -120,7 +120,7 @@ async def make_token(request: Asking) -> NewTokenView:
         uses=uses or None if joins else None,
         approve=asked.approve,
     )
-    await host.ask(MakeToken(actor=actor, token=token))
+    token = await host.ask(MakeToken(actor=actor, token=token))
     return NewTokenView(
         token.id,
         secret,

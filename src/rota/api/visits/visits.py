@@ -78,7 +78,7 @@ async def enter(context: Context, actor: Actor, job: Job, task: int, way: str) -
     """The attempt that runs now; that somebody went in is on record by then."""
     attempt = running_attempt(job, task)
     host, now_s = context.host, context.host.clock.now_s()
-    key = (actor.user, attempt.uid, way)
+    key = (f"{actor.user} {actor.via} {actor.address}", attempt.uid, way)
     if now_s - context.entered.get(key, 0.0) > AGAIN_S:
         attempt = await host.ask(EnterJob(actor=actor, job=job.id, task=task, way=way))
         fresh = {known: at_s for known, at_s in context.entered.items() if now_s - at_s < AGAIN_S}

@@ -13,9 +13,9 @@ from litestar import get
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
-from rota.api.auth import still_valid
+from rota.api.auth import sees_all, still_valid
 from rota.api.context import Asking, Context, actor_of, context_of
-from rota.api.views.lookup import ID_MAX
+from rota.api.views.lookup import ID_MAX, in_memory
 from rota.api.views.times import when
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Rejected
@@ -32,12 +32,18 @@ if TYPE_CHECKING:
 #: A comment is sent after this long without news, so that nobody takes the line for dead.
 SILENCE_S = 15.0
 CATCH_UP_ROWS = 500
+#: So far back goes a user who names no job.
+HISTORY_MAX = 20_000
+#: So many jobs' owners are remembered.
+OWNERS_MAX = 10_000
 
 #: Parts of events that are large, private or both.
 _PRIVATE = frozenset(
     {"kind", "spec", "rows", "runs", "body", "digest", "token", "key", "job", "endpoint"}
 )
 _ADMIN_ONLY = (ev.TokenMade, ev.TokenRevoked, ev.NodeKeySet)
+#: About accounts of others.
+_OPERATORS_ONLY = (ev.UserSet, ev.UserRemoved, ev.UsageForgotten)
 _NEVER = (ev.BlobStored, ev.PassesMade)
 #: What a listener may ask for by name.
 _KINDS: dict[str, type] = {
@@ -85,7 +91,10 @@ async def stream_events(
     after: Annotated[
         int | None,
         QueryParameter(
-            description="Begin behind this `seq`; absent: with what comes", ge=0, lt=ID_MAX
+            description="Begin behind this `seq`; absent: with what comes. A user who names no job "
+            "may go back by 20,000 events",
+            ge=0,
+            lt=ID_MAX,
         ),
     ] = None,
     job: Annotated[int, QueryParameter(description="Only of this job", ge=0, lt=ID_MAX)] = 0,
@@ -93,12 +102,17 @@ async def stream_events(
         str, QueryParameter(description="Only of these kinds, separated by commas: `job-settled`")
     ] = "",
 ) -> Stream:
-    """Each has its `seq` as id and its kind as event name; `Last-Event-ID` resumes."""
+    """Each has its `seq` as id and its kind as event name; `Last-Event-ID` resumes.
+
+    Users hear of their own jobs, of any job that they name, and of the site; operators of all.
+    """
     last = request.headers.get("last-event-id", "")
     if after is None and last.isdecimal() and len(last) < len(str(ID_MAX)):
         after = int(last)
     wanted = Wanted(job, parse_kinds(kinds))
-    body = _frames(context_of(request), actor_of(request), after, wanted)
+    context, actor = context_of(request), actor_of(request)
+    refuse_too_old(context, actor, after, wanted)
+    body = _frames(context, actor, after, wanted)
     return Stream(body, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
@@ -124,6 +138,38 @@ def parse_kinds(text: str) -> frozenset[type]:
     return frozenset(found)
 
 
+def refuse_too_old(context: Context, actor: Actor, after: int | None, wanted: Wanted) -> None:
+    """The whole log is read for operators only: for anybody else what it costs is bounded."""
+    oldest = context.host.newest_seq - HISTORY_MAX
+    if after is not None and after < oldest and not wanted.job and not sees_all(actor):
+        raise Rejected.bad("after", after, f"{oldest} or more; or name a job")
+
+
+async def may_hear(context: Context, actor: Actor, record: Recorded, wanted: Wanted) -> bool:
+    """Whether an event is the actor's business: about the site, a job of theirs, or one named."""
+    event = record.event
+    if sees_all(actor) or wanted.job:
+        return True
+    if isinstance(event, _OPERATORS_ONLY):
+        return False
+    if isinstance(event, ev.GroupSet):
+        return event.group.owner == actor.user
+    return all([await owner_of(context, job) == actor.user for job in job_ids_of(event)])
+
+
+async def owner_of(context: Context, job: int) -> str:
+    """Whose job or array it is; remembered, because it never changes."""
+    known = context.owners.get(job)
+    if known is None:
+        found = in_memory(context.host.cluster, job)
+        if found is None:
+            found = await context.host.read(lambda store: store.job(job) or store.array(job))
+        known = context.owners[job] = found.spec.user if found is not None else ""
+        if len(context.owners) > OWNERS_MAX:
+            del context.owners[next(iter(context.owners))]
+    return known
+
+
 async def _frames(
     context: Context, actor: Actor, after: int | None, wanted: Wanted
 ) -> AsyncIterator[bytes]:
@@ -140,7 +186,8 @@ async def heard(
         async for record in records:
             if not still_valid(context.host, actor):
                 return
-            yield record
+            if record is None or await may_hear(context, actor, record, wanted):
+                yield record
 
 
 async def _all_heard(

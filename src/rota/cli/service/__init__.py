@@ -4,5 +4,6 @@ service, service_options, down   ``rota up``, ``down``, ``status``, ``agent``
 serve, supervise, logbook        the processes behind them
 state_folder, stop_jobs          who works in the state folder; an end of all that runs
 doctor, token, notify, slurm     what is wrong; credentials; notices; the commands of Slurm
+secret, audit                    values that only jobs see; who did what
 mcp, mcp_tools                   Rota for agents, by the Model Context Protocol
 """

@@ -23,7 +23,7 @@ from rota.core.words.placing_text import parse_taint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.api.process import Plan
+    from rota.api.plan import Plan
     from rota.cli.service.service_options import AgentOptions, UpOptions
     from rota.config import Config
 
@@ -66,7 +66,7 @@ def _already_up(place: StateFolder, holder: int, detach: bool) -> int:
 
 
 def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
-    from rota.api.process import Plan
+    from rota.api.plan import Plan
 
     listen = options.listen or settings.server.listen
     host, port = config.parse_listen(listen)
@@ -90,6 +90,8 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         checkpoint_path=settings.server.checkpoint_path,
         checkpoints=settings.checkpoints,
         bundles=settings.bundles,
+        limits=settings.limits,
+        audit=settings.audit,
         quota_provider=settings.scheduling.quota_provider,
         notify=settings.notify,
         log_level=settings.server.log_level,
@@ -97,6 +99,7 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         inventory_url=settings.server.inventory_url,
         inventory_token=settings.server.inventory_token,
         grpc_port=config.parse_port(options.grpc_port or settings.server.grpc_port),
+        secrets_key_file=os.path.expanduser(settings.server.secrets_key_file),
     )
 
 

@@ -58,6 +58,7 @@ _LISTS = {
     "apart": "apart",
     "notify": "notify",
     "port": "ports",
+    "secret": "secrets",
 }
 #: Likewise, each with several names in it.
 _NAMES = {"nodelist": "node_list", "exclude": "exclude", "data": "data"}

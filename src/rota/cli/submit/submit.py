@@ -34,7 +34,8 @@ rota submit [options] SCRIPT ARGS…       a file with #ROTA or #SBATCH lines
 rota submit [options] -                  a script from standard input
 rota submit [options] --shell 'a | b'    a shell line
 
-The job gets this shell's environment and folder. Options given here win over the script's lines,
+The job gets this shell's environment and folder; variables that look like secrets stay behind
+unless --env or --secret names them. Options given here win over the script's lines,
 which take the same options:
 
 \b
@@ -85,9 +86,11 @@ def compose(
     body |= request.option_fields(given, lambda text: session.job_name(client, text), table)
     body |= surroundings.basics(given, os.environ)
     if not given.get("no_env"):
-        body["env"], odd = surroundings.captured(os.environ)
-        if odd and not quiet:
-            session.warn(f"left out variables that are not UTF-8 text: {', '.join(odd)}")
+        found = surroundings.captured(os.environ)
+        body["env"] = found.kept
+        named = {*(body.get("variables") or ()), *body.get("secrets", ())}
+        for line in found.warnings(named) if not quiet else ():
+            session.warn(line)
     if path := given.get("bundle"):
         from rota.cli.submit.bundle import upload
 

@@ -246,6 +246,13 @@ def _around() -> list[click.Parameter]:
             multiple=True,
             help="Set a variable; a name alone takes its value from here. Repeatable.",
         ),
+        _option(
+            _AROUND,
+            "--secret",
+            metavar="NAME",
+            multiple=True,
+            help="Give it this secret of yours (rota secret) as a variable. Repeatable.",
+        ),
         _option(_AROUND, "--debug", is_flag=True, help="Let it say more: NCCL_DEBUG and the like."),
         _option(_AROUND, "--no-env", is_flag=True, help="Do not take this shell's environment."),
         _option(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.client.errors import ClientError
-from rota.inherited import OF_THE_SHELL, is_inherited, is_text, umask
+from rota.inherited import OF_THE_SHELL, is_inherited, is_text, looks_secret, umask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from rota.cli.submit.work import Work
 
@@ -27,19 +27,40 @@ DEBUG = {
 }
 
 
-def captured(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The environment to send, without secrets of ours, and names that cannot be sent."""
-    kept: dict[str, str] = {}
-    odd: list[str] = []
+class Captured(NamedTuple):
+    """The environment to send, and the names of what stays behind."""
+
+    kept: dict[str, str]
+    #: Look like secrets, and nobody asked for them.
+    secret: list[str]
+    #: Cannot be sent.
+    odd: list[str]
+
+    def warnings(self, asked: Collection[str] = ()) -> list[str]:
+        """What to say of those that stayed behind, unless they were ``asked`` for by name."""
+        lines = []
+        if hidden := [name for name in self.secret if name not in asked]:
+            names = ", ".join(hidden)
+            lines.append(f"left out what looks like a secret: {names} (--env NAME takes one along)")
+        if self.odd:
+            lines.append(f"left out variables that are not UTF-8 text: {', '.join(self.odd)}")
+        return lines
+
+
+def captured(environment: Mapping[str, str]) -> Captured:
+    """The environment to send, without secrets."""
+    found = Captured({}, [], [])
     for name, value in environment.items():
         if not is_inherited(name):
             continue
-        if is_text(name) and is_text(value):
-            kept[name] = value
+        if not (is_text(name) and is_text(value)):
+            found.odd.append(name.encode("utf-8", "replace").decode())
+        elif looks_secret(name):
+            found.secret.append(name)
         else:
-            odd.append(name.encode("utf-8", "replace").decode())
-    check_size(kept)
-    return kept, odd
+            found.kept[name] = value
+    check_size(found.kept)
+    return found
 
 
 def check_size(environment: Mapping[str, str]) -> None:

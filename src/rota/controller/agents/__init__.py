@@ -6,4 +6,5 @@ admission, identity              who joins, and as which node
 sessions, registering            who is connected, and the lease that they hold
 liveness                         whether they are still there
 bundles, job_tokens              what they fetch, and what jobs elsewhere show
+user_secrets                     what only a launch carries
 """

@@ -1,6 +1,7 @@
 """What a live host does beside its ticks, for ever and by the way.
 
 retention, garbage               what is forgotten; how the collector of Python is set
+audit_shipping                   the audit in a file, or in syslog
 saved_work                       saved work of jobs: what is there, what is dropped
 node_keys                        new keys for nodes
 outbox, elsewhere                who is told, and who is asked: notices, an inventory outside

@@ -26,6 +26,19 @@ async def forget_old_jobs(host: Host, days: int) -> None:
         await asyncio.sleep(EVERY_S)
 
 
+async def forget_old_audit(host: Host, days: int) -> None:
+    """For ever, once an hour; a page at a time, so that commits come in between."""
+    while True:
+        before_s = host.clock.now_s() - days * DAY_S
+        while await host.write(partial(_prune_audit, before_s)):
+            pass
+        await asyncio.sleep(EVERY_S)
+
+
+def _prune_audit(before_s: float, store: Store) -> int:
+    return store.prune_audit(before_s)
+
+
 async def prune_once(host: Host, before_s: float) -> int:
     """Drop all that ended before a time; parents that somebody waits for stay. How many went."""
     total = 0

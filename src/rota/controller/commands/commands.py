@@ -38,6 +38,8 @@ class Submit(Command, frozen=True, kw_only=True):
 
     submissions: tuple[Submission, ...]
     key: str = ""
+    #: How many jobs of the caller may wait, unless a quota says otherwise; 0: any number.
+    most_waiting: int = 0
 
 
 class Select(Command, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rota.controller.commands.access import require
 from rota.core.changes import events as ev
-from rota.core.facts.errors import Conflict, NotFound, named
+from rota.core.facts.errors import Conflict, NotFound, Rejected, named
 from rota.core.facts.states import NodeState
 from rota.core.facts.tenant import Access
 from rota.node_keys import id_of
@@ -26,8 +26,23 @@ def make_token(scribe: Scribe, command: cmd.MakeToken) -> Token:
     more = ranks.index(access) < ranks.index(actor.access) or access is Access.AGENT
     if command.token.user != actor.user or more:
         require(actor, Access.ADMIN)
-    scribe.emit(ev.TokenMade(token=command.token))
-    return command.token
+    token = _no_longer(command.token, scribe.cluster.accounts.tokens.get(actor.token))
+    scribe.emit(ev.TokenMade(token=token))
+    return token
+
+
+def _no_longer(token: Token, maker: Token | None) -> Token:
+    """A token that is made with another one ends no later than that one."""
+    if maker is None or not maker.expires_s or 0 < token.expires_s <= maker.expires_s:
+        return token
+    if not token.expires_s:
+        return replace(token, expires_s=maker.expires_s)
+    left_s = int(maker.expires_s - token.created_s)
+    raise Rejected.bad(
+        "expires_s",
+        round(token.expires_s - token.created_s),
+        f"at most {left_s}: the token that asks for it ends then",
+    )
 
 
 def revoke_token(scribe: Scribe, command: cmd.RevokeToken) -> Token:

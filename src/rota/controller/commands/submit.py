@@ -43,6 +43,7 @@ def submit(
     if command.key and (first := cluster.ids.keys.get((actor.user, command.key))) is not None:
         ids = _ids_from(first, command.submissions)
         return Submitted(ids, repeated=True)
+    refuse_too_many(cluster, command)
     brought: dict[str, int] = {}
     for number, submission in enumerate(command.submissions):
         project = submission.spec.project
@@ -56,6 +57,19 @@ def submit(
         for number, submission in enumerate(taken)
     ]
     return Submitted(tuple(i for i, _ in ids_uids), tuple(u for _, u in ids_uids))
+
+
+def refuse_too_many(cluster: Cluster, command: Submit) -> None:
+    """What the site lets any user have waiting, where no quota of the user's own says more."""
+    user, most = command.actor.user, command.most_waiting
+    if not most or cluster.accounts.quota_of(user).hard.queued is not None:
+        return
+    more = sum(sum(map(len, submission.runs)) or 1 for submission in command.submissions)
+    waiting = cluster.accounts.waiting.get(("user", user))
+    if waiting + more > most:
+        allowed = f"user {user} may have {most} jobs waiting (limits.queued) and has {waiting}"
+        text = f"queued: {more} more is not allowed; {allowed}"
+        raise Conflict(text, field="queued", value=more, allowed=allowed)
 
 
 def _child_of(actor: Actor, submission: Submission) -> Submission:

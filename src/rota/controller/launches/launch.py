@@ -47,11 +47,12 @@ def wanted(
     read_blob: Callable[[str], bytes],
     everywhere: Mapping[str, str],
     world: World | None = None,
+    open_sealed: Callable[[bytes], bytes] = bytes,
 ) -> Wanted:
     """The order for one live attempt. Without a launch when it must not be started (again).
 
     ``everywhere`` are variables that all jobs find; ``world`` spares a large gang that its world
-    is made for each of its tasks.
+    is made for each of its tasks; ``open_sealed`` makes an environment readable.
     """
     attempt = job.tasks[task].attempts[-1]
     node = cluster.nodes[attempt.allocation.node]
@@ -74,7 +75,7 @@ def wanted(
             saves=job.saves,
             save_signal=job.spec.save_signal if job.saves else "",
         )
-    environment = _environment.decode(read_blob(job.spec.environment) or _NOTHING)
+    environment = _environment.decode(open_sealed(read_blob(job.spec.environment)) or _NOTHING)
     environment = forget_parent(environment)
     saved = saved_work(job, everywhere, attempt.number, task)
     if job.spec.pty:

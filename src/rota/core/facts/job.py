@@ -70,8 +70,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     roles: tuple[Role, ...] = (Role(),)
     workdir: str = "/"
     environment: str = ""
-    #: Single variables given for this job, on top of the environment.
+    #: On top of the environment: single variables, and names of its user's secrets.
     variables: dict[str, str] = {}
+    secrets: tuple[str, ...] = ()
     stdin: str = ""
     output: str = ""
     error: str = ""
@@ -84,7 +85,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     dependencies: tuple[Dependency, ...] = ()
     any_dependency: bool = False
     keep_waiting: bool = False
-    #: Its parents must be met this long after the submission; 0: whenever they are.
+    #: Its parents must be met so long after the submission; 0: whenever.
     dependency_timeout_s: int = 0
     group: str = ""
     retries: int = 0
@@ -103,9 +104,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     #: When it should be done; 0: no deadline.
     deadline_s: float = 0.0
     service: ServiceClass = ServiceClass.BURSTABLE
-    #: How it gives way; None: as the policy says.
+    #: How it gives way; None: as the policy says. And how often it comes back after that.
     preempt_mode: PreemptMode | None = None
-    #: How often it comes back after it gave way.
     preempt_retries: int = 100
     #: Sent at the beginning of the grace instead of TERM, so that it can save its state.
     checkpoint_signal: str = ""

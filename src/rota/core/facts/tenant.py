@@ -24,6 +24,8 @@ class Access(StrEnum):
 
 #: How an actor came in for whom the kernel vouches.
 LOCAL = "local"
+#: How an actor came in who showed a token, with the token's id behind it.
+VIA_TOKEN = "token "
 
 
 class Actor(msgspec.Struct, frozen=True):
@@ -34,6 +36,13 @@ class Actor(msgspec.Struct, frozen=True):
     via: str = LOCAL
     #: A job that asks for itself: it may less than its user. 0: a person or a program of one.
     job: int = 0
+    #: Where the caller is, over the network; empty on a local socket.
+    address: str = ""
+
+    @property
+    def token(self) -> str:
+        """The id of the token that was shown; empty: none was."""
+        return self.via.removeprefix(VIA_TOKEN) if self.via.startswith(VIA_TOKEN) else ""
 
 
 class Queue(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -157,6 +166,20 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
         return bool(self.owner and self.owner == user) or bool(
             self.project and self.project == project
         )
+
+
+class Secret(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value that its user's jobs find as a variable, if they ask for it; sealed with a key."""
+
+    user: str
+    name: str
+    sealed: bytes
+    set_s: float
+
+    @property
+    def key(self) -> str:
+        """Unique: a name has no blank."""
+        return f"{self.name} {self.user}"
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True):

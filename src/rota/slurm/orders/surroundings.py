@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rota.controller.launches.variables import RENDEZVOUS
 from rota.controller.launches.world import per_node
-from rota.inherited import OWN_KEPT, is_inherited
+from rota.inherited import OWN_KEPT, is_inherited, looks_secret
 
 if TYPE_CHECKING:
     from rota.slurm.call.command import Request
@@ -32,7 +32,7 @@ def captured(env: dict[str, str]) -> dict[str, str]:
 
 
 def _travels(name: str, inside: bool) -> bool:
-    if not is_inherited(name):
+    if not is_inherited(name) or (looks_secret(name) and not inside):
         return False
     if not inside or name in _SETTINGS:
         return True
@@ -54,9 +54,21 @@ def exported(request: Request, text: str, user: str) -> dict[str, str]:
         name, mark, value = part.partition("=")
         if mark and name:
             env[name] = value
-        elif part in whole and part.upper() not in {"ALL", "NONE", "NIL"}:
-            env[part] = whole[part]
+        elif part.upper() not in {"ALL", "NONE", "NIL"} and (
+            part in whole or (part in request.env and looks_secret(part))
+        ):
+            env[part] = request.env[part]
     return env
+
+
+def left_out(request: Request, text: str) -> list[str]:
+    """Names of variables that look like secrets and that ``--export`` would take but for that."""
+    parts = text.split(",") if text else ["ALL"]
+    if "ALL" not in {part.upper() for part in parts}:
+        return []
+    named = {part.partition("=")[0] for part in parts}
+    taken = captured(request.env)
+    return [n for n in request.env if looks_secret(n) and n not in taken and n not in named]
 
 
 def _with_commands(usual: str, path: str) -> str:

@@ -16,6 +16,7 @@ from rota.slurm.orders.detail import Detail
 from rota.slurm.orders.export_file import with_file
 from rota.slurm.orders.options import SBATCH, from_environment
 from rota.slurm.orders.orders import Order, read_order
+from rota.slurm.orders.surroundings import left_out
 from rota.slurm.relay.programs import step_script
 from rota.slurm.submit.groups import prepare_groups
 from rota.slurm.submit.submitting import Refused, Work, folder, prepare, submit
@@ -168,9 +169,13 @@ async def _told(call: Call, order: Order, job_id: int) -> Answer:
         text = ""
     else:
         text = f"Submitted batch job {job_id}\n"
+    hint = ""
+    if (names := left_out(call.request, order.text("export"))) and not order.has("quiet"):
+        hint = f"sbatch: left out what looks like a secret: {', '.join(names)}"
+        hint += " (--export=ALL,NAME takes one along)\n"
     if not order.has("wait"):
-        return Answer(text)
-    await call.line.show(text)
+        return Answer(text, hint)
+    await call.line.show(text, hint)
     jobs = await until_over(call.context, job_id)
     if call.context.host.cluster.state_of(job_id) not in FINAL:
         # Nobody knows how it will end: a zero would be a lie.

@@ -10,7 +10,7 @@ import msgspec
 from rota.api.bodies.request_fields import Resources
 from rota.api.bodies.requests import JobRequest
 from rota.api.bodies.submission import to_submission
-from rota.controller.commands.commands import Submission, Submit, Submitted
+from rota.api.jobs.submit import hand_in
 from rota.core.facts.errors import Forbidden, Rejected, Unavailable
 from rota.core.facts.job import ServiceClass
 from rota.core.words.units import BANDS
@@ -25,6 +25,7 @@ from rota.slurm.records.node_records import reservation_name
 from rota.slurm.words.values import moment, whole
 
 if TYPE_CHECKING:
+    from rota.controller.commands.commands import Submission
     from rota.slurm.call.command import Call
     from rota.slurm.orders.orders import Order
 
@@ -88,8 +89,7 @@ async def submit(call: Call, prepared: list[Submission]) -> tuple[int, ...]:
 
 async def _ask(call: Call, prepared: list[Submission]) -> tuple[int, ...]:
     try:
-        command = Submit(actor=call.actor, submissions=tuple(prepared))
-        done: Submitted = await call.context.host.ask(command)
+        done = await hand_in(call.context, call.actor, tuple(prepared))
     except Unavailable as error:
         raise Refused(f"Resource temporarily unavailable ({error.what})") from None
     return done.ids
@@ -162,7 +162,7 @@ def _with_script(call: Call, made: Submission, work: Work) -> Submission:
     for field, body in (("script", work.script), ("stdin", work.stdin)):
         if body:
             places[field] = digest = hashlib.sha256(body).hexdigest()
-            if not call.context.host.knows_blob(digest):
+            if digest not in call.context.host.blobs:
                 blobs[digest] = body
     spec = msgspec.structs.replace(made.spec, **places)
     return msgspec.structs.replace(made, spec=spec, blobs=blobs)

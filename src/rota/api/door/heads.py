@@ -1,0 +1,76 @@
+"""Bounds on what comes before a body: how large the headers of a request are, and how slow.
+
+The parser itself has none. Nobody is known before the headers are complete, so these bounds hold
+for everybody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
+#: The most that the request line and the headers may weigh before they are complete.
+HEAD_MAX = 64 * 1024
+#: How long they may take over the network, counted from the first byte, or from the connection.
+HEAD_S = 20.0
+_TOO_LARGE = b"431 Request Header Fields Too Large"
+_TOO_SLOW = b"408 Request Timeout"
+
+
+class BoundedHeads(HttpToolsProtocol):
+    """HTTP as uvicorn speaks it, to callers that come to the point."""
+
+    #: Bytes of a head that is not complete yet.
+    _head_bytes = 0
+    _in_head = False
+    _head_timer: TimerHandle | None = None
+    #: Whether a clock runs: over the network.
+    _timed = False
+
+    def await_head(self) -> None:
+        """From now on heads are timed; the first one is due."""
+        self._timed = True
+        self._head_timer = self.loop.call_later(HEAD_S, self._too_slow)
+
+    def head_came(self) -> None:
+        """It is complete: what follows may take its time."""
+        self._in_head, self._head_bytes = False, 0
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        if self._timed and self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_S, self._too_slow)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self.head_came()
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_MAX:
+                self._end(_TOO_LARGE)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.head_came()
+        super().connection_lost(exc)
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        self._end(_TOO_SLOW)
+
+    def _end(self, status: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(
+                b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status
+            )
+            self.transport.close()

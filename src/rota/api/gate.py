@@ -1,0 +1,82 @@
+"""How much one user may ask in a time: a bucket per user that fills again by itself."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rota.core.facts.errors import Busy
+from rota.core.facts.tenant import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.core.facts.tenant import Actor
+    from rota.limits_settings import Limits
+
+#: Agents share the user of their token and come back all at once; admins set the limits.
+_FREE = frozenset({Access.ADMIN, Access.AGENT})
+#: Buckets are forgotten when they are full again; looked for when there are so many.
+_MANY = 10_000
+DAY_S = 86_400.0
+
+
+class Buckets:
+    """One bucket per user: ``rate`` flows in each second, ``burst`` is the most that it holds."""
+
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        #: What was left, and when.
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, user: str, amount: float) -> float:
+        """Take it, and 0; or take nothing, and in how many seconds it would be there."""
+        now_s = self._clock()
+        left, then_s = self._left.get(user, (self._burst, now_s))
+        left = min(self._burst, left + (now_s - then_s) * self._rate)
+        # More than a full bucket is let through once it is full: it could never come otherwise.
+        missing = min(amount, self._burst) - left
+        if missing > 0:
+            return missing / self._rate
+        if len(self._left) >= _MANY:
+            self._forget_full(now_s)
+        self._left[user] = (left - amount, now_s)
+        return 0.0
+
+    def _forget_full(self, now_s: float) -> None:
+        kept = self._left.items()
+        rate, burst = self._rate, self._burst
+        self._left = {u: (n, at) for u, (n, at) in kept if n + (now_s - at) * rate < burst}
+
+
+class Gate:
+    """Stands at the door: raises ``Busy`` (429 with Retry-After) for what comes too fast."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        rate, day = limits.requests_per_s, limits.blob_bytes_per_day
+        self._requests = Buckets(rate, limits.requests_burst, clock) if rate else None
+        self._blobs = Buckets(day / DAY_S, day, clock) if day else None
+
+    def request(self, actor: Actor) -> None:
+        """One request more."""
+        if self._requests is None or actor.access in _FREE:
+            return
+        if wait_s := self._requests.take(actor.user, 1):
+            raise Busy(
+                f"requests: too many of {actor.user}; allowed are {self._limits.requests_per_s} "
+                "a second (limits.requests_per_s)",
+                wait_s,
+            )
+
+    def blobs(self, actor: Actor, size: int) -> None:
+        """So many bytes of environments, scripts and inputs that the site does not have yet."""
+        if not size or self._blobs is None or actor.access in _FREE:
+            return
+        if wait_s := self._blobs.take(actor.user, size):
+            raise Busy(
+                f"blobs: {size} bytes of new environments, scripts and inputs are too many of "
+                f"{actor.user} today; allowed are {self._limits.blobs_per_day} a day "
+                "(limits.blobs_per_day)",
+                wait_s,
+            )

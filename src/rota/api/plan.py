@@ -1,0 +1,57 @@
+"""What ``rota up`` asks of a controller process: the settings, checked and on one sheet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rota.audit_settings import AuditSettings
+from rota.limits_settings import Limits
+from rota.notify_settings import Notify
+from rota.storage_settings import Bundles, Checkpoints
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``rota up`` asks of a controller process."""
+
+    state_dir: str
+    host: str
+    port: int
+    database: str = ""
+    inbox_size: int = 10_000
+    #: Further unix sockets to listen on.
+    sockets: tuple[str, ...] = ()
+    #: Finished jobs are kept for so many days; 0: for ever.
+    retention_days: int = 0
+    #: How long agents on other machines are trusted without a word; 0: for ever.
+    lease_s: float = 300.0
+    #: ``auto``, ``on`` or ``off``: whether what goes over the network is encrypted.
+    tls: str = "auto"
+    #: Further names and addresses of this machine, for its certificate.
+    tls_names: tuple[str, ...] = ()
+    #: Nodes get a new key when theirs is so old; 0: never.
+    node_key_days: int = 30
+    #: A named policy, and single rules on top; all others stay as they are stored.
+    policy: str = ""
+    rules: dict[str, Any] = {}
+    #: Jobs find their own folder below it as ROTA_CHECKPOINT_DIR.
+    checkpoint_path: str = ""
+    checkpoints: Checkpoints = Checkpoints()
+    bundles: Bundles = Bundles()
+    limits: Limits = Limits()
+    audit: AuditSettings = AuditSettings()
+    quota_provider: str = "local"
+    #: Whom to tell of what happens to jobs.
+    notify: Notify = Notify()
+    #: What is less important is not written to the log.
+    log_level: str = "info"
+    #: Sources of further metrics, by name.
+    collectors: tuple[str, ...] = ()
+    #: An inventory of GPUs outside of Rota, and what is shown to it; empty: none.
+    inventory_url: str = ""
+    inventory_token: str = ""
+    #: Where the gRPC service listens, on the same host; 0: on any free port, None: nowhere.
+    grpc_port: int | None = None
+    #: With its keys environments and secrets are sealed; empty: they are not.
+    secrets_key_file: str = ""

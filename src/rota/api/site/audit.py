@@ -1,0 +1,71 @@
+"""Routes about the audit: who did what to which object."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.params import QueryParameter
+
+from rota.api.context import Asking, context_of
+from rota.api.views.lookup import ID_MAX
+from rota.api.views.times import when
+from rota.core.facts.errors import Rejected
+from rota.core.words.units import parse_when
+from rota.store.api import AuditFilter
+
+
+class AuditView(msgspec.Struct):
+    """One record. ``refused`` says why it was not done; null: it was."""
+
+    seq: int
+    at: str | None
+    user: str
+    #: `local`, `token ID` or `job ID`.
+    via: str
+    address: str
+    action: str
+    object: str
+    refused: str | None
+
+
+class AuditPage(msgspec.Struct):
+    """The newest first; ``before`` gives the next page and is null on the last."""
+
+    items: list[AuditView]
+    before: int | None
+
+
+Word = Annotated[str, QueryParameter(max_length=500)]
+
+
+@get("/audit", summary="Who did what to which object", opt={"right": "administer", "errors": ()})
+async def show_audit(
+    request: Asking,
+    user: Word = "",
+    action: Annotated[str, QueryParameter(description="Such as `cancel`, `logs`, `attach`")] = "",
+    object: Annotated[str, QueryParameter(description="Such as `job 12`, `node n1`")] = "",
+    since: Annotated[str, QueryParameter(description="Not before 2026-11-15T18:00:00Z")] = "",
+    before: Annotated[int, QueryParameter(description="Older than this one", ge=0, lt=ID_MAX)] = 0,
+    limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 100,
+) -> AuditPage:
+    """Reads of logs and requests, visits to terminals and refusals are in it, too."""
+    host = context_of(request).host
+    try:
+        since_s = parse_when(since, host.clock.now_s()) if since else 0.0
+    except (ValueError, OverflowError):
+        raise Rejected.bad("since", since, "a moment such as 2026-11-15T18:00:00Z") from None
+    await host.audit.flush()
+    wanted = AuditFilter(user, action, object, since_s)
+    found = await host.read(lambda store: store.audit(wanted, before=before, limit=limit))
+    items = [
+        AuditView(r.seq, when(r.at_s), r.user, r.via, r.address, r.action, r.object, r.refused)
+        for r in found
+    ]
+    for item in items:
+        item.refused = item.refused or None
+    return AuditPage(items, items[-1].seq if len(items) == limit else None)
+
+
+ROUTES = [show_audit]

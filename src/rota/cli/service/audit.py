@@ -1,0 +1,86 @@
+"""``rota audit``: who did what to which object."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from rota.cli.jobs.queue import terminal_width
+from rota.cli.shared import render, session, types
+from rota.cli.shared.job_fields import local_time
+from rota.cli.shared.options import json_option
+
+_COLUMNS = (
+    render.Column("TIME"),
+    render.Column("USER"),
+    render.Column("VIA"),
+    render.Column("ADDRESS"),
+    render.Column("ACTION"),
+    render.Column("OBJECT", shrinks=True, least=8),
+    render.Column("REFUSED", shrinks=True, least=8),
+)
+_PAGE = 1000
+
+
+@click.command()
+@click.option("--user", help="Only what this user did.")
+@click.option("--action", help="Only this: submit, cancel, logs, attach, set-queue, make-token …")
+@click.option("--object", "about", help="Only to this: 'job 12' (or 12), 'node n1', 'queue fast'.")
+@click.option("--since", type=types.WHEN, help="Not before 2026-11-15 or 2026-11-15T18:00.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most.")
+@json_option
+def audit(
+    user: str | None,
+    action: str | None,
+    about: str | None,
+    since: float | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Who did what to which object, the newest first. For admins.
+
+    Reading of logs, requests and results and visits to terminals are recorded, and who was refused.
+    The same reader of the same object is recorded once in a minute.
+    """
+    query: dict[str, Any] = {"user": user, "action": action}
+    if about:
+        query["object"] = f"job {about}" if about.isdecimal() else about
+    if since is not None:
+        query["since"] = datetime.fromtimestamp(since, UTC).isoformat().replace("+00:00", "Z")
+    found = _pages({key: value for key, value in query.items() if value}, limit)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        click.echo("\n".join(audit_table(found, terminal_width())))
+
+
+def _pages(query: dict[str, Any], limit: int) -> list[dict[str, Any]]:
+    client = session.connect()
+    found: list[dict[str, Any]] = []
+    before: int | None = 0
+    while before is not None and len(found) < limit:
+        more = {"before": before, "limit": min(_PAGE, limit - len(found))}
+        page = client.get("/audit", **query, **more)
+        found += page["items"]
+        before = page["before"]
+    return found
+
+
+def audit_table(records: list[dict[str, Any]], width: int | None = None) -> list[str]:
+    """Lines of the table."""
+    rows = [
+        (
+            local_time(entry["at"]),
+            entry["user"],
+            entry["via"],
+            entry["address"],
+            entry["action"],
+            entry["object"],
+            entry["refused"] or "",
+        )
+        for entry in records
+    ]
+    return render.table(_COLUMNS, rows, width)
