@@ -324,9 +324,10 @@ def test_a_waiting_job_says_when_and_where_it_is_to_start(empty_cluster: Cluster
 
 
 def test_the_accounts_that_a_user_is_told_can_be_submitted_with(cluster: Cluster) -> None:
+    cluster.submit("-H", user="bob")
+
     shares = cluster.text("sshare", "-U", "--format", "Account%20", "--noheader", user="bob")
     users = cluster.text("sacctmgr", "-ns", "list", "user", "bob", "format=account%20", user="bob")
-
     told = {*shares.split(), *users.split()}
 
     assert "main" in told
