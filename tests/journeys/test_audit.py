@@ -43,9 +43,11 @@ def test_a_table_is_printed_for_people_and_a_bad_moment_is_refused_in_one_line(h
     home.submit("--hold", "--", "true")
 
     table = home.rota("audit", "--action", "submit").stdout.splitlines()
+    same = home.rota("events", "--action", "submit").stdout.splitlines()
 
     assert table[0].split() == ["TIME", "USER", "VIA", "ADDRESS", "ACTION", "OBJECT", "REFUSED"]
     assert "submit" in table[1]
+    assert same == table
     assert "is not valid" in home.refusal("audit", "--since", "yesteryear")
 
 

@@ -80,6 +80,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 _FOUND = {name: place for section in COMMANDS.values() for name, place in section.items()}
+#: Other names, which the help does not list.
+ALIASES = {"events": "audit"}
 
 EPILOG = """\b
 Examples:
@@ -101,7 +103,7 @@ class LazyGroup(click.Group):
         return list(_FOUND)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = _FOUND.get(cmd_name)
+        place = _FOUND.get(ALIASES.get(cmd_name, cmd_name))
         if place is None:
             return None
         module, _, attribute = place[0].partition(":")
@@ -111,8 +113,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in _FOUND and not name.startswith("-") and not ctx.resilient_parsing:
+        name, known = args[0], _FOUND.keys() | ALIASES.keys()
+        if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
             close = get_close_matches(name, _FOUND, n=1)
