@@ -93,6 +93,10 @@ class Controller:
         self._number += 1
         await self._link.send(encode(Desired(self.session, self._number, wanted, gone, full)))
 
+    def expect(self, uid: str) -> None:
+        """It was started before the first agent came."""
+        self._wanted[uid] = Wanted(uid, started=True)
+
     async def want(self, *wanted: Wanted) -> None:
         self._wanted |= {item.uid: item for item in wanted}
         await self._send(wanted, ())

@@ -8,11 +8,13 @@ from rota.agent.logic.agent import KILL_AGAIN_S, START_TOLD_S, Agent
 from rota.agent.logic.instructions import (
     Ended,
     Forget,
+    GiveUp,
     Instruction,
     Keep,
     KeeperAll,
     Known,
     Redial,
+    Seek,
     Signal,
     Spawn,
     Started,
@@ -158,14 +160,38 @@ def test_an_attempt_is_not_started_twice():
     assert while_running == []
 
 
-def test_one_that_was_started_and_is_unknown_is_missing_and_not_started():
+def test_one_that_was_started_and_is_unknown_is_sought_and_not_started():
     node = Node(synced=False)
     node.dial()
 
-    told = node.full(Wanted("a", launch("a"), started=True))
+    told = node.full(Wanted("a", launch("a", grace_s=3.0), started=True))
+    found = node.hears(started("a", pid=8))
 
-    assert commands(told) == []
-    assert seen(told) == [Seen("a", Sighting.MISSING)]
+    assert commands(told) == [Seek("a", Keep(3.0))]
+    assert seen(told) == []
+    assert [(item.sighting, item.pid) for item in seen(found)] == [(Sighting.RUNNING, 8)]
+
+
+def test_one_that_was_sought_in_vain_is_lost():
+    node = Node(synced=False)
+    node.dial()
+
+    told = node.full(Wanted("a", started=True))
+    (item,) = seen(node.hears(ended("a", None, error="lost: no process", lost=True)))
+
+    assert commands(told) == [Seek("a", Keep(grace_s=0.0))]
+    assert (item.sighting, item.cause) == (Sighting.ENDED, Cause.NODE_LOST)
+
+
+def test_one_that_is_found_although_nobody_wants_it_any_more_is_ended():
+    node = Node(synced=False)
+    node.dial()
+    node.full(Wanted("a", started=True))
+
+    node.change(gone=("a",))
+    found = node.hears(started("a"))
+
+    assert found == [Signal("a", SIGTERM)]
 
 
 def test_one_without_a_launch_cannot_be_started_and_is_missing():
@@ -309,7 +335,7 @@ def test_a_second_stop_does_not_prolong_the_grace():
     assert late == [Signal("a", SIGKILL)]
 
 
-def test_a_stop_during_the_start_is_applied_once_it_runs():
+def test_a_stop_during_the_start_gives_it_up_and_is_applied_if_it_runs_all_the_same():
     node = Node()
     node.change(new("a", grace_s=3.0))
 
@@ -317,7 +343,7 @@ def test_a_stop_during_the_start_is_applied_once_it_runs():
     node.now_s += 1
     begun = node.hears(started("a"))
 
-    assert during == []
+    assert during == [GiveUp("a")]
     assert commands(begun) == [Signal("a", SIGTERM)]
     assert node.agent.next_timer_s() == 1004.0
 
@@ -476,14 +502,26 @@ class TestKeeperComesBack:
 
         assert [item.exit_code for item in seen(told)] == [6]
 
-    def test_one_that_the_keeper_does_not_know_any_more_is_missing(self):
+    def test_one_that_the_keeper_does_not_know_any_more_is_sought(self):
         node = Node()
-        node.run("a")
+        node.run("a", grace_s=4.0)
         node.agent.on_keeper_lost()
 
         told = node.agent.on_keeper_all(KeeperAll(()), node.now_s)
+        found = node.hears(started("a", pid=9))
 
-        assert seen(told) == [Seen("a", Sighting.MISSING)]
+        assert told == [Seek("a", Keep(4.0))]
+        assert [(item.sighting, item.pid) for item in seen(found)] == [(Sighting.RUNNING, 9)]
+
+    def test_a_start_that_is_given_up_is_given_up_by_the_next_keeper_too(self):
+        node = Node()
+        node.change(new("a"))
+        node.change(Wanted("a", stop=Cause.CANCELLED))
+        node.agent.on_keeper_lost()
+
+        told = node.agent.on_keeper_all(KeeperAll((Known("a", "starting"),)), node.now_s)
+
+        assert told == [GiveUp("a")]
 
     def test_a_request_to_end_is_repeated(self):
         node = Node()
@@ -531,8 +569,8 @@ def test_a_full_set_answers_with_everything_and_lets_go_of_the_rest():
 
     assert commands(told) == [
         Signal("unwanted", SIGTERM), Forget(("done-unwanted",)), Spawn("fresh", launch("fresh")),
+        Seek("lost", Keep(grace_s=0.0)),
     ]  # fmt: skip
     assert {item.uid: item.sighting for item in seen(told)} == {
         "running": Sighting.RUNNING, "over": Sighting.ENDED, "unwanted": Sighting.RUNNING,
-        "lost": Sighting.MISSING,
     }  # fmt: skip

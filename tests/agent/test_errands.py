@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rota.agent.files.spare_folders import SPARE
-from rota.core.facts.states import Cause
+from rota.core.facts.states import Blame, Cause
 from rota.rpc.messages import (
     BundlePart,
     CheckpointAnswer,
@@ -27,6 +27,7 @@ from rota.rpc.messages import (
 )
 from tests.agent.controllers import Controller, Scene, order, shell
 from tests.agent.test_host import story
+from tests.support.machine import small_disk
 
 FAKE_PODMAN = """#!/bin/sh
 # Not podman: notes its arguments, then runs what stands behind the image.
@@ -204,6 +205,26 @@ async def test_a_bundle_that_cannot_be_unpacked_ends_its_attempt_with_one_line(h
     assert ended.cause is Cause.START_FAILED
     assert ended.detail.startswith(f"bundle {digest[:12]}: 'd/d/")
     assert ended.detail.endswith("is more than 100 folders deep")
+
+
+@story
+async def test_a_disk_without_room_for_a_bundle_is_the_nodes_fault(here: Scene):
+    await here.start_agent()
+    body = io.BytesIO()
+    with tarfile.open(fileobj=body, mode="w:gz") as archive:
+        large = tarfile.TarInfo("large")
+        large.size = 4 << 20
+        archive.addfile(large, io.BytesIO(bytes(large.size)))
+    packed = body.getvalue()
+    digest = hashlib.sha256(packed).hexdigest()
+
+    with small_disk(here.state / "agent" / "work", "size=1m"):
+        await here.controller.want(shell("u1", "true", bundle=digest))
+        await fetched(here.controller, packed)
+        ended = await here.controller.ended("u1")
+
+    assert ended.detail == f"bundle {digest[:12]}: 'large': no space left on device"
+    assert (ended.cause, ended.fault) == (Cause.START_FAILED, Blame.NODE)
 
 
 @story

@@ -8,6 +8,7 @@ from signal import SIGKILL, SIGTERM, SIGUSR1
 from rota.agent.logic.agent import KILL_AGAIN_S, TERM_BEFORE_S, Agent
 from rota.agent.logic.instructions import (
     Ended,
+    GiveUp,
     Instruction,
     Keep,
     KeeperAll,
@@ -134,7 +135,7 @@ def test_an_attempt_that_is_stopped_while_it_is_started_hears_its_signal_once_it
     early = node.told(stop)
     late = node.agent.on_keeper_events([Started("b", 9, 5, 1.0)], node.now_s)
 
-    assert early == []
+    assert early == [GiveUp("b")]
     assert [one for one in late if isinstance(one, Signal)] == [Signal("b", SIGUSR1, asks=True)]
 
 

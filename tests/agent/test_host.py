@@ -13,8 +13,9 @@ import pytest
 
 from rota.core.facts.node import ForeignUse
 from rota.core.facts.states import Cause
-from rota.rpc.messages import PROTOCOL
+from rota.rpc.messages import PROTOCOL, Sighting
 from tests.agent.controllers import Scene, order, scene, shell
+from tests.agent.hurdles import HOLD_FILE, background, own_program
 from tests.agent.support import is_running, of_this_run, wait_until
 
 
@@ -122,6 +123,110 @@ async def test_a_killed_keeper_is_replaced_and_its_jobs_adopted(here: Scene):
     ended = await here.controller.ended(adopted)
     assert ended.cause is Cause.NODE_LOST
     assert not is_running(pid)
+
+
+@story
+async def test_a_job_whose_keeper_was_killed_and_lost_its_journal_goes_on_and_can_be_ended(
+    here: Scene,
+):
+    sought = of_this_run("sought")
+    await here.start_agent()
+    await here.controller.want(order(sought, "sleep", "60"))
+    pid = (await here.controller.running(sought)).pid
+
+    (here.state / "agent" / "journal").unlink()
+    os.kill(here.keeper_pid, signal.SIGKILL)
+    await here.controller.want(order("u2", "true"))
+    await here.controller.ended("u2")
+
+    assert here.controller.sightings[sought].sighting is Sighting.RUNNING
+    assert is_running(pid)
+    await here.controller.stop(sought, Cause.CANCELLED)
+    await here.controller.ended(sought)
+    assert not is_running(pid)
+
+
+@story
+async def test_an_agent_that_comes_after_the_journal_was_lost_finds_what_runs(here: Scene):
+    sought = of_this_run("unseen")
+    await here.start_agent()
+    await here.controller.want(order(sought, "sleep", "60"))
+    pid = (await here.controller.running(sought)).pid
+    await here.kill_agent()
+    (here.state / "agent" / "journal").unlink()
+    os.kill(here.keeper_pid, signal.SIGKILL)
+    here.controller.sightings.clear()
+
+    await here.start_agent()
+
+    assert (await here.controller.running(sought)).pid == pid
+
+
+class OldKeeper:
+    """Speaks the first protocol, and has one job."""
+
+    def __init__(self) -> None:
+        self.orders: list[dict[str, object]] = []
+        self.job_ends = asyncio.Event()
+
+    async def serve(self, read: asyncio.StreamReader, write: asyncio.StreamWriter) -> None:
+        known = {"uid": "old", "phase": "running", "pid": 2}
+        write.write(json.dumps({"ev": "all", "protocol": 1, "attempts": [known]}).encode() + b"\n")
+        hearing = asyncio.create_task(self._hear(read, write))
+        await self.job_ends.wait()
+        end = {"ev": "ended", "uid": "old", "started_s": 1.0, "ended_s": 2.0, "code": 3}
+        write.write(json.dumps(end).encode() + b"\n")
+        await hearing
+
+    async def _hear(self, read: asyncio.StreamReader, write: asyncio.StreamWriter) -> None:
+        while line := await read.readline():
+            self.orders.append(json.loads(line))
+            if self.orders[-1]["op"] == "exit":
+                self.listener.close()
+                os.unlink(self.socket)
+                write.close()
+
+    async def listen(self, folder: Path) -> None:
+        os.mkdir(folder)
+        self.socket = str(folder / "keeper.sock")
+        self.listener = await asyncio.start_unix_server(self.serve, self.socket)
+
+
+@story
+async def test_a_keeper_of_another_version_starts_nothing_and_leaves_after_its_last_job(
+    here: Scene,
+):
+    keeper = OldKeeper()
+    await keeper.listen(here.state / "agent")
+    here.controller.expect("old")
+    await here.start_agent()
+
+    await here.controller.want(order("early", "true"))
+    early = await here.controller.ended("early")
+    keeper.job_ends.set()
+    old = await here.controller.ended("old")
+    await asyncio.to_thread(wait_until, (here.state / "agent" / "keeper.json").exists)
+    await here.controller.want(order("late", "true"))
+
+    assert early.cause is Cause.START_FAILED
+    assert early.detail.startswith("the keeper of this node is of another version of rota")
+    assert old.exit_code == 3
+    assert "spawn" not in {one["op"] for one in keeper.orders}
+    assert (await here.controller.ended("late")).exit_code == 0
+
+
+@story
+async def test_a_stop_reaches_a_start_that_hangs(here: Scene, tmp_path: Path):
+    program = own_program(tmp_path, "held")
+    await here.start_agent()
+
+    with background(HOLD_FILE, str(program)):
+        await here.controller.want(order("u1", str(program), "0"))
+        wait_until(lambda: b"u1" in (here.state / "agent" / "journal").read_bytes())
+        await here.controller.stop("u1", Cause.CANCELLED)
+        ended = await here.controller.ended("u1")
+
+    assert ended.signal == signal.SIGKILL
 
 
 @story

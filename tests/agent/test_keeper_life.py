@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tests.agent.support import (
     pid_in,
     wait_until,
 )
+from tests.support.machine import small_disk
 
 #: Attempts that a second keeper finds again.
 ADOPTEE, UNIQUE, PARENT, MEANWHILE, STUBBORN = map(
@@ -30,7 +32,7 @@ ADOPTEE, UNIQUE, PARENT, MEANWHILE, STUBBORN = map(
 GHOST, FOUND, REUSED, HASTY, OTHER = map(
     of_this_run, ("ghost", "found", "reused", "hasty", "other")
 )
-DEEP, BRIEF = map(of_this_run, ("deep", "brief"))
+DEEP, BRIEF, SOUGHT = map(of_this_run, ("deep", "brief", "sought"))
 
 
 def by_uid(listed: list[dict[str, object]]) -> dict[str, dict[str, object]]:
@@ -463,3 +465,82 @@ def test_bad_arguments_are_told_in_one_line():
     assert done.returncode == 1
     known = "--idle-s, --start-s, --hold-s, --compact-bytes, --starter"
     assert done.stderr == f"keeper.py: unknown option --speed; known: {known}\n"
+
+
+class TestLostJournal:
+    """The keeper was killed and its journal is gone: what it started is sought by its uid."""
+
+    def forget_all(self, own_keeper: Keeper) -> Keeper:
+        own_keeper.kill()
+        (own_keeper.folder / "journal").unlink()
+        own_keeper.start()
+        assert own_keeper.all == []
+        return own_keeper
+
+    def test_what_lives_is_in_its_care_again(self, own_keeper: Keeper):
+        own_keeper.spawn(SOUGHT, "sleep", "60")
+        pid = own_keeper.started(SOUGHT)["pid"]
+        self.forget_all(own_keeper)
+
+        own_keeper.send(op="seek", uid=SOUGHT, keep={"grace_s": 3.0})
+
+        assert own_keeper.started(SOUGHT)["pid"] == pid
+        assert by_uid(own_keeper.connect().all)[SOUGHT]["keep"] == {"grace_s": 3.0}
+        own_keeper.send(op="signal", uid=SOUGHT, signal=signal.SIGTERM)
+        assert own_keeper.ended(SOUGHT)["lost"]
+        assert not is_running(pid)
+
+    def test_what_is_found_is_known_to_the_next_keeper(self, own_keeper: Keeper):
+        own_keeper.spawn(SOUGHT, "sleep", "60")
+        pid = own_keeper.started(SOUGHT)["pid"]
+        self.forget_all(own_keeper)
+        own_keeper.send(op="seek", uid=SOUGHT)
+        own_keeper.started(SOUGHT)
+
+        own_keeper.kill()
+        own_keeper.start()
+
+        assert by_uid(own_keeper.all)[SOUGHT]["pid"] == pid
+
+    def test_what_does_not_live_is_lost(self, own_keeper: Keeper):
+        own_keeper.send(op="seek", uid=GHOST)
+
+        ended = own_keeper.ended(GHOST)
+
+        assert ended["lost"]
+        assert ended["error"].startswith("lost: the keeper's journal was lost, and no process")
+
+    def test_of_one_that_is_known_all_is_told(self, own_keeper: Keeper):
+        own_keeper.shell("known", "exit 3")
+        own_keeper.ended("known")
+        own_keeper.connect()
+
+        own_keeper.send(op="seek", uid="known")
+
+        assert own_keeper.ended("known")["code"] == 3
+
+
+@pytest.mark.root
+def test_a_keeper_starts_on_a_full_disk_and_holds_the_lease(open_folder: Path):
+    with small_disk(open_folder, "size=1m,mode=755"):
+        own = Keeper(open_folder).start()
+        own.spawn(SOUGHT, "sleep", "60", keep={"grace_s": 1.0})
+        pid = own.started(SOUGHT)["pid"]
+        own.kill()
+        fill(open_folder / "full")
+
+        own.start()
+        own.send(op="lease", until_s=0.0)
+        ended = own.ended(SOUGHT)
+        (open_folder / "full").unlink()
+
+        assert ended["note"].startswith("cut off from the controller")
+        assert not is_running(pid)
+        wait_until(lambda: b'"ev":"ended"' in (open_folder / "journal").read_bytes())
+        own.clean_up()
+
+
+def fill(file: Path) -> None:
+    with open(file, "wb", buffering=0) as full, suppress(OSError):
+        while True:
+            full.write(bytes(1024))

@@ -165,6 +165,43 @@ def test_an_agent_that_comes_meanwhile_is_told_that_it_is_starting(tmp_path: Pat
 
 
 @STARTERS
+def test_a_start_that_is_given_up_ends_and_one_whose_program_has_begun_goes_on(
+    tmp_path: Path, starter: str
+):
+    program = own_program(tmp_path, "held")
+
+    with keeper(*options(starter)) as own, background(HOLD_FILE, str(program)):
+        own.shell("begun", f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; exit 4")
+        own.started("begun")
+        own.spawn("leased", str(program), "0")
+        own.send_all({"op": "give_up", "uid": "leased"}, {"op": "give_up", "uid": "begun"})
+        given_up = own.ended("leased")
+        (tmp_path / "go").touch()
+
+        assert (given_up["signal"], given_up["code"]) == (signal.SIGKILL, None)
+        assert own.ended("begun")["code"] == 4
+
+
+@STARTERS
+@pytest.mark.root
+def test_what_lost_its_environment_is_found_by_its_group(starter: str):
+    sought = of_this_run(f"sought-{len(starter)}")
+    with unified_group(f"rota-{sought}") as group, keeper(*options(starter)) as own:
+        own.spawn(sought, "env", "-i", "/bin/sleep", "60", cgroup=str(group))
+        pid = own.started(sought)["pid"]
+        wait_until(lambda: not attempt_uid(pid))
+        own.kill()
+        (own.folder / "journal").unlink()
+        own.start()
+
+        own.send(op="seek", uid=sought, cgroup=str(group))
+
+        assert own.started(sought)["pid"] == pid
+        own.send(op="signal", uid=sought, signal=signal.SIGKILL)
+        own.ended(sought)
+
+
+@STARTERS
 def test_a_start_that_hangs_can_be_ended(tmp_path: Path, starter: str):
     program = own_program(tmp_path, "held")
 

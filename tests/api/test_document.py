@@ -48,6 +48,32 @@ def test_every_operation_has_a_summary_errors_and_every_body_an_example(document
             assert body is None or "example" in body, (method, path)
 
 
+def test_whatever_takes_a_body_says_that_it_may_be_too_large(document: dict) -> None:
+    silent = [
+        (method, path)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        if "requestBody" in operation and "413" not in operation["responses"]
+    ]
+
+    assert silent == []
+
+
+def test_a_body_that_may_be_left_out_is_not_called_required(document: dict, caller: Caller) -> None:
+    asked = document["paths"]["/api/v1/nodes/{name}:cordon"]["post"]["requestBody"]
+
+    answer = caller.post("/nodes/nowhere:cordon")
+
+    assert (asked["required"], answer.status) == (False, 404)
+
+
+def test_a_method_that_no_path_has_is_not_allowed(caller: Caller) -> None:
+    answer = caller.call("TRACE", "/jobs")
+
+    assert answer.status == 405
+    assert "GET" in answer.json["detail"]
+
+
 def test_every_reference_leads_somewhere(document: dict, caller: Caller) -> None:
     names = set(document["components"]["schemas"])
     text = caller.get("/openapi.json").body.decode()

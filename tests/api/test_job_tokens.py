@@ -89,6 +89,7 @@ def test_a_job_changes_no_other_job_of_its_user_and_reads_none_of_their_logs(
     ("method", "path", "body"),
     [
         ("POST", "/tokens", {"user": "ann"}),
+        ("GET", "/tokens", None),
         ("POST", "/jobs/scheduler/trigger", None),
         ("POST", "/nodes/box:drain", None),
         ("POST", "/reservations", {"user": "ann", "gpus": 1, "duration_s": 60}),

@@ -4,39 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sqlite3
 import subprocess
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.journeys.box import Box, until
-from tests.support.machine import missing
+from tests.support.machine import missing, small_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
-
-
-@contextmanager
-def small_disk(folder: Path, options: str) -> Iterator[None]:
-    """A file system of its own at the folder, gone afterwards."""
-    folder.mkdir(parents=True, exist_ok=True)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if mounted.returncode:
-        missing(f"mounting is not permitted here: {mounted.stderr.strip()}")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_a_second_controller_on_the_same_state_is_refused(box: Box) -> None:
@@ -121,6 +103,36 @@ def test_a_read_only_state_folder_is_refused_in_one_line(new_box: Callable[..., 
     assert "read-only" in line.lower()
 
 
+def test_down_stops_rota_although_its_disk_has_become_read_only(box: Box) -> None:
+    # What runs has files open for writing, so only the command sees it so.
+    mounts = f"mount --bind {box.state} {box.state} && mount -o remount,ro,bind {box.state}"
+    down = f"{sys.executable} -m rota.cli.main down"
+    environment = {**os.environ, **box.env}
+    script = ["unshare", "-m", "sh", "-c", f"{mounts} && ! touch {box.state}/x && exec {down}"]
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        missing(done.stderr.strip())
+
+    assert done.stdout.startswith("stopped supervisor (pid")
+    assert not box.pid("supervisor")
+
+
+def test_a_rota_whose_state_folder_was_removed_ends_and_leaves_its_jobs_running(box: Box) -> None:
+    job = box.job(["sleep", "600"])
+    pid = box.reach(job, "running")["attempts"][0]["pid"]
+    parts = [box.pid(name) for name in ("supervisor", "controller", "agent")]
+
+    moved = box.state.with_name("removed")
+    box.state.rename(moved)
+
+    until(
+        lambda: not any(os.path.exists(f"/proc/{part}") for part in parts), "the end of its parts"
+    )
+    assert os.path.exists(f"/proc/{pid}")
+    moved.rename(box.state)
+    os.kill(pid, signal.SIGKILL)
+
+
 def test_a_state_folder_that_is_a_file_is_refused_in_one_line(new_box: Callable[..., Box]) -> None:
     box = new_box()
     box.state.write_text("in the way")
@@ -180,7 +192,7 @@ def _fill_and_free(box: Box) -> None:
             refusal = answer
             break
         accepted.append(answer["id"])
-    line = box.refusal("submit", "--", "true")
+    line = until(lambda: _refused(box, ballast), "a submit that is refused")
     ballast.unlink()
 
     assert refusal["status"] == 503
@@ -192,6 +204,13 @@ def _fill_and_free(box: Box) -> None:
     assert [box.ended(job)["exit_code"] for job in kept] == [3, 3, 3]
     for job in accepted:
         assert box.ended(job)["id"] == job, "what was acknowledged stays"
+
+
+def _refused(box: Box, ballast: Path) -> str:
+    """The line with which a submit is refused, once what others left of the disk is filled."""
+    _fill(ballast)
+    done = box.rota("submit", "--", "true", check=False)
+    return done.stderr if done.returncode else ""
 
 
 def _fill(path: Path) -> None:

@@ -7,16 +7,16 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.journeys.box import UnixConnection, until
 from tests.journeys.site import Site
-from tests.journeys.test_trouble import _fill, small_disk
+from tests.journeys.test_trouble import _fill
+from tests.support.machine import small_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -185,7 +185,7 @@ def stopped(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def _break_database(box: Box, damage: Callable[[Path], None]) -> None:
+def _break_database(box: Box, damage: Callable[[Path], None]) -> str:
     """Rota dies, its database is damaged, and Rota comes back. The keeper and its jobs stay."""
     seen = box.state / "agent" / "controller-record.json"
     # What the agent knows is written a moment later.
@@ -193,9 +193,7 @@ def _break_database(box: Box, damage: Callable[[Path], None]) -> None:
     wait_s(1.5)
     box.kill("supervisor", "controller", "agent")
     damage(box.state / "rota.db")
-    # It waits for its agent, which does not obey.
-    with suppress(subprocess.TimeoutExpired):
-        box.rota("up", "--detach", check=False, timeout_s=10)
+    return box.rota("up", "--detach").stdout
 
 
 def _empty(database: Path) -> None:
@@ -209,10 +207,11 @@ def test_a_database_that_was_emptied_is_not_obeyed_by_the_node_that_worked_for_i
     job = box.job(["sleep", "600"])
     pid = box.reach(job, "running")["attempts"][0]["pid"]
 
-    _break_database(box, _empty)
+    told = _break_database(box, _empty)
 
-    log = box.state / "agent.log"
-    until(lambda: "it was emptied or replaced" in log.read_text(), "the agent's line")
+    line = "the agent of this machine does not work for it: the controller's database is of cluster"
+    assert line in told
+    assert "it was emptied or replaced" in (box.state / "agent.log").read_text()
     assert os.path.exists(f"/proc/{pid}")
     assert [node["state"] for node in box.api("GET", "/nodes")[1]["items"]] == ["down"]
     os.kill(pid, signal.SIGKILL)
@@ -228,11 +227,29 @@ def test_an_old_copy_of_the_database_runs_no_job_again(box: Box, tmp_path: Path)
     go.touch()
     box.ended(job)
 
-    _break_database(box, lambda database: _replace(database, copy))
+    told = _break_database(box, lambda database: _replace(database, copy))
 
-    log = box.state / "agent.log"
-    until(lambda: "is damaged or an old copy" in log.read_text(), "the agent's line")
+    assert "it is damaged or an old copy" in told
     assert trace.read_text() == "ran\n"
+    box.down()
+
+
+def test_a_database_that_was_put_back_on_purpose_is_accepted_once_told_so(box: Box) -> None:
+    job = box.job(["sleep", "600"])
+    pid = box.reach(job, "running")["attempts"][0]["pid"]
+    _break_database(box, _empty)
+
+    refused = box.rota("up", "--detach", "--accept-database", check=False)
+    box.down()
+    box.up("--accept-database")
+
+    assert "rota is up; stop it first with 'rota down'" in refused.stderr
+    until(lambda: not os.path.exists(f"/proc/{pid}"), "the end of what the database does not know")
+    fresh = box.job(["true"])
+    assert box.ended(fresh)["state"] == "completed"
+    box.down()
+    box.up()
+    assert box.api("GET", "/nodes")[1]["items"][0]["state"] == "up"
 
 
 def _replace(database: Path, copy: Path) -> None:

@@ -69,6 +69,15 @@ def test_a_file_of_variables_that_is_missing_is_refused(slurm: Slurm) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
+def test_a_file_of_variables_that_is_no_text_is_refused(slurm: Slurm) -> None:
+    (slurm.work / "variables").write_bytes(b"A=\xff\xfe\0")
+
+    done = slurm.run("sbatch", "--export-file=variables", "--wrap", "true")
+
+    said = "sbatch: error: variables: not an environment in UTF-8 (at byte 2)\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
 @pytest.mark.parametrize("options", ["-nPj", "-nXPj"])
 def test_a_job_shows_the_worst_exit_code_of_its_steps_beside_its_own(
     slurm: Slurm, options: str

@@ -1,8 +1,11 @@
 """slurmrestd's paths: the recorded documents, and what its clients do with them."""
 
 import json
+import pwd
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -151,3 +154,27 @@ def test_values_in_the_newer_form_and_a_begin_in_seconds_are_understood(site: Si
 
     assert (shown["time_limit"], shown["state_reason"]) == (9, "BeginTime")
     assert shown["start_time"] == 4_000_000_000
+
+
+def test_a_directory_of_users_that_does_not_answer_holds_up_its_caller_alone(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answered = threading.Event(), threading.Event()
+    lookup = pwd.getpwnam
+
+    def slow_directory(name: str) -> pwd.struct_passwd:
+        if name == "sloth":
+            asked.set()
+            answered.wait(30)
+        return lookup(name)
+
+    monkeypatch.setattr(pwd, "getpwnam", slow_directory)
+    with ThreadPoolExecutor(1) as waiting:
+        slow = waiting.submit(site.cluster.run, "squeue", "-u", "sloth")
+        assert asked.wait(30)
+        other = site.call("GET", "/slurm/v0.0.38/ping")
+        still_waits = not slow.done()
+        answered.set()
+
+    assert (other.status, still_waits) == (200, True)
+    assert slow.result().stderr == "squeue: error: Invalid user: sloth\n\n"

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from rota.core.changes.events import JobEligible, JobUpdated
+from rota.core.changes.events import BlobStored, JobEligible, JobUpdated, Recorded
 from rota.core.facts.audit import Audited
 from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Access, Group, Project, Queue, Reservation, Secret, Token
@@ -252,6 +252,16 @@ def test_a_blob_is_kept_under_its_digest_and_stored_once(place):
     assert store.blob("d1") == b"\x00\xffbytes"
     assert store.blob("d2") == b""
     assert store.blob("d3") is None
+
+
+def test_the_log_does_not_hold_a_second_copy_of_a_blob(store):
+    event = BlobStored(digest="d1", body=b"large" * 1000)
+
+    store.commit(Batch(events=[Recorded(1, 1.0, "ann", event)], blobs={"d1": event.body}))
+
+    (kept,) = store.events()
+    assert kept.event == BlobStored(digest="d1")
+    assert store.blob("d1") == event.body
 
 
 def test_a_job_is_found_by_id_and_by_uid(store):

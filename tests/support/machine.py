@@ -1,6 +1,9 @@
 """What this machine offers to the tests, and what happens where something is missing."""
 
 import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,3 +22,21 @@ def missing(what: str) -> NoReturn:
     if in_ci():
         pytest.fail(f"{what} (CI is set: nothing is skipped)", pytrace=False)
     pytest.skip(what)
+
+
+@contextmanager
+def small_disk(folder: Path, options: str) -> Iterator[None]:
+    """A file system of its own at the folder, gone afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mounted.returncode:
+        missing(f"mounting is not permitted here: {mounted.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)

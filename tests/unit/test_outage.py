@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from rota.controller.commands.commands import Cancel, Submission, Submit
+from rota.controller.engine import FromLink
 from rota.controller.launches.launch import encode_environment
 from rota.controller.loop import Host
+from rota.controller.outage import HELD_MAX
 from rota.core.facts.errors import Unavailable
 from rota.core.facts.indices import parse_indices
 from rota.core.facts.job import Array, JobSpec, Role
@@ -139,6 +141,30 @@ def test_a_full_disk_keeps_sessions_renews_leases_and_loses_no_report():
         await until(lambda: host.cluster.state_of(job) is JobState.FAILED)
         assert store.job(job).outcome.exit_code == 7
         assert host.sessions.by_node["n1"].id == agent.session, "it is the same session"
+
+    play(story)
+
+
+def test_an_agent_that_reports_without_end_during_an_outage_is_hung_up_on_and_others_are_not():
+    async def story(host: Host, store: MemoryStore) -> None:
+        agent, other = Agent(host, "n1"), Agent(host, "n2")
+        job, uid = await running_job(host, other)
+        await agent.join()
+        store.disk.fault = Fault.FULL
+        with pytest.raises(Unavailable):
+            await host.ask(one_job())
+
+        for _ in range(HELD_MAX + 1):
+            agent.report(Seen("unknown", Sighting.RUNNING, pid=7, started_s=1))
+        other.report(Seen(uid, Sighting.ENDED, started_s=1, ended_s=2, exit_code=7))
+        await agent.hung_up_on()
+        assert host._outage is not None
+        held = [item.link for item in host._outage.held if isinstance(item, FromLink)]
+        store.disk.fault = None
+
+        assert agent.link.number not in held
+        await until(lambda: host.cluster.state_of(job) is JobState.FAILED)
+        assert host.sessions.by_node["n2"].id == other.session
 
     play(story)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.record import FILE, Record
+from rota.agent.record import FILE, Record, forget
 from rota.rpc.messages import Desired, Welcome
 
 
@@ -34,7 +34,7 @@ def test_an_older_record_is_refused_in_one_line_that_says_what_to_do(tmp_path: P
     why = remembered(tmp_path).hears(Welcome(2, "c1", seq=39, run=2))
 
     assert "ends at event 39, and had come to event 40 before" in why
-    assert str(tmp_path / FILE) in why
+    assert "start rota on this node once with --accept-database" in why
     assert "\n" not in why
 
 
@@ -43,6 +43,15 @@ def test_another_cluster_is_refused_and_forgets_nothing(tmp_path: Path):
 
     assert "of cluster c2, and this node belongs to cluster c1" in why
     assert json.loads((tmp_path / FILE).read_text()) == {"cluster": "c1", "run": 1, "seq": 40}
+
+
+def test_what_was_forgotten_stands_in_nobodys_way(tmp_path: Path):
+    remembered(tmp_path)
+
+    forget(tmp_path)
+    forget(tmp_path)
+
+    assert Record(tmp_path).hears(Welcome(2, "c2", seq=1)) == ""
 
 
 def test_a_file_that_cannot_be_read_means_that_nothing_is_known(tmp_path: Path):

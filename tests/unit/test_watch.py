@@ -2,10 +2,27 @@
 
 import asyncio
 
+import pytest
+
 from rota.controller.watch import Watch
 from rota.core.changes.events import JobSettled, Recorded
+from rota.core.changes.node_events import NodeLost, NodesVanished
 from rota.core.facts.job import Outcome
 from rota.core.facts.states import Cause, JobState
+
+
+def test_nodes_that_are_gone_are_told_in_the_log(caplog: pytest.LogCaptureFixture):
+    vanished = NodesVanished(nodes=("n1", "n2"), note="2 of 3 nodes fell silent together")
+    back = NodesVanished(nodes=(), note="the last of them is back or given up")
+    lost = NodeLost(node="n1", note="lost: silent for 9s, longer than its lease of 6s")
+
+    Watch().publish([Recorded(1, 1.0, "rota", event) for event in (vanished, lost, back)])
+
+    assert caplog.messages == [
+        "2 of 3 nodes fell silent together: n1, n2",
+        "node n1 is lost: silent for 9s, longer than its lease of 6s",
+        "the last of them is back or given up",
+    ]
 
 
 def settled(job: int) -> Recorded:

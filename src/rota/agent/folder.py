@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import secrets
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,13 @@ def incarnation_of(folder: Path) -> str:
     text = secrets.token_hex(8)
     _write(file, text + "\n")
     return text
+
+
+def introduce(folder: Path, node: str, refused: str = "") -> None:
+    """What others on this machine may know of us: why we do not work for the controller, too."""
+    facts: dict[str, object] = {"pid": os.getpid(), "node": node, "started_s": time.time()}
+    with suppress(OSError):  # A full disk keeps nobody from working.
+        write_json(folder / "agent.json", facts | ({"refused": refused} if refused else {}))
 
 
 def write_json(file: Path, body: dict[str, object]) -> None:

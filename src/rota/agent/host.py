@@ -118,8 +118,7 @@ class Host:
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, self._stop.set)
         self._line.start()
-        facts = {"pid": os.getpid(), "node": self._spec.name, "started_s": time.time()}
-        folder.write_json(self._config.folder / "agent.json", facts)
+        folder.introduce(self._config.folder, self._spec.name)
         duties = [self._hold_keeper(), self._hold_controller(), *self._visits.duties()]
         duties.append(self._launcher.variables.health.run(self._agent.awake, self._on_unhealthy))
         if self._cgroups is None:
@@ -138,7 +137,7 @@ class Host:
             self._controller.close("the agent was stopped")
         self._line.stop()
         self._record.save()
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             (self._config.folder / "agent.json").unlink()
         if broken:
             raise folder.CannotRun("it broke down; its log says why")
@@ -202,7 +201,7 @@ class Host:
 
     def _on_keeper_all(self, link: keeper_link.KeeperLink, listing: KeeperAll) -> None:
         # Here, not when the connection was made: this may well be the earlier of the two.
-        self._keeper = link
+        self._keeper, self._launcher.held = link, link.objection
         self._line.tell_keeper()
         attempts = tuple(
             self._complete(known) if known.phase == "ended" else known for known in listing.attempts
@@ -272,6 +271,7 @@ class Host:
             early = not self._refused and time.monotonic() - began_s < QUIET_S
             if reason != said and not early:
                 log.warning("not connected to the controller: %s", reason)
+                folder.introduce(self._config.folder, self._spec.name, self._refused)
                 said = reason
             await asyncio.sleep(REFUSED_S if self._refused else pauses.take_s())
 

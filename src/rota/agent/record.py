@@ -27,6 +27,11 @@ FILE = "controller-record.json"
 SAVE_S = 1.0
 
 
+def forget(place: Path) -> None:
+    """The next controller is obeyed, whatever its database knows."""
+    (place / FILE).unlink(missing_ok=True)
+
+
 class Record:
     """The cluster that we belong to, and its newest event that we know of."""
 
@@ -57,7 +62,7 @@ class Record:
     def objection(self, welcome: Welcome) -> str:
         """The same of a welcome, from any thread."""
         cluster, seq = welcome.cluster, welcome.seq
-        meant = f"if that is meant, remove {self._file} on this node and start its agent again"
+        meant = "if that is meant, start rota on this node once with --accept-database"
         if self._cluster and cluster != self._cluster:
             return (
                 f"the controller's database is of cluster {cluster}, and this node belongs to "

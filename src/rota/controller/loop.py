@@ -224,7 +224,7 @@ class Host:
     async def _wait_out(self, outage: Outage, items: list[Item]) -> list[Item] | None:
         """What can be done without a commit. Gives what was held back once that is over."""
         # Where a try is quick, each caller is worth one.
-        beats = outage.take(items, self._inbox.reply, may_wait=self.store.local)
+        beats = outage.take(items, self._inbox.reply, self.links.hang_up, may_wait=self.store.local)
         if outage.over:
             self._outage = self._mending = None
             return [*outage.held, *beats]
@@ -340,7 +340,7 @@ class Host:
         stale = self._controller.next_seq != self._next_seq
         self._outage = outage = Outage(error, self._pause_s, stale=stale)
         self._pause_s = longer(self._pause_s)
-        self._inbox.put(outage.take(items, self._inbox.reply))
+        self._inbox.put(outage.take(items, self._inbox.reply, self.links.hang_up))
 
     def _stumble(self, items: list[Item], error: Exception, calm: bool) -> None:
         """A tick broke, by a bug of ours. What broke it is found and put aside; the rest goes on.

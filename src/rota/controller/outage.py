@@ -1,14 +1,16 @@
 """While nothing can be written, or the state has to be read back: what waits, and for how long.
 
-Nobody is hung up on. Callers are refused in one line. What agents report is held back, in order,
-and heard when it can be written: an agent says it once. Beats are no news, so they are answered
-without a commit, and leases go on.
+Callers are refused in one line. What agents report is held back, in order, and heard when it can be
+written: an agent says it once. Beats are no news, so they are answered without a commit, and leases
+go on. Nobody is hung up on but an agent that reports far more than a node has to say: it dials
+again, and tells all in one report.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rota.controller.engine import Asked, FromLink
@@ -30,6 +32,8 @@ log = logging.getLogger("rota.controller")
 STUCK_S, BROKE_S = 10.0, 30.0
 #: How long until the next try after a try that failed: at first, and at most.
 PAUSE_S, PAUSE_S_MAX = 1.0, 30.0
+#: So many reports of one agent are held back: nothing is started meanwhile, so few are due.
+HELD_MAX = 1000
 
 
 def longer(pause_s: float) -> float:
@@ -74,6 +78,8 @@ class Outage:
         self.stale = stale or self.deposed
         #: What was held back, in order.
         self.held: list[Item] = []
+        #: How many of them each agent has said.
+        self._said: Counter[int] = Counter()
         #: Set once there is nothing in the way of the next tick.
         self.over = False
         self._next_s = time.monotonic() + pause_s
@@ -102,7 +108,12 @@ class Outage:
         return news
 
     def take(
-        self, items: Iterable[Item], reply: Reply, *, may_wait: bool = False
+        self,
+        items: Iterable[Item],
+        reply: Reply,
+        hang_up: Callable[[int], None],
+        *,
+        may_wait: bool = False,
     ) -> list[FromLink]:
         """Refuse callers (unless they may wait for the next try), hold news. Gives the beats."""
         beats: list[FromLink] = []
@@ -113,7 +124,11 @@ class Outage:
             elif isinstance(item, FromLink) and isinstance(item.message, Beat):
                 beats.append(item)
             elif isinstance(item, FromLink) and item.message is None:
-                self._hang_up(item)
+                self._drop(item.link)
+                self.held.append(item)
+            elif isinstance(item, FromLink) and self._is_too_much(item.link):
+                self._drop(item.link)
+                hang_up(item.link)
             else:
                 self.held.append(item)
         return beats
@@ -130,10 +145,13 @@ class Outage:
         for item in asked:
             reply(item.ticket, refusal)
 
-    def _hang_up(self, item: FromLink) -> None:
+    def _is_too_much(self, link: int) -> bool:
+        self._said[link] += 1
+        return self._said[link] > HELD_MAX
+
+    def _drop(self, link: int) -> None:
         """An agent that has gone has nothing to say: what it reported comes in full once more."""
-        self.held = [h for h in self.held if not isinstance(h, FromLink) or h.link != item.link]
-        self.held.append(item)
+        self.held = [h for h in self.held if not isinstance(h, FromLink) or h.link != link]
 
 
 class Rest:

@@ -4,6 +4,7 @@ whoever has to leave when the token goes that they came in with."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from rota.core.changes import events as ev
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from rota.core.changes.events import Recorded
+
+log = logging.getLogger("rota.controller")
 
 #: A subscriber that falls this far behind is dropped; it reads the log from where it was.
 BACKLOG_MAX = 10_000
@@ -25,6 +28,16 @@ class Subscription:
         self.lost = False
 
 
+def _note_nodes(records: Sequence[Recorded]) -> None:
+    """Nodes that are gone are news for the log, too: it is read when nothing else answers."""
+    for record in records:
+        event = record.event
+        if isinstance(event, ev.NodesVanished):
+            log.warning("%s", ": ".join([event.note, ", ".join(event.nodes)]).removesuffix(": "))
+        elif isinstance(event, ev.NodeLost):
+            log.warning("node %s is %s", event.node, event.note)
+
+
 class Watch:
     """Publishes what was committed."""
 
@@ -33,7 +46,7 @@ class Watch:
         #: By the id of a job, or of a token.
         self._waiters: dict[int | str, set[asyncio.Event]] = {}
         #: Called with everything that was committed, in the loop: they must be quick.
-        self.listeners: list[Callable[[Sequence[Recorded]], None]] = []
+        self.listeners: list[Callable[[Sequence[Recorded]], None]] = [_note_nodes]
 
     def subscribe(self) -> Subscription:
         subscription = Subscription()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pwd
 import secrets
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from rota.api.errors import Malformed
 from rota.core.facts.errors import RotaError
 from rota.slurm.call import wire
 from rota.slurm.call.command import Answer, Call, Line, Request, run
+from rota.slurm.call.people import PEOPLE
 from rota.slurm.call.waiting import Stopping
 from rota.slurm.steps.signalling import watch
 
@@ -93,7 +93,7 @@ async def serve(context: Context, actor: Actor, scope: Scope, receive: Receive, 
         cwd=asked.cwd,
         umask=asked.umask,
         actor=actor,
-        uid=uid_of(actor, scope),
+        uid=await uid_of(actor, scope),
         columns=asked.columns,
         host=asked.host,
     )
@@ -134,15 +134,14 @@ async def _finish(stream: wire.Stream, answer: Answer) -> None:
     await stream.write(*shown, (wire.EXIT, bytes([answer.code & 0xFF])), last=True)
 
 
-def uid_of(actor: Actor, scope: Scope) -> int:
+async def uid_of(actor: Actor, scope: Scope) -> int:
     """The kernel's word on a local socket, the user database's elsewhere; -1: unknown."""
     client = scope.get("client")
     if actor.via == "local" and client and client[0].startswith(LOCAL):
         return int(client[0].removeprefix(LOCAL))
-    try:
-        return pwd.getpwnam(actor.user).pw_uid
-    except KeyError:
-        return -1
+    await PEOPLE.look_up([actor.user])
+    entry = PEOPLE.entry(actor.user)
+    return entry.uid if entry is not None else -1
 
 
 __all__ = ["PATH", "answer_to", "serve", "watch"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.core.changes import events as core_events
-from rota.core.changes.events import AnyEvent, ElementExpanded, Recorded
+from rota.core.changes.events import AnyEvent, BlobStored, ElementExpanded, Recorded
 from rota.core.derived.usage import Usage
 from rota.core.facts.job import Array, Job
 from rota.core.facts.node import Node
@@ -153,8 +153,10 @@ def decode_array(body: bytes, sweep: bytes | None) -> Array:
 
 
 def event_row(recorded: Recorded) -> tuple[int, float, str, str, int | None, bytes]:
-    """In the order of ``statements.EVENT_COLUMNS``."""
+    """In the order of ``statements.EVENT_COLUMNS``. A blob has a row of its own: see ``blobs``."""
     event = recorded.event
+    if isinstance(event, BlobStored):
+        event = BlobStored(event.digest)
     kind, subject = _SHAPES[type(event)]
     job_id: int | None = getattr(event, subject) if subject else None
     if isinstance(event, ElementExpanded):
@@ -179,7 +181,7 @@ def _shapes() -> dict[type, tuple[str, str]]:
 
 _SHAPES = _shapes()
 
-#: What nodes and passes tell over and over: the only events without a job that prune drops.
+#: What is told over and over: the only events without a job that prune drops.
 CHATTER = tuple(
     _SHAPES[kind][0]
     for kind in (
@@ -187,5 +189,6 @@ CHATTER = tuple(
         core_events.NodeSilent,
         core_events.DevicesSeen,
         core_events.PassesMade,
+        core_events.BlobStored,
     )
 )

@@ -12,11 +12,14 @@ from rota.agent.logic.agent import Agent
 from rota.agent.logic.instructions import (
     Ended,
     Forget,
+    GiveUp,
     Instruction,
     Keep,
     KeeperAll,
+    KeeperCommand,
     Known,
     Redial,
+    Seek,
     Signal,
     Spawn,
     Started,
@@ -83,15 +86,26 @@ class VirtualKeeper:
             left_s = max(0.0, known.keep.grace_s - late_s)
             self.node.timeline.after(left_s, lambda uid=uid: self._strike(uid, KILL))  # type: ignore[misc]
 
-    def obey(self, command: Spawn | Signal | Forget) -> None:
+    def obey(self, command: KeeperCommand) -> None:
         if isinstance(command, Forget):
             for uid in command.uids:
                 if uid in self.journal and self.journal[uid].phase == "ended":
                     del self.journal[uid]
         elif isinstance(command, Signal):
             self._signal(command)
-        else:
+        elif isinstance(command, Seek):
+            self._seek(command)
+        elif isinstance(command, Spawn):
             self._spawn(command)
+
+    def _seek(self, command: Seek) -> None:
+        """The journal of a virtual disk is never lost: what it does not know does not live."""
+        known = self.journal.get(command.uid)
+        if known is None:
+            now_s = self.node.timeline.now_s
+            self._refuse(Known(command.uid, "ended", command.keep, ended_s=now_s, lost=True))
+        else:
+            self.node.tell(known.end() if known.phase == "ended" else _started(known))
 
     def _spawn(self, command: Spawn) -> None:
         node, uid = self.node, command.uid
@@ -294,16 +308,13 @@ class VirtualNode:
         def arrive() -> None:
             if self.agent is None or self.life != life:
                 return
-            if isinstance(event, Started):
-                self._do(self.agent.on_started(event, self.timeline.now_s))
-            else:
-                self._do(self.agent.on_ended(event, self.timeline.now_s))
+            self._do(self.agent.on_keeper_events((event,), self.timeline.now_s))
 
         self.timeline.after(0.001, arrive)
 
     def _do(self, instructions: Iterable[Instruction]) -> None:
         for instruction in instructions:
-            if isinstance(instruction, Spawn | Signal | Forget):
+            if isinstance(instruction, Spawn | Seek | GiveUp | Signal | Forget):
                 self.keeper.obey(instruction)
             elif isinstance(instruction, Redial):
                 self.link = 0

@@ -40,7 +40,11 @@ STAYS = "-"
 
 
 class Refused(Exception):
-    """It will not be done; the text says why."""
+    """It will not be done; the text says why, the number which error it was of the system."""
+
+    def __init__(self, text: str, number: int = 0) -> None:
+        super().__init__(text)
+        self.number = number
 
 
 def become(who: str) -> None:
@@ -105,13 +109,13 @@ def do(errand: Callable[..., tuple[dict[str, Any], bytes]], order: dict[str, Any
     try:
         answer, body = errand(order)
     except Refused as error:
-        answer = {"error": str(error)}
+        answer = {"error": str(error), "number": error.number}
     except MemoryError:
         answer = {"error": f"it needs more than {MEMORY_BYTES_MAX >> 20} MiB of memory"}
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
         answer = {"error": f"{named}{(error.strerror or str(error)).lower()}"[:500]}
-        answer["missing"] = isinstance(error, FileNotFoundError)
+        answer["number"] = error.errno or 0
     except Exception as error:
         # Whatever it is, the agent hears of it, and the job that waits for this errand.
         answer = {"error": f"{type(error).__name__}: {error}"[:500]}

@@ -16,6 +16,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,11 +39,16 @@ T = TypeVar("T")
 
 
 class Failed(Exception):
-    """The errand was not done; the text says why. ``missing``: its file is not there."""
+    """The errand was not done; the text says why, the number which error it was of the system."""
 
-    def __init__(self, text: str, *, missing: bool = False) -> None:
+    def __init__(self, text: str, number: int = 0) -> None:
         super().__init__(text)
-        self.missing = missing
+        self.number = number
+
+    @property
+    def missing(self) -> bool:
+        """Its file is not there."""
+        return self.number == ENOENT
 
 
 class NotInTime(Failed):
@@ -104,7 +110,7 @@ class Child:
         told: dict[str, Any] = json.loads(self.take(limit_s))
         body = self.take(limit_s)
         if told.get("error"):
-            raise Failed(told["error"], missing=bool(told.get("missing")))
+            raise Failed(told["error"], told.get("number", 0))
         return told, body
 
     def end(self) -> bool:

@@ -89,7 +89,8 @@ class _Unpacking:
                 else:
                     self._write(member, parts[-1])
         except OSError as error:
-            raise Refused(f"{shown}: {(error.strerror or str(error)).lower()}") from None
+            words = (error.strerror or str(error)).lower()
+            raise Refused(f"{shown}: {words}", error.errno or 0) from None
         except ValueError as error:
             raise Refused(f"{shown}: {error}") from None
 

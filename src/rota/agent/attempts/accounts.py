@@ -6,13 +6,14 @@ import os
 import time
 
 from rota.agent.as_user.children import Failed, NotInTime, do, named
+from rota.agent.keeper.failures import NODE, NotReady
 
 #: What is known of a user is asked again after this time.
 KNOWN_S = 60.0
 LOOKUP_S = 20.0
 
 
-class LaunchFailed(Exception):
+class LaunchFailed(NotReady):
     """The attempt cannot be handed to the keeper; the text says why."""
 
 
@@ -33,7 +34,8 @@ class Accounts:
         try:
             told = do(named(user), "who", LOOKUP_S)
         except NotInTime:
-            raise LaunchFailed(f"user {user}: this node could not look it up in time") from None
+            late = f"user {user}: this node could not look it up in time"
+            raise LaunchFailed(late, NODE) from None
         except Failed as error:
             raise LaunchFailed(str(error)) from None
         self._known[user] = (told["uid"], told["gid"])

@@ -27,6 +27,7 @@ from rota.agent.attempts.launch import copied_work
 from rota.agent.files import checkpoints
 from rota.agent.files.bundles import BundleFailed
 from rota.agent.files.checkpoint_store import StoreFailed, StoreRefused, drop_copy, pull, push
+from rota.agent.keeper.failures import NODE, NotReady
 from rota.agent.logic.instructions import Ended, Known, Started
 from rota.rpc.messages import (
     BundlePart,
@@ -169,9 +170,10 @@ class Errands:
                 raise  # The agent ends; the next one prepares it anew.
             self._fail(uid, STOPPED)
         except EXPECTED as error:
-            self._fail(uid, str(error))
+            self._fail(uid, str(error), error.fault if isinstance(error, NotReady) else "")
         except OSError as error:
-            self._fail(uid, f"{error.filename}: {error.strerror}")
+            named = f"{error.filename}: " if error.filename else "the folder of the agent: "
+            self._fail(uid, f"{named}{error.strerror}", NODE)
         except Exception as error:
             log.exception("attempt %s could not be prepared", uid)
             self._fail(uid, f"cannot be prepared: {type(error).__name__}: {error}"[:500])
@@ -210,10 +212,10 @@ class Errands:
         if not done.cancelled() and done.exception() is None:
             self._remove_later(uid)
 
-    def _fail(self, uid: str, reason: str) -> None:
+    def _fail(self, uid: str, reason: str, fault: str = "") -> None:
         self._preparing.pop(uid, None)
         self._saved.pop(uid, None)
-        self._tell([Ended(uid, 0.0, time.time(), error=reason)])
+        self._tell([Ended(uid, 0.0, time.time(), error=reason, fault=fault)])
 
     def _remove_later(self, uid: str) -> None:
         """The working folder of an attempt that is over."""

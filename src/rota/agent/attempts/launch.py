@@ -14,8 +14,9 @@ from rota.agent.attempts.node_variables import NodeVariables, NoPort
 from rota.agent.files.bundles import Bundles
 from rota.agent.files.checkpoints import FolderFailed, check_root, make_folder
 from rota.agent.files.spare_folders import SpareFolders
+from rota.agent.keeper.failures import NODE
 from rota.agent.keeper.processes import UID_VARIABLE
-from rota.agent.logic.instructions import Ended, Forget, Keep, Signal, Spawn, Tell
+from rota.agent.logic.instructions import Ended, Forget, GiveUp, Keep, Seek, Signal, Spawn, Tell
 from rota.agent.machine.containers import CannotContain, contain
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Launcher:
         #: Attempts with files to remove; after a restart a look into the folder decides.
         os.makedirs(self._logs, mode=0o711, exist_ok=True)
         os.makedirs(self._scripts, mode=0o711, exist_ok=True)
+        #: Why the keeper can start nothing; empty: it can.
+        self.held = ""
         #: Ended attempts whose saved work was copied.
         self.copied: set[str] = set()
         #: Folders for saved work that go with their attempt when nothing was saved.
@@ -88,12 +91,15 @@ class Launcher:
                 try:
                     starts.append(self.line(instruction))
                 except LaunchFailed as error:
-                    failed.append(Ended(instruction.uid, 0.0, now_s, error=str(error)))
+                    end = Ended(instruction.uid, 0.0, now_s, error=str(error), fault=error.fault)
+                    failed.append(end)
                 except Exception as error:
                     log.exception("attempt %s", instruction.uid)
                     reason = f"cannot be started: {type(error).__name__}: {error}"
                     failed.append(Ended(instruction.uid, 0.0, now_s, error=reason[:500]))
-            elif isinstance(instruction, Signal | Forget):
+            elif isinstance(instruction, Seek) and self.held:
+                failed.append(Ended(instruction.uid, 0.0, now_s, error=self.held, lost=True))
+            elif isinstance(instruction, Seek | GiveUp | Signal | Forget):
                 others.append(self.line(instruction))
             elif isinstance(instruction, Tell):
                 others += self._retell(instruction)
@@ -106,12 +112,20 @@ class Launcher:
         if isinstance(command, Signal):
             order = {"op": "signal", "uid": command.uid, "signal": command.signal}
             return _encode(order | {"note": command.note, "asks": command.asks})
+        if isinstance(command, GiveUp):
+            return _encode({"op": "give_up", "uid": command.uid})
+        if isinstance(command, Seek):
+            group = self._cgroups.path(command.uid) if self._cgroups is not None else None
+            order = {"op": "seek", "uid": command.uid, "cgroup": group}
+            return _encode(order | {"keep": command.keep})
         self._clean(command)
         return _encode({"op": "forget", "uids": command.uids})
 
     def _spawn(self, command: Spawn) -> bytes:
         launch = command.launch
         uid = command.uid
+        if self.held:
+            raise LaunchFailed(self.held, NODE)
         if not uid.replace("-", "").replace("_", "").replace(".", "").isalnum():
             raise LaunchFailed(f"uid {uid!r}: letters, digits, -, _ and . only")
         workdir, environment = launch.workdir, launch.environment
@@ -191,7 +205,7 @@ class Launcher:
             found = not fresh and make_folder(saved.folder, owner)
         except FolderFailed as error:
             if resumes:
-                raise LaunchFailed(str(error)) from None
+                raise LaunchFailed(str(error), error.fault) from None
             log.warning("attempt %s: %s", launch.uid, error)
             return False
         if launch.environment.get("ROTA_NUM_TASKS") == "1":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.agent.as_user.children import Failed, once, owner_of
 from rota.agent.files.checkpoints import remove_folder
+from rota.agent.keeper.failures import NODE, OF_DISK, NotReady
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ CACHE_BYTES_MAX = 10 << 30
 _DIGEST_LENGTH = 64
 
 
-class BundleFailed(Exception):
+class BundleFailed(NotReady):
     """The working folder cannot be had; the text says why."""
 
 
@@ -76,9 +77,13 @@ class Bundles:
             os.chown(target, *owner, follow_symlinks=False)
         try:
             self._unpack(digest, target)
-        except (OSError, Failed) as error:
+        except Failed as error:
             self.remove(uid)
-            raise BundleFailed(f"bundle {digest[:12]}: {error}") from None
+            fault = NODE if error.number in OF_DISK else ""
+            raise BundleFailed(f"bundle {digest[:12]}: {error}", fault) from None
+        except OSError:
+            self.remove(uid)
+            raise
         return target
 
     def _unpack(self, digest: str, target: str) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rota.agent.as_user.children import Failed, do, owner_of
+from rota.agent.keeper.failures import NODE, OF_DISK, NotReady
 from rota.rpc.messages import CheckpointFolder
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ NOTE = ".json"
 MARK = ".copy"
 
 
-class FolderFailed(Exception):
+class FolderFailed(NotReady):
     """The folder of a job cannot be used; the text says why."""
 
 
@@ -39,7 +40,8 @@ def make_folder(path: str, owner: tuple[int, int] | None) -> bool:
     except FileExistsError:
         return _has_files(path, owner)
     except OSError as error:
-        raise FolderFailed(f"checkpoint folder {path}: {_words(error)}") from None
+        fault = NODE if error.errno in OF_DISK else ""
+        raise FolderFailed(f"checkpoint folder {path}: {_words(error)}", fault) from None
     if owner is not None:
         os.chown(path, *owner, follow_symlinks=False)
     return False
@@ -63,18 +65,19 @@ def check_root(root: str) -> None:
             os.makedirs(root, _ROOT_MODE)
         status = os.lstat(root)
         if not stat.S_ISDIR(status.st_mode):
-            raise FolderFailed(f"checkpoint folder {root}: it is a link or no folder")
+            raise FolderFailed(f"checkpoint folder {root}: it is a link or no folder", NODE)
         if status.st_uid != os.geteuid():
             raise FolderFailed(
                 f"checkpoint folder {root}: it belongs to user {status.st_uid}, not to the agent's "
-                f"({os.geteuid()})"
+                f"({os.geteuid()})",
+                NODE,
             )
         if stat.S_IMODE(status.st_mode) & _WRITE_OF_OTHERS:
-            raise FolderFailed(f"checkpoint folder {root}: others may write to it")
+            raise FolderFailed(f"checkpoint folder {root}: others may write to it", NODE)
         if stat.S_IMODE(status.st_mode) != _ROOT_MODE:
             os.chmod(root, _ROOT_MODE)
     except OSError as error:
-        raise FolderFailed(f"checkpoint folder {root}: {_words(error)}") from None
+        raise FolderFailed(f"checkpoint folder {root}: {_words(error)}", NODE) from None
 
 
 def _words(error: OSError) -> str:

@@ -29,11 +29,21 @@ PASSING = (
     *(errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE),
     *(errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.EREMOTEIO),
 )
+#: Of a file that the agent has made for a job: its disk, and not what the job put there.
+OF_DISK = (*PASSING, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _FILES = {STDIN: "input", STDOUT: "output", STDERR: "error output"}
 _PATHS = {STDIN: "stdin", STDOUT: "stdout", STDERR: "stderr"}
 #: Flags of an order for files of the agent.
 OWN_IN, OWN_OUT, OWN_ERR = 2, 4, 8
 _OWN = {STDIN: OWN_IN, STDOUT: OWN_OUT, STDERR: OWN_ERR}
+
+
+class NotReady(Exception):
+    """What a start needs cannot be had. Without a fault the text says for whose sake."""
+
+    def __init__(self, message: str, fault: str = "") -> None:
+        super().__init__(message)
+        self.fault = fault
 
 
 class SpawnFailed(Exception):

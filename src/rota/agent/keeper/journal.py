@@ -176,12 +176,31 @@ class Journal:
             del self._unwritten[:count]
         return ""
 
+    def compact(self, above: int, boot: str, attempts: dict[str, Attempt]) -> str:
+        """Once it has grown by so many bytes. Gives the reason when it cannot be."""
+        if self.size > above + 1024 * len(attempts):
+            try:
+                self.rewrite(boot, attempts.values())
+            except OSError as error:
+                return error.strerror or "write failed"
+        return ""
+
+    def go_on(self, boot: str) -> None:
+        """Without room for a fresh file: what comes is put behind what is there."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._fd = os.open(self.path, flags, 0o600)
+        self.size = os.fstat(self._fd).st_size
+        # The last line may be torn.
+        self.append(b"\n" + self._first(boot))
+
+    def _first(self, boot: str) -> bytes:
+        return line_of({"ev": "boot", "id": boot, "folder": _folder_of(self.path)})
+
     def rewrite(self, boot: str, attempts: Iterable[Attempt]) -> None:
         """Start a fresh file that holds these attempts only, and put it in the old one's place."""
         self.flush()
         fresh = self.path + ".new"
-        first = {"ev": "boot", "id": boot, "folder": _folder_of(self.path)}
-        body = line_of(first) + b"".join(
+        body = self._first(boot) + b"".join(
             line_of(fact) for attempt in attempts for fact in attempt.facts()
         )
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC

@@ -8,8 +8,8 @@ work or loses an exit code. It speaks JSON lines on FOLDER/keeper.sock and remem
 in FOLDER/journal. One keeper per folder: a lock sees to it. It needs the standard library only
 and runs without the package around it, so that it starts fast and stays small.
 
-Commands: spawn, signal, forget, exit. Events: all (the first line on each connection), started,
-ended. See loop.py.
+Commands: see orders.py. Events: all (the first line on each connection), started, ended; see
+``rota.agent.logic.instructions``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from rota.agent.keeper.bond import hurry
     from rota.agent.keeper.build import compiled_starter
     from rota.agent.keeper.journal import Journal, replay
-    from rota.agent.keeper.loop import PROTOCOL, Keeper
+    from rota.agent.keeper.loop import Keeper
     from rota.agent.keeper.means import Means
+    from rota.agent.keeper.orders import PROTOCOL
     from rota.agent.keeper.processes import boot_id
     from rota.agent.keeper.reap import REBOOTED
 else:
@@ -39,8 +40,9 @@ else:
     from keeper.bond import hurry
     from keeper.build import compiled_starter
     from keeper.journal import Journal, replay
-    from keeper.loop import PROTOCOL, Keeper
+    from keeper.loop import Keeper
     from keeper.means import Means
+    from keeper.orders import PROTOCOL
     from keeper.processes import boot_id
     from keeper.reap import REBOOTED
 
@@ -100,13 +102,18 @@ def _run(means: Means, ready: int) -> None:
             attempts[uid].end(time.time(), error=REBOOTED, lost=True)
             attempts[uid].phase = "ended"
     journal = Journal(f"{folder}/journal")
-    journal.rewrite(boot, attempts.values())
+    try:
+        journal.rewrite(boot, attempts.values())
+    except OSError as error:
+        # Who would end the work when the lease is over, if not we.
+        _say(f"goes on with the journal as it is: {error.strerror}")
+        journal.go_on(boot)
     listener = _listen(folder)
     means.outlive_jobs()
     keeper = Keeper(listener, journal, attempts, boot, means, _say)
     private = os.open(f"{folder}/keeper.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.fchmod(private, 0o600)
-    with open(private, "w", encoding="utf-8") as note:
+    with suppress(OSError), open(private, "w", encoding="utf-8") as note:
         note.write(dumps({"pid": os.getpid(), "started_s": time.time(), "protocol": PROTOCOL}))
     os.write(ready, READY)
     os.close(ready)

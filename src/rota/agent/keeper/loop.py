@@ -1,15 +1,5 @@
 """The keeper's loop: commands of the agent in, processes started and reaped, events out.
 
-    spawn   uid argv env cwd stdin stdout stderr umask user cpus ulimits cgroup keep
-    beside  uid user argv           one more process in an attempt that runs
-    signal  uid signal [note]       to every process of the attempt
-    forget  uids                    drops ended attempts
-    lease   until_s                 when all work must end, unless told anew (null: never)
-    exit                            leave, unless something is alive
-
-``env`` lists NAME=value, as a program gets it (a dictionary costs three times as much to read);
-``keep`` is given back in the full list. Events are described in ``rota.agent.logic.instructions``.
-
 One iteration takes what is readable, reaps what has ended, starts a few attempts, writes the
 journal and only then tells the agent. Nothing happens while nothing happens: the loop sleeps in
 ``epoll`` without a timeout. The keeper runs this file without the package around it.
@@ -43,9 +33,9 @@ if TYPE_CHECKING:
     from rota.agent.keeper.lease import Lease
     from rota.agent.keeper.link import Starters
     from rota.agent.keeper.means import Means
-    from rota.agent.keeper.orders import LINE_BYTES_MAX, NotAnOrder, read_order
+    from rota.agent.keeper.orders import ALL, LINE_BYTES_MAX, NotAnOrder, read_order
     from rota.agent.keeper.processes import start_of
-    from rota.agent.keeper.reap import Reaper
+    from rota.agent.keeper.reap import NOT_FOUND, Reaper
     from rota.agent.keeper.starting import Listener, Starts
     from rota.agent.keeper.wake import catch_signals
 else:
@@ -54,13 +44,12 @@ else:
     from keeper.journal import CLEARING, ENDED, INTENT, RUNNING, Attempt, line_of
     from keeper.lease import Lease
     from keeper.link import Starters
-    from keeper.orders import LINE_BYTES_MAX, NotAnOrder, read_order
+    from keeper.orders import ALL, LINE_BYTES_MAX, NotAnOrder, read_order
     from keeper.processes import start_of
-    from keeper.reap import Reaper
+    from keeper.reap import NOT_FOUND, Reaper
     from keeper.starting import Listener, Starts
     from keeper.wake import catch_signals
 
-PROTOCOL = 1
 #: Commands per iteration, so that exits are not left waiting behind a long list of starts.
 SLICE = 16
 #: A start is news for people, an end frees room: a start may wait this long for company.
@@ -111,7 +100,7 @@ class Keeper:
 
     def run(self) -> None:
         """Until told to leave, or for a while without an agent and without work."""
-        self._reaper.adopt(self._say)
+        self._reaper.adopt(self.attempts.values(), self._say)
         self._reaper.reap()
         while not self.leaving:
             self._flush()
@@ -192,9 +181,8 @@ class Keeper:
         client.setblocking(False)
         self._client = client
         self._poll.register(client, select.EPOLLIN)
-        summaries = [attempt.summary() for attempt in self.attempts.values()]
-        greeting = {"ev": "all", "protocol": PROTOCOL, "pid": os.getpid(), "attempts": summaries}
-        self._outbox += line_of(greeting)
+        known = [attempt.summary() for attempt in self.attempts.values()]
+        self._outbox += line_of(ALL | {"pid": os.getpid(), "attempts": known})
 
     def _drop_client(self) -> None:
         """What the old agent was not told yet is in the full list for the next one."""
@@ -249,6 +237,10 @@ class Keeper:
         try:
             if kind == "spawn":
                 self._start_all(batch)
+            elif kind == "seek":
+                self._seek_all(batch)
+            elif kind == "give_up":
+                self._starts.give_up([command["uid"] for command in batch])
             elif kind == "beside":
                 start_beside(self._starts, self.attempts, batch, self._say)
             elif kind == "signal":
@@ -264,8 +256,27 @@ class Keeper:
             self._say(f"broken command {kind!r}: {type(error).__name__}: {error}")
 
     def _start_all(self, orders: list[dict[str, Any]]) -> None:
-        """Intents on disk first, then the processes. A known attempt is never started again."""
-        fresh: list[tuple[dict[str, Any], Attempt]] = []
+        """Intents on disk first, then the processes."""
+        fresh = self._take_in(orders)
+        trouble = self._journal.flush()
+        for attempt, order in fresh.items():
+            if trouble:
+                why = f"cannot record the start: {trouble.lower()}"
+                self._failed(attempt, SpawnFailed(why, None, NODE))
+            else:
+                self._starts.begin(order, attempt)
+        self._starts.flush()
+
+    def _seek_all(self, orders: list[dict[str, Any]]) -> None:
+        """What lives of attempts whose journal was lost is in our care again."""
+        self._reaper.adopt(fresh := list(self._take_in(orders)), self._say, NOT_FOUND)
+        for attempt in fresh:
+            if attempt.phase == RUNNING:
+                self._tell(line_of(attempt.started()))
+
+    def _take_in(self, orders: list[dict[str, Any]]) -> dict[Attempt, dict[str, Any]]:
+        """Those that are new. Of a known one it is told what became of it."""
+        fresh: dict[Attempt, dict[str, Any]] = {}
         for order in orders:
             if (known := self.attempts.get(uid := order["uid"])) is not None:
                 self._repeat(known)
@@ -273,15 +284,8 @@ class Keeper:
             attempt = Attempt(uid, order.get("keep") or {}, order.get("cgroup") or "")
             self.attempts[uid] = attempt
             self._journal.append(line_of(attempt.intent()))
-            fresh.append((order, attempt))
-        trouble = self._journal.flush() if fresh else ""
-        for order, attempt in fresh:
-            if trouble:
-                why = f"cannot record the start: {trouble.lower()}"
-                self._failed(attempt, SpawnFailed(why, None, NODE))
-            else:
-                self._starts.begin(order, attempt)
-        self._starts.flush()
+            fresh[attempt] = order
+        return fresh
 
     def _executed(self, attempt: Attempt) -> None:
         """Its program has taken over."""
@@ -297,8 +301,8 @@ class Keeper:
         # With an exit code it counts as a run, as it would in a shell.
         now_s, ran = time.time(), failure.code is not None
         attempt.started_s = (attempt.started_s or now_s) if ran else 0.0
-        fault, code = "" if ran else failure.fault, failure.code
-        attempt.end(now_s, code=code, error=failure.message, fault=fault)
+        fault = "" if ran else failure.fault
+        attempt.end(now_s, code=failure.code, error=failure.message, fault=fault)
         if attempt.pid:
             self._reaper.begin_clearing(attempt)
         else:
@@ -350,11 +354,8 @@ class Keeper:
             del self.attempts[uid]
         self._journal.append(line_of({"ev": "forget", "uids": gone}))
         self._journal.flush()
-        if self._journal.size > self._means.compact_bytes + 1024 * len(self.attempts):
-            try:
-                self._journal.rewrite(self._boot, self.attempts.values())
-            except OSError as error:
-                self._say(f"journal not compacted: {error.strerror}")
+        if trouble := self._journal.compact(self._means.compact_bytes, self._boot, self.attempts):
+            self._say(f"journal not compacted: {trouble}")
 
     def _report_end(self, attempt: Attempt) -> None:
         assert attempt.ended is not None
@@ -371,8 +372,7 @@ class Keeper:
         """The journal, then the agent."""
         if self._fresh and time.monotonic() >= self._held_since_s + HOLD_STARTED_S:
             self._tell_starts()
-        trouble = self._journal.flush()
-        if trouble:
+        if trouble := self._journal.flush():
             # Not a reason to be silent: the controller's own record is as good.
             self._say(f"journal: {trouble}")
         if self._client is None:

@@ -1,5 +1,17 @@
 """Which commands the keeper takes: checked here, before anything is done or written down.
 
+    spawn    uid argv env cwd stdin stdout stderr umask user cpus ulimits cgroup keep
+    seek     uid cgroup keep        an attempt that was started and that the keeper may not know
+    give_up  uid                    ends a start whose program has not begun
+    beside   uid user argv          one more process in an attempt that runs
+    signal   uid signal [note]      to every process of the attempt
+    forget   uids                   drops ended attempts
+    lease    until_s                when all work must end, unless told anew (null: never)
+    exit                            leave, unless something is alive
+
+``env`` lists NAME=value, as a program gets it (a dictionary costs three times as much to read);
+``keep`` is given back in the full list.
+
 The keeper is the parent of all jobs. Whatever it is sent, it must neither die of it nor write
 something into its journal that the next keeper or agent cannot read. It runs this file without the
 package around it.
@@ -15,6 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+#: What both ends must mean by these. A keeper may be older than the agent that comes to it.
+PROTOCOL = 2
+#: How the first line on each connection begins.
+ALL = {"ev": "all", "protocol": PROTOCOL}
 SIGNAL_MAX = 64
 #: Longer than any command of an agent: scripts and standard input come along.
 LINE_BYTES_MAX = 1 << 28
@@ -54,7 +70,7 @@ def _is_number(value: object) -> bool:
     return abs(value) < 1e15 and math.isfinite(value)
 
 
-def _spawn(order: dict[str, Any]) -> None:
+def _attempt(order: dict[str, Any]) -> None:
     """Of the rest of its fields, the start itself says what is wrong with them."""
     _require(_is_word(order.get("uid")), "uid", "a word")
     keep = order.get("keep") or {}
@@ -63,6 +79,10 @@ def _spawn(order: dict[str, Any]) -> None:
     _require(_is_number(grace_s) and grace_s >= 0, "keep.grace_s", "seconds from 0")
     cgroup = order.get("cgroup")
     _require(not cgroup or _is_word(cgroup), "cgroup", "a path")
+
+
+def _give_up(order: dict[str, Any]) -> None:
+    _require(_is_word(order.get("uid")), "uid", "a word")
 
 
 def _beside(order: dict[str, Any]) -> None:
@@ -96,7 +116,9 @@ def _exit(order: dict[str, Any]) -> None:
 
 
 _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
-    "spawn": _spawn,
+    "spawn": _attempt,
+    "seek": _attempt,
+    "give_up": _give_up,
     "beside": _beside,
     "signal": _signal,
     "forget": _forget,

@@ -90,6 +90,18 @@ def children_of_self(pid: int) -> list[int]:
     return [int(child) for child in b"".join(parts).split()]
 
 
+def first_of(attempts: dict[str, str]) -> dict[str, Process]:
+    """The oldest process of each of these attempts, whose groups (or none) are given, if any."""
+    found: dict[str, Process] = {}
+    groups = {uid: read(f"{group}/cgroup.procs") for uid, group in attempts.items() if group}
+    grouped = {int(pid): uid for uid, pids in groups.items() for pid in pids.split()}
+    for process in snapshot().values() if attempts else ():
+        uid = grouped.get(process.pid) or attempt_uid(process.pid)
+        if uid in attempts and not process.zombie:
+            found[uid] = min(found.get(uid, process), process, key=lambda one: one.start)
+    return found
+
+
 def attempt_uid(pid: int) -> str:
     """The attempt that a process was started for, as its first environment says; else empty."""
     environ = read(f"/proc/{pid}/environ")

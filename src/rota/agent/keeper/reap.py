@@ -24,13 +24,21 @@ if TYPE_CHECKING:
         Process,
         attempt_uid,
         children_of_self,
+        first_of,
         group_by_owner,
         look,
         snapshot,
     )
 else:
     from keeper.journal import CLEARING, ENDED, INTENT, RUNNING, Attempt
-    from keeper.processes import attempt_uid, children_of_self, group_by_owner, look, snapshot
+    from keeper.processes import (
+        attempt_uid,
+        children_of_self,
+        first_of,
+        group_by_owner,
+        look,
+        snapshot,
+    )
 
 #: How long an end waits for killed processes to go: one that hangs in the kernel may never.
 CLEARING_S_MAX = 5.0
@@ -38,6 +46,7 @@ CLEARING_POLL_S, LENIENT_POLL_S = 0.05, 0.25
 LOST = "exit code lost: keeper was killed"
 #: Its process may have come and gone before anybody wrote its number down.
 UNKNOWN = "nobody knows whether it ran: keeper was killed while it started"
+NOT_FOUND = "lost: the keeper's journal was lost, and no process of it was found"
 REBOOTED = "lost: the machine restarted"
 #: When a process began that was gone before anybody looked: whoever has its number later is not it.
 UNSEEN = -1
@@ -94,30 +103,22 @@ class Reaper:
         self.alive[attempt.uid] = attempt
         self._mains[attempt.pid] = attempt.uid
 
-    def adopt(self, say: Callable[[str], None]) -> None:
-        """After a restart: find again what the journal says was alive."""
-        waiting = [item for item in self._attempts.values() if item.phase in (INTENT, RUNNING)]
-        found = self._search({item.uid for item in waiting if item.phase == INTENT})
+    def adopt(
+        self, attempts: Iterable[Attempt], say: Callable[[str], None], unknown: str = UNKNOWN
+    ) -> None:
+        """After a restart: find again what is on record as alive, or may be."""
+        waiting = [item for item in attempts if item.phase in (INTENT, RUNNING)]
+        found = first_of({item.uid: item.cgroup for item in waiting if item.phase == INTENT})
         for attempt in waiting:
             self._strange.add(attempt.uid)
             process = found.get(attempt.uid)
             if attempt.phase == RUNNING:
                 process = _same(attempt)
             if process is None or not self._watch_adopted(attempt, process):
-                attempt.end(time.time(), error=LOST if attempt.pid else UNKNOWN, lost=True)
+                attempt.end(time.time(), error=LOST if attempt.pid else unknown, lost=True)
                 self.begin_clearing(attempt)
             else:
                 say(f"adopted {attempt.uid}, pid {process.pid}")
-
-    def _search(self, uids: set[str]) -> dict[str, Process]:
-        """The first process of each attempt whose pid nobody wrote down."""
-        found: dict[str, Process] = {}
-        if uids:
-            for process in snapshot().values():
-                uid = attempt_uid(process.pid)
-                if uid in uids and (uid not in found or process.start < found[uid].start):
-                    found[uid] = process
-        return found
 
     def _watch_adopted(self, attempt: Attempt, process: Process) -> bool:
         try:

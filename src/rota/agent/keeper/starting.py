@@ -265,6 +265,13 @@ class Starts:
             self._fail(start, SpawnFailed(ENDED_EARLY, None, NODE))
         return True
 
+    def give_up(self, uids: Iterable[str]) -> None:
+        """Starts that are not wanted any more: there is no program that needs a grace."""
+        for uid in uids:
+            order = {"op": "signal", "uid": uid, "signal": signal.SIGKILL}
+            if uid in self._waiting and not self.defers(order):
+                self._keeper.again((order,))
+
     def wait_s(self) -> float | None:
         """How long the loop may sleep."""
         now_s = time.monotonic()

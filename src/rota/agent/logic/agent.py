@@ -4,7 +4,7 @@ It holds two views against each other. The *keeper* says which processes exist o
 *controller* says which attempts should. Nothing is decided before both have spoken in full:
 
 * wanted, unknown, never reported as started: start it, once;
-* wanted, unknown, although it was started: report it missing, never start it again;
+* wanted, unknown, although it was started: have the keeper seek it, never start it again;
 * wanted and ended: report the end in every session until the controller lets it go;
 * alive and no longer wanted: TERM, the grace, KILL, and then forget it in silence.
 
@@ -16,8 +16,8 @@ from __future__ import annotations
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import TYPE_CHECKING
 
-from rota.agent.logic.charge import Charge, Stage, sighting_of
-from rota.agent.logic.instructions import Ended, Forget, Instruction, Keep, Redial, Signal, Spawn
+from rota.agent.logic.charge import Charge, Stage, never_started, sighting_of
+from rota.agent.logic.instructions import Ended, Forget, GiveUp, Keep, Redial, Seek, Signal, Spawn
 from rota.agent.logic.news import signal_number, tell
 from rota.agent.logic.sequence import misfit
 from rota.rpc.messages import Observed, Seen, Sighting
@@ -25,7 +25,7 @@ from rota.rpc.messages import Observed, Seen, Sighting
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.agent.logic.instructions import KeeperAll, Known, Started
+    from rota.agent.logic.instructions import Instruction, KeeperAll, Known, Started
     from rota.rpc.messages import Desired, Wanted, Welcome
 
 #: A start is reported this much later, unless there is something else to say before: a job that is
@@ -186,14 +186,11 @@ class Agent:
         charge = self._charges[item.uid] = Charge(item.uid, Stage.MISSING, keep)
         if item.stop is not None and not item.started:
             charge.stage = Stage.ENDED
-            charge.seen = Seen(
-                item.uid,
-                Sighting.ENDED,
-                ended_s=now_s,
-                cause=item.stop,
-                detail="stopped before it was started",
-            )
-        elif item.started or launch is None:
+            charge.seen = never_started(item.uid, item.stop, now_s)
+        elif item.started:
+            # Its grace was in its launch. Without that it has none when the lease is over.
+            self._seek(charge, keep if launch is not None else Keep(grace_s=0.0), out)
+        elif launch is None:
             charge.seen = Seen(item.uid, Sighting.MISSING)
         else:
             charge.launch = launch
@@ -208,6 +205,8 @@ class Agent:
         charge.stopping = True
         if charge.stage is Stage.RUNNING:
             self._terminate(charge, now_s, out)
+        elif charge.stage is Stage.SPAWNING:
+            out.append(GiveUp(charge.uid))
 
     def _terminate(
         self, charge: Charge, now_s: float, out: list[Instruction], note: str = ""
@@ -250,9 +249,8 @@ class Agent:
                 continue
             if charge.stage is Stage.SPAWNING and charge.launch is not None:
                 out.append(Spawn(charge.uid, charge.launch))
-            elif charge.stage is Stage.RUNNING:
-                self._settle(charge, Stage.MISSING, Seen(charge.uid, Sighting.MISSING))
-                changed.append(charge)
+            elif charge.stage in (Stage.SPAWNING, Stage.RUNNING):
+                self._seek(charge, charge.keep, out)
         self._drop_unwanted(changed, out)
         if changed:
             self._report(changed, out)
@@ -260,6 +258,11 @@ class Agent:
         for desired in deferred:
             out += self._decide(desired, now_s)
         return out
+
+    def _seek(self, charge: Charge, keep: Keep, out: list[Instruction]) -> None:
+        """Its start or its end will be told; until then we say of it what we said last."""
+        charge.stage = Stage.SPAWNING
+        out.append(Seek(charge.uid, keep))
 
     def _recognise(self, known: Known, now_s: float, out: list[Instruction]) -> Charge | None:
         """Bring one attempt up to date; give it back when that is news."""
@@ -273,6 +276,8 @@ class Agent:
             self._settle(charge, Stage.ENDED, sighting_of(known.end()))
             return charge
         if known.phase == "starting":
+            if charge.stopping:
+                out.append(GiveUp(charge.uid))
             return None  # Its start or its end will be told.
         if charge.stage is Stage.RUNNING:
             if charge.stopping:
@@ -282,12 +287,6 @@ class Agent:
             return None
         self._run(charge, known.pid, known.started_s, now_s, out)
         return charge
-
-    def on_started(self, event: Started, now_s: float) -> list[Instruction]:
-        return self.on_keeper_events((event,), now_s)
-
-    def on_ended(self, event: Ended, now_s: float) -> list[Instruction]:
-        return self.on_keeper_events((event,), now_s)
 
     def on_keeper_events(
         self, events: Iterable[Started | Ended], now_s: float

@@ -60,6 +60,12 @@ class Charge:
         self.seen: Seen | None = None
 
 
+def never_started(uid: str, cause: Cause, now_s: float) -> Seen:
+    """It was stopped before anything was done for it."""
+    detail = "stopped before it was started"
+    return Seen(uid, Sighting.ENDED, ended_s=now_s, cause=cause, detail=detail)
+
+
 def sighting_of(event: Ended) -> Seen:
     """An end in the controller's words, with its cause where the exit status does not say it."""
     cause, detail, blame = None, event.error, None

@@ -7,6 +7,9 @@ does the same with a virtual keeper. Both keep the keeper's promises:
   what became of it;
 * ``KeeperAll`` comes first on every connection and lists everything not forgotten;
 * every ``Spawn`` is answered by ``Started`` and later ``Ended``, or by ``Ended`` alone;
+* ``Seek`` is answered like a repeated ``Spawn``; an attempt that the keeper does not know is looked
+  for among all processes of the node: what lives is in its care from then on, else it is lost;
+* ``GiveUp`` ends a start whose program has not begun, and does nothing once it has;
 * ``Signal`` goes to every process of the attempt; for an unknown or ended one it does nothing;
 * a note given with a ``Signal`` comes back in ``Ended``, even if the agent died in between;
 * ``Forget`` drops ended attempts and leaves others alone.
@@ -38,6 +41,19 @@ class Spawn(msgspec.Struct, frozen=True):
 
     uid: str
     launch: Launch
+
+
+class Seek(msgspec.Struct, frozen=True):
+    """It was started, and the keeper does not know it: its journal was lost."""
+
+    uid: str
+    keep: Keep
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """The attempt shall end, and may not have begun: there is no program to give a grace to."""
+
+    uid: str
 
 
 class Signal(msgspec.Struct, frozen=True):
@@ -155,5 +171,5 @@ class KeeperAll(KeeperEvent, frozen=True, tag="all"):
 
 
 AnyKeeperEvent = KeeperAll | Started | Ended
-KeeperCommand = Spawn | Signal | Forget
-Instruction = Spawn | Signal | Tell | Forget | Observed | Redial
+KeeperCommand = Spawn | Seek | GiveUp | Signal | Forget
+Instruction = KeeperCommand | Tell | Observed | Redial

@@ -164,6 +164,10 @@ class Cgroups:
             return False
         return True
 
+    def path(self, uid: str) -> str:
+        """Where the group of an attempt is, if it has one."""
+        return str(self._group(uid))
+
     def _group(self, uid: str) -> Path:
         return self.root / f"attempt-{uid}"
 

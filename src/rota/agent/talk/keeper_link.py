@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from rota.agent.keeper.orders import PROTOCOL
 from rota.agent.logic.instructions import AnyKeeperEvent, Ended, KeeperAll, Started
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ KEEPER = Path(__file__).parents[1] / "keeper" / "keeper.py"
 START_TIMEOUT_S = 20.0
 #: Longer than the full list of any node.
 LINE_BYTES_MAX = 1 << 28
+EXIT = b'{"op":"exit"}'
 
 log = logging.getLogger("rota.agent")
 _decode = msgspec.json.Decoder(AnyKeeperEvent).decode
@@ -47,6 +49,9 @@ class KeeperLink(asyncio.Protocol):
         #: Who writes holds it: the line to the controller does so from its own thread.
         self._lock = threading.Lock()
         self.closed: asyncio.Future[None] = self._loop.create_future()
+        #: Why nothing may be started by it; empty: it may. And what keeps it here then.
+        self.objection = ""
+        self._alive: set[str] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
@@ -68,6 +73,7 @@ class KeeperLink(asyncio.Protocol):
                 self._refuse(f"it said {line[:80]!r}: {error}")
                 break
             if isinstance(event, KeeperAll):
+                self._compare(event)
                 self._on_all(self, event)
             else:
                 events.append(event)
@@ -75,6 +81,19 @@ class KeeperLink(asyncio.Protocol):
             self._refuse(f"it said a line of more than {LINE_BYTES_MAX} bytes")
         if events:
             self._on_events(events)
+            self._alive -= {event.uid for event in events if isinstance(event, Ended)}
+        if self.objection and not self._alive:
+            self.send([EXIT])
+
+    def _compare(self, listing: KeeperAll) -> None:
+        """A keeper of another version stays with what it has started, and then leaves."""
+        if listing.protocol != PROTOCOL:
+            self.objection = (
+                f"the keeper of this node is of another version of rota (protocol "
+                f"{listing.protocol}, not {PROTOCOL}) and stays until its last job has ended"
+            )
+            self._alive = {known.uid for known in listing.attempts if known.phase != "ended"}
+            log.warning("%s", self.objection)
 
     def _refuse(self, reason: str) -> None:
         """Start over with its full list; what it said before that still counts."""

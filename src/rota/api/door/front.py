@@ -42,6 +42,8 @@ _BUSY: dict[str, Busy] = {
     f"{API}/jobs": (submit_one, SUBMIT_MAX),
     f"{API}/jobs:batch": (submit_batch, BATCH_MAX),
 }
+#: No path has another one.
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _NODES = f"{API}/nodes/"
 #: They have a bound of their own, which the site sets.
 _BUNDLES = f"{API}/bundles/"
@@ -108,6 +110,8 @@ class Front:
             await _send(send, page[0], page[2] if method == "GET" else b"", page[1])
             return
         actor = self._known_actor(scope)
+        if method not in _METHODS:
+            raise errors.WrongMethod.bad("method", method, ", ".join(_METHODS))
         if method == "POST" and (door := self._doors.get(path)) is not None:
             await door(self.context, actor, scope, receive, send)
             return

@@ -150,7 +150,8 @@ def _complete_answers(
     if (method, path) in examples.REPEATS:
         answers["200"] = {**answers["201"], "description": "A repeat under the same key"}
     problem = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}}
-    for status in sorted({*_ALWAYS, *opt.get("errors", ())}):
+    large = (413,) if "requestBody" in operation else ()
+    for status in sorted({*_ALWAYS, *large, *opt.get("errors", ())}):
         answers[str(status)] = {"description": _ERRORS[status], "content": problem}
     operation["responses"] = answers
 

@@ -70,7 +70,9 @@ BODIES: dict[type, Any] = {
     body.TriggerRequest: {},
 }
 #: Bodies that may be left out.
-OPTIONAL = frozenset({site.DrainRequest, body.TriggerRequest, site.CheckpointRequest})
+OPTIONAL = frozenset(
+    {CordonRequest, site.DrainRequest, body.TriggerRequest, site.CheckpointRequest}
+)
 
 #: Answers with 200 instead of 201 when an Idempotency-Key repeats.
 REPEATS = frozenset({("post", "/api/v1/jobs"), ("post", "/api/v1/jobs:batch")})

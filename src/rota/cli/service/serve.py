@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota import config, paths
+from rota.agent.record import forget
 from rota.cli.service.logbook import open_logbook
 from rota.cli.service.state_folder import StateFolder, read_json
 from rota.cli.service.stop_jobs import let_jobs_start
@@ -36,8 +37,12 @@ def up(options: UpOptions) -> int:
     """Start controller and agent and keep them alive; in the background if asked."""
     place, settings = _prepare(options.state_dir)
     holder = place.supervisor.take()
+    if holder and options.accept_database:
+        raise Rejected("--accept-database: rota is up; stop it first with 'rota down'")
     if holder:
         return _already_up(place, holder, options.detach)
+    if options.accept_database:
+        forget(place.agent_folder)
     plan = _plan(place, settings, options)
     agent_settings = settings if options.with_agent else None
     if not options.detach:
@@ -165,7 +170,9 @@ def _supervise(
     else:
         print(words, flush=True)
     if not code:
-        supervisor.watch()
+        supervisor.watch(place.supervisor.is_gone)
+        if place.supervisor.is_gone():
+            _complain(f"the state folder {place.folder} was removed; stopping, running jobs go on")
     supervisor.stop()
     place.dismiss_keeper()
     place.supervisor.release()
@@ -182,7 +189,7 @@ def _is_ready(place: StateFolder, with_agent: bool) -> bool:
     status = place.status()
     if not status or not with_agent:
         return bool(status)
-    return bool((status.get("agent") or {}).get("node"))
+    return bool((status.get("agent") or {}).get("node") or place.refusal())
 
 
 def _ready_line(place: StateFolder) -> str:
@@ -193,7 +200,9 @@ def _ready_line(place: StateFolder) -> str:
     url = (status.get("controller") or {}).get("url")
     typed = read_json(place.folder / "controller.json").get("grpc")
     more = f", gRPC at {typed}" if typed else ""
-    return f"rota is up at {url}{more}, state in {place.folder}, node {node or 'none'}"
+    up = f"rota is up at {url}{more}, state in {place.folder}, node {node or 'none'}"
+    refusal = "" if node else place.refusal()
+    return f"{up}\nthe agent of this machine does not work for it: {refusal}" if refusal else up
 
 
 def _complain(line: str) -> None:
@@ -282,6 +291,8 @@ def agent(options: AgentOptions) -> int:
     """Run an agent in the foreground, for a controller elsewhere or here."""
     place, settings = _prepare(options.state_dir)
     url = options.join or f"unix://{place.socket}"
+    if options.accept_database:
+        forget(place.agent_folder)
     level = settings.server.log_level.upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
     return _agent_process(place.folder, url, options.token, settings, options.name)

@@ -29,6 +29,11 @@ _STATE_DIR = click.option(
     default="",
     help="Where everything is kept.  [default: ROTA_STATE_DIR, else the XDG state folder]",
 )
+_ACCEPT = click.option(
+    "--accept-database",
+    is_flag=True,
+    help="Work for a database that was put back or replaced. Jobs that it does not know are ended.",
+)
 
 
 @click.command()
@@ -38,7 +43,16 @@ _STATE_DIR = click.option(
 @_STATE_DIR
 @click.option("--detach", is_flag=True, help="Go into the background once it answers.")
 @click.option("--no-agent", is_flag=True, help="Run no jobs on this machine.")
-def up(listen: str, database: str, grpc: str, state_dir: str, detach: bool, no_agent: bool) -> int:
+@_ACCEPT
+def up(
+    listen: str,
+    database: str,
+    grpc: str,
+    state_dir: str,
+    detach: bool,
+    no_agent: bool,
+    accept_database: bool,
+) -> int:
     """Start Rota on this machine: a controller, and an agent that runs jobs here.
 
     \b
@@ -57,7 +71,7 @@ def up(listen: str, database: str, grpc: str, state_dir: str, detach: bool, no_a
     from rota.cli.service import serve
 
     return serve.up(
-        UpOptions(listen, database, state_dir, detach, with_agent=not no_agent, grpc_port=grpc)
+        UpOptions(listen, database, state_dir, detach, not no_agent, grpc, accept_database)
     )
 
 
@@ -111,7 +125,8 @@ def _refuse_token(ctx: click.Context, option: click.Parameter, value: str | None
 @click.option("--token", hidden=True, expose_value=False, callback=_refuse_token)
 @click.option("--name", default="", help="The node's name.  [default: the host name]")
 @_STATE_DIR
-def agent(join: str, token_file: str, name: str, state_dir: str) -> int:
+@_ACCEPT
+def agent(join: str, token_file: str, name: str, state_dir: str, accept_database: bool) -> int:
     """Run jobs on this machine for a controller elsewhere, until Ctrl-C; jobs go on after it.
 
     The first time it needs a join token: in a file, in ROTA_TOKEN, or typed in. With it the node
@@ -129,7 +144,7 @@ def agent(join: str, token_file: str, name: str, state_dir: str) -> int:
         raise click.UsageError(str(error)) from None
     if not token and _asks_for_token(url, state_dir):
         token = click.prompt("join token", hide_input=True, err=True).strip()
-    return serve.agent(AgentOptions(url, token, state_dir, name))
+    return serve.agent(AgentOptions(url, token, state_dir, name, accept_database))
 
 
 def _asks_for_token(url: str, state_dir: str) -> bool:

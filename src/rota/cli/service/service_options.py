@@ -14,6 +14,7 @@ class UpOptions(NamedTuple):
     detach: bool = False
     with_agent: bool = True
     grpc_port: str = ""
+    accept_database: bool = False
 
 
 class DownOptions(NamedTuple):
@@ -31,3 +32,4 @@ class AgentOptions(NamedTuple):
     token: str = ""
     state_dir: str = ""
     name: str = ""
+    accept_database: bool = False

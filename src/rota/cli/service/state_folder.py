@@ -41,6 +41,12 @@ class StateFolder:
             return 0
         return int(read_json(self.agent_folder / "agent.json").get("pid") or 0)
 
+    def refusal(self) -> str:
+        """Why the agent that runs here does not work for its controller; empty: it may."""
+        facts = read_json(self.agent_folder / "agent.json")
+        alive = os.path.exists(f"/proc/{facts.get('pid')}")
+        return str(facts.get("refused") or "") if alive else ""
+
     def status(self) -> dict[str, Any]:
         """What the controller says; empty when it does not answer."""
         if not os.path.exists(self.socket):

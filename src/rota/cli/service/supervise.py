@@ -28,6 +28,8 @@ PAUSE_S_MIN, PAUSE_S_MAX = 0.1, 5.0
 EARLY_DEATHS = 3
 #: How long a process may take to end after TERM, before KILL.
 STOP_S = 20.0
+#: So often it is looked whether the state folder is still there.
+LOOK_S = 10.0
 
 
 class Ward:
@@ -141,15 +143,15 @@ class Supervisor:
                 return ward.reap() or 1
         return 0
 
-    def watch(self) -> None:
-        """Start again what dies, until told to stop."""
-        while not self._stopping:
-            wait_s = None
+    def watch(self, is_gone: Callable[[], bool]) -> None:
+        """Start again what dies, until told to stop, or until our state folder is gone."""
+        while not self._stopping and not is_gone():
+            wait_s = LOOK_S
             for ward in self._wards:
                 if not ward.alive:
                     self._due.setdefault(ward, time.monotonic())
             if self._due:
-                wait_s = max(0.0, min(self._due.values()) - time.monotonic())
+                wait_s = min(LOOK_S, max(0.0, min(self._due.values()) - time.monotonic()))
             for ward in self._ended(wait_s):
                 code = ward.reap()
                 self._say(f"the {ward.name} (pid {ward.pid}) died ({_how(code)}); starting another")
@@ -213,9 +215,9 @@ class PidLock:
         os.pwrite(self._fd, str(os.getpid()).encode(), 0)
 
     def holder(self) -> int:
-        """The pid of who holds it; 0 when nobody does."""
+        """The pid of who holds it; 0 when nobody does. The disk may have become read-only."""
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return 0
         try:
@@ -225,6 +227,13 @@ class PidLock:
         finally:
             os.close(fd)
         return 0
+
+    def is_gone(self) -> bool:
+        """Whether the file that we hold was removed: the next one to come would not find us."""
+        try:
+            return not os.path.samestat(os.fstat(self._fd), os.stat(self.path))
+        except OSError:
+            return True
 
     def release(self) -> None:
         if self._fd >= 0:

@@ -218,7 +218,8 @@ def _take(
     alone = 0 if submission.runs else cluster.ids.next
     spec = forecast.tell(alone, submission.spec, cluster.policy)
     for digest, body in submission.blobs.items():
-        scribe.emit(ev.BlobStored(digest=digest, body=body))
+        if digest not in cluster.dirty.blobs:
+            scribe.emit(ev.BlobStored(digest=digest, body=body))
     if spec.group and (submission.group_cap is not None or spec.group not in cluster.groups):
         cap = submission.group_cap or 0
         scribe.emit(ev.GroupSet(group=Group(spec.group, spec.user, cap)))

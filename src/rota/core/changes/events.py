@@ -36,10 +36,13 @@ from rota.core.facts.visits import JobEntered as JobEntered
 
 
 class BlobStored(Event, frozen=True, tag="blob-stored"):
-    """An environment, script or standard input was kept under its digest."""
+    """An environment, script or standard input was kept under its digest.
+
+    Its body is in the store once, and not in the log.
+    """
 
     digest: str
-    body: bytes
+    body: bytes = b""
 
 
 class JobSubmitted(Event, frozen=True, tag="job-submitted"):

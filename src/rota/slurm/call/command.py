@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.core.facts.tenant import Actor
+from rota.slurm.call.people import PEOPLE, knowing, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -134,7 +135,11 @@ async def run(call: Call) -> Answer:
         return Answer("", f"{call.request.program}: not a command of Slurm\n", 127)
     try:
         handler: Handler = load(place)
-        return await handler(call)
+        # What a command that changes something needs: it does not begin twice.
+        await PEOPLE.look_up(
+            [call.actor.user, *([call.request.uid] if call.request.uid >= 0 else [])]
+        )
+        return await knowing(lambda: handler(call), lambda: users_of(call.context.host.cluster))
     except Failed as failed:
         return failed.answer
 

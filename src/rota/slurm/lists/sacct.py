@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pwd
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from rota.core.words.kin import is_kin
 from rota.slurm.call.command import Answer, Failed
 from rota.slurm.call.getopt import Table as Options
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
+from rota.slurm.call.people import PEOPLE
 from rota.slurm.call.view import View, each
 from rota.slurm.formats.account_documents import account_document
 from rota.slurm.formats.documents import DB_PLUGIN, as_yaml, meta
@@ -313,11 +313,9 @@ def _order(job: JobRecord) -> tuple[int, int, int]:
 
 def _user(word: str, cluster: Cluster) -> str:
     """A name, or the name behind a number."""
-    try:
-        if word.isdecimal() and len(word) < 11:
-            return pwd.getpwuid(int(word)).pw_name
-        return pwd.getpwnam(word).pw_name
-    except (KeyError, OverflowError, ValueError):
-        if word.isdecimal() or is_known(cluster, word):
-            return word
-        raise Failed(f"sacct: error: Invalid user id: {word}\n") from None
+    entry = PEOPLE.entry(int(word) if word.isdecimal() and len(word) < 11 else word)
+    if entry is not None:
+        return entry.name
+    if word.isdecimal() or is_known(cluster, word):
+        return word
+    raise Failed(f"sacct: error: Invalid user id: {word}\n")

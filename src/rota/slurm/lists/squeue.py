@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import pwd
 from typing import TYPE_CHECKING, Any
 
 from rota import hostlist
 from rota.slurm.call.command import Answer, Failed
 from rota.slurm.call.getopt import Table
 from rota.slurm.call.opening import about_itself, read_words, require_cluster, usage_of
+from rota.slurm.call.people import PEOPLE
 from rota.slurm.call.view import View, each
 from rota.slurm.formats.documents import as_yaml, body_of, job_document
 from rota.slurm.formats.layout import Layout, Read, read_long, read_percent
@@ -218,15 +218,10 @@ class Listing:
 
     def _user(self, word: str) -> str:
         if word.isdecimal() and len(word) < 11:
-            try:
-                return pwd.getpwuid(int(word)).pw_name
-            except (KeyError, OverflowError):
-                return word
-        try:
-            pwd.getpwnam(word)
-        except (KeyError, ValueError):
-            if not is_known(self.view.cluster, word):
-                self.errors.append(f"squeue: error: Invalid user: {word}\n\n")
+            entry = PEOPLE.entry(int(word))
+            return entry.name if entry is not None else word
+        if PEOPLE.entry(word) is None and not is_known(self.view.cluster, word):
+            self.errors.append(f"squeue: error: Invalid user: {word}\n\n")
         return word
 
     def _states(self) -> frozenset[str]:

@@ -20,7 +20,11 @@ async def with_file(call: Call, order: Order) -> Call:
     body = await call.line.read_file(_path(call, name))
     if isinstance(body, int):
         raise Failed(f"sbatch: error: Could not open user environment file {name}\n", 1)
-    env = variables(body.decode(errors="surrogateescape"))
+    try:
+        env = variables(body.decode())
+    except UnicodeDecodeError as error:
+        place = f"at byte {error.start}"
+        raise Failed(f"sbatch: error: {name}: not an environment in UTF-8 ({place})\n", 1) from None
     return Call(msgspec.structs.replace(call.request, env=env), call.line, call.context)
 
 

@@ -7,12 +7,12 @@ what follows from the options. An empty value takes away what the controller wou
 from __future__ import annotations
 
 import os
-import pwd
 from typing import TYPE_CHECKING
 
 from rota.controller.launches.variables import RENDEZVOUS
 from rota.controller.launches.world import per_node
 from rota.inherited import OWN_KEPT, is_inherited, looks_secret
+from rota.slurm.call.people import PEOPLE
 
 if TYPE_CHECKING:
     from rota.slurm.call.command import Request
@@ -83,11 +83,8 @@ def _with_commands(usual: str, path: str) -> str:
 def _login(user: str) -> dict[str, str]:
     """What a login would give at the least."""
     env = {"USER": user, "LOGNAME": user, "PATH": USUAL_PATH}
-    try:
-        entry = pwd.getpwnam(user)
-    except KeyError:
-        return env
-    return {**env, "HOME": entry.pw_dir, "SHELL": entry.pw_shell or "/bin/sh"}
+    entry = PEOPLE.entry(user)
+    return {**env, "HOME": entry.home, "SHELL": entry.shell} if entry is not None else env
 
 
 def variables(request: Request, order: Order, share: Share, detail: Detail) -> dict[str, str]:
@@ -140,11 +137,8 @@ def _people(request: Request) -> dict[str, str]:
     if request.uid < 0:
         return {}
     found = {"SLURM_JOB_UID": str(request.uid)}
-    try:
-        found["SLURM_JOB_GID"] = str(pwd.getpwuid(request.uid).pw_gid)
-    except KeyError:
-        return found
-    return found
+    entry = PEOPLE.entry(request.uid)
+    return found | {"SLURM_JOB_GID": str(entry.gid)} if entry is not None else found
 
 
 def _counts(order: Order, share: Share, detail: Detail) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core.facts.tenant import NO_QUOTA, Limits, Quota
+from rota.slurm.call.people import users_of
 from rota.slurm.records.tres import FIRST_MODEL_ID, TRES_IDS, count_models
 
 if TYPE_CHECKING:
@@ -71,11 +72,7 @@ def _children(cluster: Cluster, parent: str) -> list[str]:
 
 def known_users(cluster: Cluster) -> list[str]:
     """Those with a record, with use, or with unfinished jobs."""
-    names = {name for name in cluster.accounts.users if name}
-    names |= {usage.user for usage in cluster.accounts.usage.values()}
-    names |= {job.spec.user for job in cluster.jobs.values()}
-    names |= {array.spec.user for array in cluster.arrays.values()}
-    return sorted(names | {"root"})
+    return sorted(users_of(cluster))
 
 
 def is_known(cluster: Cluster, name: str) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import grp
-import pwd
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from rota.slurm.call.people import PEOPLE
 from rota.slurm.orders.detail import LABEL, Detail
 from rota.slurm.records.tres import model_word, tres_text
 
@@ -26,22 +25,13 @@ class Person(NamedTuple):
     group: str
 
 
-@lru_cache(1024)
 def person(user: str) -> Person:
     """The ids behind a name; a name that is a number stands for itself."""
-    try:
-        entry = pwd.getpwnam(user)
-    except (KeyError, ValueError):
+    entry = PEOPLE.entry(user)
+    if entry is None:
         known = int(user) if user.isascii() and user.isdecimal() and len(user) < 11 else NOBODY
         return Person(known, known, "nogroup" if known == NOBODY else str(known))
-    return Person(entry.pw_uid, entry.pw_gid, group_name(entry.pw_gid))
-
-
-def group_name(gid: int) -> str:
-    try:
-        return grp.getgrgid(gid).gr_name
-    except (KeyError, OverflowError):
-        return str(gid)
+    return Person(entry.uid, entry.gid, entry.group)
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):

@@ -171,6 +171,6 @@ async def _run(
         env=env or {},
         cwd=folder,
         actor=asked.actor,
-        uid=uid_of(asked.actor, {}),
+        uid=await uid_of(asked.actor, {}),
     )
     return await run(Call(request, Line(stdin), asked.context))

@@ -15,6 +15,7 @@ from rota.api.auth import Unauthenticated, require
 from rota.api.door.front import read_body
 from rota.core.facts.errors import Forbidden, RotaError
 from rota.slurm.call.command import Failed
+from rota.slurm.call.people import knowing, users_of
 from rota.slurm.formats.documents import DB_PLUGIN, PLUGIN, meta
 from rota.slurm.formats.long_documents import long_text
 from rota.slurm.rest import accounting as rest_accounting
@@ -122,7 +123,9 @@ async def _answer(asked: Asked, right: str, way: Way) -> tuple[int, dict[str, An
     """The document, whatever happens."""
     try:
         require(asked.actor, right)
-        return 200, {"errors": [], **await way(asked)}
+        cluster = asked.context.host.cluster
+        found = await knowing(lambda: way(asked), lambda: users_of(cluster))
+        return 200, {"errors": [], **found}
     except Refusal as refusal:
         return refusal.status, {"errors": [refusal.entry], **refusal.more}
     except Forbidden as error:
