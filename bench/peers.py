@@ -144,11 +144,12 @@ class Peers:
         """Tasks that are the program ``true``; eight at a time per core, as those have to wait."""
         self._shared()
         folder = environment("hyperqueue", "hyperqueue")
-        tasks = "1000" if self._quick else "3000"
+        # Its client looks once a second whether the job is over: a short one would be misjudged.
+        tasks = "3000" if self._quick else "10000"
         return self._script(
             [str(folder / "python"), "hq_peer.py", "--tasks", tasks, "--functions", "0",
              "--slots", str(SLOTS_PER_CORE)],
-            "--json", limit_s=120,
+            "--json", limit_s=400,
         )  # fmt: skip
 
     def _gflow(self, *options: str) -> dict[str, Any]:
@@ -191,8 +192,11 @@ def environment(name: str, package: str) -> Path:
     say(f"installing {package} into {folder}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        run_quietly([sys.executable, "-m", "venv", "--clear", str(folder)], limit_s=300)
-        run_quietly([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", package],
+        # By our own pip: not every Python brings one along for others.
+        run_quietly([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)],
+                    limit_s=300)  # fmt: skip
+        python = str(folder / "bin" / "python")
+        run_quietly([sys.executable, "-m", "pip", "--python", python, "install", "-q", package],
                     limit_s=600)  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         shutil.rmtree(folder, ignore_errors=True)

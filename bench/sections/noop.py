@@ -1,4 +1,4 @@
-"""No-op jobs end to end, against the machine's own spawn rate, gflow and Slurm.
+"""No-op jobs end to end, against the machine's own spawn rate, gflow, Slurm and HyperQueue.
 
 A job counts from before its submit until this client knows that its end is on record. Settings are
 the defaults: every acknowledged change is synced to disk, every job is a real process.
@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bench import machine
+from bench import hyperqueue, machine
 from bench.report import Row, against, ratio_at_least, value_at_least, value_at_most
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SECTION = "noop"
 JOBS = 500
+#: Beside HyperQueue, which takes all of them in one request.
+JOBS_BESIDE, JOBS_BESIDE_QUICK = 3_000, 500
 CPU_MS_MAX = 10
 SPAWN_RATIO_MIN = 0.5
 PEER_RATIO_MIN = 5
@@ -72,7 +74,10 @@ def measure(context: Context) -> list[Row]:
         rows += own_rows(way, statistics.median(popen), statistics.median(spawned))
     for way in ways:
         rows += [gflow_row(context, way), slurm_row(context, way)]
-    return [*rows, *peer_cpu_rows(context, ways[0])]
+    others = [hyperqueue.Way(way.name, way.submit, together=way is ways[0]) for way in ways]
+    many = context.pick(JOBS_BESIDE, JOBS_BESIDE_QUICK)
+    beside = hyperqueue.rows(context, SECTION, others, many)
+    return [*rows, *peer_cpu_rows(context, ways[0]), *beside]
 
 
 def play(rota: Rota, way: Way) -> None:

@@ -8,15 +8,14 @@ real processes of this machine, because those of HyperQueue are.
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench import machine
+from bench import hyperqueue, machine
 from bench.herd import Herd
-from bench.peers import SLOTS_PER_CORE
+from bench.hyperqueue import Way
 from bench.report import Row, against, value_at_least, value_at_most
 from bench.rota import Broken
 
@@ -68,7 +67,8 @@ def measure(context: Context) -> list[Row]:
         *burst_rows(agents, tasks, burst, herd.tally["starts"] - agents),
         *peer_rows(context, agents, tasks, burst),
     ]
-    return [*rows, *real_rows(context)]
+    real, ways = context.pick(REAL_TASKS, REAL_TASKS_QUICK), [Way("in one array", one_array)]
+    return [*rows, *hyperqueue.rows(context, SECTION, ways, real)]
 
 
 @dataclass(frozen=True)
@@ -196,39 +196,14 @@ def peer_rows(context: Context, agents: int, tasks: int, burst: Usage) -> list[R
 
 def peer_figures(context: Context) -> dict[str, dict[str, Any]]:
     """What each peer said of its lightest tasks; nothing of one that is missing."""
-    dask, ray, hyperqueue = (
-        context.peers.ask(f"{peer}_all") for peer in ("dask", "ray", "hyperqueue")
-    )
+    dask, ray, queue = (context.peers.ask(f"{peer}_all") for peer in ("dask", "ray", "hyperqueue"))
     ways = [dask["noop"], dask["noop_batched_64"]] if dask else [NOTHING]
     return {
         "Dask, two workers, no-op functions": max(ways, key=lambda way: way["tasks_per_s"] or 0),
         "Ray, two nodes, no-op functions": ray["noop"] if ray else NOTHING,
-        "HyperQueue, one worker, `true`": hyperqueue["true"] if hyperqueue else NOTHING,
+        "HyperQueue, one worker, `true`": queue["true"] if queue else NOTHING,
     }
 
 
-def real_rows(context: Context) -> list[Row]:
-    """Programs of this machine through its own agent, as many at a time as in HyperQueue."""
-    tasks = context.pick(REAL_TASKS, REAL_TASKS_QUICK)
-    slots = SLOTS_PER_CORE * (os.cpu_count() or 1)
-    with context.rota(SECTION, settings={"ROTA_AGENT_CPUS": str(slots)}) as rota:
-        rota.await_end(rota.submit_batch([rota.job()] * 100))
-        before = rota.cpu_by_role()
-        began = time.perf_counter()
-        array = int(rota.wire.post("/jobs", rota.job(["true"], array=f"0-{tasks - 1}"))["id"])
-        took_s = rota.await_end([array], RUN_S_MAX) - began
-        used = {role: cpu_s - before.get(role, 0.0) for role, cpu_s in rota.cpu_by_role().items()}
-    hyperqueue = context.peers.ask("hyperqueue_all")
-    peer = hyperqueue["true"] if hyperqueue else NOTHING
-    what = f"{tasks:,} real processes `true`, one agent, {slots} at a time: "
-    return [
-        against(
-            SECTION, what + "from submit to the last end", "/s", tasks / took_s,
-            "HyperQueue, likewise /s", peer["tasks_per_s"],
-        ),
-        against(
-            SECTION, what + "CPU of all processes", "ms/task", sum(used.values()) / tasks * 1000,
-            "HyperQueue, likewise, ms/task", peer["cpu_ms_per_task"],
-            note=", ".join(f"{role} {cpu_s / tasks * 1000:.2f}" for role, cpu_s in used.items()),
-        ),
-    ]  # fmt: skip
+def one_array(rota: Rota, count: int) -> list[int]:
+    return [int(rota.wire.post("/jobs", rota.job(["true"], array=f"0-{count - 1}"))["id"])]

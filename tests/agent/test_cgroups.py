@@ -69,8 +69,10 @@ def test_an_empty_group_is_removed_and_a_missing_one_is_no_trouble(root: Path):
     groups = Cgroups(root)
     groups.make("u1")
 
-    groups.remove("u1")
-    groups.remove("u1")
+    groups.left.update(["u1"])
+    groups.tidy()
+    groups.left.update(["u1", "unknown"])
+    groups.tidy()
 
     assert not (root / "attempt-u1").exists()
 
@@ -80,10 +82,12 @@ def test_a_group_whose_processes_are_still_dying_goes_with_the_next_one(root: Pa
     dying = Path(groups.make("u1"), "process")
     dying.write_text("")
     groups.make("u2")
-    groups.remove("u1")
+    groups.left.update(["u1"])
+    groups.tidy()
 
     dying.unlink()
-    groups.remove("u2")
+    groups.left.update(["u2"])
+    groups.tidy()
 
     assert not (root / "attempt-u1").exists()
     assert not (root / "attempt-u2").exists()
@@ -136,7 +140,7 @@ def test_a_unit_that_was_not_delegated_is_left_alone_and_that_is_said(
 def test_the_folder_of_an_agent_that_leaves_goes_with_it(tmp_path: Path):
     own, groups = own_groups(tmp_path)
     groups.make("u1")
-    groups.remove("u1")
+    groups.left.update(["u1"])
 
     groups.close()
 

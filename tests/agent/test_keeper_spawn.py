@@ -3,6 +3,7 @@
 import os
 import pwd
 import time
+from json import loads
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,15 @@ def test_a_start_is_reported_with_pid_and_start_time(keeper: Keeper, tmp_path: P
     keeper.ended("identity")
     pid, start = map(int, keeper.text("identity").split())
     assert (started["pid"], started["start"]) == (pid, start)
+
+
+def test_a_start_that_is_told_is_written_down(own_keeper: Keeper):
+    own_keeper.spawn("lasting", "sleep", "60")
+
+    pid = own_keeper.started("lasting")["pid"]
+
+    journal = [loads(line) for line in (own_keeper.folder / "journal").read_text().splitlines()]
+    assert [fact["pid"] for fact in journal if fact["ev"] == "started"] == [pid]
 
 
 def test_times_and_use_come_with_the_end(keeper: Keeper):

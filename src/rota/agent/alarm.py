@@ -17,8 +17,9 @@ class Alarm:
         self._ring = ring
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, due_s: float | None) -> None:
-        """At this moment, at once if it is past, or not at all."""
+    def set(self, *moments_s: float | None) -> None:
+        """At the first of these moments, at once if it is past, or not at all."""
+        due_s = min((at_s for at_s in moments_s if at_s is not None), default=None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -131,6 +131,7 @@ class Host:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._tell_keeper(*self._launcher.farewell())
         self._visits.stop()
         self._errands.close()
         if self._controller is not None:
@@ -161,8 +162,7 @@ class Host:
             if not isinstance(order, Spawn) or not self._errands.delays(order)
         ]
         lines, failed = self._launcher.lines(due, self._now_s())
-        if lines and self._keeper is not None:
-            self._keeper.send(lines)
+        self._tell_keeper(*lines)
         for instruction in instructions:
             if self._controller is not None and isinstance(instruction, Observed):
                 self._controller.send(self._launcher.variables.told(instruction))
@@ -171,7 +171,7 @@ class Host:
                 self._controller.close(instruction.reason)
         if failed:
             self._carry_out(self._agent.on_keeper_events(failed, self._now_s()))
-        self._alarm.set(self._agent.next_timer_s())
+        self._alarm.set(self._agent.next_timer_s(), self._launcher.due_s)
 
     def _on_timer(self) -> None:
         self._carry_out(self._agent.on_timer(self._now_s()))
@@ -211,9 +211,9 @@ class Host:
         listing = msgspec.structs.replace(listing, attempts=attempts)
         self._carry_out(self._agent.on_keeper_all(listing, self._now_s()))
 
-    def _tell_keeper(self, line: bytes) -> None:
-        if self._keeper is not None:
-            self._keeper.send([line])
+    def _tell_keeper(self, *lines: bytes) -> None:
+        if lines and self._keeper is not None:
+            self._keeper.send([*lines])
 
     def _hold_lease(self, line: bytes) -> None:
         """In the thread of the line, if that has one: our own loop may stand still."""
@@ -232,7 +232,8 @@ class Host:
     def _complete(self, end: EndT) -> EndT:
         """Add to an end what only we know: the peak that we saw, a kill by the kernel."""
         if self._cgroups is not None:
-            note = end.note or self._cgroups.out_of_memory(end.uid)
+            # What ended well was not killed.
+            note = end.note or (end.code != 0 and self._cgroups.out_of_memory(end.uid)) or ""
             peak_kib = self._cgroups.peak_kib(end.uid)
         else:
             note, peak_kib = end.note, self._memory.take_peak_kib(end.uid)

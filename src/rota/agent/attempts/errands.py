@@ -79,7 +79,7 @@ class Errands:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._threads = ThreadPoolExecutor(THREADS_MAX, "rota-errands")
-        launcher.on_gone = self._remove_later
+        launcher.on_gone, launcher.in_thread = self._remove_later, self._threads.submit
         #: Attempts whose start waits here, and those whose start may go on.
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._prepared: set[str] = set()

@@ -33,6 +33,10 @@ _encode = msgspec.json.Encoder().encode
 
 #: The socket of an attempt's terminal is beside its script.
 TERMINAL = ".tty"
+#: The keeper is told so much later, or along with something else, what it may forget.
+FORGET_S = 0.05
+#: So many empty groups are left for a quiet moment.
+GROUPS_MAX = 32
 #: How the names of an attempt's files end, behind its uid.
 ENDINGS = ("", ".in", ".new", ".in.new", TERMINAL, WORLD, WORLD + ".new")
 
@@ -74,6 +78,11 @@ class Launcher:
         #: Folders for saved work that go with their attempt when nothing was saved.
         self._folders: dict[str, str] = {}
         self._spares = SpareFolders()
+        #: Attempts that the keeper may forget, and when it shall be told.
+        self._over: list[str] = []
+        self.due_s: float | None = None
+        #: What may take its time, and is not waited for.
+        self.in_thread: Callable[[Callable[[], None]], object] = lambda work: work()
         self._with_files = {_uid_of(name) for name in os.listdir(self._scripts)}
 
     def lines(
@@ -88,22 +97,39 @@ class Launcher:
         failed: list[Started | Ended] = []
         for instruction in instructions:
             if isinstance(instruction, Spawn):
-                try:
-                    starts.append(self.line(instruction))
-                except LaunchFailed as error:
-                    end = Ended(instruction.uid, 0.0, now_s, error=str(error), fault=error.fault)
-                    failed.append(end)
-                except Exception as error:
-                    log.exception("attempt %s", instruction.uid)
-                    reason = f"cannot be started: {type(error).__name__}: {error}"
-                    failed.append(Ended(instruction.uid, 0.0, now_s, error=reason[:500]))
+                line = self._start(instruction, now_s)
+                starts.append(line) if isinstance(line, bytes) else failed.append(line)
             elif isinstance(instruction, Seek) and self.held:
                 failed.append(Ended(instruction.uid, 0.0, now_s, error=self.held, lost=True))
-            elif isinstance(instruction, Seek | GiveUp | Signal | Forget):
+            elif isinstance(instruction, Seek | GiveUp | Signal):
                 others.append(self.line(instruction))
+            elif isinstance(instruction, Forget):
+                self._over += instruction.uids
+                self.due_s = self.due_s or now_s + FORGET_S
             elif isinstance(instruction, Tell):
                 others += self._retell(instruction)
+        busy = bool(starts or others)
+        if self.due_s is not None and (busy or now_s >= self.due_s):
+            others += self.farewell()
+            if self._cgroups is not None and (not busy or len(self._cgroups.left) >= GROUPS_MAX):
+                self.in_thread(self._cgroups.tidy)
         return starts + others, failed
+
+    def _start(self, spawn: Spawn, now_s: float) -> bytes | Ended:
+        """The order for the keeper, or why there can be none."""
+        try:
+            return self.line(spawn)
+        except LaunchFailed as error:
+            return Ended(spawn.uid, 0.0, now_s, error=str(error), fault=error.fault)
+        except Exception as error:
+            log.exception("attempt %s", spawn.uid)
+            reason = f"cannot be started: {type(error).__name__}: {error}"
+            return Ended(spawn.uid, 0.0, now_s, error=reason[:500])
+
+    def farewell(self) -> list[bytes]:
+        """What the keeper may forget."""
+        over, self._over, self.due_s = tuple(self._over), [], None
+        return [self.line(Forget(over))] if over else []
 
     def line(self, command: KeeperCommand) -> bytes:
         """One command as the keeper reads it."""
@@ -295,8 +321,8 @@ class Launcher:
             if uid in self._with_bundle:
                 self._with_bundle.discard(uid)
                 self.on_gone(uid)
-            if self._cgroups is not None:
-                self._cgroups.remove(uid)
+        if self._cgroups is not None:
+            self._cgroups.left.update(command.uids)
 
 
 def copied_work(launch: Launch) -> Saved | None:

@@ -61,9 +61,11 @@ def _has_files(path: str, owner: tuple[int, int] | None) -> bool:
 def check_root(root: str) -> None:
     """Make it where it is missing; refuse it unless it is a folder of ours and no link."""
     try:
-        with suppress(FileExistsError):
-            os.makedirs(root, _ROOT_MODE)
-        status = os.lstat(root)
+        try:
+            status = os.lstat(root)
+        except FileNotFoundError:
+            os.makedirs(root, _ROOT_MODE, exist_ok=True)
+            status = os.lstat(root)
         if not stat.S_ISDIR(status.st_mode):
             raise FolderFailed(f"checkpoint folder {root}: it is a link or no folder", NODE)
         if status.st_uid != os.geteuid():

@@ -84,8 +84,13 @@ class Lease:
 
     def shorten(self, wait_s: float | None) -> float | None:
         """How long the loop may sleep, if it would sleep so long without a lease."""
-        for uid in self._reaper.alive if self._until_s or self._kill_at else ():
-            at_s = self._kill_at.get(uid, self._until_s)
+        alive = self._reaper.alive
+        if not alive or (self._until_s is None and not self._kill_at):
+            return wait_s
+        moments = [self._until_s]
+        if self._kill_at:
+            moments = [self._kill_at.get(uid, self._until_s) for uid in alive]
+        for at_s in moments:
             if at_s is not None:
                 left_s = min(LOOK_S, max(0.0, at_s - steady_s()))
                 wait_s = left_s if wait_s is None else min(wait_s, left_s)

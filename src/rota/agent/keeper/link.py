@@ -143,6 +143,17 @@ class Starters:
         self._of_kind: dict[str, Link] = {}
         #: By the descriptor that reports come from, until nobody can report there any more.
         self.links: dict[int, Link] = {}
+        #: Whether a report wakes the keeper.
+        self.listening = False
+
+    def listen(self, on: bool) -> None:
+        if on != self.listening:
+            self.listening = on
+            for fd in self.links:
+                if on:
+                    self._poll.register(fd, select.EPOLLIN)
+                else:
+                    self._poll.unregister(fd)
 
     def link(self, *, terminal: bool) -> Link:
         """A starter that lives, or ``OSError`` when no process is to be had."""
@@ -153,12 +164,14 @@ class Starters:
         link = Link(kind, self._means)
         self._of_kind[kind] = self.links[link.reports] = link
         self._own.add(link.pid)
-        self._poll.register(link.reports, select.EPOLLIN)
+        if self.listening:
+            self._poll.register(link.reports, select.EPOLLIN)
         return link
 
     def lose(self, link: Link) -> None:
         """Nobody can report there any more. One that never did is of no use on this machine."""
-        self._poll.unregister(link.reports)
+        if self.listening:
+            self._poll.unregister(link.reports)
         del self.links[link.reports]
         link.close()
         if self._of_kind.get(link.kind) is link:

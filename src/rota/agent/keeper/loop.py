@@ -84,8 +84,8 @@ class Keeper:
         self._outbox = bytearray()
         #: The socket took only a part; the poll says when it takes more.
         self._clogged = False
-        #: Started since then, and nobody was told of it yet.
-        self._fresh: list[Attempt] = []
+        #: Started since then; it is written down and told unless it is over before.
+        self._fresh: dict[str, Attempt] = {}
         self._held_since_s = 0.0
         self._idle_since_s = time.monotonic()
         self._poll = select.epoll()
@@ -290,11 +290,9 @@ class Keeper:
     def _executed(self, attempt: Attempt) -> None:
         """Its program has taken over."""
         attempt.phase = RUNNING
-        self._journal.append(line_of(attempt.started()))
-        self._journal.flush()  # what is not on disk when the keeper is killed may have run
         if not self._fresh:
             self._held_since_s = time.monotonic()
-        self._fresh.append(attempt)
+        self._fresh[attempt.uid] = attempt
 
     def _failed(self, attempt: Attempt, failure: SpawnFailed) -> None:
         """There is no process, or one that never came to its program."""
@@ -309,12 +307,12 @@ class Keeper:
             self._report_end(attempt)
 
     def _tell_starts(self) -> None:
-        """Of those that still run: to look closer at one that is over by now would be in vain."""
-        fresh, self._fresh = self._fresh, []
-        for attempt in fresh:
+        """Of those that are not over by now: their ends say all that counts."""
+        fresh, self._fresh = self._fresh, {}
+        for attempt in fresh.values():
             if attempt.phase == RUNNING:
                 attempt.start = start_of(attempt.pid)
-                self._tell(line_of(attempt.started()))
+            self._tell(line_of(attempt.started()))
 
     def _repeat(self, attempt: Attempt) -> None:
         if attempt.phase == ENDED and attempt.ended is not None:
@@ -353,13 +351,13 @@ class Keeper:
         for uid in gone:
             del self.attempts[uid]
         self._journal.append(line_of({"ev": "forget", "uids": gone}))
-        self._journal.flush()
         if trouble := self._journal.compact(self._means.compact_bytes, self._boot, self.attempts):
             self._say(f"journal not compacted: {trouble}")
 
     def _report_end(self, attempt: Attempt) -> None:
         assert attempt.ended is not None
         attempt.phase = ENDED
+        self._fresh.pop(attempt.uid, None)
         self._starts.spares.give_back(attempt.uid)
         self._tell(line_of(attempt.ended))
 

@@ -20,7 +20,7 @@ package around it.
 from __future__ import annotations
 
 import math
-from json import loads
+from json import JSONDecoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ PROTOCOL = 2
 #: How the first line on each connection begins.
 ALL = {"ev": "all", "protocol": PROTOCOL}
 SIGNAL_MAX = 64
+_decode = JSONDecoder().raw_decode
 #: Longer than any command of an agent: scripts and standard input come along.
 LINE_BYTES_MAX = 1 << 28
 
@@ -43,7 +44,9 @@ class NotAnOrder(Exception):
 def read_order(line: bytes) -> dict[str, Any]:
     """The command in a line, fit to be carried out, or ``NotAnOrder``."""
     try:
-        order = loads(line)
+        text = line.decode("utf-8", "surrogatepass").strip()
+        order, end = _decode(text)
+        _require(end == len(text), "a line", "one object")
     except (ValueError, RecursionError) as error:
         raise NotAnOrder(f"not JSON: {error}") from None
     if not isinstance(order, dict):

@@ -243,9 +243,10 @@ class Reaper:
         """Look at our children: kill orphans of ended attempts. Gives the uids that have some."""
         remains: set[str] = set()
         orphans: dict[int, Orphan] = {}
-        for pid in children_of_self(self._pid):
-            if pid in self.own:
-                continue
+        children = [pid for pid in children_of_self(self._pid) if pid not in self.own]
+        if self.unborn and not all(pid in self._mains for pid in children):
+            self.hear()
+        for pid in children:
             uid = self._mains.get(pid)
             if uid is not None and self._attempts[uid].phase == RUNNING:
                 continue

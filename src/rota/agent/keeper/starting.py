@@ -39,6 +39,8 @@ else:
     from keeper.spares import Spares
 
 RETRY_S = 0.25
+#: So long a report wakes nobody. A short job is over by then: its end wakes the keeper, once.
+HEAR_S = 0.002
 ENDED_EARLY = "told to end before it could start"
 _USER_CACHE_S = 60.0
 #: Signals that a process may get before its program has taken over.
@@ -255,6 +257,8 @@ class Starts:
 
     def defers(self, order: dict[str, Any]) -> bool:
         """Whether a signal has to wait until there is a process that it can be sent to."""
+        if not self._starters.listening:
+            self._take_all()
         start = self._waiting.get(order["uid"])
         ends = order.get("signal", signal.SIGTERM) in _ENDING
         if start is None or (ends and start.pid):
@@ -274,16 +278,23 @@ class Starts:
 
     def wait_s(self) -> float | None:
         """How long the loop may sleep."""
-        now_s = time.monotonic()
-        waits = [self._retry_s - now_s] if self._held else []
+        until_s = self._retry_s if self._held else None
         for first in self._sent.values():
-            waits.append(first.sent_s + self._limit_s - now_s)
+            patience_s = self._limit_s if self._starters.listening else HEAR_S
+            first_s = first.sent_s + patience_s
+            until_s = first_s if until_s is None else min(first_s, until_s)
             break
-        return max(0.0, min(waits)) if waits else None
+        return None if until_s is None else max(0.0, until_s - time.monotonic())
 
     def enforce(self) -> None:
-        """Try again what was held, give up what takes too long."""
+        """Try again what was held, listen to what is slow, give up what takes too long."""
+        if not (self._sent or self._held):
+            self._starters.listen(False)
+            return
         now_s = time.monotonic()
+        if not self._starters.listening and self._is_slow(now_s):
+            self._take_all()
+        self._starters.listen(self._is_slow(now_s))
         if self._held and now_s >= self._retry_s:
             held, self._held = self._held, []
             for start in held:
@@ -294,6 +305,10 @@ class Starts:
             if first.sent_s + self._limit_s > now_s:
                 break
             self._give_up(first)
+
+    def _is_slow(self, now_s: float) -> bool:
+        first = next(iter(self._sent.values()), None)
+        return first is not None and first.sent_s + HEAR_S <= now_s
 
     def _give_up(self, start: Start) -> None:
         self._drop(start)

@@ -7,6 +7,7 @@ the agent watches memory by polling and kills by process tree.
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,8 +76,8 @@ class Cgroups:
         """With ``ours`` the root was made by us, and goes with us."""
         self.root = Path(root)
         self._ours = ours
-        #: Groups that were to go while processes in them were still dying.
-        self._late: set[str] = set()
+        #: Attempts whose groups nobody needs any more: they go with ``tidy``.
+        self.left: set[str] = set()
         #: What keeps attempts from the devices of others; None: nothing does.
         self.fence: Fence | None = None
         try:
@@ -105,59 +106,64 @@ class Cgroups:
         a job that needs more than there is near must not die of it.
         """
         group = self._group(uid)
-        group.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(group)
         if memory_mib:
-            (group / "memory.max").write_text(str(memory_mib * MIB))
+            _write(f"{group}/memory.max", str(memory_mib * MIB))
             # The attempt dies as a whole, not one process of it, and does not hide in swap.
-            self._optional(group / "memory.oom.group", "1")
-            self._optional(group / "memory.swap.max", "0")
+            self._optional(f"{group}/memory.oom.group", "1")
+            self._optional(f"{group}/memory.swap.max", "0")
         if cpu_milli:
-            self._optional(group / "cpu.max", f"{cpu_milli * PERIOD_US // 1000} {PERIOD_US}")
+            self._optional(f"{group}/cpu.max", f"{cpu_milli * PERIOD_US // 1000} {PERIOD_US}")
         if cpus:
-            self._optional(group / "cpuset.cpus", ",".join(map(str, cpus)))
+            self._optional(f"{group}/cpuset.cpus", ",".join(map(str, cpus)))
         if self.fence is not None:
-            self.fence.close(str(group), devices)
-        return str(group)
+            self.fence.close(group, devices)
+        return group
 
     def try_out(self, fence: Fence) -> None:
         """Raises OSError where the kernel does not take the fence."""
         group = self._group("trial")
-        group.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(group)
         try:
-            fence.close(str(group), ())
+            fence.close(group, ())
         finally:
-            group.rmdir()
+            os.rmdir(group)
 
     def out_of_memory(self, uid: str) -> str:
         """What happened, when the kernel killed the attempt for its memory; else empty."""
         with suppress(OSError, ValueError):
-            lines = (self._group(uid) / "memory.events").read_text().splitlines()
+            lines = _read(f"{self._group(uid)}/memory.events").splitlines()
             events = dict(line.split() for line in lines)
-            if int(events.get("oom_kill", 0)):
-                limit = int((self._group(uid) / "memory.max").read_text())
+            if int(events.get(b"oom_kill", 0)):
+                limit = int(_read(f"{self._group(uid)}/memory.max"))
                 return f"used all of {size_text(limit // MIB)}"
         return ""
 
     def peak_kib(self, uid: str) -> int:
         """The most memory that it held, 0 where the kernel does not say."""
         with suppress(OSError, ValueError):
-            return -(-int((self._group(uid) / "memory.peak").read_text()) // 1024)
+            return -(-int(_read(f"{self._group(uid)}/memory.peak")) // 1024)
         return 0
 
-    def remove(self, uid: str) -> None:
-        """An empty group goes; one that still has processes goes with a later one."""
-        self._late = {each for each in (*self._late, uid) if not self._removed(each)}
+    def tidy(self) -> None:
+        """Empty groups go; one that still has processes goes the next time. In any thread:
+
+        while groups of others come and go, the kernel may let us wait.
+        """
+        self.left.difference_update([uid for uid in [*self.left] if self._removed(uid)])
 
     def close(self) -> None:
         """We leave: so do groups that nothing is in. What still runs or was not told yet stays."""
-        self._late = {uid for uid in self._late if not self._removed(uid)}
+        self.tidy()
         if self._ours:
             with suppress(OSError):
                 self.root.rmdir()
 
     def _removed(self, uid: str) -> bool:
         try:
-            self._group(uid).rmdir()
+            os.rmdir(self._group(uid))
         except FileNotFoundError:
             return True
         except OSError:
@@ -166,15 +172,25 @@ class Cgroups:
 
     def path(self, uid: str) -> str:
         """Where the group of an attempt is, if it has one."""
-        return str(self._group(uid))
+        return self._group(uid)
 
-    def _group(self, uid: str) -> Path:
-        return self.root / f"attempt-{uid}"
+    def _group(self, uid: str) -> str:
+        return f"{self.root}/attempt-{uid}"
 
     @staticmethod
-    def _optional(file: Path, text: str) -> None:
+    def _optional(file: str, text: str) -> None:
         with suppress(OSError):
-            file.write_text(text)
+            _write(file, text)
+
+
+def _write(file: str, text: str) -> None:
+    with open(file, "wb", buffering=0) as handle:
+        handle.write(text.encode())
+
+
+def _read(file: str) -> bytes:
+    with open(file, "rb", buffering=0) as handle:
+        return handle.read()
 
 
 def size_text(mib: float) -> str:
