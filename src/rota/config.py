@@ -7,13 +7,12 @@ nearest known word.
 
 from __future__ import annotations
 
-import ipaddress
 import tomllib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota import limits_settings, notify_settings, paths, storage_settings
+from rota import limits_settings, notify_settings, older_names, paths, storage_settings
 from rota.agent_settings import POLICIES, Agent
 from rota.audit_settings import AuditSettings, check_syslog
 from rota.config_checks import at_least, check_host, check_url, nearest, one_of, read_text
@@ -120,15 +119,6 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "audit": AuditSettings,
 }
 
-#: Names from before there was a ``rota.toml``, and where they belong now.
-OLDER_NAMES = {
-    "DATABASE_URL": ("server", "database"),
-    "SCHEDULING_POLICY": ("scheduling", "policy"),
-    "CHECKPOINT_PATH": ("server", "checkpoint_path"),
-    "INVENTORY_SERVICE_URL": ("server", "inventory_url"),
-    "QUOTA_PROVIDER": ("scheduling", "quota_provider"),
-}
-
 #: The end of a variable's name -> the rule: ``order_primary`` -> ``order.primary``.
 _RULES = {key.replace(".", "_"): key for key in policy_text.all_keys()}
 #: What may stand in [scheduling] for rules: tables and single keys.
@@ -215,15 +205,8 @@ def from_environment(
     environment: Mapping[str, str], settings: _Settings
 ) -> list[tuple[str, str, str, Any]]:
     """What variables set, as (variable, section, key, value); the newer names come last and win."""
-    found: list[tuple[str, str, str, Any]] = [
-        (variable, section, key, environment[variable])
-        for variable, (section, key) in OLDER_NAMES.items()
-        if environment.get(variable)
-    ]
-    if bucket := environment.get("CHECKPOINT_S3_BUCKET"):
-        found.append(("CHECKPOINT_S3_BUCKET", "checkpoints", "store", f"s3://{bucket}"))
-    if listen := _older_listen(environment, settings):
-        found.append(("HOST/PORT", "server", "listen", listen))
+    listen = str(settings.get("server", {}).get("listen", Server().listen))
+    found: list[tuple[str, str, str, Any]] = [*older_names.settings_of(environment, listen)]
     for variable in sorted(environment):
         section, _, key = variable.removeprefix("ROTA_").lower().partition("_")
         if not variable.startswith("ROTA_") or section not in SECTIONS or not key:
@@ -234,24 +217,6 @@ def from_environment(
             raise Rejected(f"unknown variable {variable}; {nearest(variable, names)}")
         found.append((variable, section, key, _from_text(section, key, environment[variable])))
     return found
-
-
-def _older_listen(environment: Mapping[str, str], settings: _Settings) -> str:
-    """HOST and PORT. Shells and conda set HOST to other things, so alone it must be an address."""
-    host, port = environment.get("HOST", ""), environment.get("PORT", "")
-    if not port and not _is_address(host):
-        return ""
-    listen = settings.get("server", {}).get("listen", Server().listen)
-    given_host, given_port = parse_listen(listen) if isinstance(listen, str) else ("", 0)
-    return _join(host or given_host, port or given_port)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return host == "localhost"
-    return True
 
 
 def parse_listen(text: str) -> tuple[str, int]:
@@ -268,10 +233,6 @@ def parse_port(text: str) -> int | None:
     if text and not (text.isascii() and text.isdecimal() and int(text[:6]) <= 65_535):
         raise ValueError(f"{text!r} is not valid; expected a port from 0 to 65535")
     return int(text) if text else None
-
-
-def _join(host: str, port: object) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _from_text(section: str, key: str, text: str) -> object:

@@ -1,5 +1,7 @@
 """One job or array: how it is found, what it shows, why it waits."""
 
+from typing import Any
+
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller, Running
 
@@ -23,6 +25,74 @@ def test_a_job_has_every_field_of_the_contract(caller: Caller) -> None:
     assert job["time_limit_s"] == 91
     assert job["submitted_at"].endswith("Z")
     assert job["exit_code"] is job["started_at"] is job["array_id"] is None
+
+
+#: A column of a usual table of jobs -> where the same is in ours.
+COLUMNS = {
+    "id": "uid",
+    "user_id": "user",
+    "job_name": "name",
+    "state": "state",
+    "priority": "priority",
+    "gpu_count": "resources.gpus",
+    "gpu_type": "resources.gpu_type",
+    "cpu_cores": "resources.cpus",
+    "memory_gb": "resources.memory_mb",
+    "command": "command",
+    "working_dir": "workdir",
+    "created_at": "submitted_at",
+    "scheduled_at": "attempts.0.placed_at",
+    "started_at": "started_at",
+    "completed_at": "ended_at",
+}
+
+
+def test_every_column_of_a_usual_table_of_jobs_is_a_field(caller: Caller, make_agent) -> None:
+    agent: PretendedAgent = make_agent(gpus=2)
+    wishes = {"cpus": 2, "memory_mb": 4096, "gpus": 1, "gpu_type": "A100"}
+    caller.submit(["train"], name="n", workdir="/tmp", priority=60, resources=wishes)
+    uid = agent.launched(1)
+    agent.report_start(uid)
+    agent.report_end(uid)
+    job = caller.until(1, "completed")
+
+    def field(path: str) -> object:
+        found: Any = job
+        for step in path.split("."):
+            found = found[int(step) if step.isdigit() else step]
+        return found
+
+    row = {column: field(path) for column, path in COLUMNS.items()}
+    assert all(value not in (None, "") for value in row.values()), row
+    assert (row["job_name"], row["command"], row["working_dir"]) == ("n", ["train"], "/tmp")
+    assert (row["state"], row["priority"]) == ("completed", 60)
+    assert (row["gpu_count"], row["gpu_type"], row["cpu_cores"]) == (1, "A100", 2)
+    assert row["memory_gb"] == 4096
+    assert row["created_at"] <= row["scheduled_at"] <= row["started_at"] <= row["completed_at"]
+
+
+def test_which_room_each_try_had_is_on_record_after_the_end(caller: Caller, make_agent) -> None:
+    agent: PretendedAgent = make_agent(gpus=2)
+    caller.submit(resources={"cpus": 2, "gpus": 1}, retries=1)
+    for ending in (".1", ".2"):
+        agent.report_end(agent.launched(1, ending), 1)
+    caller.until(1, "failed")
+
+    events = caller.get("/jobs/1/events").json["items"]
+
+    placed = [e["detail"]["allocation"] for e in events if e["kind"] == "attempt-placed"]
+    assert [(held["node"], held["cpu_milli"], len(held["devices"])) for held in placed] == [
+        ("box", 2000, 1)
+    ] * 2
+
+
+def test_a_change_of_the_type_of_gpu_keeps_the_number(caller: Caller) -> None:
+    job = caller.submit(resources={"gpus": 3})
+
+    changed = caller.patch(f"/jobs/{job}", {"resources": {"gpu_type": "A100"}})
+
+    assert (changed.status, changed.json["resources"]["gpu_type"]) == (200, "A100")
+    assert changed.json["resources"]["gpus"] == 3
 
 
 def test_a_running_job_names_its_node_and_what_it_holds(

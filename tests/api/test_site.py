@@ -65,6 +65,7 @@ def test_queues_of_a_project_are_listed_with_what_runs_and_waits_in_each(
     items = caller.get("/queues?project_id=vision").json["items"]
 
     assert [(item["name"], item["priority"]) for item in items] == [("day", 60), ("night", 10)]
+    assert [item["id"] for item in items] == ["day", "night"]
     counters = ("running_jobs", "pending_jobs", "total_jobs")
     assert [[item[key] for key in counters] for item in items] == [[1, 2, 3], [1, 0, 1]]
 
@@ -102,6 +103,7 @@ def test_counts_are_by_state_and_by_band(caller: Caller) -> None:
     assert found["states"]["held"] == 1
     info = caller.get("/jobs/scheduler/info").json
     assert (info["policy"], info["pending_jobs"], info["active_queues"]) == ("default", 12, 1)
+    assert info["quota_provider"] == "local"
 
 
 def test_a_trigger_runs_a_pass_and_counts_what_is_left(

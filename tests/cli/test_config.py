@@ -41,8 +41,51 @@ def test_a_file_sets_values_and_variables_override_them():
     assert settings.agent.labels == {"rack": "b", "disk": "ssd"}
 
 
+OLDER = {
+    "DATABASE_URL": "postgresql://x/y",
+    "CHECKPOINT_PATH": "/ckpt",
+    "CHECKPOINT_S3_BUCKET": "training",
+    "INVENTORY_SERVICE_URL": "http://inv",
+    "HOST": "0.0.0.0",
+    "PORT": "9001",
+}
+
+
+def older_settings(environment):
+    settings = config.parse("", "", environment)
+    server = settings.server
+    return {
+        "DATABASE_URL": server.database,
+        "CHECKPOINT_PATH": server.checkpoint_path,
+        "CHECKPOINT_S3_BUCKET": settings.checkpoints.store.removeprefix("s3://"),
+        "INVENTORY_SERVICE_URL": server.inventory_url,
+        "HOST": server.address[0],
+        "PORT": str(server.address[1]),
+    }
+
+
+def test_names_of_other_setups_count_with_a_prefix_and_plain_ones_when_asked_for():
+    prefixed = {f"ROTA_{name}": value for name, value in OLDER.items()}
+
+    assert older_settings(prefixed) == OLDER
+    assert older_settings({})["PORT"] == "8082"
+    assert older_settings(OLDER) == older_settings({})
+    assert older_settings({**OLDER, "ROTA_PLAIN_NAMES": "0"}) == older_settings({})
+    assert older_settings({**OLDER, "ROTA_PLAIN_NAMES": "1"}) == OLDER
+
+
+def test_the_name_with_the_prefix_goes_before_the_plain_one():
+    both = {**OLDER, "ROTA_PLAIN_NAMES": "1", "ROTA_PORT": "9002", "ROTA_DATABASE_URL": "sqlite://"}
+
+    settings = older_settings(both)
+
+    assert (settings["HOST"], settings["PORT"]) == ("0.0.0.0", "9002")
+    assert settings["DATABASE_URL"] == "sqlite://"
+
+
 def test_the_older_names_are_understood_and_the_newer_ones_win():
     older = {
+        "ROTA_PLAIN_NAMES": "1",
         "DATABASE_URL": "postgresql://x/y",
         "SCHEDULING_POLICY": "fifo",
         "CHECKPOINT_PATH": "/ckpt",
@@ -70,10 +113,16 @@ def test_the_older_names_are_understood_and_the_newer_ones_win():
         ({"HOST": "localhost"}, ("localhost", 8082)),
         ({"HOST": "box.example", "PORT": "1"}, ("box.example", 1)),
         ({"HOST": "x86_64-conda-linux-gnu"}, ("127.0.0.1", 8082)),
+        ({"PORT": "tcp://10.0.0.7:8082"}, ("127.0.0.1", 8082)),
     ],
 )
 def test_host_and_port_are_used_where_they_can_be_meant(environment, address):
-    assert config.parse("", "", environment).server.address == address
+    prefixed = {f"ROTA_{name}": value for name, value in environment.items()}
+    switched = {**environment, "ROTA_PLAIN_NAMES": "1"}
+
+    found = [config.parse("", "", given).server.address for given in (prefixed, switched)]
+
+    assert found == [address, address]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +167,8 @@ def test_what_cannot_be_meant_is_refused_naming_its_place(text, words):
         ("ROTA_AGENT_LABELS", "rack", "expected rack=a,disk=ssd"),
         ("SCHEDULING_POLICY", "lottery", "SCHEDULING_POLICY: 'lottery' is not known"),
         ("QUOTA_PROVIDER", "bank", "QUOTA_PROVIDER: 'bank' is not known"),
-        ("PORT", "http", "HOST/PORT: '127.0.0.1:http' is not valid"),
+        ("ROTA_PORT", "http", "HOST/ROTA_PORT: '127.0.0.1:http' is not valid"),
+        ("ROTA_PLAIN_NAMES", "yes", "ROTA_PLAIN_NAMES: 'yes' is not valid; expected 0 or 1"),
     ],
 )
 def test_a_bad_variable_is_refused_by_its_name(variable, value, words):
@@ -182,7 +232,7 @@ def test_the_system_wide_socket_is_tried_last_unless_a_folder_was_named():
 def test_saved_work_and_bundles_have_settings_and_an_older_name():
     text = '[checkpoints]\nmax_size = "10g"\nkeep = 3\n[bundles]\nmax_size = "1g"\n'
 
-    settings = config.parse(text, "rota.toml", {"CHECKPOINT_S3_BUCKET": "training"})
+    settings = config.parse(text, "rota.toml", {"ROTA_CHECKPOINT_S3_BUCKET": "training"})
 
     assert settings.checkpoints.store == "s3://training"
     assert (settings.checkpoints.max_bytes, settings.checkpoints.keep) == (10 << 30, 3)

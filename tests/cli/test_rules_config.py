@@ -96,8 +96,10 @@ def test_every_preset_has_a_name_of_its_own_and_keeps_what_is_not_its_business()
 
     for name in [*PRESETS, *ALIASES]:
         chosen = with_preset(policy, name)
+        half_life = {"share.half_life_s": 86400 if name == "horizon" else 5}
         assert name_of(chosen) == name_of(preset(name)) == ALIASES.get(name, name)
-        assert (chosen.share, chosen.place) == (policy.share, policy.place)
+        assert chosen.share == changed(policy, half_life).share
+        assert chosen.place == policy.place
 
 
 def test_rules_by_key_and_in_tables_are_the_same():

@@ -78,6 +78,19 @@ def test_a_terminated_job_is_killed_whether_it_waits_or_runs(ann, agent):
     assert ann.until(running, pb.JOB_STATE_KILLED).detailed_state == "cancelled"
 
 
+def test_a_terminated_job_has_the_grace_that_it_was_launched_with(ann, agent):
+    job_id = ann.launch("train", grace_s=7)
+    uid = agent.launched(int(job_id))
+    launched = agent.wanted[uid].launch
+    agent.report_start(uid)
+
+    ann("TerminateJob", job_id=job_id)
+
+    asked = agent.stopping(uid)
+    assert (asked.stop, asked.signal) == ("cancelled", "")
+    assert (launched.grace_s if asked.grace_s < 0 else asked.grace_s) == 7
+
+
 def test_a_list_is_filtered_by_the_states_of_the_wire_and_read_page_by_page(ann, caller):
     ids = [ann.launch("work", str(number), hold=number == 0) for number in range(5)]
     ann("TerminateJob", job_id=ids[4])

@@ -22,7 +22,7 @@ def test_gpus_that_others_have_stay_free_of_our_jobs_and_silence_is_told(
 ):
     service = Service()
     box = new_box(gpus=3)
-    box.env["INVENTORY_SERVICE_URL"] = service.url
+    box.env["ROTA_INVENTORY_SERVICE_URL"] = service.url
     service.gpus = [{"node": "box", "index": n, "available": n != 1} for n in range(3)]
     box.up()
     until(lambda: "elsewhere" in states(box), "the inventory's word to count")
@@ -48,6 +48,8 @@ def test_gpus_that_others_have_stay_free_of_our_jobs_and_silence_is_told(
 def test_an_address_that_is_none_is_refused_at_the_start(new_box: Callable[..., Box]):
     box = new_box()
 
-    said = box.refusal("up", "--detach", env={"INVENTORY_SERVICE_URL": "inventory:8081"})
+    said = box.refusal("up", "--detach", env={"ROTA_INVENTORY_SERVICE_URL": "inventory:8081"})
 
-    assert said.startswith("rota: INVENTORY_SERVICE_URL: 'inventory:8081' is not valid; expected")
+    assert said.startswith(
+        "rota: ROTA_INVENTORY_SERVICE_URL: 'inventory:8081' is not valid; expected"
+    )

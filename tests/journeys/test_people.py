@@ -49,6 +49,23 @@ def test_a_job_runs_as_the_user_who_submitted_it(other: Box) -> None:
 
 
 @pytest.mark.root
+def test_jobs_of_several_users_run_side_by_side_each_as_its_own(
+    town: Box, open_folder: Path
+) -> None:
+    people = ("nobody", "daemon", "games")
+    boxes = [town.at(open_folder, user=name) for name in people]
+
+    jobs = [(each.user, each.job("id -un")) for _ in range(5) for each in boxes]
+
+    assert [town.output(town.ended(job)["id"]).strip() for _, job in jobs] == [
+        user for user, _ in jobs
+    ]
+    for user in people:
+        listed = town.api("GET", f"/users/{user}/jobs")[1]["items"]
+        assert [job["id"] for job in listed] == [job for owner, job in jobs if owner == user]
+
+
+@pytest.mark.root
 def test_a_users_script_is_theirs_to_run_and_its_output_theirs_to_read(other: Box) -> None:
     ended = other.ran(script="#!/bin/sh\necho $0; whoami", output="out.txt")
 

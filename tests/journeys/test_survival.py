@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from datetime import datetime
+from http.client import HTTPException
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -38,6 +40,35 @@ def test_down_leaves_jobs_running_and_up_adopts_them(box: Box) -> None:
     (box.work / "go").touch()
     assert box.ended(runs)["exit_code"] == 6
     assert box.output(runs) == "up\ndone\n"
+
+
+def test_a_stop_under_load_ends_within_five_seconds_and_keeps_what_was_acknowledged(
+    box: Box,
+) -> None:
+    accepted: list[int] = []
+
+    def submit() -> None:
+        try:
+            while True:
+                accepted.append(box.job(["true"]))
+        except (OSError, HTTPException, AssertionError):
+            return  # It is gone, or about to be.
+
+    crowd = [threading.Thread(target=submit) for _ in range(4)]
+    for one in crowd:
+        one.start()
+    until(lambda: len(accepted) > 100, "a hundred submits")
+
+    began_s = time.monotonic()
+    box.rota("down")
+    took_s = time.monotonic() - began_s
+    for one in crowd:
+        one.join()
+    box.up()
+
+    assert took_s < 5
+    assert len(set(accepted)) == len(accepted)
+    assert [box.show(job)["name"] for job in accepted[-4:]] == ["true"] * 4
 
 
 def test_a_time_limit_that_passes_while_rota_is_down_is_kept_when_it_is_back(box: Box) -> None:

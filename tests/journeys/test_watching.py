@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tests.journeys.box import until
@@ -196,3 +197,19 @@ def test_jobs_cancelled_as_soon_as_they_are_submitted_leave_the_box_empty(home: 
     assert (node["used"]["cpus"], node["used"]["gpus"]) == (0, 0)
     after = home.ran("echo $CUDA_VISIBLE_DEVICES", resources={"cpus": 4, "gpus": 4})
     assert home.output(after["id"]) == "0,1,2,3\n"
+
+
+def test_a_job_that_many_cancel_at_once_ends_once_and_leaves_nothing(home: Box) -> None:
+    job = home.job(["sleep", "300"], resources={"cpus": 4, "gpus": 4})
+    home.reach(job, "running")
+
+    with ThreadPoolExecutor(8) as crowd:
+        answers = list(crowd.map(lambda _: home.api("DELETE", f"/jobs/{job}")[0], range(8)))
+
+    ended = home.ended(job)
+    assert 202 in answers
+    assert set(answers) <= {202, 409}, "taken, or too late"
+    assert (ended["state"], len(ended["attempts"])) == ("cancelled", 1)
+    kinds = [event["kind"] for event in home.api("GET", f"/jobs/{job}/events")[1]["items"]]
+    assert kinds.count("job-settled") == 1
+    assert home.api("GET", "/nodes/box")[1]["used"]["gpus"] == 0

@@ -21,6 +21,8 @@ REQUIREMENTS = REPOSITORY / "docs" / "requirements.md"
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
+#: Tests and scripts included.
+READABLE_LINES = 900
 #: More than these side by side, and the folder says nothing about how they belong together.
 FOLDER_MODULES_MAX = 24
 #: How the names of generated modules end.
@@ -43,7 +45,12 @@ LOOSE_END = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b(?!\([^)]{3,}\))")
 #: Folders of the machines that this was written on; the pattern does not contain itself.
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:wor[k]|roo[t])/")
 
-CHECKLIST_LINE = re.compile(r"^- \[(?P<tick>[ x])\] (?P<id>[A-Z]\d{2}) (?P<text>.+)$")
+CHECKLIST_LINE = re.compile(r"^- \[(?P<tick>[ x-])\] (?P<id>[A-Z]\d{2}) (?P<text>.+)$")
+#: The end of a line that is struck: why it will not be done.
+STRUCK = re.compile(r"\(struck: [^()]{10,}\)$")
+#: Lines that name mistakes, and the rows of the table that answers them.
+MISTAKES = re.compile(r"each worth a test: (?P<mistakes>.+?)(?: \(tests/[^()]+\))?$")
+MISTAKE_ROW = re.compile(r"^\| (?P<id>[A-Z]\d{2}) \| (?P<mistake>.+?) \| (?P<tests>.+) \|$")
 PROOFS = re.compile(r"\((?P<proofs>tests/[^()]+)\)$")
 #: Anywhere in a text: a test that holds what is said.
 REFERENCE = re.compile(r"tests/[\w/]+\.py(?:::\w+)+")
@@ -292,6 +299,68 @@ def test_no_file_knows_the_machine_that_it_was_written_on():
     assert not found, "paths of one machine:\n" + "\n".join(found)
 
 
+def called(node: ast.Call) -> str:
+    """The last word of what is called."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def says_little(test: ast.expr) -> bool:
+    """An assertion that holds of nearly anything: a constant, a type, that something is there."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
+        return isinstance(test.comparators[0], ast.Constant)
+    return isinstance(test, ast.Constant) or (
+        isinstance(test, ast.Call) and called(test) == "isinstance"
+    )
+
+
+def judging(function: ast.AST, judges: set[str]) -> bool:
+    """Whether a function can fail for what it sees, itself or by what it calls."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert) and not says_little(node.test):
+            return True
+        if isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and called(node) in judges):
+            return True
+    return False
+
+
+def test_every_test_says_more_than_that_something_is_there():
+    files = python_files(REPOSITORY / "tests")
+    shared = [(f.name, f) for p in files for f in functions(p) if not f.name.startswith("test_")]
+    judges = {"raises", "fail", "run_state_machine_as_test"}
+    while more := {name for name, f in shared if name not in judges and judging(f, judges)}:
+        judges |= more
+
+    trivial = [
+        f"{place(path, node.lineno)}: {node.name}"
+        for path in files
+        for node in functions(path)
+        if node.name.startswith("test_") and not judging(node, judges)
+    ]
+
+    assert not trivial, "tests that nothing can make fail:\n" + "\n".join(trivial)
+
+
+def test_no_file_is_too_long_to_be_read():
+    sources = [p for p in project_files() if p.suffix in {".py", ".c", ".sh"} or is_script(p)]
+    ours = [path for path in sources if not path.stem.endswith(GENERATED)]
+
+    too_long = [place(p, n) for p in ours if (n := len(text_of(p).splitlines())) >= READABLE_LINES]
+
+    assert not too_long, "\n".join(too_long)
+
+
+def test_unit_tests_are_many_and_lie_with_the_part_that_they_are_about():
+    counts = Counter(
+        path.stem
+        for path in python_files(REPOSITORY / "tests" / "unit")
+        for node in functions(path)
+        if node.name.startswith("test_")
+    )
+
+    assert counts.total() >= 150
+    assert max(counts.values()) <= counts.total() / 10
+
+
 def is_script(path: Path) -> bool:
     with path.open("rb") as content:
         return content.read(2) == b"#!"
@@ -341,6 +410,26 @@ def test_every_tick_names_a_test_that_exists():
         problems += [f"{line['id']}: {test}" for test in named if not is_test(test)]
 
     assert not problems, "ticks that nothing proves:\n" + "\n".join(problems)
+
+
+def test_every_struck_line_gives_its_reason_and_no_other_line_is_struck():
+    wrong = [m["id"] for m in checklist() if (m["tick"] == "-") != bool(STRUCK.search(m["text"]))]
+
+    assert not wrong, f"a struck line reads `- [-] A01 text (struck: why)`: {wrong}"
+
+
+def test_every_mistake_of_the_checklist_has_a_test_that_would_catch_it():
+    asked = [
+        (line["id"], mistake)
+        for line in checklist()
+        if (named := MISTAKES.search(line["text"]))
+        for mistake in re.split(r"; (?![^()]*\))", named["mistakes"])
+    ]
+
+    rows = [m for m in map(MISTAKE_ROW.match, text_of(REQUIREMENTS).splitlines()) if m]
+
+    assert [(row["id"], row["mistake"]) for row in rows] == asked
+    assert all(REFERENCE.findall(row["tests"]) for row in rows)
 
 
 def test_every_test_that_a_text_names_exists():

@@ -261,7 +261,7 @@ def test_interval_timeouts_and_limits_are_settings():
     look_ahead = 50
     """
 
-    settings = parse(text, "rota.toml", {"PORT": "9000", "HOST": "0.0.0.0"})
+    settings = parse(text, "rota.toml", {"ROTA_PORT": "9000", "ROTA_HOST": "0.0.0.0"})
 
     policy = changed(DEFAULT, settings.scheduling.rules)
     assert settings.scheduling.interval_ms == 250
@@ -277,3 +277,32 @@ def test_the_guide_advises_headroom_realistic_quotas_and_queues_by_urgency():
 
     assert "quotas that add up to what is there" in advice
     assert "a queue for each urgency" in advice
+
+
+# Mistakes that are often made, parts B and C: each has a test that would catch it.
+
+
+def test_the_gpus_of_a_job_that_is_cancelled_go_to_the_next_one_once_it_has_stopped():
+    scene = site(machine("box", gpus=2))
+    scene.submit("runs", gpus=2)
+    scene.submit("next", gpus=2)
+
+    scene.cancel("runs")
+    waits = scene.state("next")
+    scene.finish("runs", signal=15)
+
+    assert waits == "queued"
+    assert scene.job("next").live_attempts[0].allocation.devices == (0, 1)
+
+
+def test_jobs_that_wait_are_no_use_and_do_not_put_their_account_back():
+    scene = site(machine("box"))
+    scene.set_policy("fairshare")
+    scene.submit("runs", cpus=4, actor=OPERATOR)
+    for number in range(20):
+        scene.submit(f"alice {number}", cpus=4, actor=ALICE)
+    scene.submit("bob", cpus=4, actor=BOB)
+
+    scene.finish("runs")
+
+    assert scene.is_running("alice 0"), "the older one, because neither account has used anything"

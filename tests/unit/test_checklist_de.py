@@ -596,3 +596,50 @@ def test_with_any_of_several_parents_the_first_that_is_met_is_enough_and_each_en
     scene.finish("two")
 
     assert (waits, scene.is_running("child")) == ("queued", True)
+
+
+# D95: mistakes that are often made, each with a test that would catch it.
+
+
+def test_a_job_that_fits_starts_however_many_others_before_it_do_not():
+    scene = Scene(cpus=4)
+    scene.set_policy("fifo")
+    scene.submit("runs", cpus=3)
+    for number in range(200):
+        scene.submit(f"wide {number}", cpus=2 + number % 3, time_limit_s=9000 + number)
+
+    scene.submit("small", cpus=1)
+
+    assert scene.is_running("small")
+
+
+def live_uid(scene: Scene, job: str) -> str:
+    return scene.job(job).live_attempts[0].uid
+
+
+def test_other_jobs_start_while_a_victim_has_its_grace():
+    scene = Scene(cpus=4, nodes=2)
+    scene.set_policy("preemptive", preempt_min_runtime_s=0, preempt_grace_s=300)
+    for name in ("first", "second"):
+        scene.submit(name, cpus=4, priority=10, preemptible=True)
+    scene.submit("urgent", cpus=4, priority=75)
+    victim = next(n for n in ("first", "second") if live_uid(scene, n) in scene.stopping)
+
+    scene.finish("second" if victim == "first" else "first")
+    scene.submit("later", cpus=1, priority=10)
+
+    assert live_uid(scene, victim) in scene.stopping, "it still saves its work"
+    assert scene.is_running("later")
+
+
+@pytest.mark.parametrize("end", ["completes", "fails", "is cancelled", "is killed"])
+def test_what_a_job_held_is_free_again_however_it_ended(end):
+    scene = Scene(cpus=4, gpus=2)
+    scene.submit("job", cpus=4, gpus=2)
+    if end == "is cancelled":
+        scene.cancel("job")
+
+    scene.finish("job", int(end == "fails"), signal=9 if end == "is killed" else 0)
+    scene.submit("next", cpus=4, gpus=2)
+
+    assert scene.is_running("next")

@@ -87,6 +87,48 @@ def test_fairshare_starts_whoever_used_less(preset):
     assert start_order(scene, "runs", ["more of alice", "first of bob"])[0] == "first of bob"
 
 
+HOUR_S, DAY_S = 3600, 24 * 3600
+
+
+@pytest.mark.parametrize(("preset", "first"), [("horizon", "alice"), ("default", "bob")])
+def test_under_horizon_use_counts_half_after_a_day(preset, first):
+    scene = scene_with(preset)
+    scene.submit("three hours", cpus=4, actor=ALICE)
+    scene.pass_time(3 * HOUR_S)
+    scene.finish("three hours")
+    scene.pass_time(2 * DAY_S)
+    scene.submit("one hour", cpus=4, actor=BOB)
+    scene.pass_time(HOUR_S)
+    scene.submit("bob", cpus=4, actor=BOB)
+    scene.submit("alice", cpus=4, actor=ALICE)
+
+    scene.finish("one hour")
+
+    assert running(scene, "alice", "bob") == [first]
+
+
+def test_horizon_sets_the_half_life_alone_and_it_stays_under_the_next_policy():
+    scene = scene_with("easy", rules={"share.weight_cpu": 3})
+
+    scene.set_policy("horizon")
+    scene.set_policy("fifo")
+
+    share = scene.cluster.policy.share
+    assert (share.half_life_s, share.weight_cpu) == (DAY_S, 3)
+
+
+def test_under_horizon_no_wait_brings_a_low_job_before_a_high_one():
+    scene = scene_with("horizon")
+    scene.submit("runs", cpus=4)
+    scene.submit("low", cpus=4, priority=25)
+    scene.pass_time(6 * DAY_S)
+    scene.submit("high", cpus=4, priority=75)
+
+    scene.finish("runs")
+
+    assert running(scene, "low", "high") == ["high"]
+
+
 @pytest.mark.parametrize("preset", ["easy", "aggressive", "conservative"])
 def test_backfill_lets_a_short_job_pass_and_not_one_that_would_delay_the_head(preset):
     scene = scene_with(preset, rules={"backfill.delay_max_s": 0})

@@ -5,6 +5,7 @@ Each room knows only those below it.
     process, plan                    lock, store, host, sockets, a clean end; the settings
     grpc/                            the typed twin of REST
     app, pages                       every route; what anybody may read
+    aliases                          routes that clients of other schedulers know
     openapi/                         the document that describes the routes
     door/                            the way in: the front door, the server, the agents' WebSocket
     jobs/, site/, visits/            routes: about jobs, about the site, into running jobs

@@ -15,7 +15,7 @@ from litestar.exceptions import (
 )
 from litestar.openapi import OpenAPIConfig
 
-from rota.api import errors
+from rota.api import aliases, errors
 from rota.api.asgi import API
 from rota.api.auth import require
 from rota.api.context import ACTOR, Asking, Context, Settings, actor_of, context_of
@@ -73,7 +73,7 @@ _PARTS = (
     *(logs, results, artifacts, measures, endpoints, live, why, plan),
     *(status, stats, usage, queue_stats, policy, policy_replay, notify),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
-    *(audit, slurm_routes),
+    *(audit, aliases, slurm_routes),
 )
 ROUTES = [route for part in _PARTS for route in part.ROUTES]
 

@@ -60,7 +60,8 @@ def up(
     rota up --detach             in the background; stop it with 'rota down'
 
     Settings come from rota.toml (ROTA_CONFIG, the state folder or ~/.config/rota) and from
-    ROTA_SECTION_KEY variables such as ROTA_SERVER_LISTEN.
+    ROTA_SECTION_KEY variables such as ROTA_SERVER_LISTEN. Plain names that other programs use,
+    such as DATABASE_URL and PORT, count only with ROTA_PLAIN_NAMES=1.
     """
     from rota.config import parse_listen, parse_port
 

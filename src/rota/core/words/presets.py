@@ -2,7 +2,7 @@
 
 A preset is the whole of which job comes first, what may pass a waiting job, what gives way and
 how gangs start. How use is weighed, where jobs are put and plug-ins are not its business and stay
-as they are.
+as they are; ``horizon`` alone sets the half-life of use, which stays when another preset follows.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rota.core.facts.policy import (
     OrderRules,
     Policy,
     PreemptRules,
+    ShareRules,
 )
 from rota.core.words.policy_text import nearest
 
@@ -90,6 +91,14 @@ PRESETS: Mapping[str, Policy] = {
         # A job that may be interrupted wants the time to save its work.
         preempt=PreemptRules(enabled=True, grace_s=300),
     ),
+    # Bands do not mix with age, and what was used yesterday counts half.
+    "horizon": Policy(
+        order=OrderRules(
+            primary="priority", secondary="fairshare", age_factor=1.0, wait_max_s=_WEEK_S
+        ),
+        backfill=_EASY,
+        share=ShareRules(half_life_s=_DAY_S),
+    ),
 }
 
 #: Other spellings that people use.
@@ -119,7 +128,11 @@ def preset(name: str) -> Policy:
 def with_preset(policy: Policy, name: str) -> Policy:
     """The policy with the parts that the preset decides taken from it."""
     chosen = preset(name)
-    return msgspec.structs.replace(policy, **{part: getattr(chosen, part) for part in PARTS})
+    share, half_life_s = policy.share, chosen.share.half_life_s
+    if half_life_s != DEFAULT.share.half_life_s:
+        share = msgspec.structs.replace(share, half_life_s=half_life_s)
+    parts = {part: getattr(chosen, part) for part in PARTS}
+    return msgspec.structs.replace(policy, share=share, **parts)
 
 
 def name_of(policy: Policy) -> str:

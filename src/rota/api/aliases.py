@@ -1,0 +1,130 @@
+"""Paths that clients of other schedulers know: the answers are those of the routes beside them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from litestar import Response, get, post
+from litestar.params import QueryParameter
+
+from rota.api import params
+from rota.api.bodies.requests import JobRequest
+from rota.api.context import Asking, actor_of, context_of
+from rota.api.jobs.changes import CancelledView, cancel_job
+from rota.api.jobs.jobs import IdempotencyKey, list_jobs
+from rota.api.jobs.submit import SubmittedView, submit_one
+from rota.api.site.nodes import gpu_views
+from rota.api.site.stats import StatsView, stats
+from rota.api.views.views import Page
+from rota.api.watch.status import QueueStateView, queue
+from rota.core.derived.usage import DAYS_KEPT
+from rota.core.facts.errors import Forbidden
+
+
+class ModelView(msgspec.Struct):
+    """The GPUs of one model: how many there are, and how many a job could have now."""
+
+    type: str
+    total: int = 0
+    available: int = 0
+
+
+class AvailabilityView(msgspec.Struct):
+    total: int
+    available: int
+    items: list[ModelView]
+
+
+@get("/users/{name:str}/jobs", summary="Jobs of a user", opt={"right": "read"})
+async def list_jobs_of_user(
+    request: Asking,
+    name: params.NamePath,
+    states: params.States = "",
+    limit: params.Limit = 100,
+    cursor: params.Cursor = "",
+    order: params.Order = "id",
+) -> Page:
+    """As `GET /jobs` with `user`."""
+    page: Page = await list_jobs.fn(
+        request, states=states, user=name, limit=limit, cursor=cursor, order=order
+    )
+    return page
+
+
+@post(
+    "/users/{name:str}/jobs",
+    summary="Submit a job under one's own name",
+    opt={"right": "submit", "body": JobRequest, "errors": (404, 409, 413, 429, 503)},
+)
+async def submit_as_user(
+    request: Asking, name: params.NamePath, key: IdempotencyKey = ""
+) -> Response[SubmittedView]:
+    """As `POST /jobs`: a job is its submitter's, so the name must be the caller's own."""
+    actor = actor_of(request)
+    if name != actor.user:
+        raise Forbidden(
+            f"name: {name!r} is not who asks; {actor.user} submits as {actor.user}",
+            field="name",
+            value=name,
+            allowed=actor.user,
+        )
+    answer = await submit_one(context_of(request), actor, await request.body(), key)
+    return Response(answer.body, status_code=answer.status, media_type="application/json")  # type: ignore[arg-type]
+
+
+@get("/users/{name:str}/activity", summary="How a user's jobs fared", opt={"right": "read"})
+async def user_activity(
+    request: Asking,
+    name: params.NamePath,
+    period_s: Annotated[
+        int, QueryParameter(description="The period in seconds", ge=1, le=DAYS_KEPT * 86400)
+    ] = 7 * 86400,
+) -> StatsView:
+    """As `GET /stats` with `user`: states, waits and runs, GPU-hours, the longest jobs."""
+    view: StatsView = await stats.fn(request, user=name, period_s=period_s, longest=5)
+    return view
+
+
+@post(
+    "/jobs/{job_id:str}/cancel",
+    summary="Cancel a job or array by its own path",
+    opt={"right": "change", "errors": (404, 409, 429, 503)},
+    status_code=202,
+)
+async def cancel_by_post(request: Asking, job_id: params.JobPath) -> CancelledView:
+    """As `DELETE /jobs/{id}`."""
+    return await cancel_job(context_of(request), actor_of(request), job_id)
+
+
+@get("/gpu/availability", summary="How many GPUs of each model are free", opt={"right": "read"})
+async def gpu_availability(request: Asking) -> AvailabilityView:
+    """Counted from `GET /gpus`: what jobs and others have, and what is broken, is not free."""
+    cluster = context_of(request).host.cluster
+    models: dict[str, ModelView] = {}
+    for _, node in sorted(cluster.nodes.items()):
+        for gpu in gpu_views(cluster, node):
+            model = models.setdefault(gpu.model, ModelView(gpu.model))
+            model.total += 1
+            model.available += gpu.available
+    found = list(models.values())
+    return AvailabilityView(
+        sum(model.total for model in found), sum(model.available for model in found), found
+    )
+
+
+@get("/queue/status", summary="How many jobs wait and run, by another path", opt={"right": "read"})
+async def queue_status(request: Asking) -> QueueStateView:
+    """As `GET /queue`."""
+    view: QueueStateView = await queue.fn(request)
+    return view
+
+
+ROUTES = [
+    list_jobs_of_user,
+    submit_as_user,
+    user_activity,
+    cancel_by_post,
+    gpu_availability,
+    queue_status,
+]
