@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rota.core.derived.lanes import Shape, shape_of
 from rota.core.facts.job import Role, ServiceClass
 from rota.core.facts.policy import Backfill, BackfillRules, PlaceRules, Policy, PreemptRules
-from rota.scheduling.place.filters import static_problem
+from rota.scheduling.place.filters import Case, first_problem
 from rota.scheduling.place.node_room import Room
 from rota.scheduling.place.trial_rooms import count_in
 from rota.testing.stage import Stage, node, spec
@@ -37,9 +37,17 @@ def allowed(stage: Stage, shape: Shape, role: Role) -> list[str]:
     return [
         name
         for name, node in cluster.nodes.items()
-        if not static_problem(
-            shape, role.request, node.spec, node.all_labels, node.all_taints, cluster.policy, name
-        )
+        if not first_problem(
+            Case(
+                shape,
+                role.request,
+                node.spec,
+                node.all_labels,
+                node.all_taints,
+                cluster.policy,
+                name,
+            )
+        ).filter
     ]
 
 

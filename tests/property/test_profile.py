@@ -78,6 +78,17 @@ def acts(draw: st.DrawFn) -> tuple[str, str, int, float, int, Allocation]:
     return draw(st.sampled_from(kinds)), name, who, draw(times), draw(lengths), held
 
 
+def lower(low: Room, other: Room) -> None:
+    """Keep, in every dimension, the less that either of two moments offers."""
+    for name in ("cpu_milli", "memory_mib", "disk_mib", "firm_cpu_milli", "firm_memory_mib"):
+        setattr(low, name, min(getattr(low, name), getattr(other, name)))
+    low.holders, low.alone = max(low.holders, other.holders), max(low.alone, other.alone)
+    low.cpus = [cpu for cpu in low.cpus if cpu in other.cpus]
+    for index, room in low.devices.items():
+        for name in ("taken", "sharers", "shared_mib"):
+            setattr(room, name, max(getattr(room, name), getattr(other.devices[index], name)))
+
+
 class World:
     """A few nodes with comings, goings and claims, told to a Timeline one by one."""
 
@@ -161,7 +172,7 @@ class World:
         low = self.room_at(name, from_s, who)
         for at_s in self.moments(name):
             if from_s < at_s < until_s:
-                low.lower_to(self.room_at(name, at_s, who))
+                lower(low, self.room_at(name, at_s, who))
         return low
 
     def until_s(self, name: str, from_s: float, who: Asking) -> float:

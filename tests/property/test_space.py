@@ -14,6 +14,7 @@ from rota.core.facts.job import JobSpec
 from rota.core.facts.node import Allocation
 from rota.core.facts.placing import Operator, Placement, Selector
 from rota.core.facts.policy import PlaceRules, Policy
+from rota.scheduling.place.filters import Case
 from rota.scheduling.place.free import Free, Total
 from rota.scheduling.place.node_index import Space
 from rota.scheduling.place.scores import STRATEGIES, class_score, strategy
@@ -196,7 +197,8 @@ def points(site: Site, wanted: JobSpec, name: str) -> int:
     )
     specs = {name: site.cluster.nodes[name] for name in site.space.rooms}
     dearest = max(float(one.spec.labels.get("cost", 0)) for one in specs.values())
-    static = class_score(shape, request, kind.spec, kind.labels, kind.taints, site.policy, dearest)
+    case = Case(shape, request, kind.spec, kind.labels, kind.taints, site.policy)
+    static = class_score(case, dearest)
     largest = Total(
         max(one.spec.cpu_milli for one in specs.values()), 1, 1,
         max(1, *(len(one.spec.devices) for one in specs.values())),

@@ -1,5 +1,7 @@
 """What a Scheduler remembers between passes is dropped as soon as it is not right any more."""
 
+import gc
+
 import pytest
 
 from rota.core.changes import events as ev
@@ -218,3 +220,23 @@ def test_a_pass_starts_as_many_jobs_as_it_may_and_says_that_there_are_more(limit
     plan = stage.scheduler.run(stage.now_s, limit)
 
     assert (len(plan.starts), plan.more) == (limit, True)
+
+
+@pytest.mark.parametrize("policy", [p for p in PRESETS.values() if not p.preempt.enabled])
+def test_a_pass_leaves_nothing_behind_that_only_the_garbage_collector_could_free(policy):
+    stage = Stage([node("a", cpus=4), node("b", cpus=4)], policy)
+    for cpus in (3, 4, 4, 2, 1, 1):
+        stage.submit(spec(cpus=cpus, time_limit_s=100 * cpus), runs_s=50.0 * cpus)
+    stage.run()
+    gc.collect()
+    gc.disable()
+
+    try:
+        for _ in range(3):
+            stage.submit(spec(cpus=1, time_limit_s=60))
+            stage.scheduler.run(stage.now_s)
+        left = gc.collect()
+    finally:
+        gc.enable()
+
+    assert left == 0

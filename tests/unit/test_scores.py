@@ -20,7 +20,7 @@ from rota.core.facts.placing import (
 )
 from rota.core.facts.policy import DEFAULT, Mixing, PlaceRules, Policy
 from rota.core.facts.resources import Request
-from rota.scheduling.place.filters import Neighbours
+from rota.scheduling.place.filters import Case, Neighbours
 from rota.scheduling.place.fragments import (
     Fragmentation,
     Movable,
@@ -55,11 +55,11 @@ def shape(request: Request = CPU, **placement) -> Shape:
 
 def terms(asked: Shape, labels=None, taints=(), dearest: float = 0.0, spec=PLAIN, policy=DEFAULT):
     request = asked.roles[0].request
-    return class_terms(asked, request, spec, labels or {}, taints, policy, dearest)
+    return class_terms(Case(asked, request, spec, labels or {}, taints, policy), dearest)
 
 
 def test_the_best_node_has_a_million_points_with_the_usual_weights():
-    everything = class_score(shape(), CPU, PLAIN, {}, (), DEFAULT)
+    everything = class_score(Case(shape(), CPU, PLAIN, {}, (), DEFAULT))
     empty = Free(1000, 65536)
 
     best = strategy("score", DEFAULT)(CPU, empty, Total(1000, 65536), everything)
@@ -84,7 +84,7 @@ def test_weights_can_be_set():
     score = strategy("score", policy)
     total = Total(8000, 65536)
 
-    assert class_score(shape(), CPU, PLAIN, {}, (), policy) == 0
+    assert class_score(Case(shape(), CPU, PLAIN, {}, (), policy)) == 0
     assert score(CPU, Free(8000, 65536), total, 0) == 1_000_000
     assert score(CPU, Free(4000, 32768), total, 0) == 500_000
 
@@ -154,8 +154,8 @@ def test_gpu_nodes_are_the_last_resort_of_jobs_without_devices(name):
     full_plain, empty_box = Free(1000, 0), Free(8000, 65536, 0, 2, (100, 100))
     asked = shape(selectors=(Selector("rack", weight=1),))
 
-    plain = class_score(asked, CPU, PLAIN, {"cost": "9"}, (), DEFAULT, 9.0)
-    box = class_score(asked, CPU, BOX, {"rack": "a"}, (), DEFAULT, 9.0)
+    plain = class_score(Case(asked, CPU, PLAIN, {"cost": "9"}, (), DEFAULT), 9.0)
+    box = class_score(Case(asked, CPU, BOX, {"rack": "a"}, (), DEFAULT), 9.0)
 
     assert place(CPU, full_plain, Total(8000, 65536), plain) > place(
         CPU, empty_box, Total(8000, 65536, 0, 2, 100), box
@@ -266,7 +266,7 @@ def test_scores_of_what_fits_stay_between_nothing_and_a_million(cpu, memory, idl
         shared=shared,
         device_memory_mib=4096 if shared else 0,
     )
-    static = class_score(shape(request), request, PLAIN, {}, (), DEFAULT)
+    static = class_score(Case(shape(request), request, PLAIN, {}, (), DEFAULT))
 
     score = strategy("score", DEFAULT)(request, node(idle), EIGHT, static)
 

@@ -14,14 +14,12 @@ from rota.core.derived.holdings import amount_of, amount_of_all
 from rota.core.derived.lanes import key_with, shape_of
 from rota.core.facts.states import Cause, JobState
 from rota.scheduling.api import Entry, Start
-from rota.scheduling.later.timeline import planned_uid
 from rota.scheduling.order.lengths import stay_s_of
 from rota.scheduling.place.gang import Placed, place
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Job, Role
-    from rota.core.facts.node import Allocation
     from rota.scheduling.api import Plan
     from rota.scheduling.limits.quota import Quotas
     from rota.scheduling.place.gang import Asker
@@ -43,8 +41,8 @@ class Growing(Protocol):
 
     def asker(self, entry: Entry) -> Asker: ...
 
-    def take(self, uid: str, end_s: float, allocation: Allocation) -> None:
-        """An attempt that does not exist yet has this room until then."""
+    def take(self, job: int, end_s: float, placed: list[Placed]) -> None:
+        """Attempts of a job that do not exist yet have this room until then."""
 
     def unprotected(self) -> list[int]:
         """The shapes that wait for room and that no promise keeps it free for."""
@@ -155,8 +153,8 @@ def _grow_one(this: Growing, job: Job, missing: list[int], kept_out: set[str]) -
             this.space.give_back(allocation.node, allocation)
             break
         this.quotas.take(task_key, amount, 0)
-        this.take(planned_uid(job.id, index), end_s, allocation)
         placed.append(Placed(index, allocation))
+        this.take(job.id, end_s, placed[-1:])
     if placed:
         allocations = tuple(allocation for _, allocation in placed)
         tasks = tuple(task for task, _ in placed)

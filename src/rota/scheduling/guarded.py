@@ -83,9 +83,12 @@ class Watch:
 Guard = Callable[[Watch], AbstractContextManager[None]]
 
 
+_NO_CONTEXT = nullcontext()
+
+
 def no_guard(watch: Watch) -> AbstractContextManager[None]:
     """Nobody interrupts: for hosts whose time is not real, and for passes without plug-ins."""
-    return nullcontext()
+    return _NO_CONTEXT
 
 
 class Guarded:

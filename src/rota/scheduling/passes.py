@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rota.core.derived.holdings import amount_of, amount_of_all
-from rota.core.facts.errors import Blaming
+from rota.core.facts.errors import Stumbled
 from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import Plan, Start, View
 from rota.scheduling.evict.preempting import Takeovers
@@ -22,6 +22,7 @@ from rota.scheduling.later.timeline import Leaving, planned_uid
 from rota.scheduling.limits.quota import Quotas
 from rota.scheduling.misses import Misses
 from rota.scheduling.order.fairshare import FairShare
+from rota.scheduling.order.heads import Heads
 from rota.scheduling.order.keys import ByLength, Keys
 from rota.scheduling.order.turns import Turns
 from rota.scheduling.outcomes import (
@@ -30,7 +31,6 @@ from rota.scheduling.outcomes import (
     Behind,
     Capped,
     Claimed,
-    NoRoom,
     Refused,
     Started,
     is_for_room,
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane, LaneKey
     from rota.core.facts.loans import Loan
-    from rota.core.facts.node import Allocation
-    from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Amount
     from rota.scheduling.api import Entry, Eviction
     from rota.scheduling.later.promises import Promises
@@ -69,29 +67,26 @@ class Pass:
     def __init__(self, scheduler: Memory, now_s: float, rules: Rules) -> None:
         self.scheduler = scheduler
         self.cluster: Cluster = scheduler.cluster
+        self.policy = self.cluster.policy
         self.rules = rules
-        self.shares = FairShare(self.cluster, now_s, scheduler.total)
-        self.view = View(now_s, self.cluster.policy, self.shares, scheduler.total)
+        total = scheduler.total
+        self.shares = FairShare(self.cluster, now_s, total)
+        self.view = View(now_s, self.policy, self.shares, total)
         self.quotas = Quotas(self.cluster, now_s)
         self.checks = NodeChecks(self.cluster, self.space, rules, self.quotas)
         borrows = self.quotas.borrowing if scheduler.may_borrow else None
         self.keys = Keys(self.cluster, rules, self.view, borrows)
         self.promising = Promising(scheduler.promises, self.checks, self.policy)
         self.misses = Misses(self.cluster, scheduler.waits, scheduler.promises, self.checks)
-        self.takeovers = Takeovers(self)
+        self._heads = Heads(self.cluster, scheduler.standing, self.keys, scheduler.amount)
         self.plan = Plan(starts=[], evictions=[], promises=[], dropped=[])
         #: Lanes that were found blocked, and what each one waits for.
         self._blocked: dict[int, tuple[Lane, Wait]] = {}
-        self._empty: set[int] = set()  # Lanes of which every job has started.
         self._passing = Passing(self.policy)
 
     @property
     def now_s(self) -> float:
         return self.view.now_s
-
-    @property
-    def policy(self) -> Policy:
-        return self.view.policy
 
     @property
     def space(self) -> Space:
@@ -104,6 +99,8 @@ class Pass:
     def run(self, limit: int) -> Plan:
         turns, starts = self._begin(), self.plan.starts
         compared, passing, promising = False, self._passing, self.promising
+        # It knows the pass, so the pass must not know it: only the collector could free the two.
+        takeovers = Takeovers(self) if self.policy.preempt.enabled else None
         while len(starts) < limit and not passing.is_over:
             blocked = passing.is_bounded or promising.wants_more
             overdue = promising.only_overdue and not passing.is_bounded
@@ -114,9 +111,11 @@ class Pass:
                 compared = True
                 self._open_claimed(turns)
                 continue
-            evicted, key = len(self.plan.evictions), turns.first_key
-            with Blaming(self._entry(head).job, "the pass broke on it"):
-                self._settle(turns, head, self._deal_with(head))
+            evicted, key, job = len(self.plan.evictions), turns.first_key, head.entry.job
+            try:
+                self._settle(turns, head, self._deal_with(head, takeovers))
+            except Exception as error:
+                raise Stumbled(job, f"the pass broke on it: {error!r}") from error
             if len(self.plan.evictions) > evicted:
                 self._open_left(turns, self.plan.evictions[evicted:], key)
         given_up = self._start_promised(turns, limit)
@@ -130,8 +129,8 @@ class Pass:
         """Which lanes are looked at, and in which order; claims that stand from before."""
         scheduler, lanes = self.scheduler, self.cluster.lanes
         self.promising.begin(scheduler.waits.count)
-        turns = Turns(self.cluster, scheduler.standing, self.keys, scheduler.amount)
-        older = scheduler.standing.grow_older(self.keys, lanes.by_number, turns.opening)
+        turns = Turns(self.cluster, scheduler.standing, self.keys, self._heads)
+        older = scheduler.standing.grow_older(self.keys, lanes.by_number, self._heads.opening)
         if self.policy.preempt.enabled:
             # An older job may take room from jobs that were its equals.
             scheduler.waits.wake(older)
@@ -146,7 +145,7 @@ class Pass:
             may_fit = scheduler.promises.may_fit
             turns.open(scheduler.waits.on_claims(lambda shape: may_fit(shape, moved)))
         if not self._passing.asks_all:
-            turns.pass_over(partial(self._is_known, turns))
+            turns.pass_over(partial(self._is_known, turns.shapes))
         if self.policy.backfill.shortest and self.promising.made:
             turns.sort_by(ByLength(self.cluster, self.rules, self.view, None))
 
@@ -160,7 +159,7 @@ class Pass:
             if lane is not None and number not in self._blocked:
                 turns.add_behind(lane, key)
 
-    def _deal_with(self, head: Head) -> Outcome:
+    def _deal_with(self, head: Head, takeovers: Takeovers | None) -> Outcome:
         """Start the head's job, or find out what its lane waits for."""
         wait = self.admit(head.lane.key, head.amount)
         if wait is not None:
@@ -168,9 +167,9 @@ class Pass:
         if self.promising.made:
             self._passing.watched += 1
         outcome = self._place(head)
-        if isinstance(outcome, Started) or self.takeovers.try_for(head, self._entry(head)):
-            return Started(self._entry(head).job)
-        return outcome
+        if takeovers is None or isinstance(outcome, Started):
+            return outcome
+        return Started(head.entry.job) if takeovers.try_for(head, head.entry) else outcome
 
     def admit(self, key: LaneKey, amount: Amount) -> Capped | Barred | None:
         """Whether the jobs of a lane may not start, whatever room there is."""
@@ -190,33 +189,33 @@ class Pass:
 
     def _lacks_room_only(self, lane: Lane) -> bool:
         queue = self.cluster.queues.get(lane.key.queue)
-        if lane.number in self._empty or (queue is not None and not queue.starts_jobs):
+        if lane.number in self._heads.started or (queue is not None and not queue.starts_jobs):
             return False
         return self.quotas.short(lane.key, self.scheduler.amount(lane.key.shape)) is None
 
     def _place(self, head: Head) -> Started | RoomWait:
         """Room for all tasks of the job now, beside everything that is claimed."""
-        entry = self._entry(head)
+        entry = head.entry
         if head.full and entry.job not in self.scheduler.promises.kept:
             # Behind a job of its lane that does not fit only a promise gives room.
-            return NoRoom()
+            return NO_ROOM
         placed = self.find_room(entry)
         if not isinstance(placed, list):
             return placed
-        window_s = self.scheduler.promises.window_end_s(entry, [held for _, held in placed])
+        window_s = self.scheduler.promises.window_end_s(entry, placed)
         self.record(head, entry, placed, window_s=window_s)
         return Started(entry.job)
 
     def find_room(self, entry: Entry) -> list[Placed] | RoomWait:
         """Room for a job, taken; or what it waits for."""
-        promises = self.scheduler.promises
+        promises, space = self.scheduler.promises, self.scheduler.space
         until_s = promises.until_s(entry)
         known = self.misses.known(entry, until_s)
         if known is not None:
             return known
         if not self.policy.backfill.spare and promises.outlasts(entry):
             return Claimed()
-        asker = self.asker(entry)
+        asker = Asker(space, self.checks, promises, entry, until_s)
         placed = place(asker)
         if placed is None:
             if asker.short is None:
@@ -224,16 +223,19 @@ class Pass:
             # Another account may have the nodes that are too large for this one.
             self.wake_at(asker.short.again_s)
             return Refused()
-        return within_quota(self.quotas, self.space, entry, placed)
+        return within_quota(self.quotas, space, entry, placed)
 
     def asker(self, entry: Entry) -> Asker:
         promises = self.scheduler.promises
         return Asker(self.space, self.checks, promises, entry, promises.until_s(entry))
 
-    def take(self, uid: str, end_s: float, allocation: Allocation) -> None:
-        """An attempt that does not exist yet has this room until then."""
-        self.scheduler.timeline.add(Leaving(end_s, uid, allocation.node, allocation))
-        self.scheduler.planned(allocation.node, uid)
+    def take(self, job: int, end_s: float, placed: list[Placed]) -> None:
+        """Attempts of a job that do not exist yet have this room until then."""
+        add, planned = self.scheduler.timeline.add, self.scheduler.planned
+        for task, allocation in placed:
+            uid = planned_uid(job, task)
+            add(Leaving(end_s, uid, allocation.node, allocation))
+            planned(allocation.node, uid)
 
     def unprotected(self) -> list[int]:
         """The shapes that wait for room and that no promise keeps it free for."""
@@ -255,8 +257,7 @@ class Pass:
         """A job starts: everything that later jobs of this pass must know of it."""
         key, end_s = entry.key, self.now_s + entry.run_s
         roles, count = entry.shape.roles, len(placed)
-        for task, allocation in placed:
-            self.take(planned_uid(entry.job, task), end_s, allocation)
+        self.take(entry.job, end_s, placed)
         if len(roles) == 1 and not entry.shape.placement.exclusive:
             # All tasks hold the same.
             amount = NOTHING.plus(amount_of(placed[0].allocation), count)
@@ -266,10 +267,9 @@ class Pass:
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
         self.promising.fulfilled(entry.job)
-        spec = self.cluster.arrays[head.array].spec if head.array else None
-        labels = (spec or self.cluster.jobs[entry.job].spec).labels
-        if labels:
-            self.checks.started(labels, [allocation.node for _, allocation in placed])
+        item = self.cluster.arrays[head.array] if head.array else self.cluster.jobs[entry.job]
+        if item.spec.labels:
+            self.checks.started(item.spec.labels, [allocation.node for _, allocation in placed])
         whole = count == (roles[0].count if len(roles) == 1 else sum([r.count for r in roles]))
         self.plan.starts.append(
             Start(
@@ -288,7 +288,7 @@ class Pass:
         lane = head.lane
         if isinstance(outcome, Started):
             if not turns.go_on(head):
-                self._empty.add(lane.number)
+                self._heads.started.add(lane.number)
                 self.scheduler.waits.leave(lane.number)
             if self.policy.share.hard_ratio > 0.0:
                 turns.open_barred(self._blocked, self.kept_back_by)
@@ -300,7 +300,7 @@ class Pass:
             turns.drop()
             return
         self._passing.is_closed = self._passing.is_strict
-        entry = self._entry(head)
+        entry = head.entry
         promised = self.promising.make(entry, overdue=self.keys.waited_too_long(entry))
         if promised and self.promising.wants_more and not self.promising.only_overdue:
             head.full = True
@@ -308,13 +308,16 @@ class Pass:
         else:
             turns.drop()
 
-    def _is_known(self, turns: Turns, lane: Lane) -> bool:
-        """Whether the answer for a lane is known: it need not take its turn."""
+    def _is_known(self, shapes: set[int], lane: Lane) -> bool:
+        """Whether the answer for a lane is known: it need not take its turn.
+
+        Where it is for all lanes of its shape, the shape is not among these any more.
+        """
         wait = self.misses.known_of(lane)
         if wait is None:
             return False
         if wait is NO_ROOM:
-            turns.close(lane.key.shape)
+            shapes.discard(lane.key.shape)
         self._blocked.setdefault(lane.number, (lane, wait))
         return True
 
@@ -327,7 +330,7 @@ class Pass:
         """
         given_up: list[str] = []
         for promise in self.promising.unsettled():
-            head = turns.head_of(promise.job)
+            head = self._heads.head_of(promise.job)
             if head is None or len(self.plan.starts) >= limit:
                 continue
             may_start = self.admit(head.lane.key, head.amount) is None
@@ -350,14 +353,16 @@ class Pass:
             for lane in turns.remaining():
                 self._blocked.setdefault(lane.number, (lane, Behind()))
             waits.open_shapes.clear()
+        for_room: list[Lane] = []
         for lane, wait in self._blocked.values():
             waits.file(lane, wait)
             if is_for_room(wait):
-                standing.put(lane)
-            else:
-                standing.take(lane.number)
+                for_room.append(lane)
+                continue
+            standing.take(lane.number)
             if isinstance(wait, Barred):
                 waits.open_at(self.now_s + SHARES_AGAIN_S, lane.number)
+        standing.put(for_room)
         waits.barriers = self._barriers()
         self.space.forget_unused(lanes.shapes)
 
@@ -393,8 +398,3 @@ class Pass:
         if self.policy.preempt.enabled and waits.shapes:
             # A job that started just now was no victim yet for the ones that wait.
             self.wake_at(self.now_s + max(self.policy.preempt.min_runtime_s, 1))
-
-    @staticmethod
-    def _entry(head: Head) -> Entry:
-        assert head.entry is not None
-        return head.entry

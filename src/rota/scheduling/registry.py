@@ -22,6 +22,7 @@ from rota.scheduling.guarded import (
     GuardedVictims,
     Watch,
 )
+from rota.scheduling.order.keys import traits_of
 from rota.scheduling.order.orderings import ORDERINGS
 from rota.scheduling.place.scores import STRATEGIES
 from rota.scheduling.rules import Rules
@@ -93,13 +94,17 @@ def resolve(
     refuse_unknown("place.strategy", policy.place.strategy, STRATEGIES)
     watch = Watch(policy.plugin_budget_ms / 1000, clock)
     desk = _Desk(plugged, watch, strict)
+    order, usual = policy.order, DEFAULT.order
+    primary = desk.ordering("order.primary", order.primary, usual.primary)
+    secondary = desk.ordering("order.secondary", order.secondary, usual.secondary)
     return Rules(
-        desk.ordering("order.primary", policy.order.primary, DEFAULT.order.primary),
-        desk.ordering("order.secondary", policy.order.secondary, DEFAULT.order.secondary),
+        primary,
+        secondary,
         tuple(rule for name in policy.filters if (rule := desk.filter(name)) is not None),
         tuple(found for name in policy.scorers if (found := desk.scorer(name)) is not None),
         desk.victims(policy.victims, victims),
         watch,
+        traits_of(primary, secondary, order),
     )
 
 

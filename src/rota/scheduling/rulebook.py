@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rota.scheduling.registry import Catalog
     from rota.scheduling.rules import Rules
 
-BUILT_IN = frozenset(ORDERINGS)
-
 
 class Rulebook:
     """The rules of one policy; plug-ins are made anew for each pass."""
@@ -34,6 +32,7 @@ class Rulebook:
         self.guard = guard
         self._policy: Policy | None = None
         self._plugged = NO_PLUGINS
+        self._is_plugged = False
         #: Made for a site of this size: what a victim's work is worth depends on it.
         self._made: tuple[Amount, Rules] | None = None
 
@@ -47,18 +46,15 @@ class Rulebook:
         """From now on this policy counts."""
         self._policy, self._made = policy, None
         self._plugged = self._load(policy) if self._load is not None else NO_PLUGINS
+        named = {policy.order.primary, policy.order.secondary} - ORDERINGS.keys()
+        self._is_plugged = bool(named or policy.filters or policy.scorers or policy.victims)
 
     def rules(self, total: Amount) -> Rules:
         """The rules for one pass."""
         policy = self._policy
         assert policy is not None
-        if self._made is None or self._made[0] is not total or _is_plugged(policy):
+        if self._made is None or self._made[0] is not total or self._is_plugged:
             victims = LostWork(total)
             rules = resolve(policy, self._plugged, victims=victims, clock=self._clock, strict=False)
             self._made = (total, rules)
         return self._made[1]
-
-
-def _is_plugged(policy: Policy) -> bool:
-    names = {policy.order.primary, policy.order.secondary}
-    return bool(policy.filters or policy.scorers or policy.victims) or not names <= BUILT_IN

@@ -12,6 +12,20 @@ if TYPE_CHECKING:
     from rota.scheduling.guarded import GuardedScorer, Watch
 
 
+class Traits(NamedTuple):
+    """What is known of all keys under two orderings."""
+
+    #: Whether each of the two is known not to look at shares.
+    plain: tuple[bool, bool]
+    #: Own keys change at known moments only.
+    is_steady: bool
+    #: The jobs of a lane differ in their age at most, and by its steps.
+    is_alike: bool
+    #: After which waits own keys change; infinite: never.
+    too_long_s: float
+    older_s: float
+
+
 class Rules(NamedTuple):
     """What one pass goes by."""
 
@@ -23,6 +37,7 @@ class Rules(NamedTuple):
     scorers: tuple[GuardedScorer, ...]
     victims: VictimRule
     watch: Watch
+    traits: Traits
 
     @property
     def dropped(self) -> list[Dropped]:

@@ -19,7 +19,6 @@ from rota.scheduling.later.promising import MANY_PROMISES
 from rota.scheduling.later.timeline import Timeline
 from rota.scheduling.limits.least import least_of
 from rota.scheduling.order.capacity import Capacity
-from rota.scheduling.order.keys import may_borrow
 from rota.scheduling.order.standing import Standing
 from rota.scheduling.passes import Pass
 from rota.scheduling.place.fragments import waiting_shapes
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from rota.core.facts.resources import Amount
     from rota.scheduling.api import Promise
     from rota.scheduling.place.fragments import Typical
-    from rota.scheduling.reading import Changes, Uids
+    from rota.scheduling.reading import Changes
     from rota.scheduling.registry import Catalog
     from rota.scheduling.rules import Rules
 
@@ -73,7 +72,7 @@ class Scheduler:
         self._policy = policy = cluster.policy
         self._rulebook.read(policy)
         self._reading = Reading(cluster)
-        self.may_borrow = may_borrow(cluster)
+        self.may_borrow = cluster.accounts.may_borrow()
         self._typical = ()
         self.space = Space(policy, picky=bool(policy.filters))
         self.timeline = Timeline(self.space)
@@ -134,11 +133,13 @@ class Scheduler:
         self._departures.prolong(now_s)
         changes = self._reading.news()
         for name, uids in changes.nodes.items():
-            self._take_in(name, uids)
-        self._capacity.follow(changes.nodes)
+            self.space.refresh(self.cluster, name)
+            self._departures.follow(name, uids)
+        if changes.nodes:
+            self._capacity.follow(changes.nodes)
         waits, lanes = self.waits, self.cluster.lanes
         if changes.everything:
-            self.may_borrow = may_borrow(self.cluster)
+            self.may_borrow = self.cluster.accounts.may_borrow()
             waits.start_over(lanes)
             self.standing.start_over()
             return changes
@@ -168,10 +169,6 @@ class Scheduler:
         particular = None if many else frozenset(names)
         preempts = self._policy.preempt.enabled
         self.waits.on_nodes(particular, may_fit, may_take if preempts else None)
-
-    def _take_in(self, name: str, uids: Uids) -> None:
-        self.space.refresh(self.cluster, name)
-        self._departures.follow(name, uids)
 
     def _promises_move(self, changes: Changes) -> bool:
         """Whether a promise is due or lost, or may be better now, though no lane is open."""

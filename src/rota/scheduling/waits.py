@@ -151,7 +151,8 @@ class Waits:
 
     def wake(self, numbers: Iterable[int]) -> None:
         """These lanes are worth another look."""
-        self.open.update(dict.fromkeys(numbers))
+        for number in numbers:
+            self.open[number] = None
 
     def open_at(self, at_s: float, number: int = 0) -> None:
         """Time alone may help this lane, or (0) all that wait for room."""
@@ -216,6 +217,8 @@ class Waits:
 
     def on_neighbours(self, lanes: Lanes) -> bool:
         """Jobs started: open the lanes that need one of them beside; whether there are any."""
+        if not self._refused:
+            return False
         lonely = [
             number
             for number in self._refused
@@ -231,7 +234,7 @@ class Waits:
 
     def on_turn(self, waiting: Mapping[int, object]) -> None:
         """One of the jobs that nothing may pass is gone: the ones behind it take their turn."""
-        if any(item not in waiting for item in self.barriers):
+        if self.barriers and any(item not in waiting for item in self.barriers):
             self.barriers = ()
             self._wake_all_for_room()
 

@@ -81,10 +81,11 @@ def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
         cluster.agenda.push(job.submitted_s + job.spec.dependency_timeout_s, "parents", item)
     if job.spec.scheduling_timeout_s and job.eligible_s:
         cluster.agenda.push(job.eligible_s + job.spec.scheduling_timeout_s, "unschedulable", item)
-    if isinstance(job, Job) and job.limit_due_s and job.state is JobState.RUNNING:
-        cluster.agenda.push(job.limit_due_s, "time-limit", item)
-    if isinstance(job, Job) and job.spec.save_every_s and job.state is JobState.RUNNING:
-        cluster.agenda.push(job.save_due_s, "save", item)
+    if isinstance(job, Job) and job.state is JobState.RUNNING:
+        if job.limit_due_s:
+            cluster.agenda.push(job.limit_due_s, "time-limit", item)
+        if job.spec.save_every_s:
+            cluster.agenda.push(job.save_due_s, "save", item)
 
 
 def set_attempt_timers(cluster: Cluster, job: Job) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rota.core.derived.holdings import Holdings
 from rota.core.derived.running import Running
 from rota.core.derived.waiting import Waiting
-from rota.core.facts.tenant import NO_QUOTA, User
+from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, User
 
 if TYPE_CHECKING:
     from rota.core.derived.usage import Usage
@@ -51,6 +51,12 @@ class Accounts:
         """A user's quota: that of its own record, else the default one."""
         record = self.users.get(user) or self.users.get("")
         return record.quota if record is not None else NO_QUOTA
+
+    def may_borrow(self) -> bool:
+        """Whether any account has a soft limit that it may pass."""
+        tables = (self.users, self.projects)
+        quotas = [record.quota for table in tables for record in table.values()]
+        return any(quota.borrow and quota.soft != UNLIMITED for quota in quotas)
 
     def chain(self, project: str) -> list[str]:
         """A project on record and those above it; a circle ends where it closes."""

@@ -18,21 +18,17 @@ ENTRIES_MAX = 2000
 class Log(Generic[T]):
     """The latest changes of one kind."""
 
-    __slots__ = ("_entries", "_first")
+    __slots__ = ("_entries", "_first", "end")
 
     def __init__(self) -> None:
         self._entries: list[T] = []
-        #: The place of the oldest entry that is kept.
-        self._first = 0
-
-    @property
-    def end(self) -> int:
-        """The place of the next entry."""
-        return self._first + len(self._entries)
+        #: The places of the oldest entry that is kept, and of the next one.
+        self._first = self.end = 0
 
     def add(self, entry: T) -> None:
         entries = self._entries
         entries.append(entry)
+        self.end += 1
         if len(entries) > ENTRIES_MAX:
             self._first += ENTRIES_MAX // 2
             del entries[: ENTRIES_MAX // 2]

@@ -28,6 +28,8 @@ SLASH = "/"
 NOWHERE = -1
 #: A profile with more steps than this per claim and attempt is made anew: steps stay behind.
 STEPS_MAX = 4
+#: Up to so many shifts more than attempts a profile follows, instead of being made anew.
+FEW = 2
 #: More new ends than this are sorted in at once instead of one by one.
 MANY = 1024
 #: Up to so many ends of several classes are put in order at once instead of as they are asked for.
@@ -86,6 +88,17 @@ class Asking(NamedTuple):
         return claim.binds(self.job, self.user, self.project)
 
 
+class Shift(NamedTuple):
+    """Between two moments more (1) or less (-1) is free on a node."""
+
+    start_s: float
+    end_s: float
+    allocation: Allocation
+    sign: int
+    #: By how much that changes the number of claims.
+    claims: int = 0
+
+
 @dataclass(slots=True)
 class Stay:
     """One node: the class that its ends are filed under, its attempts, and their profile."""
@@ -94,7 +107,9 @@ class Stay:
     here: dict[str, Leaving] = field(default_factory=dict)
     #: The same in order of their ends, once that was asked for.
     queue: list[Leaving] | None = None
+    #: As of when it was last asked for, and what came and went since.
     profile: Profile | None = None
+    news: list[Shift] = field(default_factory=list)
     #: The profile as it is at a moment at which attempts outstay their time.
     late: Profile | None = None
     late_s: float = -INFINITE
@@ -108,31 +123,42 @@ class Stay:
         self.here[item.uid] = item
         if self.queue is not None:
             insort(self.queue, item)
-        self._shift(item, 1)
+        self.late = None
+        if self.profile is not None:
+            self._note(Shift(item.end_s, INFINITE, item.allocation, 1))
 
     def go(self, item: Leaving) -> None:
         del self.here[item.uid]
         if self.queue is not None:
             del self.queue[bisect_left(self.queue, item)]
-        self._shift(item, -1)
-
-    def _shift(self, item: Leaving, sign: int) -> None:
-        """From its end on, what the attempt holds is given back, or no longer."""
         self.late = None
         if self.profile is not None:
-            self.profile.shift(item.end_s, INFINITE, item.allocation, sign)
-            self._shorten(self.profile)
+            self._note(Shift(item.end_s, INFINITE, item.allocation, -1))
 
     def claim(self, claim: Claim, sign: int) -> None:
         """There is one more claim that binds jobs in general (1), or one less (-1)."""
         self.late = None
         if self.profile is not None:
-            self.profile.claim(claim.start_s, claim.end_s, claim.allocation, sign)
-            self._shorten(self.profile)
+            self._note(Shift(claim.start_s, claim.end_s, claim.allocation, -sign, sign))
 
-    def _shorten(self, profile: Profile) -> None:
-        if len(profile) > STEPS_MAX * (len(self.here) + profile.claimed + STEPS_MAX):
+    def _note(self, shift: Shift) -> None:
+        self.news.append(shift)
+        if len(self.news) > FEW + len(self.here):
+            # To make it anew is less work.
             self.profile = None
+            self.news.clear()
+
+    def up_to_date(self) -> Profile | None:
+        """The profile with all that came and went; None: it has to be made."""
+        profile = self.profile
+        if profile is not None and self.news:
+            for start_s, end_s, held, sign, claims in self.news:
+                profile.shift(start_s, end_s, held, sign)
+                profile.claimed += claims
+            self.news.clear()
+            if len(profile) > STEPS_MAX * (len(self.here) + profile.claimed + STEPS_MAX):
+                self.profile = None
+        return self.profile
 
 
 class Ends:

@@ -96,6 +96,8 @@ class Promises:
 
     def next_due_s(self) -> float:
         """When the next promise is due; infinite: there is none."""
+        if not self.kept:
+            return INFINITE
         now_s = self.timeline.now_s
         return min((p.start_s for p in self.kept.values() if p.start_s > now_s), default=INFINITE)
 
@@ -109,8 +111,9 @@ class Promises:
         timeline = self.timeline
         timeline.unclaim()
         self.grounds.begin(self.waits)
-        for name, claim in claims_of(self._cluster, timeline.now_s, timeline):
-            timeline.claim(name, claim)
+        if self._cluster.reservations:
+            for name, claim in claims_of(self._cluster, timeline.now_s, timeline):
+                timeline.claim(name, claim)
 
     def still_holds(self, promise: Promise) -> bool:
         """Whether it can be kept: the job waits, and its nodes are there.
@@ -234,7 +237,7 @@ class Promises:
         end_s = self.timeline.now_s + entry.run_s
         return any(p.start_s < end_s for job, p in self.kept.items() if job != entry.job)
 
-    def window_end_s(self, entry: Entry, held: Iterable[Allocation]) -> float:
+    def window_end_s(self, entry: Entry, placed: Iterable[tuple[int, Allocation]]) -> float:
         """When the room that the job was lent is due, if it could stay longer; 0: it was not."""
         limit_s = entry.key.time_limit_s
         claims = self.timeline.claims
@@ -243,7 +246,7 @@ class Promises:
         end_s = self.timeline.now_s + entry.run_s
         due = [
             claim.start_s
-            for allocation in held
+            for _, allocation in placed
             for claim in claims.get(allocation.node, ())
             if claim.job and claim.job != entry.job and claim.start_s >= end_s
         ]

@@ -39,16 +39,20 @@ class Promising:
         self._promises = promises
         self._checks = checks
         self._kind = rules.kind
+        #: Only a job that has waited too long is promised anything.
+        self.only_overdue = rules.kind is Backfill.NONE
         self._rebuilds = rules.rebuild
         #: How many waiting jobs get a promise.
         self.depth = rules.depth
-        if rules.kind is Backfill.NONE:
+        if self.only_overdue:
             self.depth = int(policy.order.wait_max_s > 0)
         elif not rules.depth:
             self.depth = MANY_PROMISES if rules.kind is Backfill.CONSERVATIVE else 1
+        #: How many with a deadline get one as well.
+        self._deadlines = DEADLINES_MAX if rules.kind is Backfill.DEADLINE else 0
         self.made = 0
-        #: Searches that found no start at all.
-        self._vain = 0
+        #: Searches that may still find no start at all.
+        self._vain_left = max(self.depth, VAIN_MAX)
         #: Jobs with a promise that this pass has looked at.
         self._settled: dict[int, None] = {}
         #: The pass goes by promises that were worked out a moment ago.
@@ -93,6 +97,8 @@ class Promising:
     def moved(self) -> list[str]:
         """Nodes with other claims than after the last pass."""
         before, now = self._before, self._claims()
+        if before == now:
+            return []
         return [name for name in {**before, **now} if before.get(name) != now.get(name)]
 
     def let_go(self) -> list[str]:
@@ -101,17 +107,12 @@ class Promising:
         return [name for name in self._let_go if name not in claims]
 
     @property
-    def only_overdue(self) -> bool:
-        """Whether only a job that has waited too long is promised anything."""
-        return self._kind is Backfill.NONE
-
-    @property
     def wants_more(self) -> bool:
-        return self._is_open or (self._kind is Backfill.DEADLINE and self.made < DEADLINES_MAX)
+        return (self.made < self.depth and self._vain_left > 0) or self.made < self._deadlines
 
     @property
     def _is_open(self) -> bool:
-        return self.made < self.depth and self._vain < max(self.depth, VAIN_MAX)
+        return self.made < self.depth and self._vain_left > 0
 
     def make(self, entry: Entry, *, overdue: bool) -> bool:
         """Promise the job its earliest start, or keep what it was promised; False: no more."""
@@ -144,11 +145,11 @@ class Promising:
             return True
         # A job that can never start by what is known must not use up the promise of the next.
         self.made -= 1
-        self._vain += 1
+        self._vain_left -= 1
         return False
 
     def _may_have_one(self, entry: Entry, overdue: bool) -> bool:
-        if self._kind is Backfill.NONE:
+        if self.only_overdue:
             return self._is_open and overdue
         if self._is_open:
             return True

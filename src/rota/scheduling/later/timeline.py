@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OVERDUE_S", "Asking", "Claim", "Leaving", "Timeline", "planned_uid"]
 
-#: More claims than this are not taken out of a profile one by one.
-FEW = 2
-
 
 class Timeline:
     """Which attempt leaves when, and which claims there are from when."""
@@ -99,16 +96,15 @@ class Timeline:
                 stay.go(known)
                 self._ends.remove(stay.number, known)
             if item is not None:
-                self._come(stay, item)
+                stay.come(item)
+                self._ends.add(stay.number, item)
         return True
 
     def add(self, leaving: Leaving) -> None:
         """One more, placed by the pass that is under way."""
-        self._come(self._stay(leaving.node), leaving)
-
-    def _come(self, stay: Stay, item: Leaving) -> None:
-        stay.come(item)
-        self._ends.add(stay.number, item)
+        stay = self._stays.get(leaving.node) or self._stay(leaving.node)
+        stay.come(leaving)
+        self._ends.add(stay.number, leaving)
 
     def end_s(self, name: str, uid: str) -> float:
         stay = self._stays.get(name)
@@ -129,11 +125,11 @@ class Timeline:
         self.space.claim(name, claim.start_s)
 
     def unclaim(self) -> None:
+        """Nothing is claimed any more."""
+        if not self.claims:
+            return
         for name, claims in self.claims.items():
             stay = self._stay(name)
-            if len(claims) > FEW:
-                stay.profile = stay.late = None
-                continue
             for claim in claims:
                 if not claim.confines:
                     stay.claim(claim, -1)
@@ -179,7 +175,7 @@ class Timeline:
     def profile(self, name: str, asking: Asking) -> Profile:
         """What will be free on a node for this job. To look at: others are told the same."""
         stay = self._stays.get(name) or self._stay(name)
-        profile = stay.profile
+        profile = stay.up_to_date()
         if profile is None:
             profile = stay.profile = self._made(name, stay)
         if stay.queue and stay.queue[0].end_s <= self.now_s:

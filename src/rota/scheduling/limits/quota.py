@@ -20,10 +20,10 @@ type does not bind.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.resources import NOTHING, Amount
-from rota.core.facts.tenant import UNLIMITED
 from rota.scheduling.limits.quota_rules import (
     UNBOUND,
     Binding,
@@ -128,7 +128,6 @@ class Quotas:
         self._book = RuleBook(cluster, now_s)
         self._by_key: dict[LaneKey, Bound] = {}
         self._bounds: dict[Binding, Bound] = {}
-        self._lends: bool | None = None
         #: What is borrowed was asked for: from here on it is noted when that changes.
         self._is_asked = False
         #: Grows with whatever changes how much an account borrows.
@@ -166,14 +165,10 @@ class Quotas:
         wish = self._wish(key, amount, jobs)
         return any(_exceeds(rule, wish) for rule in soft)
 
-    @property
+    @cached_property
     def lends(self) -> bool:
         """Whether any account may hold more than its own: else there is nothing to reclaim."""
-        if self._lends is None:
-            tables = (self._cluster.accounts.users, self._cluster.accounts.projects)
-            quotas = [record.quota for table in tables for record in table.values()]
-            self._lends = any(quota.borrow and quota.soft != UNLIMITED for quota in quotas)
-        return self._lends
+        return self._cluster.accounts.may_borrow()
 
     def reclaimable(self, part: Part) -> bool:
         """Whether this is of what its account borrowed: it may be made to give it back."""

@@ -48,7 +48,7 @@ class AccountQueues:
         self._lines: dict[LineKey, Line] = {}
         #: Some entries are stale: the one whose key is that of its line counts.
         self._heap: list[tuple[Key, LineKey, Line]] = []
-        self._rules_version = keys.rules_version
+        self._rules_version = keys.watch.version
 
     def fill(self, lanes: Iterable[tuple[Key, Lane]]) -> None:
         """Take many lanes in at once."""
@@ -79,10 +79,9 @@ class AccountQueues:
             own, number, lane = lanes[0]
             known = passes_over is not None and passes_over(lane)
             head = None if known else self._opening(lane)
-            if head is None or head.entry is None:
+            if head is None:
                 heappop(lanes)
                 continue
-            assert head.key is not None
             if head.key != own:
                 heapreplace(lanes, (head.key, number, lane))
                 continue
@@ -95,7 +94,7 @@ class AccountQueues:
 
     def first(self) -> Head | None:
         """The head that comes first now; it stays until ``replace`` or ``drop``."""
-        if self._rules_version != self._keys.rules_version:
+        if self._rules_version != self._keys.watch.version:
             self._start_over()
         heap, version, passes_over = self._heap, self._keys.version, self.passes_over
         while heap:
@@ -121,7 +120,6 @@ class AccountQueues:
         _, number, lane = line.lanes[0]
         head = line.head
         assert head is not None
-        assert head.key is not None
         heapreplace(line.lanes, (head.key, number, lane))
         self._settle(line)
 
@@ -137,7 +135,7 @@ class AccountQueues:
 
     def _start_over(self) -> None:
         """A plugged-in ordering was switched off: its keys do not compare with the other's."""
-        self._rules_version = self._keys.rules_version
+        self._rules_version = self._keys.watch.version
         self.sort_by(self._keys)
 
     def sort_by(self, keys: Keys) -> None:
@@ -147,5 +145,5 @@ class AccountQueues:
         self._lines.clear()
         self._heap.clear()
         for head in heads:
-            head.key = keys.own(head.entry) if head.entry is not None else None
-        self.fill([(head.key, head.lane) for head in heads if head.key is not None])
+            head.key = keys.own(head.entry)
+        self.fill([(head.key, head.lane) for head in heads])

@@ -1,4 +1,8 @@
-"""The next candidate of each lane, so that a pass can merge lanes in the order of its policy."""
+"""The next candidate of each lane, so that a pass can merge lanes in the order of its policy.
+
+Nothing in here knows the pass, nor what takes lanes in turn: a pass is free of cycles, and its
+memory is given back when it ends.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,14 @@ from rota.scheduling.api import Entry
 from rota.scheduling.order.lengths import run_s_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane, Shape
     from rota.core.facts.job import Array
     from rota.core.facts.resources import Amount
+    from rota.scheduling.order.keys import Key, Keys
+    from rota.scheduling.order.standing import Standing
 
 #: (-priority, job, array that it is an untouched element of or 0).
 Candidate = tuple[int, int, int]
@@ -24,7 +30,7 @@ class Head:
 
     __slots__ = (
         *("_candidates", "_run_s", "amount", "array", "entry"),
-        *("full", "key", "lane", "shape"),
+        *("full", "is_spent", "key", "lane", "shape"),
     )
 
     def __init__(self, cluster: Cluster, lane: Lane, amount: Amount) -> None:
@@ -34,9 +40,10 @@ class Head:
         self.shape: Shape = cluster.lanes.shapes[lane.key.shape]
         self._candidates = _walk(cluster, lane)
         self.array = 0
-        self.entry: Entry | None = None
-        #: The own key of its job; None: not worked out yet.
-        self.key: tuple[float, ...] | None = None
+        #: Its job, from the first ``advance`` on, and the own key of that; none is left: spent.
+        self.entry: Entry
+        self.key: Key
+        self.is_spent = False
         #: The same for all jobs of a lane.
         self._run_s = run_s_of(cluster, lane.key, self.shape.roles)
         #: A job of the lane found no room in this pass: the ones behind it find none either.
@@ -45,15 +52,62 @@ class Head:
     def advance(self, cluster: Cluster) -> Entry | None:
         """On to the next job of the lane; None when there is none."""
         found = next(self._candidates, None)
-        self.key = None
         if found is None:
-            self.entry = None
+            self.is_spent = True
             return None
         _, job_id, self.array = found
         item = cluster.arrays[self.array] if self.array else cluster.jobs[job_id]
         key = self.lane.key
         self.entry = Entry(job_id, key, self.shape, item.submitted_s, item.eligible_s, self._run_s)
         return self.entry
+
+
+class Heads:
+    """The heads of the lanes that one pass has come to, with their own keys."""
+
+    def __init__(
+        self, cluster: Cluster, standing: Standing, keys: Keys, amount: Callable[[int], Amount]
+    ) -> None:
+        self._cluster = cluster
+        self._standing = standing
+        self._keys = keys
+        self._amount = amount
+        self._amounts: dict[int, Amount] = {}
+        self._of: dict[int, Head] = {}
+        #: Lanes of which every job has started.
+        self.started: set[int] = set()
+
+    def opening(self, lane: Lane) -> Head | None:
+        """The head of a lane, at the job that the pass has come to; None when it has no job."""
+        head = self._of.get(lane.number)
+        if head is None:
+            head = self._of[lane.number] = self._head(lane)
+            entry = head.advance(self._cluster)
+            if entry is not None:
+                known = self._standing.key_of(entry, lane.number, self._keys.now_s)
+                head.key = known if known is not None else self._keys.own(entry)
+                if known is None:
+                    self._standing.note(self._keys, head, head.key)
+        return None if head.is_spent else head
+
+    def _head(self, lane: Lane) -> Head:
+        shape = lane.key.shape
+        amount = self._amounts.get(shape)
+        if amount is None:
+            amount = self._amounts[shape] = self._amount(shape)
+        return Head(self._cluster, lane, amount)
+
+    def head_of(self, job: int) -> Head | None:
+        """A waiting job as if it stood in front of its lane."""
+        cluster = self._cluster
+        array = cluster.array_of(job)
+        lane = cluster.lanes.where.get(array.id if array is not None else job)
+        if lane is None:
+            return None
+        head = self._head(lane)
+        head.array = array.id if array is not None else 0
+        head.entry = entry_in(cluster, lane, head.array or job)._replace(job=job)
+        return head
 
 
 def entry_in(cluster: Cluster, lane: Lane, item: int) -> Entry:

@@ -9,11 +9,11 @@ jobs of a pass start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from rota.core.facts.tenant import UNLIMITED
 from rota.scheduling.api import View
 from rota.scheduling.order.orderings import ALIKE, MULTIFACTOR, ORDERINGS, UNSHARED, order_key
+from rota.scheduling.rules import Traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rota.core.derived.lanes import Lane, LaneKey
     from rota.core.facts.policy import OrderRules
     from rota.core.facts.resources import Amount
-    from rota.scheduling.api import Entry
+    from rota.scheduling.api import Entry, Ordering
     from rota.scheduling.rules import Rules
 
 Key = tuple[float, ...]
@@ -35,7 +35,7 @@ MARGIN_S = 0.001
 #: The rules that look at how long a job has waited, in steps.
 AGEING = frozenset({"priority", MULTIFACTOR})
 #: The rules under which own keys change by steps, or not at all, as time goes by.
-STEADY = tuple(rule for name, rule in ORDERINGS.items() if name not in ("wfp3", "unicef", "f1"))
+STEADY = frozenset(ORDERINGS[name] for name in ORDERINGS.keys() - {"wfp3", "unicef", "f1"})
 
 
 class _NoShares:
@@ -54,17 +54,17 @@ class _NoShares:
 NO_SHARES = _NoShares()
 
 
-class Steps(NamedTuple):
-    """After which waits own keys change; infinite: never."""
-
-    too_long_s: float
-    older_s: float
-
-
-def steps_of(rules: OrderRules) -> Steps:
+def traits_of(primary: Ordering, secondary: Ordering, rules: OrderRules) -> Traits:
+    both = {primary, secondary}
     ages = rules.age_after_s > 0 and rules.age_factor > 1.0
-    ages = ages and bool(AGEING & {rules.primary, rules.secondary})
-    return Steps(rules.wait_max_s or INFINITE, rules.age_after_s if ages else INFINITE)
+    ages = ages and not AGEING.isdisjoint((rules.primary, rules.secondary))
+    return Traits(
+        (primary in UNSHARED, secondary in UNSHARED),
+        both <= STEADY,
+        both <= ALIKE,
+        rules.wait_max_s or INFINITE,
+        rules.age_after_s if ages else INFINITE,
+    )
 
 
 class Keys:
@@ -81,30 +81,21 @@ class Keys:
         self._queues = cluster.queues
         self._rules = rules
         self._view = view
+        self.now_s = view.now_s
+        #: Its version grows when a plugged-in ordering is switched off: then keys from before do
+        #: not compare.
+        self.watch = rules.watch
         self._own_view = View(view.now_s, view.policy, NO_SHARES, view.total)
         self._borrows = borrows
-        self._steps = steps_of(view.policy.order)
-        primary, secondary = rules.primary, rules.secondary
-        #: Whether the two rules are known not to look at shares.
-        self._plain = (primary in UNSHARED, secondary in UNSHARED)
+        self.traits = traits = rules.traits
         #: Own keys say it all: they stand while jobs start.
-        self.is_fixed = all(self._plain) and view.policy.share.soft_ratio <= 0.0 and borrows is None
-        #: Own keys change at known moments only.
-        self.is_steady = primary in STEADY and secondary in STEADY
-        self._is_alike = primary in ALIKE and secondary in ALIKE
+        self.is_fixed = (
+            borrows is None and all(traits.plain) and view.policy.share.soft_ratio <= 0.0
+        )
         #: Only one account has jobs that wait: what it has had decides nothing.
         self.may_be_alone = borrows is None
         self.is_alone = False
         self._same: dict[float, float] = {}
-
-    @property
-    def now_s(self) -> float:
-        return self._view.now_s
-
-    @property
-    def rules_version(self) -> int:
-        """Grows when a plugged-in ordering is switched off: keys from before do not compare."""
-        return self._rules.watch.version
 
     def line_of(self, lane: Lane) -> LineKey:
         """All lanes of a line differ in their own keys only."""
@@ -128,7 +119,7 @@ class Keys:
     def next_own(self, key: Key, before: Entry, entry: Entry) -> Key:
         """The own key of the job behind one of the same lane."""
         behind = self._behind(entry)
-        if self._is_alike and not behind[0] and self._behind(before) == behind:
+        if self.traits.is_alike and not behind[0] and self._behind(before) == behind:
             return (*key[:-1], float(entry.job))
         return self.own(entry)
 
@@ -141,7 +132,7 @@ class Keys:
             return self._key(entry, self._view, borrows=borrows)
         # Only the rules look at shares: the rest of the own key stands.
         patient, _, rank, own_primary, own_secondary, bonus, job = own
-        rules, plain, view = self._rules, self._plain, self._view
+        rules, plain, view = self._rules, self.traits.plain, self._view
         primary = own_primary if plain[0] else rules.primary.key(entry, view)
         secondary = own_secondary if plain[1] else rules.secondary.key(entry, view)
         return (patient, float(borrows), rank, primary, secondary, bonus, job)
@@ -164,20 +155,21 @@ class Keys:
 
     def waited_too_long(self, entry: Entry) -> bool:
         """Whether a job has waited so long that it comes before all others."""
-        return bool(entry.eligible_s) and self.now_s - entry.eligible_s > self._steps.too_long_s
+        return bool(entry.eligible_s) and self.now_s - entry.eligible_s > self.traits.too_long_s
 
     def _behind(self, entry: Entry) -> tuple[bool, float]:
         """Which steps of age a job has behind it."""
         waited_s = self.now_s - entry.eligible_s if entry.eligible_s else 0.0
-        return waited_s > self._steps.too_long_s, waited_s // self._steps.older_s
+        return waited_s > self.traits.too_long_s, waited_s // self.traits.older_s
 
     def right_until_s(self, eligible_s: float) -> float:
         """Up to when the own key of a job that is ready since then stays as it is."""
-        if not self.is_steady:
+        steps = self.traits
+        if not steps.is_steady:
             return -INFINITE
         if not eligible_s:
             return INFINITE
-        steps, waited_s = self._steps, max(self.now_s - eligible_s, 0.0)
+        waited_s = max(self.now_s - eligible_s, 0.0)
         wait_s = steps.too_long_s if waited_s <= steps.too_long_s else INFINITE
         if steps.older_s < INFINITE:
             wait_s = min(wait_s, (waited_s // steps.older_s + 1) * steps.older_s)
@@ -201,12 +193,3 @@ class ByLength(Keys):
 
     def full(self, own: Key, entry: Entry, amount: Amount) -> Key:
         return own
-
-
-def may_borrow(cluster: Cluster) -> bool:
-    """Whether any account has a soft limit that it may pass."""
-    return any(
-        record.quota.borrow and record.quota.soft != UNLIMITED
-        for table in (cluster.accounts.projects, cluster.accounts.users)
-        for record in table.values()
-    )

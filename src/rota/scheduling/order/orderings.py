@@ -294,6 +294,6 @@ _SHIPPED: tuple[Ordering, ...] = (
 #: The shipped orderings by name.
 ORDERINGS: dict[str, Ordering] = {ordering.name: ordering for ordering in _SHIPPED}
 #: Those that do not ask for anybody's share: their keys stand while others start.
-UNSHARED = tuple(rule for rule in _SHIPPED if rule.name not in ("fairshare", MULTIFACTOR))
+UNSHARED = frozenset(rule for rule in _SHIPPED if rule.name not in ("fairshare", MULTIFACTOR))
 #: Those under which the jobs of a lane differ in their age at most, and by its steps.
-ALIKE = tuple(rule for rule in _SHIPPED if rule.name not in ("fifo", "wfp3", "unicef", "f1"))
+ALIKE = frozenset(rule for rule in _SHIPPED if rule.name not in ("fifo", "wfp3", "unicef", "f1"))

@@ -73,27 +73,35 @@ class Standing:
     def note(self, keys: Keys, head: Head, key: Key) -> None:
         """This is the own key of the job in front of a lane."""
         lane, entry = head.lane, head.entry
-        assert entry is not None
         until_s = keys.right_until_s(entry.eligible_s)
         line, now_s = keys.line_of(lane), keys.now_s
         self._known[lane.number] = Known(key, line, entry.job, entry.eligible_s, now_s, until_s)
         if lane.number in self._at:
-            self.put(lane)
+            self.put([lane])
 
-    def put(self, lane: Lane) -> None:
-        """The lane waits for room: it stands in line with the key that was noted last."""
-        number, known = lane.number, self._known[lane.number]
-        at = (known.line, (known.key, number, lane.key.shape), known.until_s)
-        if self._at.get(number) == at:
-            return
-        self.take(number)
-        insort(self.lines.setdefault(known.line, []), at[1])
-        self._at[number] = at
-        if known.until_s < float("inf"):
-            heappush(self._steps, (known.until_s, number))
-            if len(self._steps) > 2 * len(self._at) + SLACK:
-                self._steps = [(at[2], n) for n, at in self._at.items()]
-                heapify(self._steps)
+    def put(self, lanes: list[Lane]) -> None:
+        """These lanes wait for room: they stand in line with the keys that were noted last."""
+        fresh: dict[LineKey, list[Place]] = {}
+        for lane in lanes:
+            number, known = lane.number, self._known[lane.number]
+            at = (known.line, (known.key, number, lane.key.shape), known.until_s)
+            if self._at.get(number) == at:
+                continue
+            self.take(number)
+            self._at[number] = at
+            fresh.setdefault(known.line, []).append(at[1])
+            if known.until_s < float("inf"):
+                heappush(self._steps, (known.until_s, number))
+        for line, places in fresh.items():
+            known_places = self.lines.setdefault(line, [])
+            if len(places) == 1:
+                insort(known_places, places[0])
+            else:
+                known_places += places
+                known_places.sort()
+        if len(self._steps) > 2 * len(self._at) + SLACK:
+            self._steps = [(at[2], n) for n, at in self._at.items()]
+            heapify(self._steps)
 
     def take(self, number: int) -> None:
         """The lane does not wait for room any more, or is gone."""
@@ -123,7 +131,6 @@ class Standing:
             if lane is None or head is None:
                 self.take(number)
                 continue
-            assert head.entry is not None
             self.note(keys, head, keys.own(head.entry))
             older.append(number)
         return older
@@ -149,7 +156,7 @@ class Standing:
         for number in [*self._at]:
             lane = lanes.get(number)
             head = opening(lane) if lane is not None else None
-            if head is None or head.entry is None:
+            if head is None:
                 self.take(number)
             else:
                 self.note(keys, head, keys.own(head.entry))
@@ -185,7 +192,7 @@ class Walk:
         self.passes_over: Callable[[Lane], bool] | None = None
         #: Full key, line, the version of shares that it was made with, place, head.
         self._heap: list[tuple[Key, LineKey, int, Place, Head]] = []
-        if not keys.is_steady:
+        if not keys.traits.is_steady:
             standing.sort_anew(keys, cluster.lanes.by_number, opening)
         for line in [*standing.lines]:
             self._push(line, None)
@@ -203,8 +210,6 @@ class Walk:
             head = self._head(place[1])
             if head is None:
                 continue
-            assert head.entry is not None
-            assert head.key is not None
             if head.key > place[0]:
                 # Another job has come to the front: the lane stands further back now.
                 standing.note(keys, head, head.key)
@@ -236,8 +241,6 @@ class Walk:
             now = keys.version(line)
             if version == now:
                 return full, head
-            assert head.key is not None
-            assert head.entry is not None
             full = keys.full(head.key, head.entry, head.amount)
             heapreplace(heap, (full, line, now, place, head))
         return None

@@ -48,10 +48,6 @@ class Case(NamedTuple):
     #: The single node that is meant; empty: its whole class, so its name says nothing.
     name: str = ""
 
-    @property
-    def firm(self) -> bool:
-        return self.shape.service is ServiceClass.GUARANTEED
-
 
 def _named(case: Case) -> str:
     wanted = case.shape.placement.nodes
@@ -96,14 +92,14 @@ def _device_memory(case: Case) -> str:
 
 
 def _cpus(case: Case) -> str:
-    total = offered_cpu_milli(case.spec, case.policy, firm=case.firm)
+    total = _offered(case, case.spec.cpu_milli, case.policy.place.overcommit_cpu)
     if case.request.cpu_milli <= total:
         return ""
     return f"has {format_cpu(total)} cpus, needs {format_cpu(case.request.cpu_milli)}"
 
 
 def _memory(case: Case) -> str:
-    total = offered_memory_mib(case.spec, case.policy, firm=case.firm)
+    total = _offered(case, case.spec.memory_mib, case.policy.place.overcommit_memory)
     if case.request.memory_mib <= total:
         return ""
     return f"has {format_mib(total)} of memory, needs {format_mib(case.request.memory_mib)}"
@@ -164,28 +160,9 @@ FILTERS: tuple[tuple[str, Callable[[Case], str]], ...] = (
 )
 
 
-def static_problem(
-    shape: Shape,
-    request: Request,
-    spec: NodeSpec,
-    labels: Mapping[str, str],
-    taints: tuple[Taint, ...],
-    policy: Policy,
-    name: str = "",
-) -> str:
-    """The first reason why this node could never take the request; empty when it could.
-
-    Without ``name`` the answer holds for every node of the same class: what the job says about
-    single nodes is left out.
-    """
-    return first_problem(Case(shape, request, spec, labels, taints, policy, name)).text
-
-
 def first_problem(case: Case) -> Problem:
-    for name, check in FILTERS:
-        if text := check(case):
-            return Problem(name, text)
-    return NO_PROBLEM
+    """Why these nodes could never take the task; ``NO_PROBLEM`` when they could."""
+    return next(problems(case), NO_PROBLEM)
 
 
 def problems(case: Case) -> Iterator[Problem]:
@@ -195,15 +172,10 @@ def problems(case: Case) -> Iterator[Problem]:
             yield Problem(name, text)
 
 
-def offered_cpu_milli(spec: NodeSpec, policy: Policy, *, firm: bool = False) -> int:
+def _offered(case: Case, there: int, overcommit: float) -> int:
     """What may be promised: guaranteed tasks count against what is really there."""
-    offered = int(spec.cpu_milli * policy.place.overcommit_cpu)
-    return min(offered, spec.cpu_milli) if firm else offered
-
-
-def offered_memory_mib(spec: NodeSpec, policy: Policy, *, firm: bool = False) -> int:
-    offered = int(spec.memory_mib * policy.place.overcommit_memory)
-    return min(offered, spec.memory_mib) if firm else offered
+    firm = case.shape.service is ServiceClass.GUARANTEED
+    return min(int(there * overcommit), there) if firm else int(there * overcommit)
 
 
 def _is_asked(device: Device, request: Request) -> bool:
@@ -254,48 +226,34 @@ def _one_of(names: tuple[str, ...]) -> str:
 
 
 class Neighbours:
-    """Which labels the jobs on nodes carry, counted by node and by the topologies asked about."""
+    """Which labels the jobs on nodes carry, by node and by the topologies asked about."""
 
     def __init__(self, topologies: Iterable[str] = ()) -> None:
         self._topologies = tuple(dict.fromkeys(("", *topologies)))
-        #: (topology, its value, label, the label's value or None for any) -> how many jobs.
-        self._counts: dict[tuple[str, str, str, str | None], int] = {}
-        self._anywhere: dict[tuple[str, str | None], int] = {}
+        #: Topology, its value, label, the label's value or None for any.
+        self._places: set[tuple[str, str, str, str | None]] = set()
+        self._anywhere: set[tuple[str, str | None]] = set()
 
     def add(self, node: str, node_labels: Mapping[str, str], job_labels: Mapping[str, str]) -> None:
         """A job (or one task of it) holds room on this node."""
-        self._shift(node, node_labels, job_labels, 1)
-
-    def remove(
-        self, node: str, node_labels: Mapping[str, str], job_labels: Mapping[str, str]
-    ) -> None:
-        """Undo an ``add``."""
-        self._shift(node, node_labels, job_labels, -1)
-
-    def _shift(
-        self, node: str, node_labels: Mapping[str, str], job_labels: Mapping[str, str], by: int
-    ) -> None:
-        counts, anywhere = self._counts, self._anywhere
         for key, value in job_labels.items():
             for wanted in (value, None):
-                anywhere[key, wanted] = anywhere.get((key, wanted), 0) + by
+                self._anywhere.add((key, wanted))
                 for topology in self._topologies:
                     place = node_labels.get(topology) if topology else node
                     if place is not None:
-                        at = (topology, place, key, wanted)
-                        counts[at] = counts.get(at, 0) + by
+                        self._places.add((topology, place, key, wanted))
 
     def near(self, affinity: Affinity, node: str, node_labels: Mapping[str, str]) -> bool:
         """Whether a job that is meant runs on the node, or where its topology label says."""
         place = node_labels.get(affinity.topology) if affinity.topology else node
         if place is None:
             return False
-        at = (affinity.topology, place, affinity.key, affinity.value or None)
-        return self._counts.get(at, 0) > 0
+        return (affinity.topology, place, affinity.key, affinity.value or None) in self._places
 
     def exist(self, affinity: Affinity) -> bool:
         """Whether a job that is meant runs anywhere."""
-        return self._anywhere.get((affinity.key, affinity.value or None), 0) > 0
+        return (affinity.key, affinity.value or None) in self._anywhere
 
 
 def topologies_of(shapes: Iterable[Shape]) -> tuple[str, ...]:

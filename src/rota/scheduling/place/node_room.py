@@ -77,12 +77,6 @@ class DeviceRoom:
         twin.foreign_mib, twin.foreign_pids = self.foreign_mib, self.foreign_pids
         return twin
 
-    def lower_to(self, other: DeviceRoom) -> None:
-        """Keep the less that either of two moments offers."""
-        self.taken = max(self.taken, other.taken)
-        self.sharers = max(self.sharers, other.sharers)
-        self.shared_mib = max(self.shared_mib, other.shared_mib)
-
     @property
     def idle(self) -> bool:
         return not (self.taken or self.sharers or self.foreign_pids) and self.device.usable
@@ -227,21 +221,6 @@ class Room:
         twin.devices = {index: room.copy() for index, room in self.devices.items()}
         twin.holders, twin.alone = self.holders, self.alone
         return twin
-
-    def lower_to(self, other: Room) -> None:
-        """Keep, in every dimension, the less that either of two moments offers."""
-        self.cpu_milli = min(self.cpu_milli, other.cpu_milli)
-        self.memory_mib = min(self.memory_mib, other.memory_mib)
-        self.disk_mib = min(self.disk_mib, other.disk_mib)
-        self.firm_cpu_milli = min(self.firm_cpu_milli, other.firm_cpu_milli)
-        self.firm_memory_mib = min(self.firm_memory_mib, other.firm_memory_mib)
-        self.holders = max(self.holders, other.holders)
-        self.alone = max(self.alone, other.alone)
-        if self.cpus != other.cpus:
-            there = set(other.cpus)
-            self.cpus = [cpu for cpu in self.cpus if cpu in there]
-        for index, room in self.devices.items():
-            room.lower_to(other.devices[index])
 
     def shortage(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.scheduling.place.filters import static_problem
+from rota.scheduling.place.filters import Case, first_problem
 from rota.scheduling.place.free import SMALLEST, UNIT, Total
 from rota.scheduling.place.scores import LAST_RESORT, class_score, cost_of
 from rota.scheduling.place.wants import CLASS_AT, GUARDS, NUMBER, content_of
@@ -90,9 +90,10 @@ class NodeClass:
         self, request: Request, shape: Shape, policy: Policy, fit: int, dearest: float
     ) -> Standing | None:
         """None when no node of this class could ever take the request."""
-        if static_problem(shape, request, self.spec, self.labels, self.taints, policy):
+        case = Case(shape, request, self.spec, self.labels, self.taints, policy)
+        if first_problem(case).filter:
             return None
-        static = class_score(shape, request, self.spec, self.labels, self.taints, policy, dearest)
+        static = class_score(case, dearest)
         dimension = self._dimension(request)
         total = self.total[:4][dimension]
         slope = fit * UNIT

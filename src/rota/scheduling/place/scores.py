@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rota.core.facts.placing import Taint
     from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Request
-    from rota.scheduling.place.filters import Neighbours
+    from rota.scheduling.place.filters import Case, Neighbours
     from rota.scheduling.place.free import Free, Total
     from rota.scheduling.place.gradient import Gradient
     from rota.scheduling.place.packing import Rule
@@ -45,36 +45,21 @@ COST_LABEL = "cost"
 Strategy = Callable[["Request", "Free", "Total", int], int]
 
 
-def class_score(
-    shape: Shape,
-    request: Request,
-    spec: NodeSpec,
-    labels: Mapping[str, str],
-    taints: Iterable[Taint],
-    policy: Policy,
-    dearest: float = 0.0,
-) -> int:
+def class_score(case: Case, dearest: float = 0.0) -> int:
     """The part of the score that is the same for all nodes of a class; below 0: last resort."""
-    return sum(class_terms(shape, request, spec, labels, taints, policy, dearest).values())
+    return sum(class_terms(case, dearest).values())
 
 
-def class_terms(
-    shape: Shape,
-    request: Request,
-    spec: NodeSpec,
-    labels: Mapping[str, str],
-    taints: Iterable[Taint],
-    policy: Policy,
-    dearest: float = 0.0,
-) -> dict[str, int]:
-    """The same by name, as it is shown. ``dearest`` is what the dearest class costs."""
-    rules = policy.place
+def class_terms(case: Case, dearest: float = 0.0) -> dict[str, int]:
+    """The same by name. ``dearest`` is what the dearest class costs."""
+    shape, labels, rules = case.shape, case.labels, case.policy.place
     terms = {
-        "affinity": rules.weight_affinity * affinity(shape, labels, taints),
+        "affinity": rules.weight_affinity * affinity(shape, labels, case.taints),
         "locality": rules.weight_locality * locality(shape, labels),
         "cost": rules.weight_cost * cheapness(labels, dearest),
     }
-    if rules.cpu_jobs_on_gpu_nodes is Mixing.AVOID and spec.devices and not request.device_count:
+    mixed = case.spec.devices and not case.request.device_count
+    if mixed and rules.cpu_jobs_on_gpu_nodes is Mixing.AVOID:
         terms["mixing"] = -LAST_RESORT
     return terms
 

@@ -62,9 +62,7 @@ def place_among(
     for role in shape.roles:
         before = len(placed)
         _place_role(rooms, shape, role, names, placed)
-        spread = shape.placement.node_count
-        # So many nodes are so many nodes: spread tasks start all together.
-        if len(placed) - before < (role.count if spread else role.min_count or role.count):
+        if len(placed) - before < shape.least_tasks(role):
             whole = False
             break
     for allocation in reversed(placed):
