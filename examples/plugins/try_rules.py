@@ -20,7 +20,7 @@ policy = Policy(
     plugin_budget_ms=10_000,
 )
 total = Amount(64_000, 262_144, 0, 8000)
-rules = resolve(policy, load_plugins(policy), victims=LostWork(total), clock=clock)
+rules = resolve(policy, load_plugins(policy), victims=LostWork(total, nodes=1), clock=clock)
 
 gpu_job = Shape(
     (Role(request=Request(device="gpu", device_count=1)),), ANYWHERE, ServiceClass.BURSTABLE

@@ -16,8 +16,8 @@ from rota.core.facts.resources import Request
 from rota.core.facts.states import Cause
 from rota.scheduling.evict.node_units import NodeUnits, Wish
 from rota.scheduling.evict.search import Takeover
-from rota.scheduling.evict.unit import Unit
-from rota.scheduling.evict.victims import BEST_EFFORT_WEIGHT, COST_MIN, LostWork
+from rota.scheduling.evict.unit import COST_MIN, Unit
+from rota.scheduling.evict.victims import BEST_EFFORT_WEIGHT, VICTIM_S
 from rota.scheduling.order.share_use import capacity
 from rota.scheduling.place.node_room import Room
 from rota.testing.stage import Stage, node
@@ -108,18 +108,18 @@ def placed(rooms: dict[str, Room], vip: Job) -> bool:
 
 
 def cost_of(site: Site, jobs: tuple[Job, ...]) -> float:
-    rule = LostWork(capacity(site.cluster))
+    whole, nodes = capacity(site.cluster), len(site.cluster.nodes)
     total = 0.0
     for job in jobs:
         seconds = 1 + NOW_S - job.started_s + job.spec.restart_cost_s
         held = [attempt.allocation for attempt in job.live_attempts]
         share = max(
-            sum(a.cpu_milli for a in held) / rule.total.cpu_milli,
-            sum(a.memory_mib for a in held) / rule.total.memory_mib,
-            sum(amount_of(a).device_milli for a in held) / rule.total.device_milli,
+            sum(a.cpu_milli for a in held) / whole.cpu_milli,
+            sum(a.memory_mib for a in held) / whole.memory_mib,
+            sum(amount_of(a).device_milli for a in held) / whole.device_milli,
         )
         weight = BEST_EFFORT_WEIGHT if job.spec.service is ServiceClass.BEST_EFFORT else 1.0
-        total += COST_MIN + share * seconds * weight
+        total += COST_MIN + (share * seconds + VICTIM_S / nodes) * weight
     return total
 
 
@@ -358,7 +358,11 @@ def test_an_elastic_job_never_shrinks_below_its_least_size(
 
 
 def in_parts(units: list[tuple[int, float]], missing: int) -> float | None:
-    """What it costs to gain so much of (gain, cost), if a unit could be had in parts."""
+    """What it costs to gain so much of (gain, cost), if a unit could be had in parts.
+
+    No unit gives more than what is missing.
+    """
+    units = [(min(gain, missing), price) for gain, price in units]
     cost = 0.0
     for gain, price in sorted(units, key=lambda one: one[1] / one[0]):
         part = min(1.0, missing / gain)

@@ -72,6 +72,12 @@ def a_neighbour(scene: Scene) -> None:
     scene.submit("job", placement=Placement(affinities=(Affinity("app", "web", apart=True),)))
 
 
+def no_room_beside_whatever_neighbour(scene: Scene) -> None:
+    scene.submit("hog", cpus=3)
+    wish = Placement(affinities=(Affinity("app", "web", apart=True),))
+    scene.submit("job", cpus=2, placement=wish)
+
+
 def its_turn(scene: Scene) -> None:
     set_policy(scene, Policy(order=OrderRules(strict=True)))
     scene.submit("hog", cpus=3)
@@ -122,6 +128,7 @@ KINDS = [
     (no_room, NoRoom, "room", "room", "room on node box"),
     (no_room_for_all_tasks, NoRoom, "room", "tasks", "room on node box"),
     (no_node_suits, NoRoom, "room", "filter", "a node that suits it"),
+    (no_room_beside_whatever_neighbour, NoRoom, "room", "room", "room on node box"),
     (a_promise_to_another, Claimed, "claim", "backfill", "a claim on node box to move or end"),
     (
         a_promise_that_nothing_may_outlast,

@@ -189,6 +189,25 @@ def test_the_work_of_a_pass_does_not_grow_with_equal_jobs_that_wait_behind_the_f
     assert work[2000] <= work[10] + 5
 
 
+def test_shapes_that_no_eviction_helps_are_not_searched_for_when_a_job_ends():
+    work = {}
+
+    for shapes in (10, 110):
+        scene = Scene(cpus=4)
+        scene.set_policy("preemptive", preempt_min_runtime_s=0)
+        scene.submit("stays", cpus=3, preemptible=True)
+        scene.submit("ends", cpus=1, preemptible=True)
+        many = tuple(scene.submission(cpus=4, mem=n) for n in range(1, shapes + 1))
+        scene.ask(cmd.Submit(actor=OPERATOR, submissions=many))
+        scene.cluster.rules_changed()
+        scene.tick()
+        before = scene.controller.scheduler.looks
+        work[shapes] = calls_of(partial(scene.finish, "ends"))
+        assert scene.controller.scheduler.looks > before
+
+    assert work[110] - work[10] < 100 * 60
+
+
 def test_a_tick_without_news_looks_at_no_waiting_job():
     scene = Scene(cpus=1)
     scene.submit("runs")

@@ -213,10 +213,20 @@ def test_whoever_gave_way_before_is_dearer():
 
 
 def test_lost_work_is_weighed_by_the_largest_share_of_the_cluster():
-    rule = LostWork(Amount(10_000, 100_000, 0, 4000))
+    rule = LostWork(Amount(10_000, 100_000, 0, 4000), nodes=10)
     victim = Victim(1, "ann", 50.0, 200.0, 99.0, Amount(1000, 50_000, 0, 1000), 1, 100.0)
 
-    assert rule.cost(victim) == pytest.approx(0.5 * 200 * 2)
+    assert rule.cost(victim) == pytest.approx((0.5 * 200 + 60 / 10) * 2)
+
+
+def test_of_two_sets_that_lose_as_much_work_the_one_with_fewer_victims_goes():
+    site = box()
+    site.run("big", gpus=2, start_s=NOW_S - 500)
+    site.run("small one", gpus=1, start_s=NOW_S - 499)
+    site.run("small two", gpus=1, start_s=NOW_S - 499)
+    site.submit("vip", gpus=2, priority=90)
+
+    assert victims(site) == ["big"]
 
 
 def test_two_small_jobs_go_rather_than_a_dearer_big_one():

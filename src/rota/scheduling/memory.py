@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.facts.resources import Amount
+    from rota.scheduling.evict.prospects import Prospects
     from rota.scheduling.later.promises import Promises
     from rota.scheduling.later.timeline import Timeline
     from rota.scheduling.order.standing import Standing
@@ -24,6 +25,8 @@ class Memory(Protocol):
     space: Space
     timeline: Timeline
     promises: Promises
+    #: Shapes that no eviction helps.
+    prospects: Prospects
     #: What each blocked lane waits for, and in which order.
     waits: Waits
     standing: Standing

@@ -63,8 +63,8 @@ class Misses:
 
     def note(self, entry: Entry, until_s: float) -> RoomWait:
         """No room was found for a job that would stay until then: what it waits for."""
-        number = entry.key.shape
-        if self._checks.hinders(entry.shape):
+        number, nodes = entry.key.shape, self._cluster.nodes
+        if self._checks.hinders(entry.shape) and self._promises.may_fit(number, nodes):
             wait: RoomWait = Refused()
         elif self._promises.may_fit(number, self._promises.timeline.claims):
             wait = Claimed()

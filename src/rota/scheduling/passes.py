@@ -82,7 +82,11 @@ class Pass:
         self.plan = Plan(starts=[], evictions=[], promises=[], dropped=[])
         #: Lanes that were found blocked, and what each one waits for.
         self._blocked: dict[int, tuple[Lane, Wait]] = {}
-        self._passing = Passing(self.policy)
+        self._passed_over: set[int] = set()  # Of these the ones that did not take their turn.
+        preempts = self.policy.preempt.enabled
+        self._takeovers = Takeovers(self, scheduler.prospects) if preempts else None
+        asks_all = self._takeovers is not None and self._takeovers.asks_all
+        self._passing = Passing(self.policy, asks_all=asks_all)
 
     @property
     def now_s(self) -> float:
@@ -99,8 +103,6 @@ class Pass:
     def run(self, limit: int) -> Plan:
         turns, starts = self._begin(), self.plan.starts
         compared, passing, promising = False, self._passing, self.promising
-        # It knows the pass, so the pass must not know it: only the collector could free the two.
-        takeovers = Takeovers(self) if self.policy.preempt.enabled else None
         while len(starts) < limit and not passing.is_over:
             blocked = passing.is_bounded or promising.wants_more
             overdue = promising.only_overdue and not passing.is_bounded
@@ -113,7 +115,7 @@ class Pass:
                 continue
             evicted, key, job = len(self.plan.evictions), turns.first_key, head.entry.job
             try:
-                self._settle(turns, head, self._deal_with(head, takeovers))
+                self._settle(turns, head, self._deal_with(head))
             except Exception as error:
                 raise Stumbled(job, f"the pass broke on it: {error!r}") from error
             if len(self.plan.evictions) > evicted:
@@ -123,6 +125,8 @@ class Pass:
             grow(self)
         self._end(turns, limit)
         self._look_again([*given_up, *self.promising.let_go()])
+        # They know each other: only the collector could free the two.
+        self._takeovers = None
         return self._planned()
 
     def _begin(self) -> Turns:
@@ -131,9 +135,10 @@ class Pass:
         self.promising.begin(scheduler.waits.count)
         turns = Turns(self.cluster, scheduler.standing, self.keys, self._heads)
         older = scheduler.standing.grow_older(self.keys, lanes.by_number, self._heads.opening)
-        if self.policy.preempt.enabled:
+        if self._takeovers is not None:
             # An older job may take room from jobs that were its equals.
             scheduler.waits.wake(older)
+            scheduler.waits.open_shapes.update(dict.fromkeys(self._takeovers.reconsider()))
         turns.begin(scheduler.waits.open, scheduler.waits.open_shapes)
         return turns
 
@@ -145,28 +150,29 @@ class Pass:
             may_fit = scheduler.promises.may_fit
             turns.open(scheduler.waits.on_claims(lambda shape: may_fit(shape, moved)))
         if not self._passing.asks_all:
-            turns.pass_over(partial(self._is_known, turns.shapes))
+            turns.pass_over(partial(self._is_known, turns.shapes, turns.numbers))
         if self.policy.backfill.shortest and self.promising.made:
             turns.sort_by(ByLength(self.cluster, self.rules, self.view, None))
 
     def _open_left(self, turns: Turns, evictions: Sequence[Eviction], key: Key) -> None:
         """Victims may leave more room than was taken: lanes behind this key are looked at."""
-        jobs, waits = self.cluster.jobs, self.scheduler.waits
-        live = [attempt for one in evictions for attempt in jobs[one.job].live_attempts]
-        names = {attempt.allocation.node: None for attempt in live}
-        for number in waits.for_room(lambda shape: self.promises.may_ever_fit(shape, names)):
+        assert self._takeovers is not None
+        for number in self.scheduler.waits.for_room(self._takeovers.left_by(evictions)):
             lane = self.cluster.lanes.by_number.get(number)
+            if number in self._passed_over:
+                self._passed_over.remove(number)
+                del self._blocked[number]
             if lane is not None and number not in self._blocked:
                 turns.add_behind(lane, key)
 
-    def _deal_with(self, head: Head, takeovers: Takeovers | None) -> Outcome:
+    def _deal_with(self, head: Head) -> Outcome:
         """Start the head's job, or find out what its lane waits for."""
         wait = self.admit(head.lane.key, head.amount)
         if wait is not None:
             return wait
         if self.promising.made:
             self._passing.watched += 1
-        outcome = self._place(head)
+        outcome, takeovers = self._place(head), self._takeovers
         if takeovers is None or isinstance(outcome, Started):
             return outcome
         return Started(head.entry.job) if takeovers.try_for(head, head.entry) else outcome
@@ -179,9 +185,7 @@ class Pass:
         short = self.quotas.short(key, amount)
         if short is not None:
             return Capped(short.counters, short.again_s)
-        if self.kept_back_by(key) is not None:
-            return Barred()
-        return None
+        return Barred() if self.kept_back_by(key) is not None else None
 
     def kept_back_by(self, key: LaneKey) -> Lane | None:
         """A lane within the hard limit on shares that one beyond it has to wait for."""
@@ -209,15 +213,13 @@ class Pass:
     def find_room(self, entry: Entry) -> list[Placed] | RoomWait:
         """Room for a job, taken; or what it waits for."""
         promises, space = self.scheduler.promises, self.scheduler.space
-        until_s = promises.until_s(entry)
-        known = self.misses.known(entry, until_s)
+        known = self.misses.known(entry, until_s := promises.until_s(entry))
         if known is not None:
             return known
         if not self.policy.backfill.spare and promises.outlasts(entry):
             return Claimed()
         asker = Asker(space, self.checks, promises, entry, until_s)
-        placed = place(asker)
-        if placed is None:
+        if (placed := place(asker)) is None:
             if asker.short is None:
                 return self.misses.note(entry, until_s)
             # Another account may have the nodes that are too large for this one.
@@ -308,17 +310,18 @@ class Pass:
         else:
             turns.drop()
 
-    def _is_known(self, shapes: set[int], lane: Lane) -> bool:
-        """Whether the answer for a lane is known: it need not take its turn.
-
-        Where it is for all lanes of its shape, the shape is not among these any more.
-        """
-        wait = self.misses.known_of(lane)
-        if wait is None:
+    def _is_known(self, shapes: set[int], opened: set[int], lane: Lane) -> bool:
+        """Whether the answer for a lane, or for its whole shape, is known: they need no turn."""
+        wait, is_open = self.misses.known_of(lane), lane.number in self.scheduler.waits.open
+        takeovers, shape = self._takeovers, lane.key.shape
+        if wait is None or (takeovers is not None and takeovers.may_help(shape, is_open=is_open)):
             return False
         if wait is NO_ROOM:
             shapes.discard(lane.key.shape)
-        self._blocked.setdefault(lane.number, (lane, wait))
+        if lane.number not in self._blocked:
+            self._blocked[lane.number] = (lane, wait)
+            self._passed_over.add(lane.number)
+            opened.discard(lane.number)
         return True
 
     def _start_promised(self, turns: Turns, limit: int) -> list[str]:
@@ -368,10 +371,10 @@ class Pass:
 
     def _planned(self) -> Plan:
         """The plan, with what stands now: promises, and when to look again."""
-        plan, promises = self.plan, self.promises
+        plan, promises, scheduler = self.plan, self.promises, self.scheduler
         plan.promises = promises.all()
         promises.seen = len(self.cluster.lanes.where) - len(plan.starts)
-        wake_s = min(self.scheduler.waits.next_s, promises.next_due_s())
+        wake_s = min(scheduler.waits.next_s, scheduler.prospects.next_s, promises.next_due_s())
         plan.wake_s = wake_s if wake_s < INFINITE else 0.0
         plan.dropped = list(self.rules.dropped)
         return plan
@@ -389,12 +392,9 @@ class Pass:
     def _look_again(self, free: list[str]) -> None:
         """Open lanes that this pass itself may have helped after the look."""
         plan, waits = self.plan, self.scheduler.waits
-        if free and waits.on_claims(lambda shape: self.promises.may_fit(shape, free)):
-            plan.more = True
-        if not plan.starts:
-            return
-        if waits.on_neighbours(self.cluster.lanes):
-            plan.more = True
-        if self.policy.preempt.enabled and waits.shapes:
-            # A job that started just now was no victim yet for the ones that wait.
-            self.wake_at(self.now_s + max(self.policy.preempt.min_runtime_s, 1))
+        if free:
+            plan.more |= bool(waits.on_claims(lambda shape: self.promises.may_fit(shape, free)))
+        if plan.starts:
+            plan.more |= waits.on_neighbours(self.cluster.lanes)
+        if plan.starts and self._takeovers is not None:
+            self._takeovers.wait_until_ripe(waits.shapes)

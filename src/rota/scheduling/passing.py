@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 class Passing:
     """How many jobs, or which ones, may pass a job that waits for room."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, asks_all: bool) -> None:
+        """``asks_all``: lanes that are known to find no room may take that of others."""
         self.is_strict = policy.order.strict
         self._look_ahead = policy.backfill.look_ahead
         #: Lanes that are known to wait take their turn, too.
         self.is_bounded = self.is_strict or self._look_ahead > 0
         #: No lane may be left out because its answer is known: it counts, or may take room.
-        self.asks_all = self.is_bounded or policy.preempt.enabled
+        self.asks_all = self.is_bounded or asks_all
         #: Heads that were looked at behind the first promise.
         self.watched = 0
         #: Nothing may pass the job that was looked at last.

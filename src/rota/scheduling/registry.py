@@ -104,7 +104,7 @@ def resolve(
         tuple(found for name in policy.scorers if (found := desk.scorer(name)) is not None),
         desk.victims(policy.victims, victims),
         watch,
-        traits_of(primary, secondary, order),
+        traits_of(primary, secondary, policy),
     )
 
 

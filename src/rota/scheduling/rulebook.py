@@ -49,12 +49,12 @@ class Rulebook:
         named = {policy.order.primary, policy.order.secondary} - ORDERINGS.keys()
         self._is_plugged = bool(named or policy.filters or policy.scorers or policy.victims)
 
-    def rules(self, total: Amount) -> Rules:
-        """The rules for one pass."""
+    def rules(self, total: Amount, nodes: int) -> Rules:
+        """The rules for one pass, on so many nodes that have this in total."""
         policy = self._policy
         assert policy is not None
         if self._made is None or self._made[0] is not total or self._is_plugged:
-            victims = LostWork(total)
+            victims = LostWork(total, nodes)
             rules = resolve(policy, self._plugged, victims=victims, clock=self._clock, strict=False)
             self._made = (total, rules)
         return self._made[1]

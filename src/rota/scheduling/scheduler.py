@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
 from rota.scheduling.api import Plan
+from rota.scheduling.evict.prospects import Prospects
 from rota.scheduling.guarded import Guard, no_guard
 from rota.scheduling.later.departures import Leavers
 from rota.scheduling.later.promises import Promises
@@ -74,6 +75,7 @@ class Scheduler:
         self._reading = Reading(cluster)
         self.may_borrow = cluster.accounts.may_borrow()
         self._typical = ()
+        self.prospects = Prospects()
         self.space = Space(policy, picky=bool(policy.filters))
         self.timeline = Timeline(self.space)
         self._departures = Leavers(cluster, self.timeline)
@@ -109,6 +111,8 @@ class Scheduler:
             self._begin()
         changes = self.catch_up(now_s)
         self.waits.on_time(now_s)
+        if self._policy.preempt.enabled:
+            self.prospects.on_time(now_s)
         self.waits.on_turn(self.cluster.lanes.where)
         if not (
             self.waits.open
@@ -116,6 +120,7 @@ class Scheduler:
             or self._promises_move(changes)
             or self._may_grow(changes)
             or (self._policy.preempt.enabled and self.standing.next_step_s <= now_s)
+            or self.prospects.pending
         ):
             return Plan(promises=self.promises.all())
         self.looks += 1
@@ -142,6 +147,7 @@ class Scheduler:
             self.may_borrow = self.cluster.accounts.may_borrow()
             waits.start_over(lanes)
             self.standing.start_over()
+            self.prospects = Prospects()
             return changes
         for number in changes.lanes:
             self.standing.forget(number)
@@ -157,15 +163,21 @@ class Scheduler:
         return changes
 
     def _open_for_room(self, names: Collection[str]) -> None:
-        """Open the lanes that these nodes may help: with free room, or with that of victims."""
+        """Open the lanes that these nodes may help: with free room, or with that of victims.
+
+        What a pass knows of victims it counts anew by itself.
+        """
         promises, many = self.promises, len(names) > MANY
 
         def may_fit(shape: int) -> bool:
             return many or promises.may_fit(shape, names)
 
         def may_take(shape: int) -> bool:
-            return many or promises.may_ever_fit(shape, names)
+            return not self.prospects.is_vain(shape) and (
+                many or promises.may_ever_fit(shape, names)
+            )
 
+        self.prospects.changed(names)
         particular = None if many else frozenset(names)
         preempts = self._policy.preempt.enabled
         self.waits.on_nodes(particular, may_fit, may_take if preempts else None)
@@ -218,7 +230,7 @@ class Scheduler:
 
     def rules(self) -> Rules:
         """What the policy names, for one pass."""
-        return self._rulebook.rules(self.total)
+        return self._rulebook.rules(self.total, len(self.cluster.nodes))
 
     def amount(self, number: int) -> Amount:
         """What a job of a shape holds at the least when it starts."""

@@ -14,8 +14,8 @@ from rota.core.facts.loans import Loan, without
 from rota.core.facts.node import Allocation
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.states import Phase
-from rota.scheduling.evict.unit import Unit
-from rota.scheduling.evict.victims import COST_MIN, Candidates, mode_of
+from rota.scheduling.evict.unit import COST_MIN, Unit
+from rota.scheduling.evict.victims import Candidates, mode_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,11 +7,11 @@ memory. Once it is chosen which devices to open, all needs are plain sums over u
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.evict.cheapest_set import SETS_MAX, CheapestSet
+from rota.scheduling.evict.unit import COST_MIN
 from rota.scheduling.place.devices import open_devices
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ CHOICES_MAX = 128
 Kind = tuple[str, int]
 #: How much of each kind is needed.
 Needs = dict[Kind, int]
-#: In the order of cost for each of a kind: sums of what is gained, sums of costs; and the cost of
-#: the cheapest unit of those that are not free.
-Cover = tuple[list[int], list[float], float]
+#: What units give of something, each by its number; the others give nothing.
+Gains = dict[int, float]
+#: What units give, and how much of it is needed.
+Column = tuple[Gains, int]
 
 CPU, MEMORY, DISK = ("cpu", -1), ("memory", -1), ("disk", -1)
 #: All attempts on the node, and those that have it to themselves.
@@ -100,8 +101,8 @@ class Wish(NamedTuple):
 class NodeUnits:
     """Units by ascending cost, with what each would give back on this node."""
 
-    __slots__ = ("_covers", "_devices", "_gains", "_held", "_on_device", "_openings",
-                 "_parts", "units")  # fmt: skip
+    __slots__ = ("_devices", "_gains", "_held", "_on_device", "_openings", "_parts",
+                 "units")  # fmt: skip
 
     def __init__(self, node: Node, units: Sequence[Unit]) -> None:
         self._devices = {each.index: each for each in node.spec.devices}
@@ -119,8 +120,7 @@ class NodeUnits:
             for index in indices:
                 holding = [(at, held) for _, held in here if index in held.devices]
                 self._on_device.setdefault(index, []).extend(holding)
-        self._gains: dict[Kind, dict[int, int]] = {}
-        self._covers: dict[tuple[Kind, int], Cover] = {}
+        self._gains: dict[Kind, Gains] = {}
         #: The least that devices cost, by what is asked of them; None: they cannot be had.
         self._openings: dict[tuple[object, ...], float | None] = {}
 
@@ -142,13 +142,13 @@ class NodeUnits:
     def _open(self, wish: Wish, room: Room) -> float | None:
         """What so many devices cost at the least."""
         rooms, count = room.devices.values(), wish.request.device_count
-        closed = count - len(open_devices(wish.request, rooms))
-        if closed <= 0 or any([each.device.parent >= 0 for each in rooms]):
+        lack = count - len(open_devices(wish.request, rooms))
+        if lack <= 0 or any([each.device.parent >= 0 for each in rooms]):
             # What devices with parts need shows only when it is tried.
             return 0.0
-        found = [self._price(needs, closed) for needs in wish.closed(room).values()]
+        found = [self._device_price(i, needs, lack) for i, needs in wish.closed(room).items()]
         prices = sorted([price for price in found if price is not None])
-        return None if len(prices) < closed else sum(prices[:closed])
+        return None if len(prices) < lack else sum(prices[:lack])
 
     def cheapest(
         self,
@@ -161,21 +161,20 @@ class NodeUnits:
         """The cheapest set below a cost that makes enough room, and whether that is sure."""
         best: list[Unit] | None = None
         left, choices = SETS_MAX, CHOICES_MAX
-        for price, needs in self._choices(wish, room):
+        for price, columns in self._choices(wish, room):
             if price >= below:
                 continue
             choices -= 1
             if choices < 0:
                 return best, False
-            columns = [self._gain(kind) for kind in needs]
             # Without needs only trying tells, so every unit may be of use.
-            at = sorted({n for column in columns for n in column}) or range(len(self.units))
+            at = sorted({n for gains, _ in columns for n in gains}) or range(len(self.units))
             search = CheapestSet(
                 [self.units[n] for n in at],
                 fits,
                 goes_with,
-                [tuple([column.get(n, 0) for column in columns]) for n in at],
-                tuple(needs.values()),
+                [tuple([gains.get(n, 0) for gains, _ in columns]) for n in at],
+                tuple([amount for _, amount in columns]),
                 left,
             )
             found = search.find(below)
@@ -183,22 +182,42 @@ class NodeUnits:
             below, left = search.below, search.left
         return best, left > 0
 
-    def _choices(self, wish: Wish, room: Room) -> Iterator[tuple[float, Needs]]:
-        """The needs for each choice of devices, and the least that these devices cost."""
-        plain, rooms = wish.needs(room), room.devices.values()
-        count = wish.request.device_count
-        count -= len(open_devices(wish.request, rooms)) if count else 0
-        if count <= 0:
+    def _choices(self, wish: Wish, room: Room) -> Iterator[tuple[float, list[Column]]]:
+        """What units give and how much of it is needed, for each choice of devices to share; and
+        the least that these devices cost."""
+        needs, rooms = wish.needs(room), room.devices.values()
+        plain = [(self._gain(kind), amount) for kind, amount in needs.items()]
+        lack = wish.request.device_count
+        lack -= len(open_devices(wish.request, rooms)) if lack else 0
+        if lack <= 0:
             yield 0.0, plain
         elif any([each.device.parent >= 0 for each in rooms]):
-            yield 0.0, {}
+            yield 0.0, []
+        elif not wish.request.shared:
+            yield 0.0, [*plain, (self._openers(wish.closed(room)), lack)]
         else:
             closed = wish.closed(room)
-            for chosen in combinations(self._prices(closed, count), count):
-                needs = dict(plain)
-                for _, index in chosen:
-                    needs |= closed[index]
-                yield sum([price for price, _ in chosen]), needs
+            for chosen in combinations(self._prices(closed, lack), lack):
+                own = [item for _, index in chosen for item in closed[index].items()]
+                more = [(self._gain(kind), amount) for kind, amount in own]
+                yield sum([price for price, _ in chosen]), [*plain, *more]
+
+    def _openers(self, closed: Mapping[int, Needs]) -> Gains:
+        """How many whole devices units open at the most.
+
+        All holders of a device must go. Each of them opens a part of it, by its part of the costs,
+        so that no set opens more devices than its parts add up to.
+        """
+        gains: Gains = {}
+        for index, needs in closed.items():
+            holding = self._on_device.get(index, ())
+            if len(holding) < needs[HOLDERS, index]:
+                continue
+            costs = [(at, self.units[at].cost + COST_MIN) for at, _ in holding]
+            whole = sum([cost for _, cost in costs])
+            for at, cost in costs:
+                gains[at] = gains.get(at, 0) + (cost / whole if len(costs) > 1 else 1)
+        return gains
 
     def _prices(self, closed: Mapping[int, Needs], count: int) -> list[tuple[float, int]]:
         """(the least cost, which) of each device that can be opened, cheapest first.
@@ -208,45 +227,54 @@ class NodeUnits:
         """
         found: list[tuple[float, int, int]] = []
         for index, needs in closed.items():
-            price = self._price(needs, count)
+            price = self._device_price(index, needs, count)
             if price is not None:
                 first = min([at for kind in needs for at in self._gain(kind)], default=0)
                 found.append((price, first, index))
         return [(price, index) for price, _, index in sorted(found)]
 
+    def _device_price(self, index: int, needs: Needs, count: int) -> float | None:
+        """The least that it costs to open a device, one of ``count``; None: it cannot be had.
+
+        A unit on several of them counts on each with its part of the cost.
+        """
+        holders = needs.get((HOLDERS, index))
+        if holders is None:
+            return self._price(needs, count)
+        holding, units, parts = self._on_device.get(index, ()), self.units, self._parts
+        if len(holding) < holders:
+            return None
+        return sum([units[at].cost / min(parts[at], count) for at, _ in holding])
+
     def _price(self, needs: Needs, count: int = 1) -> float | None:
-        """As if all units but the first could be taken in parts, and there were no other needs."""
-        least = 0.0
+        """As if units could be taken in parts, and there were no other needs.
+
+        No unit gives more than what is needed.
+        """
+        least, units = 0.0, self.units
         for kind, amount in needs.items():
-            sums, costs, cheapest = self._covers.get((kind, count)) or self._cover(kind, count)
-            at = bisect_left(sums, amount)
-            if at == len(sums):
+            gains = self._gain(kind)
+            if sum(gains.values()) < amount:
                 return None
-            if costs[at]:
-                before = sums[at - 1]
-                part = (amount - before) / (sums[at] - before)
-                price = costs[at - 1] + part * (costs[at] - costs[at - 1])
-                least = max(least, price, cheapest)
+            parts: list[tuple[float, float, float]] = []
+            for at, gain in gains.items():
+                cost = units[at].cost / (1 if kind[1] < 0 else min(self._parts[at], count))
+                gain = min(gain, amount)
+                parts.append((cost / gain, gain, cost))
+            parts.sort()
+            price, lack = 0.0, float(amount)
+            for rate, gain, cost in parts:
+                if gain >= lack:
+                    # At least one of those that cost something goes as a whole.
+                    price += rate * lack
+                    break
+                price += cost
+                lack -= gain
+            if price:
+                least = max(least, price, min([cost for _, _, cost in parts if cost]))
         return least
 
-    def _cover(self, kind: Kind, count: int) -> Cover:
-        """Those first that give most for their cost.
-
-        A unit on several of ``count`` devices counts on each with its part of the cost.
-        """
-        pairs: list[tuple[float, int, float]] = []
-        for at, gain in self._gain(kind).items():
-            cost = self.units[at].cost / (1 if kind[1] < 0 else min(self._parts[at], count))
-            pairs.append((cost / gain, gain, cost))
-        sums, costs = [0], [0.0]
-        for _, gain, cost in sorted(pairs):
-            sums.append(sums[-1] + gain)
-            costs.append(costs[-1] + cost)
-        cheapest = min([cost for _, _, cost in pairs if cost], default=0.0)
-        found = self._covers[kind, count] = sums, costs, cheapest
-        return found
-
-    def _gain(self, kind: Kind) -> dict[int, int]:
+    def _gain(self, kind: Kind) -> Gains:
         """What units give back of a kind, each by its number; the others give nothing."""
         known = self._gains.get(kind)
         if known is None:

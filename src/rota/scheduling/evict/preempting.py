@@ -9,18 +9,24 @@ from rota.core.derived.lanes import key_with, shape_of
 from rota.core.facts.policy import PreemptMode
 from rota.scheduling.api import Entry
 from rota.scheduling.evict.lending import Lenders
+from rota.scheduling.evict.prospects import Emptied, state_of
 from rota.scheduling.evict.search import Preemption
 from rota.scheduling.limits.quota import Part
-from rota.scheduling.order.orderings import effective_priority
+from rota.scheduling.order.orderings import MULTIFACTOR, effective_priority
 from rota.scheduling.place.gang import Placed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable
+
     from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Shape
     from rota.core.facts.job import Job
     from rota.core.facts.loans import Loan
+    from rota.core.facts.node import Allocation
     from rota.core.facts.policy import Policy
-    from rota.scheduling.api import Plan, View
+    from rota.scheduling.api import Eviction, Plan, View
     from rota.scheduling.evict.claimant import Claimant
+    from rota.scheduling.evict.prospects import Look, Prospect, Prospects
     from rota.scheduling.evict.search import Takeover
     from rota.scheduling.later.promises import Promises
     from rota.scheduling.limits.quota import Quotas
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
 
 #: When a pass has evicted as many jobs as it may, the next claimants are looked at so much later.
 POSTPONED_S = 5.0
+INFINITE = float("inf")
 
 
 class Host(Protocol):
@@ -92,8 +99,9 @@ class Miss(NamedTuple):
 class Takeovers:
     """Made for each pass; costs nothing until a job finds no room and may take some."""
 
-    def __init__(self, this: Host) -> None:
+    def __init__(self, this: Host, prospects: Prospects) -> None:
         self._pass = this
+        self._prospects = prospects
         self._rules = this.policy.preempt
         #: Jobs that this pass has evicted, and how many searches led to that.
         self._evicted = self._made = 0
@@ -103,7 +111,119 @@ class Takeovers:
         #: The last search in vain for each shape.
         self._misses: dict[int, Miss] = {}
         self._names: dict[int, list[str]] = {}
+        self._classes_of: dict[int, Container[int]] = {}
         self._all_names: list[str] = []
+        #: Nodes without all that claimants of a priority may evict.
+        self._emptied: dict[tuple[float, bool, str], Emptied] = {}
+        rules, order = this.policy.preempt, this.policy.order
+        #: Whether only nodes that change may help where a search was in vain. What may be reclaimed
+        #: changes with what is held anywhere, and so does a priority that counts the share.
+        self.remembers = rules.enabled and not (
+            this.quotas.lends or self._suspends or order.primary == MULTIFACTOR
+        )
+
+    @property
+    def asks_all(self) -> bool:
+        """Whether each lane has to be asked, as victims may be found for it at any time."""
+        return self._rules.enabled and not self.remembers
+
+    @property
+    def _suspends(self) -> bool:
+        mode = self._rules.mode
+        return mode is PreemptMode.SUSPEND or bool(self._pass.cluster.live.stoppable)
+
+    def reconsider(self) -> list[int]:
+        """The shapes that may take room from others since nodes changed."""
+        prospects = self._prospects
+        if not self.remembers:
+            return prospects.forget()
+        prospects.keep(self._pass.cluster.lanes.shapes)
+        names = [*prospects.pending]
+        prospects.pending.clear()
+        return self._recount(names)
+
+    def left_by(self, evictions: Iterable[Eviction]) -> Callable[[int], bool]:
+        """Which shapes may be helped by what these victims leave."""
+        jobs, promises = self._pass.cluster.jobs, self._pass.promises
+        live = [attempt for one in evictions for attempt in jobs[one.job].live_attempts]
+        names = {attempt.allocation.node: None for attempt in live}
+        for key in [key for key in self._emptied if key[2] in names]:
+            del self._emptied[key]
+        helped = {*self._recount(names)}
+        return lambda number: (
+            number in helped or (self.may_help(number) and promises.may_ever_fit(number, names))
+        )
+
+    def _recount(self, names: Iterable[str]) -> list[int]:
+        this, shapes = self._pass, self._pass.cluster.lanes.shapes
+
+        def look(number: int) -> Look:
+            shape = shapes[number]
+
+            def at(name: str, claimant: Claimant) -> Emptied | None:
+                kind = this.space.class_of.get(name)
+                if kind is None or kind.id not in self._classes(number, shape):
+                    return None
+                return None if this.checks.refuses(shape, name) else self._look(name, claimant)
+
+            return at
+
+        return self._prospects.recount(names, look)
+
+    def _classes(self, number: int, shape: Shape) -> Container[int]:
+        """The classes of nodes that a shape may have."""
+        known = self._classes_of.get(number)
+        if known is None:
+            space = self._pass.space
+            known = self._classes_of[number] = space.classes_for(space.wants(number, shape))
+        return known
+
+    def _look(self, name: str, claimant: Claimant) -> Emptied:
+        """A node without all that the claimant may evict."""
+        key = (claimant.priority, claimant.best_effort, name)
+        this, known = self._pass, self._emptied.get(key)
+        room, top = this.space.rooms[name], INFINITE
+        state = state_of(room)
+        if known is None or known.state != state:
+            candidates = self._searching().candidates
+            gone: dict[str, Allocation] = {}
+            for unit in candidates.on(name):
+                if claimant.may_have(unit):
+                    gone.update({uid: held for uid, held in unit.held if held.node == name})
+                elif unit.preemptible:
+                    top = min(top, unit.priority + claimant.gap)
+            if gone:
+                room = room.copy(pins=False)
+                for held in gone.values():
+                    room.shift(held, -1)
+            known = self._emptied[key] = Emptied(room, top, state)
+            self._prospects.ripens(name, candidates.ripe_on_s(name))
+        return known
+
+    def may_help(self, number: int, *, is_open: bool = False) -> bool:
+        """Whether victims may help a lane of a shape; an open one may be of a higher priority."""
+        if is_open or not self._rules.enabled:
+            return self._rules.enabled
+        known = self._prospect(number)
+        return known is None or not known.is_vain
+
+    def wait_until_ripe(self, shapes: Iterable[int]) -> None:
+        """Jobs that start now are no victims yet for the shapes that wait."""
+        if not self._rules.enabled:
+            return
+        this = self._pass
+        ripe_s = this.now_s + max(self._rules.min_runtime_s, 1)
+        if any(map(self.may_help, shapes)):
+            this.wake_at(ripe_s)
+        for allocation in [held for start in this.plan.starts for held in start.allocations]:
+            self._prospects.ripens(allocation.node, ripe_s)
+
+    def _prospect(self, number: int) -> Prospect | None:
+        """What is known of a shape, as it is now."""
+        known = self._prospects.get(number) if self.remembers else None
+        if known is not None and not known.is_vain:
+            known.renew(self._pass.space.rooms, self._look)
+        return known
 
     def try_for(self, head: Head, entry: Entry) -> bool:
         """Evict the cheapest victims for a job that finds no room, and start it in their place.
@@ -114,12 +234,17 @@ class Takeovers:
         if not self._rules.enabled:
             return False
         this = self._pass
+        priority = effective_priority(entry, this.view)
+        known = self._prospect(entry.key.shape)
+        if known is not None and known.covers(priority):
+            return False
         if self._evicted >= self._rules.max_per_pass:
             this.wake_at(this.now_s + POSTPONED_S)
             return False
-        takeover = self._find(head, entry)
+        takeover = self._find(head, entry, priority)
         if takeover is None:
-            this.wake_at(self._searching().candidates.ripe_s)
+            if not self._is_vain(head, entry, priority):
+                this.wake_at(self._searching().candidates.ripe_s)
             return False
         self._commit(takeover)
         placed = list(map(Placed, takeover.tasks, takeover.allocations))
@@ -141,13 +266,20 @@ class Takeovers:
             if unit.job and not unit.lends:
                 this.quotas.evict(Part(this.cluster.jobs[unit.job], unit.amount, unit.task < 0))
 
-    def _find(self, head: Head, entry: Entry) -> Takeover | None:
+    def _is_vain(self, head: Head, entry: Entry, priority: float) -> bool:
+        """Remember a search in vain; whether only nodes that change may help."""
+        if not self.remembers or self._pass.checks.hinders(head.shape):
+            return False
+        claimant = self._searching().claimant(entry, priority)._replace(job=0)
+        names = self._suited(head, entry)
+        return self._prospects.note(entry.key.shape, head.shape, claimant, names, self._look)
+
+    def _find(self, head: Head, entry: Entry, priority: float) -> Takeover | None:
         """A job that stands still loses nothing: such jobs come first where only CPUs lack."""
         this, full = self._pass, self._searching()
         names, barred = self._open_to(head, entry), self._claimed(entry)
         # Only an account within its own limits may reclaim what was lent to others.
         reclaims = this.quotas.lends and not this.quotas.borrowing(entry.key, head.amount)
-        priority = effective_priority(entry, this.view)
         claimant = full.claimant(entry, priority, this.quotas if reclaims else None)
         asked = Miss(claimant, claimant.moves, names, barred, self._made)
         known = self._misses.get(entry.key.shape)
@@ -176,7 +308,7 @@ class Takeovers:
                 lends=this.quotas.lends,
             )  # fmt: skip
             self._search = make()
-            if self._rules.mode is PreemptMode.SUSPEND or cluster.live.stoppable:
+            if self._suspends:
                 self._loans = make(Lenders)
         return self._search
 
@@ -210,13 +342,21 @@ class Takeovers:
         )
 
     def _open_to(self, head: Head, entry: Entry) -> list[str]:
+        """Where neither the kind of a node, nor a neighbour, nor a quota is in the way."""
+        names = self._suited(head, entry)
+        if head.shape.placement.exclusive:
+            # Which nodes may be had alone depends on the quotas of the account that asks.
+            return [n for n in names if self._pass.checks.short_of_node(entry, n) is None]
+        return names
+
+    def _suited(self, head: Head, entry: Entry) -> list[str]:
         """Where neither the kind of a node nor a neighbour is in the way."""
         this, shape = self._pass, head.shape
         names = self._names.get(entry.key.shape)
         if names is None:
             space = this.space
             self._all_names = self._all_names or sorted(space.rooms)
-            classes = space.classes_for(space.wants(entry.key.shape, shape))
+            classes = self._classes(entry.key.shape, shape)
             names = [
                 name
                 for name in self._all_names
@@ -225,7 +365,4 @@ class Takeovers:
             if not this.checks.hinders(shape):
                 # Neighbours come with every start, and filters of others see how much is free.
                 self._names[entry.key.shape] = names
-        if shape.placement.exclusive:
-            # Which nodes may be had alone depends on the quotas of the account that asks.
-            return [name for name in names if this.checks.short_of_node(entry, name) is None]
         return names

@@ -362,8 +362,13 @@ class Search:
             return trial.would_fit(name, request, given)
 
         def goes_with(unit: Unit, units: list[Unit]) -> bool:
+            if is_plain:
+                return unit.held[0][0] not in taken
             return self.goes_with(unit, [*chosen, *units])
 
+        # Whole jobs on one node do not get in each other's way.
+        is_plain = not (self.rights.shrinks or self.claimant.lent is not None)
+        taken = {unit.held[0][0] for unit in chosen} if chosen and is_plain else ()
         wish, room = trial.wish(name, request), trial.room(name)
         found, sure = self.on(name).cheapest(wish, room, fits, goes_with, below)
         # What may be reclaimed changes with what others get.

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from rota.core.facts.node import Allocation
 
 
+#: No eviction is free, whatever a rule says: who leaves anyway is always preferred.
+COST_MIN = 1e-9
+
+
 class Unit(NamedTuple):
     """Something that can be evicted only as a whole: a job, a spare task of an elastic one.
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rota.core.facts.resources import Request
+    from rota.scheduling.evict.victims import Least
     from rota.scheduling.place.node_room import Room
 
 INFINITE = float("inf")
@@ -25,11 +26,11 @@ class Front:
         self,
         names: Sequence[str],
         rooms: Mapping[str, Room],
-        leasts: Mapping[str, float],
+        leasts: Mapping[str, Least],
         request: Request,
         news: Sequence[str],
     ) -> None:
-        """``leasts``: the cost of the cheapest unit on each node that has one. ``news`` grows by
+        """``leasts``: what units cost at the least on each node that has one. ``news`` grows by
         the names of nodes where a victim leaves."""
         self.names = names
         self._allowed = frozenset(names)
@@ -38,11 +39,13 @@ class Front:
         self._heap: list[tuple[float, str]] = []
         for name in names:
             room = rooms[name]
-            if room.cpu_milli >= cpu_milli and room.memory_mib >= memory_mib:
+            cpu, memory = cpu_milli - room.cpu_milli, memory_mib - room.memory_mib
+            if cpu <= 0 and memory <= 0:
                 # It may have room as it is.
                 self._heap.append((0.0, name))
             elif name in leasts:
-                self._heap.append((leasts[name], name))
+                bound = leasts[name].bound(max(0, cpu), max(0, memory))
+                self._heap.append((bound, name))
         heapify(self._heap)
 
     def catch_up(self) -> None:

@@ -8,6 +8,7 @@ enough, and jobs that are being stopped already.
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -18,11 +19,11 @@ from rota.core.facts.resources import Amount
 from rota.core.facts.states import Cause
 from rota.scheduling.api import Victim
 from rota.scheduling.evict.node_units import NodeUnits
-from rota.scheduling.evict.unit import Unit
+from rota.scheduling.evict.unit import COST_MIN, Unit
 from rota.scheduling.order.share_use import capacity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Attempt, Job, JobSpec
@@ -32,26 +33,32 @@ if TYPE_CHECKING:
     from rota.scheduling.evict.claimant import Claimant
 
 INFINITE = float("inf")
+#: Less than anything that can be held.
+TINY = 1e-9
 #: The lost work of a best-effort job counts this much: it goes before anybody with a claim.
 BEST_EFFORT_WEIGHT = 1e-6
-#: No eviction is free, whatever a rule says: who leaves anyway is always preferred.
-COST_MIN = 1e-9
+#: To stop a job, to queue it again and to start it anew takes people and machines so long, however
+#: small it is: of two sets that lose as much work the one with fewer victims goes.
+VICTIM_S = 60.0
 
 
 class LostWork(msgspec.Struct, frozen=True):
-    """What is lost when a job goes: seconds of work since it was last saved, and its restart.
+    """What is lost when a job goes, in seconds of the whole site.
 
-    Weighted by the largest share of the whole that it holds in any dimension, and dearer each
-    time it has given way before. One second is always lost, so that of two jobs that just saved
-    the smaller one goes.
+    Its work since it was last saved and its restart count by the largest share of the site that it
+    holds in any dimension. One second is always lost, so that of two jobs that just saved the
+    smaller one goes. Beside that each victim costs ``VICTIM_S`` of an average node, whatever its
+    size, and everything counts once more for each time that it has given way before.
     """
 
     total: Amount
+    nodes: int
     name: str = "lost-work"
 
     def cost(self, victim: Victim) -> float:
         seconds = 1.0 + victim.unsaved_s + victim.restart_cost_s
-        return dominant_share(victim.held, self.total) * seconds * (1 + victim.preemptions)
+        once = dominant_share(victim.held, self.total) * seconds + VICTIM_S / self.nodes
+        return once * (1 + victim.preemptions)
 
 
 def dominant_share(held: Amount, total: Amount) -> float:
@@ -67,6 +74,30 @@ def dominant_share(held: Amount, total: Amount) -> float:
 def mode_of(spec: JobSpec, default: PreemptMode) -> PreemptMode:
     """How a job gives way: as it says itself, else as the policy says."""
     return spec.preempt_mode or default
+
+
+class Least(NamedTuple):
+    """No victims on a node cost less: any, and for each thousandth of a CPU and MiB of memory."""
+
+    any: float
+    cpu: float
+    memory: float
+
+    def bound(self, cpu_milli: int, memory_mib: int) -> float:
+        """What this much more costs at the least."""
+        return max(self.any, self.cpu * cpu_milli, self.memory * memory_mib)
+
+
+NOTHING_KNOWN = Least(0.0, 0.0, 0.0)
+
+
+def _least(name: str, units: Sequence[Unit]) -> Least:
+    cpu = memory = INFINITE
+    for unit in units:
+        here = [held for _, held in unit.held if held.node == name]
+        cpu = min(cpu, unit.cost / (sum([held.cpu_milli for held in here]) or TINY))
+        memory = min(memory, unit.cost / (sum([held.memory_mib for held in here]) or TINY))
+    return Least(units[0].cost, cpu, memory)
 
 
 class Rights(NamedTuple):
@@ -99,27 +130,52 @@ class Candidates:
         self.now_s = now_s
         self._lends = lends
         self._priority_of = priority_of
-        self._rule: VictimRule = rule or LostWork(capacity(cluster))
+        self._rule: VictimRule = rule or LostWork(capacity(cluster), len(cluster.nodes))
         #: Attempts that were chosen in this pass: they leave, as if they had been told already.
         self.leaving: dict[str, None] = {}
         #: Jobs that were chosen in this pass to stand still: nobody else may have them now.
         self.suspended: dict[int, None] = {}
         #: When the first of those that were spared for their youth no longer is; 0: none was.
         self.ripe_s = 0.0
-        #: Whether a job could give up single tasks.
-        self.elastic = False
+        self._is_elastic = False
         self._units: dict[int, tuple[Unit, ...]] = {}
         #: What each job is worth; for a pass that is settled with the first look.
         self._priorities: dict[int, float] = {}
-        self._on_node = {name: self._on(node) for name, node in cluster.nodes.items()}
-        self._levels = sorted(set(self._priorities.values()))
+        #: When each job that is spared for its youth no longer is.
+        self._ripe_s: dict[int, float] = {}
+        self._on_node: dict[str, tuple[Unit, ...]] = {}
         #: By rights and node: what a claimant may have, and the least that any of it costs.
         self._allowed: dict[Rights, dict[str, NodeUnits]] = {}
-        self._leasts: dict[Rights, dict[str, float]] = {}
+        self._leasts: dict[Rights, dict[str, Least]] = {}
 
-    def _on(self, node: Node) -> tuple[Unit, ...]:
+    def on(self, name: str) -> tuple[Unit, ...]:
         """The units that hold room on a node, those that leave anyway first."""
-        return tuple(sorted(self._look(node), key=lambda unit: unit.order))
+        known = self._on_node.get(name)
+        if known is None:
+            found = sorted(self._look(self.cluster.nodes[name]), key=lambda unit: unit.order)
+            known = self._on_node[name] = tuple(found)
+        return known
+
+    @cached_property
+    def _levels(self) -> list[float]:
+        """What the jobs on all nodes are worth."""
+        for name in self.cluster.nodes:
+            self.on(name)
+        return sorted(set(self._priorities.values()))
+
+    @property
+    def elastic(self) -> bool:
+        """Whether a job could give up single tasks."""
+        return bool(self._levels) and self._is_elastic
+
+    def ripe_on_s(self, name: str) -> float:
+        """When the first job on a node that is spared for its youth no longer is; infinite: none.
+
+        A job that did not start yet may start at once.
+        """
+        where = self.cluster.live.where
+        jobs = [where[uid][0] for uid in self.cluster.nodes[name].live]
+        return min([self._ripe_s.get(job, INFINITE) for job in jobs], default=INFINITE)
 
     def rights(self, claimant: Claimant, *, shrinks: bool) -> Rights:
         """``shrinks``: it may have single tasks of elastic jobs as well."""
@@ -128,28 +184,28 @@ class Candidates:
         reach = levels[above - 1] if above else -INFINITE
         return Rights(claimant.job, claimant.best_effort, claimant.turns, reach, shrinks)
 
-    def leasts(self, rights: Rights, claimant: Claimant) -> Mapping[str, float]:
-        """The cost of the cheapest unit on each node where a claimant may have one."""
+    def leasts(self, rights: Rights, claimant: Claimant) -> Mapping[str, Least]:
+        """The least that a claimant's victims cost on each node where it may have one."""
         known = self._leasts.get(rights)
         if known is None:
             known = self._leasts[rights] = {}
-            for name, units in self._on_node.items():
-                for unit in units:
-                    if (rights.shrinks or unit.task < 0) and claimant.may_have(unit):
-                        known[name] = unit.cost
-                        break
+            for name in self.cluster.nodes:
+                found = [*self._allowed_units(name, rights, claimant)]
+                if found:
+                    known[name] = _least(name, found)
         return known
+
+    def _allowed_units(self, name: str, rights: Rights, claimant: Claimant) -> Iterator[Unit]:
+        for unit in self.on(name):
+            if (rights.shrinks or unit.task < 0) and claimant.may_have(unit):
+                yield unit
 
     def allowed_on(self, name: str, rights: Rights, claimant: Claimant) -> NodeUnits:
         """What a claimant may have on a node."""
         known = self._allowed.setdefault(rights, {})
         found = known.get(name)
         if found is None:
-            mine = [
-                unit
-                for unit in self._on_node[name]
-                if (rights.shrinks or unit.task < 0) and claimant.may_have(unit)
-            ]
+            mine = [*self._allowed_units(name, rights, claimant)]
             found = known[name] = NodeUnits(self.cluster.nodes[name], mine)
         return found
 
@@ -163,13 +219,13 @@ class Candidates:
                 self.leaving.update(dict.fromkeys([uid for uid, _ in unit.held]))
             for other in (unit, *self._units.pop(unit.job, ())):
                 names.update(dict.fromkeys([held.node for _, held in other.held]))
-        changed = [name for name in names if name in self._on_node]
+        changed = [name for name in names if name in self.cluster.nodes]
         for name in changed:
-            self._on_node[name] = self._on(self.cluster.nodes[name])
+            self._on_node.pop(name, None)
             for known in self._allowed.values():
                 known.pop(name, None)
         for leasts in self._leasts.values():
-            leasts.update(dict.fromkeys(changed, 0.0))
+            leasts.update(dict.fromkeys(changed, NOTHING_KNOWN))
         return changed
 
     def _look(self, node: Node) -> Iterator[Unit]:
@@ -225,7 +281,7 @@ class Candidates:
             floor = spec.roles[role].min_count if role < len(spec.roles) else 0
             spare = sum(other == role for other, _, _ in live) - floor
             if 0 < floor < spec.roles[role].count and spare > 0:
-                self.elastic = True
+                self._is_elastic = True
                 yield self._unit(part, job, [attempt])._replace(task=index, role=role, spare=spare)
 
     def _worth(self, job: Job) -> float:
@@ -244,10 +300,13 @@ class Candidates:
             return True
         # An attempt that did not start yet has nothing to give up and is about to: let it.
         started_s = job.started_s
+        min_runtime_s = self.cluster.policy.preempt.min_runtime_s
         if not started_s:
+            self._ripe_s[job.id] = self.now_s + max(min_runtime_s, 1)
             return True
-        ripe_s = started_s + self.cluster.policy.preempt.min_runtime_s
+        ripe_s = started_s + min_runtime_s
         if ripe_s > self.now_s:
+            self._ripe_s[job.id] = ripe_s
             self.ripe_s = min(self.ripe_s or ripe_s, ripe_s)
             return True
         return any(a.stop_cause not in (None, Cause.SHRUNK) for a in job.live_attempts)

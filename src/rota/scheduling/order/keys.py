@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane, LaneKey
-    from rota.core.facts.policy import OrderRules
+    from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Amount
     from rota.scheduling.api import Entry, Ordering
     from rota.scheduling.rules import Rules
@@ -54,10 +54,12 @@ class _NoShares:
 NO_SHARES = _NoShares()
 
 
-def traits_of(primary: Ordering, secondary: Ordering, rules: OrderRules) -> Traits:
+def traits_of(primary: Ordering, secondary: Ordering, policy: Policy) -> Traits:
+    """Whatever the order is, an older job may take room from jobs that were its equals."""
+    rules = policy.order
     both = {primary, secondary}
     ages = rules.age_after_s > 0 and rules.age_factor > 1.0
-    ages = ages and not AGEING.isdisjoint((rules.primary, rules.secondary))
+    ages = ages and (policy.preempt.enabled or bool(AGEING & {rules.primary, rules.secondary}))
     return Traits(
         (primary in UNSHARED, secondary in UNSHARED),
         both <= STEADY,

@@ -42,7 +42,7 @@ class Turns:
         self._opening = heads.opening
         self._queues = AccountQueues(keys, heads.opening)
         #: Lanes that were opened before or in this pass.
-        self._numbers: set[int] = set()
+        self.numbers: set[int] = set()
         #: Shapes whose lanes that wait for room take their turn as well.
         self.shapes: set[int] = set()
         self._passes_over: Callable[[Lane], bool] | None = None
@@ -54,7 +54,7 @@ class Turns:
         self.shapes.update(shapes)
         lanes = self._cluster.lanes.by_number
         found = [lane for number in numbers if (lane := lanes.get(number)) is not None]
-        self._numbers = {lane.number for lane in found}
+        self.numbers = {lane.number for lane in found}
         accounts = {lane.account for lane in found} | self._standing.accounts
         self.keys.is_alone = len(accounts) <= 1 and self.keys.may_be_alone
         self._queues.fill(
@@ -90,7 +90,7 @@ class Turns:
 
     def _walk(self, shapes: set[int] | None) -> Walk:
         standing, keys = self._standing, self.keys
-        return Walk(self._cluster, standing, keys, self._opening, self._numbers, shapes)
+        return Walk(self._cluster, standing, keys, self._opening, self.numbers, shapes)
 
     def _earlier(self, head: Head | None, walk: Walk, *, overdue: bool = False) -> Head | None:
         """The head whose turn it is, or the lane that stands before it in a walk."""
@@ -110,7 +110,7 @@ class Turns:
 
     def add(self, lane: Lane) -> None:
         """A lane is opened in the middle of the pass."""
-        self._numbers.add(lane.number)
+        self.numbers.add(lane.number)
         head = self._opening(lane)
         if head is not None:
             if self.keys is not self._usual:
@@ -136,7 +136,7 @@ class Turns:
 
     def add_behind(self, lane: Lane, key: Key) -> None:
         """Open a lane in the middle of the pass, if it comes after this key."""
-        head = None if lane.number in self._numbers else self._opening(lane)
+        head = None if lane.number in self.numbers else self._opening(lane)
         if head is not None and self.keys.full(head.key, head.entry, head.amount) > key:
             self.add(lane)
 
