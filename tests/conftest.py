@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.notify.receivers import MailSink, WebSink
 from tests.support.machine import REPOSITORY, in_ci, missing
+from tests.support.second_runs import gets_second_run
 
 if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer
@@ -23,15 +24,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("steady")
-
-#: Where real processes, threads and clocks meet on a busy machine. In CI a test in there that fails
-#: is run once more and named at the end; whatever is pure must pass the first time.
-REAL = {
-    *("agent", "api", "cli", "client", "gangs", "grpc", "inventory", "journeys"),
-    *("notify", "slurm"),
-}
-#: Where a failure that shows now and then is what the test is for: these get no second run.
-ONCE = ("test_kill_minus_nine", "test_survival", "test_trouble")
 
 #: A test that asks for the fixture carries the marker, so that ``-m`` can choose it.
 MARKER_OF_FIXTURE = {"postgres_url": "postgres", "shared_folder": "shared"}
@@ -85,8 +77,7 @@ def shared_folder() -> Path:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        place = item.path.relative_to(REPOSITORY / "tests").parts
-        if in_ci() and place[0] in REAL and not place[-1].startswith(ONCE):
+        if in_ci() and gets_second_run(str(item.path.relative_to(REPOSITORY / "tests"))):
             item.add_marker(pytest.mark.flaky(reruns=1))
         for fixture in MARKER_OF_FIXTURE.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(MARKER_OF_FIXTURE[fixture])

@@ -65,6 +65,18 @@ def test_beats_come_in_their_time_and_end_with_the_connection():
     assert lease.until_s == 160.0, "being cut off does not end the lease, time does"
 
 
+@pytest.mark.parametrize(("lease", "patience_s"), [(Lease(), 60.0), (connected(0.0), 30.0)])
+def test_a_hello_that_nobody_answers_is_given_up(lease: Lease, patience_s: float):
+    lease.on_hung_up()
+    lease.on_dialled(100.0)
+
+    due_s, early = lease.next_beat_s(), lease.is_unheard(99.0 + patience_s)
+
+    assert (due_s, early) == (100.0 + patience_s, False)
+    assert lease.is_unheard(100.0 + patience_s)
+    assert lease.beat(100.0 + patience_s) is None, "there is no session to beat in"
+
+
 def test_without_a_lease_there_are_no_beats():
     lease = Lease()
     lease.on_dialled(100.0)

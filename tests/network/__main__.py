@@ -7,12 +7,14 @@ import shutil
 import signal
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.network.ether import lacking
 from tests.network.site import Site
-from tests.network.storm import Storm
+from tests.network.storm import Database, Storm
 from tests.network.witness import Book
+from tests.support import postgres
 
 
 def main() -> int:
@@ -23,7 +25,15 @@ def main() -> int:
     if reason:
         print(f"cannot run here: {reason}", file=sys.stderr)
         return 2
-    return max(_run(seed, options) for seed in options.seeds)
+    with ExitStack() as stack:
+        server = None
+        if options.postgres:
+            programs = postgres.find_programs()
+            if programs is None:
+                print("cannot run here: no PostgreSQL server programs", file=sys.stderr)
+                return 2
+            server = stack.enter_context(postgres.running_server(programs))
+        return max(_run(seed, options, server) for seed in options.seeds)
 
 
 def _parse() -> argparse.Namespace:
@@ -34,21 +44,27 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--lease-s", type=int, default=3)
     parser.add_argument("--pause-s", type=float, default=0.7, help="between two faults")
+    parser.add_argument("--postgres", action="store_true", help="on PostgreSQL, which breaks, too")
     parser.add_argument("--story", action="store_true", help="print every fault")
     parser.add_argument("--keep", action="store_true", help="keep the folder, for a look at it")
     return parser.parse_args()
 
 
-def _run(seed: int, options: argparse.Namespace) -> int:
+def _run(seed: int, options: argparse.Namespace, server: postgres.PostgresServer | None) -> int:
     root = Path(tempfile.mkdtemp(prefix=f"rota-storm-{seed}-"))
-    site = Site(root, agents=options.agents, cpus=options.cpus, lease_s=options.lease_s, seed=seed)
-    try:
-        storm = Storm(site, options.jobs, seed, options.pause_s, murders=True)
+    with ExitStack() as stack:
+        database = None
+        if server is not None:
+            database = Database(server, stack.enter_context(server.database()))
+        site = Site(
+            root, agents=options.agents, cpus=options.cpus, lease_s=options.lease_s, seed=seed,
+            database=database.address if database is not None else "",
+        )  # fmt: skip
+        stack.callback(site.close)
+        storm = Storm(site, options.jobs, seed, options.pause_s, murders=True, database=database)
         book = Book(root / "book")
         faults = storm.run(book)
         tally = storm.tally(book)
-    finally:
-        site.close()
     if options.story:
         print("\n".join(storm.story))
     print("\n".join(faults), end="\n" if faults else "")

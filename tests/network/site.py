@@ -19,22 +19,25 @@ from tests.journeys.site import JOIN
 from tests.network.ether import FAIR, Ether, Weather
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 HEAD = "10.77.0.1"
 PORT = 8082
+UNAVAILABLE = 503
 
 
 class HeadBox(Box):
     """The controller's machine: its commands run in a network namespace."""
 
-    def __init__(self, root: Path, space: str, lease_s: float) -> None:
+    def __init__(self, root: Path, space: str, lease_s: float, database: str) -> None:
         super().__init__(root)
         self.space = space
-        self.env |= {
-            "ROTA_SERVER_LISTEN": f"{HEAD}:{PORT}",
-            "ROTA_SERVER_LEASE_S": str(lease_s),
-        }
+        self.env |= {"ROTA_SERVER_LISTEN": f"{HEAD}:{PORT}", "ROTA_SERVER_DATABASE": database}
+        self.set_lease(lease_s)
+
+    def set_lease(self, lease_s: float) -> None:
+        """For controllers that start from now on."""
+        self.env["ROTA_SERVER_LEASE_S"] = str(lease_s)
 
     def up(self, *args: str) -> None:
         command = [sys.executable, "-m", "rota.cli.main", "up", "--detach", *args]
@@ -97,6 +100,20 @@ class Node:
         except (OSError, ValueError, psutil.NoSuchProcess):
             return None  # It is just starting, or ending.
 
+    def freeze_keeper(self) -> Callable[[], None]:
+        """It stands still, and its jobs do not; gives what lets it go on."""
+        keeper = self.keeper()
+        if keeper is None:
+            return lambda: None
+        with suppress(psutil.NoSuchProcess):
+            keeper.suspend()
+
+        def go_on() -> None:
+            with suppress(psutil.NoSuchProcess):
+                keeper.resume()
+
+        return go_on
+
     def kill_keeper(self) -> None:
         """Without a word; its jobs live on."""
         keeper = self.keeper()
@@ -111,6 +128,7 @@ class Node:
             self._process.wait()
         keeper = self.keeper()
         if keeper is not None:
+            # One that stands still dies all the same.
             for process in [*keeper.children(recursive=True), keeper]:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
@@ -120,14 +138,22 @@ class Site:
     """A controller without an agent of its own, and nodes that join it with a token over TLS."""
 
     def __init__(
-        self, root: Path, *, agents: int, cpus: int, lease_s: float, seed: int = 0
+        self,
+        root: Path,
+        *,
+        agents: int,
+        cpus: int,
+        lease_s: float,
+        seed: int = 0,
+        database: str = "",
     ) -> None:
+        """``database``: where the state is kept; empty: SQLite in the controller's folder."""
         self.root = root
         self.cpus = cpus
         self.lease_s = lease_s
         self.ether = Ether(seed)
         self.nodes: list[Node] = []
-        self.head = HeadBox(root / "head", self.ether.add(HEAD), lease_s)
+        self.head = HeadBox(root / "head", self.ether.add(HEAD), lease_s, database)
         self.url = f"https://{HEAD}:{PORT}"
         self.token = ""
         try:
@@ -146,27 +172,36 @@ class Site:
             node.start()
         until(lambda: self.states() == ["up"] * len(self.nodes), "all nodes to be up")
 
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        """Until there is an answer: while the database is away there is none."""
+        answers: list[tuple[int, Any]] = []
+
+        def answered() -> bool:
+            answers[:] = [self.head.api(method, path, body, headers)]
+            return answers[0][0] != UNAVAILABLE
+
+        until(answered, f"an answer to {method} {path}")
+        assert answers[0][0] in (200, 201), answers
+        return answers[0][1]
+
     def states(self) -> list[str]:
-        _, answer = self.head.api("GET", "/nodes")
-        return [str(node["state"]) for node in answer["items"]]
+        return [str(node["state"]) for node in self.ask("GET", "/nodes")["items"]]
 
     def submit(self, jobs: Sequence[dict[str, Any]], key: str) -> list[int]:
         """Hand in a batch, again with the same key until it is acknowledged; the ids."""
-        status, answer = self.head.api(
-            "POST", "/jobs:batch", {"jobs": list(jobs)}, {"Idempotency-Key": key}
-        )
-        assert status in (200, 201), answer
+        answer = self.ask("POST", "/jobs:batch", {"jobs": list(jobs)}, {"Idempotency-Key": key})
         return list(answer["ids"])
 
-    def unfinished(self) -> int:
-        _, page = self.head.api("GET", "/jobs?state=active&limit=1000")
-        return len(page["items"])
+    def unfinished(self) -> list[int]:
+        return [job["id"] for job in self.ask("GET", "/jobs?state=active&limit=1000")["items"]]
 
     def records(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         cursor = ""
         while True:
-            _, page = self.head.api("GET", f"/jobs?state=all&limit=500&cursor={cursor}")
+            page = self.ask("GET", f"/jobs?state=all&limit=500&cursor={cursor}")
             found += page["items"]
             cursor = page["cursor"] or ""
             if not cursor:

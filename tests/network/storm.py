@@ -9,7 +9,8 @@ import random
 import signal
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests.network import witness
 from tests.network.ether import Weather
@@ -18,22 +19,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.network.site import Node, Site
+    from tests.support.postgres import PostgresServer
 
 CUT = Weather(cut=True)
 #: Jobs are handed in while it storms, so many at a time.
 BATCH = 25
 SETTLE_S = 120.0
+#: What the grace of a job may become.
+GRACES = (0, 1, 3)
+
+
+class Database(NamedTuple):
+    """What keeps the state, where that is a server."""
+
+    server: PostgresServer
+    url: str
+
+    @property
+    def address(self) -> str:
+        """For a controller in a network namespace of its own."""
+        return self.server.by_socket(self.url)
 
 
 class Storm:
     """Runs jobs on a site and breaks things meanwhile; afterwards everything is mended."""
 
     def __init__(
-        self, site: Site, jobs: int, seed: int, pause_s: float, *, murders: bool = False
-    ) -> None:
-        """``pause_s`` lies between two faults, on average."""
+        self, site: Site, jobs: int, seed: int, pause_s: float, *, murders: bool = False,
+        database: Database | None = None,
+    ) -> None:  # fmt: skip
+        """``pause_s`` lies between two faults, on average. ``database``: it breaks, too."""
         self._site = site
+        self._database = database
         self._rare = list(_MURDER) if murders else []
+        self._rare += _OF_DATABASE if database is not None else []
         self._chance = random.Random(seed)
         self._plans = witness.plans(jobs, self._chance)
         self._pause_s = pause_s
@@ -88,7 +107,7 @@ class Storm:
         """Whether it is worth to go on: once little is left, it is time to mend."""
         if self._head_away:
             return True
-        return self._site.unfinished() > len(self._plans) // 10
+        return len(self._site.unfinished()) > len(self._plans) // 10
 
     def _step(self) -> None:
         """Do what is due; then a short rest."""
@@ -109,10 +128,10 @@ class Storm:
             self._chance.shuffle(self._deck)
         kind = self._deck.pop()
         lasts_s = self._chance.choice((0.4, 0.8, 1.3, 2.5)) * self._site.lease_s
-        if kind in _OF_HEAD:
+        if kind in _OF_HEAD or kind in _OF_DATABASE:
             if not self._head_away:
                 self._tell(kind, "head", lasts_s)
-                _OF_HEAD[kind](self, lasts_s)
+                (_OF_HEAD | _OF_DATABASE)[kind](self, lasts_s)
             return
         part = "link" if kind in _OF_LINKS else "agent"
         fair = [node for node in self._site.nodes if (part, node.name) not in self._troubled]
@@ -188,16 +207,38 @@ class Storm:
 
         self._later(lasts_s, mend)
 
+    def _freeze_keeper(self, node: Node, lasts_s: float) -> None:
+        """It ends nothing meanwhile: nothing may be given up on its node, which is in touch."""
+        if ("link", node.name) in self._troubled:
+            self._troubled.discard(("agent", node.name))
+            return
+        self._troubled.add(("link", node.name))
+        go_on = node.freeze_keeper()
+
+        def mend() -> None:
+            go_on()
+            self._troubled -= {("link", node.name), ("agent", node.name)}
+
+        self._later(lasts_s, mend)
+
+    def _change_grace(self, _lasts_s: float) -> None:
+        """For later attempts only: what runs keeps the grace that it was launched with."""
+        for job in self._site.unfinished():
+            # A job that has ended meanwhile is not changed, and says so. It may be said twice.
+            change = {"grace_s": self._chance.choice(GRACES)}
+            self._site.head.api("PATCH", f"/jobs/{job}", change, {"Idempotency-Key": "grace"})
+
     def _kill_controller(self, _lasts_s: float) -> None:
         """The supervisor starts another one at once."""
         self._site.head.kill("controller")
 
     def _kill_head(self, lasts_s: float) -> None:
-        """Nobody starts another one before we do."""
+        """Nobody starts another one before we do, and that one may have another lease."""
         self._head_away = True
         self._site.head.kill("supervisor", "controller")
 
         def mend() -> None:
+            self._site.head.set_lease(self._chance.choice((1, 2)) * self._site.lease_s)
             self._site.head.up("--no-agent")
             self._head_away = False
 
@@ -212,6 +253,23 @@ class Storm:
         def mend() -> None:
             signal.pidfd_send_signal(controller, signal.SIGCONT)
             os.close(controller)
+            self._head_away = False
+
+        self._later(lasts_s, mend)
+
+    def _hang_up(self, _lasts_s: float) -> None:
+        """The database ends all connections of the controller, as it does in a failover."""
+        assert self._database is not None
+        self._database.server.terminate(self._database.url)
+
+    def _freeze_database(self, lasts_s: float) -> None:
+        assert self._database is not None
+        frozen = ExitStack()
+        frozen.enter_context(self._database.server.frozen())
+        self._head_away = True
+
+        def mend() -> None:
+            frozen.close()
             self._head_away = False
 
         self._later(lasts_s, mend)
@@ -241,6 +299,7 @@ _OF_AGENTS: dict[str, Callable[..., None]] = {
     "kill": Storm._kill,
     "freeze": Storm._freeze,
     "keeper": Storm._kill_keeper,
+    "numb": Storm._freeze_keeper,
 }
 #: The lease goes on while an agent starts: this is for machines and leases that leave it the time.
 _MURDER: dict[str, Callable[..., None]] = {"murder": Storm._murder}
@@ -249,4 +308,10 @@ _OF_HEAD: dict[str, Callable[..., None]] = {
     "controller": Storm._kill_controller,
     "head": Storm._kill_head,
     "stall": Storm._stall,
+    "grace": Storm._change_grace,
+}
+#: Only where it is a server.
+_OF_DATABASE: dict[str, Callable[..., None]] = {
+    "hang-up": Storm._hang_up,
+    "database": Storm._freeze_database,
 }

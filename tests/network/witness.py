@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 SCRIPT = """
 import fcntl, os, signal, sys, time
@@ -45,7 +45,8 @@ if code < 0:
 os._exit(code)
 """
 #: How long a job may take to end after TERM; those that are deaf need a KILL after it.
-GRACE_S = 1
+GRACES_S = (1, 1, 4)
+START_FAILED = "start_failed"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Plan:
     lasts_s: float
     end: int
     deaf: bool
+    grace_s: int
 
     def request(self, folder: Path) -> dict[str, Any]:
         """What is posted to submit it. Only a lost node is a reason to try again."""
@@ -63,7 +65,7 @@ class Plan:
         return {
             "command": [sys.executable, "-I", "-S", "-c", SCRIPT, str(folder), *words],
             "workdir": str(folder),
-            "grace_s": GRACE_S,
+            "grace_s": self.grace_s,
             "retries": 1000,
             "retry_on": ["node_lost"],
             "backoff_s": 0,
@@ -76,7 +78,8 @@ def plans(count: int, chance: random.Random) -> list[Plan]:
     for number in range(1, count + 1):
         lasts_s = chance.uniform(0.1, 1.5) if chance.random() < 0.9 else chance.uniform(3, 6)
         end = chance.choice((0, 0, 0, 0, 1, 3, 77, 255, -signal.SIGKILL, -signal.SIGUSR1))
-        made.append(Plan(number, lasts_s, end, deaf=chance.random() < 0.15))
+        deaf = chance.random() < 0.25
+        made.append(Plan(number, lasts_s, end, deaf, grace_s=chance.choice(GRACES_S)))
     return made
 
 
@@ -110,7 +113,7 @@ def faults(planned: Iterable[Plan], records: dict[int, dict[str, Any]], book: Bo
         if record is None:
             found.append(f"job {plan.number}: lost")
             continue
-        found += _faults_of(plan, record, ended)
+        found += _faults_of(plan, record, begun, ended)
         known = {attempt["number"] for attempt in record["attempts"]}
         unknown = sorted(n for job, n in begun if job == plan.number and n not in known)
         if unknown:
@@ -118,7 +121,12 @@ def faults(planned: Iterable[Plan], records: dict[int, dict[str, Any]], book: Bo
     return found
 
 
-def _faults_of(plan: Plan, record: dict[str, Any], ended: set[tuple[int, int]]) -> list[str]:
+def _faults_of(
+    plan: Plan,
+    record: dict[str, Any],
+    begun: Collection[tuple[int, int]],
+    ended: Collection[tuple[int, int]],
+) -> list[str]:
     """Whether it ended as planned, and in the attempt that the record names."""
     found = []
     job = f"job {plan.number} (id {record['id']})"
@@ -132,7 +140,9 @@ def _faults_of(plan: Plan, record: dict[str, Any], ended: set[tuple[int, int]]) 
         found.append(f"{job}: exit code {code} and signal {number}, not {wanted}")
     if (plan.number, last["number"]) not in ended:
         found.append(f"{job}: ended at attempt {last['attempt']}, which never said so")
-    before = [attempt["cause_code"] for attempt in record["attempts"][:-1]]
-    if set(before) - {"node_lost"}:
-        found.append(f"{job}: tried again after {before}")
+    for attempt in record["attempts"][:-1]:
+        # A start may fail for the node's sake, which costs no try; then there was no process.
+        began = (plan.number, attempt["number"]) in begun
+        if attempt["cause_code"] not in (("node_lost",) if began else ("node_lost", START_FAILED)):
+            found.append(f"{job}: tried again after {attempt}")
     return found

@@ -70,8 +70,9 @@ def _release(folder: Path) -> float:
 class PostgresServer:
     """A running server, from which a test takes a database of its own."""
 
-    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, port: int, process: subprocess.Popen[bytes], folder: Path) -> None:
         self.port = port
+        self._folder = folder
         self._process = process
         self._numbers = count(1)
 
@@ -84,6 +85,11 @@ class PostgresServer:
             yield f"postgresql+psycopg://{ROLE}@127.0.0.1:{self.port}/{name}"
         finally:
             self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def by_socket(self, url: str) -> str:
+        """The same database, for processes in another network namespace."""
+        address = f"127.0.0.1:{self.port}"
+        return url.replace(address, "") + f"?host={self._folder}&port={self.port}"
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -125,7 +131,7 @@ def running_server(programs: Path) -> Iterator[PostgresServer]:
         _initialise(programs, folder, identity)
         process, port = _start(programs, folder, identity)
         try:
-            yield PostgresServer(port, process)
+            yield PostgresServer(port, process, folder)
         finally:
             _stop(process)
     finally:

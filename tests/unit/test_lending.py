@@ -181,6 +181,22 @@ def test_the_tasks_of_a_gang_stand_still_together_and_go_on_together():
     assert scene.suspended == set()
 
 
+def test_a_gang_goes_on_when_the_only_task_that_lends_something_has_ended():
+    scene = scene_with(nodes=2)
+    scene.submit("gang", cpus=4, tasks=2, priority=10)
+    scene.submit("vip", cpus=1, priority=75)
+    during = standing(scene)
+    lender = scene.job("vip").live_attempts[0].borrows[0].lender
+
+    # Its process was over before it could be stopped.
+    scene.end(lender, 0, 0)
+
+    assert during == ["gang"]
+    assert (standing(scene), scene.states("gang", "vip")) == ([], ["running", "running"])
+    scene.finish("gang")
+    assert scene.state("gang") == "completed"
+
+
 def test_a_gang_gives_cpus_back_task_by_task_and_its_lender_waits_for_all():
     scene = scene_with(nodes=2)
     scene.submit("low", cpus=4, tasks=2, priority=10)

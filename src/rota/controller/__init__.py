@@ -5,6 +5,7 @@ Each room knows only those below it.
     chores/                          what a live host does beside its ticks
     loop, inbox, alarm               the ticks and the commits; what waits for them; their time
     watch, recover, clock            who is told; state from the disk; time that does not jump
+    names                            of jobs, sessions and starts, by chance
     blobs, parents                   what launches and submits need of the disk, at hand
     audit                            who did what to which object
     outage                           while nothing can be written, or something broke

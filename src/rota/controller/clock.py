@@ -44,19 +44,25 @@ class Known(msgspec.Struct, frozen=True):
 class Clock:
     """Wall time that does not jump: the wall clock at start plus what really elapsed since."""
 
-    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = steady_s,
+        boot: Callable[[], str] = boot_id,
+    ) -> None:
+        self._steady, self._boot = steady, boot
         # A process that is held up between the two reads too little: the largest is right.
-        self._offset_s = max(wall() - steady_s() for _ in range(3))
+        self._offset_s = max(wall() - steady() for _ in range(3))
 
     def now_s(self) -> float:
-        return steady_s() + self._offset_s
+        return self._steady() + self._offset_s
 
     def moved_s(self, store: Store, next_seq: int) -> float:
         """By how much the wall clock was set since the newest times on record; 0: it was not."""
         known = None
         with suppress(msgspec.MsgspecError):
             known = msgspec.json.decode(store.bookmark(BOOKMARK), type=Known)
-        boot, shift_s, before_s = boot_id(), 0.0, self._offset_s
+        boot, shift_s, before_s = self._boot(), 0.0, self._offset_s
         if known is not None and known.boot == boot:
             before_s = known.offset_s if next_seq > known.seq else known.before_s
             shift_s = self._offset_s - before_s

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections import deque
 from functools import partial
@@ -25,6 +24,7 @@ from rota.controller.clock import Clock
 from rota.controller.engine import Broken, Controller, FromLink, Item, Tick
 from rota.controller.inbox import Inbox
 from rota.controller.launches.vault import Vault
+from rota.controller.names import Names
 from rota.controller.outage import Outage, Rest, Trouble, longer, put_aside
 from rota.controller.parents import Parents
 from rota.controller.recover import State, read_state
@@ -66,9 +66,11 @@ class Host:
         checked: bool = False,
         job_key: bytes = b"",
         vault: Vault | None = None,
+        clock: Clock | None = None,
+        names: Names | None = None,
     ) -> None:
         self.store = store
-        self.clock = Clock()
+        self.clock, self._names = clock or Clock(), names or Names()
         self.watch, self.links = Watch(), Links(self.put)
         #: With these jobs on other machines are known again.
         self.job_tokens = JobTokens(job_key)
@@ -92,15 +94,12 @@ class Host:
         #: Nothing can be written, or the state is being read back; and who sees to that.
         self._outage: Outage | None = None
         self._mending: asyncio.Task[None] | None = None
-        self._pause_s = 0.0
         #: Messages of a tick that broke, to be taken one by one.
         self._suspects: deque[Item] = deque()
-        self._rest = Rest()
-        #: The number of the next event, as of the last commit.
-        self._next_seq = 1
+        self._pause_s, self._rest = 0.0, Rest()
         state = read_state(store)
         self.secrets.load(state.secrets)
-        self._origin = (state.next_seq - 1, secrets.randbits(52) + 1)
+        self._origin = (state.next_seq - 1, self._names.number())
         moved_s = self.clock.moved_s(store, state.next_seq)
         self._controller = self._controller_of(state, Sessions(), moved_s)
 
@@ -143,8 +142,8 @@ class Host:
         controller = Controller(
             state.cluster,
             state.next_seq,
-            new_uid=lambda: secrets.token_hex(16),
-            new_session=lambda: secrets.randbits(52) + 1,
+            new_uid=self._names.uid,
+            new_session=self._names.number,
             read_blob=self.blobs.get,
             read_array=self.parents.get,
             variables=self._variables,
@@ -158,6 +157,7 @@ class Host:
             open_sealed=self.secrets.vault.open,
         )
         controller.forecast.remember(state.past)
+        #: The number of the next event, as of the last commit.
         self._next_seq = state.next_seq
         return controller
 

@@ -8,6 +8,7 @@ again, and tells all in one report.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import Counter
@@ -34,6 +35,11 @@ STUCK_S, BROKE_S = 10.0, 30.0
 PAUSE_S, PAUSE_S_MAX = 1.0, 30.0
 #: So many reports of one agent are held back: nothing is started meanwhile, so few are due.
 HELD_MAX = 1000
+
+
+def _now_s() -> float:
+    """The clock by which the host's loop sleeps."""
+    return asyncio.get_running_loop().time()
 
 
 def longer(pause_s: float) -> float:
@@ -82,12 +88,12 @@ class Outage:
         self._said: Counter[int] = Counter()
         #: Set once there is nothing in the way of the next tick.
         self.over = False
-        self._next_s = time.monotonic() + pause_s
+        self._next_s = _now_s() + pause_s
 
     @property
     def wait_s(self) -> float:
         """How long until it is worth a try."""
-        return max(0.0, self._next_s - time.monotonic())
+        return max(0.0, self._next_s - _now_s())
 
     @property
     def refusal(self) -> Unavailable | None:
@@ -104,7 +110,7 @@ class Outage:
         self.deposed = self.deposed or isinstance(error, NotLeading)
         self.stale = self.stale or self.deposed
         self.error = error if isinstance(error, Unavailable) else Unavailable(str(error))
-        self._next_s = time.monotonic() + pause_s
+        self._next_s = _now_s() + pause_s
         return news
 
     def take(
@@ -165,7 +171,7 @@ class Rest:
 
     @property
     def left_s(self) -> float:
-        return max(0.0, self._until_s - time.monotonic())
+        return max(0.0, self._until_s - _now_s())
 
     @property
     def is_on(self) -> bool:
@@ -174,7 +180,7 @@ class Rest:
     def begin(self) -> float:
         """How long it lasts: longer each time."""
         pause_s, self._pause_s = self._pause_s, longer(self._pause_s)
-        self._until_s = time.monotonic() + pause_s
+        self._until_s = _now_s() + pause_s
         return pause_s
 
     def over(self) -> None:

@@ -1,16 +1,24 @@
 """Play worlds by hand: ``python -m rota.worlds SEED`` tells one seed's story, ``A-B`` plays many.
 
-With ``cut`` before it networks break, too: ``python -m rota.worlds cut 0-300``. With ``swarm``
-each world has only some of all features.
+With ``leases`` before it agents have leases, and all breaks that these depend on:
+``python -m rota.worlds leases 0-999``. With ``swarm`` each world has only some of all features.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
+from typing import TYPE_CHECKING
 
 from rota.core.facts.errors import RotaError
+from rota.worlds.leases import LeaseWorld
 from rota.worlds.swarm import swarm_world
 from rota.worlds.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KINDS: dict[str, Callable[..., World]] = {"leases": LeaseWorld, "swarm": swarm_world}
 
 
 def tell(line: str) -> None:
@@ -19,15 +27,17 @@ def tell(line: str) -> None:
 
 def main(args: list[str]) -> int:
     """Exit 0 when every promise held."""
-    cuts, swarm = args[:1] == ["cut"], args[:1] == ["swarm"]
-    args = args[cuts or swarm :]
+    make: Callable[..., World] = World
+    if args and args[0] in KINDS:
+        make = KINDS[args.pop(0)]
     first, dash, last = (args[0] if args else "0-100").partition("-")
+    if dash:
+        logging.disable()
     broken = 0
     for seed in range(int(first), int(last if dash else first) + 1):
         told = None if dash else tell
-        world = swarm_world(seed, told) if swarm else World(seed, told, cuts=cuts)
         try:
-            digest = world.play()
+            digest = make(seed, told).play()
         except (AssertionError, RotaError) as error:
             broken += 1
             sys.stdout.write(f"seed {seed}: {type(error).__name__}: {error}\n")

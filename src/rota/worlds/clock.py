@@ -40,6 +40,8 @@ class OwnTime:
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self.asleep = False
+        #: How often it woke up.
+        self.wakes = 0
         self._missed: list[Callable[[], None]] = []
 
     @property
@@ -57,6 +59,7 @@ class OwnTime:
 
     def wake(self) -> None:
         self.asleep = False
+        self.wakes += 1
         missed, self._missed = self._missed, []
         for action in missed:
             action()

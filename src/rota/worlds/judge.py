@@ -70,7 +70,7 @@ class Judge:
         self.excused: set[str] = set()
         #: How often the controller's clock was set in a world with cuts.
         self.jumps = 0
-        #: Machines that sleep, and processes there that are on record as ended.
+        #: Machines that sleep or just woke up, and processes there that are on record as ended.
         self.asleep: set[str] = set()
         self.overdue: dict[str, Process] = {}
         #: The latest life of each node, as attempts name it.
@@ -101,8 +101,9 @@ class Judge:
 
     def woke(self, node: str) -> None:
         """A machine has been awake for so long that its keeper has seen what is over."""
+        self.asleep.discard(node)
         alive = [process for process in self.overdue.values() if process.node == node]
-        if alive and node not in self.asleep:
+        if alive:
             raise Broken(f"B: {alive[0].uid} was given up with {node} and is alive")
 
     def cut_off(self, uid: str) -> None:

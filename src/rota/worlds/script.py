@@ -98,14 +98,12 @@ class Script:
         ]
         if stopped:
             self._send(cmd.Resume(actor=ACTORS[2], ids=tuple(stopped)))
-        if not self.world.quiet():
+        if not (self.done and self.world.quiet()):
             self.world.timeline.after(5.0, self._free_everything)
 
     def _unfinished(self) -> list[Job | Array]:
-        controller = self.world.controller
-        if controller is None:
-            return []
-        return [*controller.cluster.jobs.values(), *controller.cluster.arrays.values()]
+        cluster = self.world.cluster
+        return [] if cluster is None else [*cluster.jobs.values(), *cluster.arrays.values()]
 
     def _send(self, command: cmd.Command) -> None:
         """Ask until there is an answer; a repeated submit carries the same key."""

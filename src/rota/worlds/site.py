@@ -87,8 +87,8 @@ class Site:
 
     def is_ready(self) -> bool:
         """Nobody asks for much before a node is known: what none could run would be accepted."""
-        controller = self.world.controller
-        return self.plain or (controller is not None and bool(controller.cluster.nodes))
+        cluster = self.world.cluster
+        return self.plain or (cluster is not None and bool(cluster.nodes))
 
     def wants_a_say(self) -> bool:
         return self.busy > 0.0 and self.chance.random() < self.busy
@@ -116,10 +116,9 @@ class Site:
 
     def closing(self) -> list[cmd.Command]:
         """Whatever might still keep a job waiting for ever is taken back."""
-        controller = self.world.controller
-        if self.plain or controller is None:
+        cluster = self.world.cluster
+        if self.plain or cluster is None:
             return []
-        cluster = controller.cluster
         found: list[cmd.Command] = []
         rules = {"place.cpu_jobs_on_gpu_nodes": "allow", "share.hard_ratio": 0}
         if (cluster.policy.place.cpu_jobs_on_gpu_nodes, cluster.policy.share.hard_ratio) != (
@@ -253,8 +252,8 @@ class Site:
 
     def _for_job(self) -> cmd.Command | None:
         """Now and then devices are kept for a single job."""
-        controller, chance = self.world.controller, self.chance
-        jobs = [*controller.cluster.jobs] if controller is not None else []
+        cluster, chance = self.world.cluster, self.chance
+        jobs = [*cluster.jobs] if cluster is not None else []
         if not jobs or chance.random() > 0.3:
             return None
         spec = chance.choice([node.spec for node in self.world.nodes])
@@ -262,8 +261,8 @@ class Site:
         return cmd.ReserveForJob(actor=ROOT, job=chance.choice(jobs), devices=names)
 
     def _reservation_removed(self) -> cmd.Command:
-        controller = self.world.controller
-        known = [*controller.cluster.reservations] if controller is not None else []
+        cluster = self.world.cluster
+        known = [*cluster.reservations] if cluster is not None else []
         chosen = self.chance.choice(known) if known else 1
         return cmd.RemoveReservation(actor=ROOT, reservation=chosen)
 

@@ -86,6 +86,10 @@ class Sums:
                 run.started_s = run.started_s or event.started_s
                 run.ended_s, run.told = event.ended_s, record.seq
                 self._reach(event.ended_s)
+            case ev.ClockMoved() as event:
+                for run in self.runs.values():
+                    if run.started_s and not run.told:
+                        run.started_s += event.shift_s
             case ev.UsageForgotten() as event:
                 self._forgotten.add((event.user, event.project))
             case event:

@@ -135,15 +135,15 @@ class SwarmSite(Site):
         return super()._quota() if "quotas" in self.has else Quota()
 
     def _reservation(self) -> cmd.Command:
-        controller = self.world.controller
-        if controller is not None and controller.cluster.policy.preempt.enabled:
+        cluster = self.world.cluster
+        if cluster is not None and cluster.policy.preempt.enabled:
             self.met["reservation with preemption"] += 1
         return super()._reservation()
 
     def _mark(self) -> cmd.Command:
-        made, controller = super()._mark(), self.world.controller
-        if isinstance(made, cmd.MarkNode) and made.taints and controller is not None:
-            self.met["taint while jobs wait"] += bool(controller.cluster.lanes.where)
+        made, cluster = super()._mark(), self.world.cluster
+        if isinstance(made, cmd.MarkNode) and made.taints and cluster is not None:
+            self.met["taint while jobs wait"] += bool(cluster.lanes.where)
         return made
 
 

@@ -63,6 +63,9 @@ class VirtualKeeper:
         self._until_s: float | None = None
 
     def hold(self, until_s: float | None) -> None:
+        """Renewed. What had to end before this word came ends all the same."""
+        if self._until_s is not None and self._is_over:
+            self._expire(self._until_s)
         self._until_s = until_s
         if until_s is not None:
             wait_s = max(0.0, until_s - self.node.timeline.now_s)
@@ -222,6 +225,8 @@ class VirtualNode:
         self.deaf, self.forgets = 0.3, 0.0
         #: Its disk is full: nothing can be started for now.
         self.full = False
+        #: Ends a connection on which nobody answers.
+        self.hang_up: Callable[[], None] = lambda: None
         self._send = send
         self._alarm_s: float | None = None
 
@@ -260,6 +265,7 @@ class VirtualNode:
         self.link = link
         self._do(self.agent.on_connected())
         self.lease.on_dialled(self.timeline.now_s)
+        self._plan_beat()
         self._send(self, self.hello())
 
     def disconnected(self) -> None:
@@ -293,6 +299,9 @@ class VirtualNode:
 
         def beat() -> None:
             if self.agent is None or self.life != life or self.lease is not lease:
+                return
+            if lease.is_unheard(self.timeline.now_s):
+                self.hang_up()
                 return
             message = lease.beat(self.timeline.now_s)
             if message is not None:

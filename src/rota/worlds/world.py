@@ -18,7 +18,6 @@ from rota.core.facts.errors import RotaError, Unavailable
 from rota.rpc.messages import AgentMessage, decode_from_agent, encode
 from rota.store.memory import Fault, MemoryDisk, MemoryStore, ProcessDied
 from rota.worlds.clock import Timeline
-from rota.worlds.cuts import Cuts
 from rota.worlds.judge import Broken, Judge
 from rota.worlds.script import Script
 from rota.worlds.site import Site
@@ -29,12 +28,11 @@ if TYPE_CHECKING:
 
     from rota.controller.commands.commands import Command
     from rota.controller.engine import Tick
+    from rota.core.cluster import Cluster
 
 #: A world that is not quiet by then has lost something.
 LIMIT_S = 4000.0
 STEPS_MAX = 200_000
-#: A controller whose disk is full tries again after this.
-RETRY_S = 1.0
 
 
 class Faults:
@@ -66,12 +64,10 @@ class World:
         plain: bool = False,
         script: Callable[[World], Script] = Script,
         crash: tuple[int, Fault] | None = None,
-        cuts: bool = False,
         site: Callable[[World, bool], Site] = Site,
     ) -> None:
         """``plain``: nobody changes the rules. ``crash``: this commit, and only it, fails so.
 
-        ``cuts``: agents have leases, and networks break for shorter and for longer than these.
         ``script`` and ``site`` are what people do and what those do who run the place.
         """
         self.seed = seed
@@ -95,7 +91,6 @@ class World:
         self.digest = ""
         self.crash = crash
         self.commits = 0
-        self.cuts = Cuts(self) if cuts else None
         self.site = site(self, plain)
         self.script = script(self)
         self.nodes = [
@@ -103,12 +98,8 @@ class World:
             for spec in self.script.node_specs()
         ]
 
-        if self.cuts is not None:
-            for node in self.nodes:
-                self.cuts.equip(node)
-
     def play(self) -> str:
-        self._boot()
+        self.boot()
         for node in self.nodes:
             self._agent_up(node)
         self.script.begin()
@@ -126,7 +117,7 @@ class World:
         return self.digest
 
     def _end(self) -> None:
-        if self.controller is None or not self.quiet():
+        if not self.quiet():
             raise Broken(f"A: not quiet after {self.timeline.now_s:.0f} s of virtual time")
         self.judge.store = self.store
         self.judge.final()
@@ -134,12 +125,18 @@ class World:
         for record in self.store.all_events():
             self._digest.update(encode(record))
 
+    @property
+    def cluster(self) -> Cluster | None:
+        """What the controller that leads believes; None: nobody leads."""
+        return None if self.controller is None else self.controller.cluster
+
     def quiet(self) -> bool:
+        cluster = self.cluster
         return (
-            self.controller is not None
+            cluster is not None
             and not self.inbox
-            and not self.controller.cluster.jobs
-            and not any(array.waiting for array in self.controller.cluster.arrays.values())
+            and not cluster.jobs
+            and not any(array.waiting for array in cluster.arrays.values())
             and not (self.judge.alive or self.judge.overdue)
         )
 
@@ -147,7 +144,7 @@ class World:
         self._numbers += 1
         return self._numbers
 
-    def _boot(self) -> None:
+    def boot(self) -> None:
         """The controller starts, for the first time or again, from what is on disk."""
         self.store = MemoryStore(self.disk)
         self.judge.store = self.store
@@ -159,7 +156,6 @@ class World:
             new_session=self.number,
             read_blob=self.store.blob,
             read_array=self.store.array,
-            lease_s=self.cuts.lease_s() if self.cuts is not None else 0.0,
             steady=lambda: self.timeline.now_s,
         )
         check(self.controller.cluster)
@@ -187,7 +183,7 @@ class World:
             answer(Unavailable("connection lost"))
         for link in list(self.links):
             self.cut(link)
-        self.timeline.after(self.chance.uniform(0.01, 3.0), self._boot)
+        self.timeline.after(self.chance.uniform(0.01, 3.0), self.boot)
 
     def ask(self, command: Command, answer: Callable[[object], None]) -> None:
         """A caller's request; the answer may be that the connection was lost."""
@@ -229,9 +225,6 @@ class World:
         self._act(tick)
 
     def _plan_fault(self) -> None:
-        if self.cuts is not None and self.cuts.disk_full:
-            self.disk.fault = Fault.FULL
-            return
         if self.crash is not None:
             if self.crash[0] == self.commits + 1:
                 self.disk.fault = self.crash[1]
@@ -246,7 +239,7 @@ class World:
             self.disk.fault = Fault.FULL
 
     def _start_over(self, tick: Tick, error: RotaError) -> None:
-        """As the live host does it: refuse everybody, rebuild, let agents dial again."""
+        """Refuse everybody, rebuild, let agents dial again, as a host does that starts anew."""
         self.tell(f"{self.timeline.now_s:.3f} commit refused: {error}")
         self.disk.fault = None
         for ticket, _ in tick.answers:
@@ -256,11 +249,7 @@ class World:
             self.tickets.pop(waiting)(error)
         for link in list(self.links):
             self.cut(link)
-        if self.cuts is not None and self.cuts.disk_full:
-            self.controller = None
-            self.timeline.after(RETRY_S, self._boot)
-        else:
-            self._boot()
+        self.boot()
 
     def _act(self, tick: Tick) -> None:
         self.judge.read(tick.batch.events)
@@ -291,14 +280,19 @@ class World:
         def try_it() -> None:
             if node.agent is None or node.life != life or node.link:
                 return
-            if self.controller is None or self._is_cut(node):
+            if not self._connect(node):
                 self.dial(node)
-                return
-            link = self.number()
-            self.links[link] = node
-            node.connected(link)
 
         self.timeline.after(self.chance.uniform(0.01, 0.5), try_it)
+
+    def _connect(self, node: VirtualNode) -> bool:
+        """Whether there was anybody to connect to."""
+        if self.controller is None:
+            return False
+        link = self.number()
+        self.links[link] = node
+        node.connected(link)
+        return True
 
     def _from_node(self, node: VirtualNode, message: AgentMessage) -> None:
         if node.link:
@@ -320,8 +314,6 @@ class World:
         node = self.links.get(link)
         if node is None:
             return
-        if self.cuts is not None and self.cuts.hold_back(node, link, frame, to_agent):
-            return
         if to_agent:
             node.hears(frame)
             if not node.link:
@@ -332,8 +324,8 @@ class World:
 
     def cut(self, link: int) -> None:
         node = self.links.pop(link, None)
-        if node is None or self._is_cut(node):
-            return  # The other end hears nothing of it before the network is whole again.
+        if node is None:
+            return
         if node.link in (link, 0):
             node.disconnected()
             if node.agent is not None:
@@ -342,29 +334,25 @@ class World:
             self.inbox.append(FromLink(link, None))
             self.wake()
 
-    def _is_cut(self, node: VirtualNode) -> bool:
-        return self.cuts is not None and self.cuts.is_cut(node)
-
     def _fault_watch(self) -> None:
         """Every so often something breaks, until the story is told."""
-        if self.script.done if self.cuts is None else self.cuts.are_over():
+        if self._is_over():
             self.faults.cease()
-            if self.cuts is not None:
-                self.cuts.heal_all()
             for node in self.nodes:
                 self._agent_up(node)
             return
         for node in self.nodes:
             self._hurt(node)
-        if self.cuts is not None:
-            self.cuts.begin_some()
         if self.chance.random() < self.faults.clock_jump:
             self.skew_s += self.chance.choice((-30.0, 45.0))
-            self.judge.jumps += self.cuts is not None
         if self.old_frames and self.links and self.chance.random() < 0.5:
             link = self.chance.choice(sorted(self.links))
             self._deliver(link, self.old_frames.pop(0), to_agent=True)
         self.timeline.after(0.25, self._fault_watch)
+
+    def _is_over(self) -> bool:
+        """Whether nothing breaks any more."""
+        return self.script.done
 
     def _hurt(self, node: VirtualNode) -> None:
         roll = self.chance.random()

@@ -44,6 +44,7 @@ class Heartbeat:
     def dialled(self) -> None:
         """Before the hello is sent."""
         self._lease.on_dialled(steady_s())
+        self._set_timer()
 
     def hung_up(self) -> None:
         self._lease.on_hung_up()

@@ -19,6 +19,8 @@ HELLO = 0
 #: A connection on which nothing is answered for this part of a lease is given up: the rest of the
 #: lease is for finding a better one. A controller that is merely busy for a while is left in peace.
 UNHEARD_PART = 0.5
+#: The same for an agent that was never told of a lease: nobody has welcomed it yet.
+WELCOME_S = 60.0
 
 
 class Lease:
@@ -38,7 +40,7 @@ class Lease:
         """Call it before the hello is sent. The lease of the last connection goes on."""
         self._session, self._number = 0, HELLO
         self._sent = {HELLO: now_s}
-        self._next_s = None
+        self._next_s = now_s + self._patience_s
 
     def on_hung_up(self) -> None:
         self._sent.clear()
@@ -49,6 +51,7 @@ class Lease:
         self._length_s, self._beat_s = welcome.lease_s, welcome.beat_s
         if not self._length_s:
             self.until_s = None
+            self.on_hung_up()  # Nothing more has to be said, or answered.
             return
         self._answered(HELLO)
         self._next_s = now_s + self._beat_s
@@ -66,18 +69,24 @@ class Lease:
         return True
 
     def is_unheard(self, now_s: float) -> bool:
-        """Whether beats stay unanswered for so long that another connection is worth a try."""
-        oldest_s = min(self._sent.values(), default=now_s)
-        return self._length_s > 0 and now_s - oldest_s > UNHEARD_PART * self._length_s
+        """Whether hello or beats are unanswered for so long that another line is worth a try."""
+        return bool(self._sent) and now_s - min(self._sent.values()) >= self._patience_s
+
+    @property
+    def _patience_s(self) -> float:
+        return UNHEARD_PART * self._length_s or WELCOME_S
 
     def next_beat_s(self) -> float | None:
-        """When ``beat`` is due; None while there is nobody to beat to."""
+        """When to look and to beat; None while there is nobody to beat to."""
         return self._next_s
 
     def beat(self, now_s: float) -> Beat | None:
         """The next beat, if it is due."""
         if self._next_s is None or now_s < self._next_s:
             return None
+        if not self._session:
+            self._next_s = now_s + self._patience_s
+            return None  # The hello has to be answered first.
         self._number += 1
         self._sent[self._number] = now_s
         self._next_s = now_s + self._beat_s

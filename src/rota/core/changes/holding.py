@@ -41,6 +41,9 @@ def let_go(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     live, holdings = cluster.live, cluster.accounts.holdings
     holdings.shift(job.spec, holdings.count_of(attempt), -1)
     holdings.special.pop(attempt.uid, None)
+    if attempt.uid in live.loans:
+        # Its peers stand still for as long as one of them lends something.
+        cluster.agenda.repaid[job.id] = None
     live.drop(attempt.uid)
     for counter in accounts_of(job.spec):
         cluster.lanes.given_back.add(counter)
