@@ -71,6 +71,12 @@ def test_a_search_stops_at_so_many_hits_and_goes_on_from_there(folder: Path):
     assert rest.over
 
 
+def test_an_expression_that_is_none_is_named(folder: Path):
+    found = search(folder, "(", regex=True)
+
+    assert found.error.startswith("regex: '(' is no regular expression: missing )")
+
+
 def test_an_expression_that_takes_for_ever_is_ended_and_named(folder: Path):
     (folder / "logs" / "u1.out").write_bytes(b"a" * 60 + b"!\n")
 

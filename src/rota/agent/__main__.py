@@ -11,6 +11,7 @@ from rota.agent.host import AgentConfig, run_agent
 from rota.agent.machine.discover import Overrides
 from rota.agent_settings import POLICIES
 from rota.given_tokens import SEEN_BY_ALL, NoToken, read_token
+from rota.log_lines import LogLines
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,9 +19,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.token:
         parser.error(SEEN_BY_ALL)
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True
-    )
+    target = logging.StreamHandler()
+    target.setFormatter(LogLines("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[target], force=True)
     overrides = Overrides(
         name=options.name,
         cpus=options.cpus,

@@ -11,6 +11,7 @@ import msgspec
 from rota.api.plan import Plan
 from rota.api.process import run
 from rota.core.facts.errors import RotaError
+from rota.log_lines import LogLines
 
 LOG_BYTES = 10 * 1024 * 1024
 LOGS_KEPT = 3
@@ -32,7 +33,7 @@ def _set_up_logging(path: str) -> None:
     target: logging.Handler = logging.StreamHandler()
     if path:
         target = logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, LOGS_KEPT)
-    target.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    target.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.getLogger().addHandler(target)
     logging.getLogger("rota").setLevel(logging.INFO)
 

@@ -63,12 +63,6 @@ def named(user: str) -> str:
     return f"name:{user}" if user else OURSELVES
 
 
-def owner_of(path: str) -> str:
-    """The user to whom a file or folder in a folder of ours belongs."""
-    status = os.lstat(path)
-    return f"id:{status.st_uid}:{status.st_gid}"
-
-
 def _environment() -> dict[str, str]:
     """What Python may need to start; the agent's secrets are in the rest."""
     needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}

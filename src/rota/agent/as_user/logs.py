@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 
 TYPE_CHECKING = False
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rota.agent.as_user.child import Refused
-    from rota.agent.as_user.scan import Scan
+    from rota.agent.as_user.scan import Scan, finder
 else:
     from as_user.child import Refused
-    from as_user.scan import Scan
+    from as_user.scan import Scan, finder
 
 #: The beginning of the last lines is looked for in so much of the end, and no further.
 TAIL_BYTES_MAX = 4 << 20
@@ -57,6 +58,10 @@ def read(order: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
 
 
 def search(order: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    try:
+        finder(order["pattern"], regex=order["regex"], ignore_case=order["ignore_case"])
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Refused(f"regex: {order['pattern']!r} is no regular expression: {error}") from None
     fd = _open(order)
     # To look for holes moves the place in the file: nothing may be read ahead.
     with open(fd, "rb", buffering=0) as file:

@@ -15,6 +15,7 @@ import logging
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
@@ -22,6 +23,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from rota.agent.as_user.children import Failed
+from rota.agent.as_user.owners import look
 from rota.agent.attempts.accounts import LaunchFailed
 from rota.agent.attempts.launch import copied_work
 from rota.agent.files import checkpoints
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
     from rota.agent.attempts.launch import Launcher
     from rota.agent.logic.instructions import Spawn
-    from rota.rpc.messages import AgentMessage, CheckpointOrder, Saved
+    from rota.rpc.messages import AgentMessage, CheckpointFolder, CheckpointOrder, Saved
 
 log = logging.getLogger("rota.agent")
 
@@ -310,12 +312,20 @@ class Errands:
             answer = CheckpointAnswer(order.request, error=f"{type(error).__name__}: {error}")
         self._send(answer)
 
+    async def _listed(self, root: str, names: tuple[str, ...]) -> tuple[CheckpointFolder, ...]:
+        """All folders by name; or these with their weight, for which each owner has own turns."""
+        if not names:
+            return await self._wait(root, lambda: checkpoints.listing(root))
+        parts = [
+            self._wait(whose, partial(checkpoints.listing, root, theirs))
+            for whose, theirs in _by_owner(root, names).items()
+        ]
+        found = itertools.chain.from_iterable(await asyncio.gather(*parts))
+        return tuple(sorted(found, key=lambda folder: folder.name))
+
     async def _carry_out(self, order: CheckpointOrder) -> CheckpointAnswer:
         if isinstance(order, ListCheckpoints):
-            found = await self._wait(
-                order.root, lambda: checkpoints.listing(order.root, order.names)
-            )
-            return CheckpointAnswer(order.request, found)
+            return CheckpointAnswer(order.request, await self._listed(order.root, order.names))
         saved = order.saved
         folder, whose = saved.folder, _whose(saved.folder)
         if isinstance(order, NoteCheckpoint):
@@ -331,10 +341,20 @@ class Errands:
         return CheckpointAnswer(order.request)
 
 
+def _by_owner(root: str, names: Iterable[str]) -> dict[str, list[str]]:
+    """Those of the folders that are here, by whose turn it takes to look into them."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        folder = os.path.join(root, os.path.basename(name))
+        with suppress(OSError):
+            found.setdefault(str(look(folder).uid), []).append(name)
+    return found
+
+
 def _whose(folder: str) -> str:
     """The user to whom a folder belongs, whose turn it takes."""
     try:
-        return str(os.lstat(folder).st_uid)
+        return str(look(folder).uid)
     except OSError:
         return folder
 

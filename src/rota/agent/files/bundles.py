@@ -12,7 +12,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from rota.agent.as_user.children import Failed, once, owner_of
+from rota.agent.as_user.children import Failed, once
+from rota.agent.as_user.owners import owner_of
 from rota.agent.files.checkpoints import remove_folder
 from rota.agent.keeper.failures import NODE, OF_DISK, NotReady
 

@@ -14,7 +14,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rota.agent.as_user.children import Failed, NotInTime, once, owner_of
+from rota.agent.as_user.children import Failed, NotInTime, once
+from rota.agent.as_user.owners import owner_of
 from rota.agent.files.checkpoints import MARK, check_root, remove_folder, weight
 
 if TYPE_CHECKING:

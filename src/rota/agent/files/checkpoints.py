@@ -12,7 +12,8 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rota.agent.as_user.children import Failed, do, owner_of
+from rota.agent.as_user.children import Failed, do
+from rota.agent.as_user.owners import look, owner_of
 from rota.agent.keeper.failures import NODE, OF_DISK, NotReady
 from rota.rpc.messages import CheckpointFolder
 
@@ -48,14 +49,15 @@ def make_folder(path: str, owner: tuple[int, int] | None) -> bool:
 
 
 def _has_files(path: str, owner: tuple[int, int] | None) -> bool:
-    status = os.lstat(path)
     wanted = os.geteuid() if owner is None else owner[0]
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != wanted:
-        raise FolderFailed(f"checkpoint folder {path}: it is not a folder of the job's owner")
-    if status.st_dev != os.lstat(os.path.dirname(path)).st_dev:
-        raise FolderFailed(f"checkpoint folder {path}: something is mounted there")
-    with os.scandir(path) as entries:
-        return next(entries, None) is not None
+    try:
+        found = look(path)
+        if not found.is_folder or found.uid != wanted:
+            raise FolderFailed(f"checkpoint folder {path}: it is not a folder of the job's owner")
+        with os.scandir(path) as entries:
+            return next(entries, None) is not None
+    except OSError as error:
+        raise FolderFailed(f"checkpoint folder {path}: {_words(error)}") from None
 
 
 def check_root(root: str) -> None:
@@ -99,7 +101,7 @@ def _weight(folder: str) -> tuple[int, int, float]:
     """In a list, a folder that cannot be looked into is one of unknown weight."""
     try:
         return weight(folder)
-    except Failed:
+    except (Failed, OSError):
         return 0, 0, 0.0
 
 
@@ -117,17 +119,23 @@ def listing(root: str, names: Iterable[str] = ()) -> tuple[CheckpointFolder, ...
         for entry in entries:
             ours = job_of(entry.name) and entry.is_dir(follow_symlinks=False)
             if ours and (not chosen or entry.name in chosen):
-                status = entry.stat(follow_symlinks=False)
                 files, size, newest_s = _weight(entry.path) if chosen else (0, 0, 0.0)
-                changed_s = max(newest_s, status.st_mtime)
+                changed_s = max(newest_s, _changed_s(entry.path))
                 found.append(CheckpointFolder(entry.name, files, size, changed_s))
     return tuple(sorted(found, key=lambda folder: folder.name))
+
+
+def _changed_s(folder: str) -> float:
+    try:
+        return look(folder).changed_s
+    except OSError:
+        return 0.0  # Something is mounted there, or it has just gone.
 
 
 def note(folder: str, body: bytes) -> None:
     """What the job reported, in a file beside its folder that its owner can read."""
     try:
-        owner = os.lstat(folder)
+        owner = look(folder)
     except FileNotFoundError:
         return  # It has no folder on this node.
     path = folder + NOTE
@@ -136,7 +144,7 @@ def note(folder: str, body: bytes) -> None:
     with open(fd, "wb") as file:
         file.write(body)
         if os.geteuid() == 0:
-            os.fchown(fd, owner.st_uid, owner.st_gid)
+            os.fchown(fd, owner.uid, owner.gid)
     os.rename(fresh, path)
 
 
@@ -157,8 +165,7 @@ def drop_part(folder: str, path: str) -> None:
 def remove_folder(path: str) -> None:
     """One that lies in a folder of ours: its user empties it, and we remove it."""
     try:
-        status = os.lstat(path)
-        if not stat.S_ISDIR(status.st_mode):
+        if not look(path).is_folder:
             os.unlink(path)
             return
         try:

@@ -12,6 +12,8 @@ import os
 import stat
 from contextlib import suppress
 
+from rota.agent.as_user.owners import look
+
 #: The user's id follows, and a number.
 SPARE = ".spare-"
 #: More than this many of one user are not worth keeping.
@@ -41,17 +43,17 @@ class SpareFolders:
     def keep_if_empty(self, path: str) -> None:
         """A job is over: unless something is in its folder, that is free."""
         with suppress(OSError):
-            status = os.lstat(path)
             # Something that a user has mounted there is not ours to look into.
-            if status.st_dev != os.lstat(os.path.dirname(path)).st_dev or os.listdir(path):
+            found = look(path)
+            if os.listdir(path):
                 return
-            spare = self._of(os.path.dirname(path), status.st_uid)
+            spare = self._of(os.path.dirname(path), found.uid)
             if len(spare) >= SPARES_MAX:
                 os.rmdir(path)
                 return
-            name = f"{os.path.dirname(path)}/{SPARE}{status.st_uid}-{next(self._numbers)}"
+            name = f"{os.path.dirname(path)}/{SPARE}{found.uid}-{next(self._numbers)}"
             os.rename(path, name)
-            if stat.S_IMODE(status.st_mode) != PRIVATE:
+            if stat.S_IMODE(found.mode) != PRIVATE:
                 os.chmod(name, PRIVATE)
             spare.append(name)
 

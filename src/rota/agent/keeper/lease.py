@@ -65,7 +65,8 @@ class Lease:
                 os.unlink(self._path)
             else:
                 fresh = self._path + ".new"
-                with open(fresh, "w", encoding="ascii") as file:
+                fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+                with open(fd, "w", encoding="ascii") as file:
                     file.write(f"{self._boot} {until_s!r}")
                 os.rename(fresh, self._path)
 

@@ -192,8 +192,9 @@ static void join(const struct order *order) {
     close(fd);
 }
 
-/* Hard limits that are too low are moved now; soft ones are set last: a low one could hinder us. */
-static void raise_limits(const struct order *order, struct rlimit *limits) {
+/* Nobody gets more than the keeper has, which root could lift. They are set last: a low one could
+ * hinder us. */
+static void find_limits(const struct order *order, struct rlimit *limits) {
     for (uint32_t each = 0; each < order->head->limits; each++) {
         const struct limit *asked = &order->limits[each];
         int number = (int)asked->number;
@@ -201,10 +202,7 @@ static void raise_limits(const struct order *order, struct rlimit *limits) {
         if (getrlimit(number, &now) < 0)
             fail(order, LIMIT, errno, each);
         limits[each] = (struct rlimit){asked->soft, now.rlim_max};
-        if (asked->soft <= now.rlim_max)
-            continue;
-        limits[each].rlim_max = now.rlim_max = asked->soft;
-        if (setrlimit(number, &now) < 0)
+        if (asked->soft > now.rlim_max)
             fail(order, LIMIT, EPERM, each);
     }
 }
@@ -351,7 +349,7 @@ static _Noreturn void child(const struct order *order, int inside) {
     pin(order);
     if (*order->cgroup && !inside)
         join(order);
-    raise_limits(order, limits);
+    find_limits(order, limits);
     umask(0);
     int in = -1, out = -1, err = -1;
     if (head->flags & OWN_IN)

@@ -155,7 +155,7 @@ class Child:
         self._pin()
         if texts["cgroup"]:
             self._join(texts["cgroup"])
-        limits = self._raise_limits()
+        limits = self._find_limits()
         os.umask(0)
         self._open_own()
         if another:
@@ -218,18 +218,14 @@ class Child:
         with step(at.CGROUP), open(cgroup + b"/cgroup.procs", "wb", buffering=0) as procs:
             procs.write(b"0")
 
-    def _raise_limits(self) -> list[tuple[int, int, int]]:
-        """Hard ones that are too low are moved now; a low soft one could hinder us: last."""
+    def _find_limits(self) -> list[tuple[int, int, int]]:
+        """Nobody gets more than the keeper has, which root could lift."""
         limits = []
         for each, (number, _, asked) in enumerate(self._order.limits):
-            now, hard = resource.getrlimit(number)
+            _, hard = resource.getrlimit(number)
             soft = resource.RLIM_INFINITY if asked >= 1 << 63 else asked
             if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
-                hard = soft
-                try:
-                    resource.setrlimit(number, (now, hard))
-                except (OSError, ValueError):
-                    raise Failed(at.LIMIT, EPERM, each) from None
+                raise Failed(at.LIMIT, EPERM, each)
             limits.append((number, soft, hard))
         return limits
 

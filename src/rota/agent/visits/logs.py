@@ -10,7 +10,8 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rota.agent.as_user.children import Failed, NotInTime, Readers, named, owner_of
+from rota.agent.as_user.children import Failed, NotInTime, Readers, named
+from rota.agent.as_user.owners import owner_of
 from rota.rpc.visits import FoundLine, LogFound, LogPart, SearchLog
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ class Logs:
             if error.missing:
                 raise Unreadable(f"{path}: no such file" if request.path else "") from None
             text = str(error)
-            raise Unreadable(text if text.startswith(path) else f"{path}: {text}") from None
+            raise Unreadable(
+                text if text.startswith((path, "regex: ")) else f"{path}: {text}"
+            ) from None
 
     def _place(self, request: ReadLog | SearchLog) -> tuple[str, str]:
         """The file that is meant, and whom it is read as: a chosen path may be a link to anything.

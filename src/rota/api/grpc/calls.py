@@ -15,7 +15,14 @@ from rota.api.jobs.submit import SubmittedView, submit_one
 from rota.api.site.nodes import node_view
 from rota.api.views.listing import list_page
 from rota.api.views.lookup import ID_MAX, find, resolve
-from rota.api.watch.live import Wanted, event_view, heard, parse_kinds, refuse_too_old
+from rota.api.watch.live import (
+    Wanted,
+    event_view,
+    heard,
+    is_open,
+    parse_kinds,
+    refuse_too_old,
+)
 from rota.controller.commands.commands import Cancel
 from rota.rpc import cluster_pb2 as pb
 
@@ -86,11 +93,12 @@ async def watch_events(call: Call[pb.WatchEventsRequest]) -> AsyncIterator[pb.Ev
     job = await resolve(call.context.host, request.job_id) if request.job_id else 0
     wanted = Wanted(job, parse_kinds(",".join(request.kinds)))
     refuse_too_old(call.context, call.actor, after, wanted)
+    open_ = await is_open(call.context, call.actor, wanted)
     async with aclosing(heard(call.context, call.actor, after, wanted)) as records:
         async for record in records:
             if record is None:
                 await call.begin()
-            elif (view := event_view(record, call.actor)) is not None:
+            elif view := event_view(record, call.actor, open_=open_):
                 yield views.event(view)
 
 

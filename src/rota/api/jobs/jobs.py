@@ -10,6 +10,7 @@ from litestar import Response, get, post
 from litestar.params import HeaderParameter, QueryParameter
 
 from rota.api import params
+from rota.api.auth import may_look_into
 from rota.api.bodies.requests import BatchRequest, JobRequest
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.jobs.submit import BatchView, SubmittedView, submit_batch, submit_one
@@ -168,7 +169,10 @@ def _worst(counts: dict[JobState, int]) -> JobState:
 async def attempts(request: Asking, job_id: params.JobPath) -> AttemptsView:
     """In the order of tasks and tries; empty while it has not been placed."""
     found = await find(context_of(request).host, job_id)
-    return AttemptsView(attempt_views(found) if isinstance(found, Job) else [])
+    if not isinstance(found, Job):
+        return AttemptsView([])
+    open_ = may_look_into(actor_of(request), found.spec.user)
+    return AttemptsView(attempt_views(found, open_=open_))
 
 
 @get(
@@ -184,7 +188,8 @@ async def events(request: Asking, job_id: params.JobPath, cursor: params.Cursor 
     records = await host.read(
         lambda store: store.events(after=after, job=found.id, limit=EVENTS_MAX)
     )
-    views = [view for record in records if (view := event_view(record, actor)) is not None]
+    open_ = may_look_into(actor, found.spec.user)
+    views = [view for record in records if (view := event_view(record, actor, open_=open_))]
     more = len(records) == EVENTS_MAX
     return EventsView(views, str(records[-1].seq) if more else None)
 

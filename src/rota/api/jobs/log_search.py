@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,21 +45,14 @@ class Found(NamedTuple):
 
 
 def check(search: Search) -> None:
-    """Refuse what no node could carry out."""
+    """Refuse what no node could carry out.
+
+    An expression is read on the node: to compile one can take as long as to search with it.
+    """
     if len(search.pattern) > PATTERN_MAX:
         raise Rejected.bad("search", len(search.pattern), f"at most {PATTERN_MAX} characters")
     if "\n" in search.pattern or "\0" in search.pattern:
         raise Rejected.bad("search", search.pattern, "one line of text")
-    if search.regex:
-        try:
-            re.compile(search.pattern)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise Rejected(
-                f"search: {search.pattern!r} is no regular expression: {error}",
-                field="search",
-                value=search.pattern,
-                allowed="a regular expression as Python reads it",
-            ) from None
 
 
 async def look_through(reader: Reader, attempt: Attempt, search: Search, offset: int) -> Found:

@@ -9,8 +9,10 @@ from litestar import get
 from litestar.params import QueryParameter
 
 from rota.api import params
+from rota.api.auth import may_look_into
 from rota.api.bodies.submission import moment
 from rota.api.context import Asking, actor_of, context_of
+from rota.api.views.attempt_views import told_detail
 from rota.api.views.lookup import find
 from rota.controller.commands.submit import USER_PRIORITY_MAX
 from rota.core.facts.errors import Conflict, IllegalMove, Rejected
@@ -72,7 +74,8 @@ async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
         return await _why_then(host, found.id, moment("at", _number(at), context.desk))
     if isinstance(found, Job) and found.outcome is not None:
         end = found.outcome
-        line = describe_end(end.state, end.cause, end.detail)
+        open_ = may_look_into(actor_of(request), found.spec.user)
+        line = describe_end(end.state, end.cause, told_detail(end, open_=open_))
         return WhyView(found.id, end.state, line, [line], [])
     state = host.cluster.state_of(found.id)
     if state is None or state in FINAL:

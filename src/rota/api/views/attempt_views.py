@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.api.views.times import when
+from rota.core.facts.states import Cause
 
 if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job, Outcome
     from rota.core.facts.node import Allocation
+
+#: Causes whose detail is about what the job's user named.
+_NAMES_FILES = frozenset({Cause.START_FAILED, Cause.EXIT, Cause.UNHEALTHY})
 
 
 class AllocationView(msgspec.Struct):
@@ -50,11 +54,17 @@ class AttemptView(msgspec.Struct):
     pid: int | None
 
 
-def cause_text(outcome: Outcome | Attempt) -> str | None:
+def cause_text(outcome: Outcome | Attempt, *, open_: bool) -> str | None:
     """``time_limit: ran longer than 2h``."""
     if outcome.cause is None:
         return None
-    return f"{outcome.cause}: {outcome.detail}" if outcome.detail else str(outcome.cause)
+    detail = told_detail(outcome, open_=open_)
+    return f"{outcome.cause}: {detail}" if detail else str(outcome.cause)
+
+
+def told_detail(outcome: Outcome | Attempt, *, open_: bool) -> str:
+    """Some name a folder, a file or the command: that is for those to whom these are open."""
+    return outcome.detail if open_ or outcome.cause not in _NAMES_FILES else ""
 
 
 def allocation_view(task: int, held: Allocation) -> AllocationView:
@@ -73,7 +83,7 @@ def allocation_view(task: int, held: Allocation) -> AllocationView:
     )
 
 
-def attempt_views(job: Job) -> list[AttemptView]:
+def attempt_views(job: Job, *, open_: bool) -> list[AttemptView]:
     """Every attempt at every task, in order of tasks and tries."""
     return [
         AttemptView(
@@ -87,7 +97,7 @@ def attempt_views(job: Job) -> list[AttemptView]:
             ended_at=when(attempt.ended_s),
             exit_code=attempt.exit_code,
             signal=attempt.signal or None,
-            cause=cause_text(attempt),
+            cause=cause_text(attempt, open_=open_),
             cause_code=attempt.cause,
             peak_memory_mb=attempt.peak_memory_mib,
             cpu_s=attempt.cpu_s,

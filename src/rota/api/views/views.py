@@ -175,6 +175,7 @@ def job_view(job: Job, actor: Actor, reason: str = "") -> JobView:
     """A job as the actor may see it. ``reason`` says why it waits."""
     view = _shared_view(job, actor)
     spec = job.spec
+    open_ = may_look_into(actor, spec.user)
     view.uid = job.uid
     view.name = fill_in(spec.name, job)
     view.state = job.state
@@ -189,10 +190,10 @@ def job_view(job: Job, actor: Actor, reason: str = "") -> JobView:
     view.checkpoint_at = when(job.checkpoint_s)
     view.save_asked_at = when(job.save_asked_s)
     if job.outcome is not None:
-        _add_outcome(view, job.outcome)
+        _add_outcome(view, job.outcome, open_=open_)
     if job.tasks:
-        _add_tasks(view, job)
-    if may_look_into(actor, spec.user):
+        _add_tasks(view, job, open_=open_)
+    if open_:
         view.command = [fill_in(word, job) for word in spec.command] if spec.command else None
         view.output = output_path(spec.output, job, 0) or None
         view.error = output_path(spec.error, job, 0) or None
@@ -268,15 +269,15 @@ def _add_private(view: JobView, spec: JobSpec) -> None:
     view.placement = placement_view(spec.placement)
 
 
-def _add_outcome(view: JobView, outcome: Outcome) -> None:
+def _add_outcome(view: JobView, outcome: Outcome, *, open_: bool) -> None:
     view.exit_code = outcome.exit_code
     view.signal = outcome.signal or None
-    view.cause = cause_text(outcome)
+    view.cause = cause_text(outcome, open_=open_)
     view.cause_code = outcome.cause
 
 
-def _add_tasks(view: JobView, job: Job) -> None:
-    view.attempts = attempt_views(job)
+def _add_tasks(view: JobView, job: Job, *, open_: bool) -> None:
+    view.attempts = attempt_views(job, open_=open_)
     view.nodes = list(
         dict.fromkeys(t.attempts[-1].allocation.node for t in job.tasks if t.attempts)
     )
@@ -305,7 +306,7 @@ def collapsed_view(array: Array, actor: Actor, state: str, reason: str = "") -> 
     text = indices_text(array, spans)
     view.array_waiting = view.array_indices = text
     if not array.waiting and array.cut_outcome is not None:
-        _add_outcome(view, array.cut_outcome)
+        _add_outcome(view, array.cut_outcome, open_=may_look_into(actor, array.spec.user))
         view.ended_at = when(array.cut_s)
     return view
 

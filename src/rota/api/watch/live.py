@@ -13,7 +13,7 @@ from litestar import get
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
-from rota.api.auth import sees_all, still_valid
+from rota.api.auth import may_look_into, sees_all, still_valid
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.views.lookup import ID_MAX, in_memory
 from rota.api.views.times import when
@@ -41,6 +41,8 @@ OWNERS_MAX = 10_000
 _PRIVATE = frozenset(
     {"kind", "spec", "rows", "runs", "body", "digest", "token", "key", "job", "endpoint"}
 )
+#: Why it ended may name its folder or command; what it said of its saved work.
+_OWN_WORDS = frozenset({"detail", "record", "data"})
 _ADMIN_ONLY = (ev.TokenMade, ev.TokenRevoked, ev.NodeKeySet)
 #: About accounts of others.
 _OPERATORS_ONLY = (ev.UserSet, ev.UserRemoved, ev.UsageForgotten)
@@ -62,8 +64,11 @@ class EventView(msgspec.Struct):
     detail: dict[str, Any]
 
 
-def event_view(record: Recorded, actor: Actor) -> EventView | None:
-    """An event as the actor may see it; None when it is none of their business."""
+def event_view(record: Recorded, actor: Actor, *, open_: bool) -> EventView | None:
+    """An event as the actor may see it; None when it is none of their business.
+
+    ``open_``: the job may be looked into. Words of its user's own are for those only.
+    """
     event = record.event
     if isinstance(event, _NEVER):
         return None
@@ -77,8 +82,15 @@ def event_view(record: Recorded, actor: Actor) -> EventView | None:
         actor=record.actor,
         kind=built["kind"],
         job=ids[0] if ids else None,
-        detail={key: value for key, value in built.items() if key not in _PRIVATE},
+        detail=_without(built, _PRIVATE if open_ else _PRIVATE | _OWN_WORDS),
     )
+
+
+def _without(built: dict[str, Any], hidden: frozenset[str]) -> dict[str, Any]:
+    kept = {key: value for key, value in built.items() if key not in hidden}
+    if isinstance(end := kept.get("outcome"), dict):
+        kept["outcome"] = {key: value for key, value in end.items() if key not in hidden}
+    return kept
 
 
 @get(
@@ -157,6 +169,11 @@ async def may_hear(context: Context, actor: Actor, record: Recorded, wanted: Wan
     return all([await owner_of(context, job) == actor.user for job in job_ids_of(event)])
 
 
+async def is_open(context: Context, actor: Actor, wanted: Wanted) -> bool:
+    """Whether the actor may look into the jobs that these events are about: others by name only."""
+    return not wanted.job or may_look_into(actor, await owner_of(context, wanted.job))
+
+
 async def owner_of(context: Context, job: int) -> str:
     """Whose job or array it is; remembered, because it never changes."""
     known = context.owners.get(job)
@@ -173,9 +190,10 @@ async def owner_of(context: Context, job: int) -> str:
 async def _frames(
     context: Context, actor: Actor, after: int | None, wanted: Wanted
 ) -> AsyncIterator[bytes]:
+    open_ = await is_open(context, actor, wanted)
     async with aclosing(heard(context, actor, after, wanted)) as records:
         async for record in records:
-            yield b": rota\n\n" if record is None else _frame(record, actor)
+            yield b": rota\n\n" if record is None else _frame(record, actor, open_=open_)
 
 
 async def heard(
@@ -257,8 +275,8 @@ async def _news(context: Context, subscription: Subscription) -> AsyncIterator[R
         coming.cancel()
 
 
-def _frame(record: Recorded, actor: Actor) -> bytes:
-    view = event_view(record, actor)
+def _frame(record: Recorded, actor: Actor, *, open_: bool) -> bytes:
+    view = event_view(record, actor, open_=open_)
     if view is None:
         return b""
     body = msgspec.json.encode(view)

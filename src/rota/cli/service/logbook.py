@@ -7,6 +7,8 @@ import logging.handlers
 import os
 from typing import TYPE_CHECKING
 
+from rota.log_lines import LogLines
+
 if TYPE_CHECKING:
     from io import TextIOWrapper
     from pathlib import Path
@@ -28,7 +30,7 @@ class Logbook(logging.handlers.RotatingFileHandler):
 
 def open_logbook(path: Path, level: str = "info", detached: bool = True) -> None:
     """Everything from the level on to the file; in the foreground what matters also to stderr."""
-    form = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    form = LogLines("%(asctime)s %(levelname)s %(name)s %(message)s")
     root = logging.getLogger()
     try:
         targets: list[logging.Handler] = [Logbook(path, "a", LOG_BYTES, LOGS_KEPT)]
