@@ -148,6 +148,8 @@ def _supervise(
     place: StateFolder, plan: Plan, agent_settings: Config | None, tell: int | None
 ) -> int:
     """Be the supervisor. ``tell`` is where the one who waits for us listens, if somebody does."""
+    from rota.api import process as _ready  # noqa: F401 - children are forked with it loaded
+
     detached = tell is not None
     trouble, whisper = os.pipe()
     os.set_blocking(trouble, False)
