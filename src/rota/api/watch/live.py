@@ -15,7 +15,7 @@ from litestar.response import Stream
 
 from rota.api.auth import may_look_into, sees_all, still_valid
 from rota.api.context import Asking, Context, actor_of, context_of
-from rota.api.views.lookup import ID_MAX, in_memory
+from rota.api.views.lookup import ID_MAX, in_memory, parse_id
 from rota.api.views.times import when
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Rejected
@@ -119,8 +119,10 @@ async def stream_events(
     Users hear of their own jobs, of any job that they name, and of the site; operators of all.
     """
     last = request.headers.get("last-event-id", "")
-    if after is None and last.isdecimal() and len(last) < len(str(ID_MAX)):
-        after = int(last)
+    if after is None and last.isdecimal():
+        after = parse_id(last)
+        if after is None:
+            raise Rejected.bad("Last-Event-ID", last, f"a number below {ID_MAX}")
     wanted = Wanted(job, parse_kinds(kinds))
     context, actor = context_of(request), actor_of(request)
     refuse_too_old(context, actor, after, wanted)
