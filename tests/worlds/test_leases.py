@@ -106,8 +106,9 @@ def test_a_controller_that_counts_on_a_shorter_lease_at_once_is_caught(
 ):
     monkeypatch.setattr(registering, "_held_s", lambda node, hello, lease_s: lease_s)
 
+    # Rare: a welcome has to be lost between two leases while a deaf job runs.
     with pytest.raises(Broken, match=ALIVE):
-        play_until_broken()
+        play_until_broken(range(410, 440))
 
 
 def test_a_keeper_that_ignores_its_lease_is_caught(monkeypatch: pytest.MonkeyPatch):
