@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
-import pytest
-
+from tests.hardware.needs import NEEDS_GROUPS, TOP
 from tests.journeys.box import Box, until
 
-TOP = Path("/sys/fs/cgroup")
-
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or "memory" not in (TOP / "cgroup.controllers").read_text()
-    if (TOP / "cgroup.controllers").exists()
-    else True,
-    reason="needs root and version 2 of control groups with the memory controller",
-)
+pytestmark = NEEDS_GROUPS
 
 #: Doubles what it holds until somebody stops it; the child does, so that its parent must go too.
 GREEDY = """

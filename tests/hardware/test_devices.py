@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.hardware.needs import NEEDS_GROUPS, TOP
 from tests.journeys.box import Box, acting_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TOP = Path("/sys/fs/cgroup")
-
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or "memory" not in (TOP / "cgroup.controllers").read_text()
-    if (TOP / "cgroup.controllers").exists()
-    else True,
-    reason="needs root and version 2 of control groups with the memory controller",
-)
+pytestmark = NEEDS_GROUPS
 
 #: Says of each device file whether the kernel lets it be opened, and if not, why.
 OPEN = """
