@@ -13,5 +13,6 @@ Each room knows only those below it.
     params, context, collectors      what every route works with
     views/                           jobs found and shown
     bodies/                          from a request to what the controller takes
-    errors, auth, names, gate, asgi  refusals; who asks, and how often; the words of ASGI
+    errors, auth, people             refusals; who asks; users of this machine
+    gate, asgi                       how often somebody asks; the words of ASGI
 """

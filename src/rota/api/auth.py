@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rota import node_keys
-from rota.api.names import NAMES
+from rota.api.people import PEOPLE
 from rota.controller.agents.job_tokens import PREFIX
 from rota.core.facts.errors import Forbidden, Rejected
 from rota.core.facts.tenant import VIA_TOKEN, Access, Actor
@@ -80,8 +80,8 @@ class Identities:
         if actor is None:
             uid = int(peer.removeprefix(LOCAL))
             admin = uid in (0, self._own_uid)
-            actor = Actor(NAMES.of(uid), Access.ADMIN if admin else Access.USER, "local")
-            if uid in NAMES:
+            actor = Actor(PEOPLE.name_of(uid), Access.ADMIN if admin else Access.USER, "local")
+            if uid in PEOPLE:
                 self._local[peer] = actor
         return actor
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from rota.api.auth import LOCAL, require
 from rota.api.errors import Malformed
+from rota.api.people import PEOPLE
 from rota.core.facts.errors import RotaError
 from rota.slurm.call import wire
 from rota.slurm.call.command import Answer, Call, Line, Request, run
-from rota.slurm.call.people import PEOPLE
 from rota.slurm.call.waiting import Stopping
 from rota.slurm.steps.signalling import watch
 

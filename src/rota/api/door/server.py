@@ -21,7 +21,7 @@ from websockets.protocol import State
 from rota.api.auth import LOCAL
 from rota.api.door.agents import LINE
 from rota.api.door.short_way import ShortWay
-from rota.api.names import NAMES
+from rota.api.people import PEOPLE
 from rota.rpc.frames import bodies_of, frame_of
 
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ class HttpProtocol(ShortWay):
             return
         self.client = peer
         uid = int(peer[0].removeprefix(LOCAL))
-        if uid not in NAMES:
+        if uid not in PEOPLE:
             self.unheard = []
-            meeting = asyncio.ensure_future(NAMES.find(uid))
+            meeting = asyncio.ensure_future(PEOPLE.look_up([uid], again=True))
             meeting.add_done_callback(lambda _: self._met(transport))
 
     def data_received(self, data: bytes) -> None:

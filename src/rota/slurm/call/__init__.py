@@ -3,5 +3,5 @@
 command, view                    what is asked and answered, by whom, and what may be known
 opening, getopt, usage           its words
 wire, waiting                    its line, and waiting on it
-people                           users and groups of this machine
+people                           commands that wait until users of this machine are known
 """

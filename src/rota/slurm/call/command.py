@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rota.api.people import PEOPLE
 from rota.core.facts.tenant import Actor
-from rota.slurm.call.people import PEOPLE, knowing, users_of
+from rota.slurm.call.people import knowing, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from rota import hostlist
 from rota.api.auth import may_look_into
+from rota.api.people import PEOPLE
 from rota.core.words.kin import is_kin
 from rota.slurm.call.command import Answer, Failed
 from rota.slurm.call.getopt import Table as Options
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
-from rota.slurm.call.people import PEOPLE
 from rota.slurm.call.view import View, each
 from rota.slurm.formats.account_documents import account_document
 from rota.slurm.formats.documents import DB_PLUGIN, as_yaml, meta

@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from rota import hostlist
+from rota.api.people import PEOPLE
 from rota.slurm.call.command import Answer, Failed
 from rota.slurm.call.getopt import Table
 from rota.slurm.call.opening import about_itself, read_words, require_cluster, usage_of
-from rota.slurm.call.people import PEOPLE
 from rota.slurm.call.view import View, each
 from rota.slurm.formats.documents import as_yaml, body_of, job_document
 from rota.slurm.formats.layout import Layout, Read, read_long, read_percent

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from rota.api.people import PEOPLE
 from rota.controller.launches.variables import RENDEZVOUS
 from rota.controller.launches.world import per_node
 from rota.inherited import OWN_KEPT, is_inherited, looks_secret
-from rota.slurm.call.people import PEOPLE
 
 if TYPE_CHECKING:
     from rota.slurm.call.command import Request

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rota.slurm.call.people import PEOPLE
+from rota.api.people import PEOPLE
 from rota.slurm.orders.detail import LABEL, Detail
 from rota.slurm.records.tres import model_word, tres_text
 
