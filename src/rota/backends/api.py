@@ -1,0 +1,159 @@
+"""What a driver of an engine can do, what it says of jobs and nodes, and how it refuses.
+
+A driver keeps no state that matters: the journal of its host does. Every call is bounded in time,
+and every error is one of four, because four things follow from them: the job has failed, the job
+waits, the engine is silent, or nobody knows whether it has happened.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from rota.core.facts.node import NodeSpec
+from rota.core.facts.states import Blame, Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.backends.orders import Order
+
+
+class EngineError(Exception):
+    """Base of the four. Its text is one line for people, in the engine's own words."""
+
+
+class Refused(EngineError):
+    """It never will: the engine does not take such a job. ``fault`` says for whose sake."""
+
+    def __init__(self, why: str, fault: Blame = Blame.JOB) -> None:
+        super().__init__(why)
+        self.fault = fault
+
+
+class Full(EngineError):
+    """Not now: a quota or a limit of the engine. Nothing was submitted."""
+
+
+class Away(EngineError):
+    """The engine does not answer. Of a submit: it has not happened for certain."""
+
+
+class Unsure(EngineError):
+    """It may have happened: the answer was lost. Look before trying again."""
+
+
+class Feature(StrEnum):
+    """What not every engine can do. A job that needs one that is missing is refused in a line."""
+
+    #: Rota names the node that a job runs on.
+    PLACES = "places"
+    #: A job runs as the user who submitted it.
+    USERS = "users"
+    #: Standard output and error are two streams.
+    STREAMS = "streams"
+    STDIN = "stdin"
+    #: Signals reach its processes one by one; without it a stop is all there is.
+    SIGNALS = "signals"
+    SUSPEND = "suspend"
+    ULIMITS = "ulimits"
+    GANGS = "gangs"
+    IMAGES = "images"
+    TERMINALS = "terminals"
+    PORTS = "ports"
+    #: The engine ends a job that uses more memory than it asked for.
+    MEMORY = "memory"
+
+
+class Phase(StrEnum):
+    """Where a job is inside the engine."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class EngineJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One job of ours, as the engine sees it."""
+
+    #: Of the key that the engine gave back. Never believed by ``id`` alone.
+    uid: str
+    id: str
+    phase: Phase
+    #: Why it waits, in the engine's own words.
+    reason: str = ""
+    #: The engine's node that it runs or ran on.
+    node: str = ""
+    submitted_s: float = 0.0
+    started_s: float = 0.0
+    ended_s: float = 0.0
+    #: None: it died of a signal, it never ran, or the engine does not say.
+    code: int | None = None
+    signal: int = 0
+    #: Where the engine knows more than the exit status.
+    cause: Cause | None = None
+    detail: str = ""
+    #: Of a start that failed: for whose sake.
+    fault: Blame | None = None
+    #: How often the engine has started it again by itself.
+    restarts: int = 0
+
+
+class EngineNode(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A machine of the engine, or with ``pool`` a class of equal ones among which it chooses."""
+
+    spec: NodeSpec
+    #: Whether the engine gives it work at all; ``detail`` says why not.
+    usable: bool = True
+    detail: str = ""
+    pool: bool = False
+
+
+class Driver(Protocol):
+    """Speaks to one engine. Calls may overlap; none may take longer than its host allows."""
+
+    #: ``slurm``, ``kubernetes``, ``ray``.
+    kind: str
+    #: What it can do, as far as this engine's version goes. Known after ``open``.
+    features: frozenset[Feature]
+    #: A key that was submitted and cannot be found is given up after so long, not before.
+    settle_s: float
+    #: How long ``changes`` waits at most.
+    poll_s: float
+
+    async def open(self) -> None:
+        """Look whether the engine is there and what it can do."""
+
+    async def close(self) -> None: ...
+
+    async def nodes(self) -> list[EngineNode]:
+        """Every machine, also one that is out of service."""
+
+    async def submit(self, order: Order) -> str:
+        """Hand it in, once. Gives the engine's id."""
+
+    async def jobs(self) -> list[EngineJob]:
+        """All that carry a key of our cluster and that the engine still lists, ended ones too.
+
+        A listing that is not complete is ``Away``, never a shorter one.
+        """
+
+    async def find(self, uids: Iterable[str]) -> list[EngineJob]:
+        """These alone, asked of everything that remembers, such as the accounting."""
+
+    async def changes(self) -> None:
+        """Return when something may have changed, at the latest after ``poll_s``."""
+
+    async def signal(self, job: EngineJob, number: int) -> None:
+        """Send a signal to all its processes."""
+
+    async def stop(self, job: EngineJob, grace_s: float) -> None:
+        """TERM, the grace, KILL, by the engine; of one that waits: take it out."""
+
+    async def forget(self, job: EngineJob) -> None:
+        """Its end is on the controller's disk."""
+
+    async def read_log(self, job: EngineJob, stream: str, offset: int, limit: int) -> bytes:
+        """A part of what it printed; ``stream`` is ``stdout`` or ``stderr``."""

@@ -1,0 +1,68 @@
+"""What one attempt asks of an engine, and the key by which the engine knows it again."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from rota.rpc.messages import Launch
+
+#: What every key of ours begins with.
+MARK = "rota"
+
+
+class Key(NamedTuple):
+    """The only identity of an attempt: ids of engines may be given to other jobs later.
+
+    It names the cluster, so that two installations on one engine leave each other alone.
+    """
+
+    cluster: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{MARK}:{self.cluster}:{self.uid}"
+
+
+def parse_key(text: str) -> Key | None:
+    """The key in a comment or a label; None: it is not one of ours."""
+    mark, _, rest = text.partition(":")
+    cluster, _, uid = rest.partition(":")
+    if mark != MARK or not cluster or not uid or not uid.isalnum():
+        return None
+    return Key(cluster, uid)
+
+
+class Gang(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The members of a job of several tasks that start together."""
+
+    uids: tuple[str, ...] = ()
+    rank: int = 0
+    #: How many of them run on one node of the engine.
+    per_node: int = 1
+
+
+class Order(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One attempt, with what an engine wants to know beside its launch."""
+
+    key: Key
+    launch: Launch
+    name: str = ""
+    project: str = ""
+    #: The engine's words for it: partition or queue, account, quality of service.
+    queue: str = ""
+    account: str = ""
+    qos: str = ""
+    #: Rota's own timer rings first; the engine's is a backstop. 0: none.
+    time_limit_s: int = 0
+    gpus: int = 0
+    gpu_type: str = ""
+    #: The engine's node that it shall run on; empty: the engine chooses.
+    node: str = ""
+    gang: Gang | None = None
+    labels: dict[str, str] = {}
+
+    @property
+    def uid(self) -> str:
+        return self.key.uid
