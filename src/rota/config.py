@@ -106,6 +106,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     bundles: Bundles = Bundles()
     limits: Limits = Limits()
     audit: AuditSettings = AuditSettings()
+    #: Of each engine by its name the keys of its table; its driver knows them.
+    engines: dict[str, dict[str, Any]] = {}
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
@@ -140,6 +142,7 @@ def load(environment: Mapping[str, str]) -> Config:
 def parse(text: str, source: str, environment: Mapping[str, str]) -> Config:
     """Settings from the text of a file (``source`` names it in errors) and the environment."""
     settings = from_toml(text, source)
+    engines = _take_engines(settings, source)
     origins = {
         f"{section}.{key}": f"{source}: {section}.{key}"
         for section, keys in settings.items()
@@ -154,7 +157,19 @@ def parse(text: str, source: str, environment: Mapping[str, str]) -> Config:
             settings.setdefault(section, {})[key] = value
         origins[f"{section}.{rule or key}"] = variable
     settings.setdefault("scheduling", {})["rules"] = _check_rules(rules, origins)
-    return _build(settings, origins)
+    return msgspec.structs.replace(_build(settings, origins), engines=engines)
+
+
+def _take_engines(settings: _Settings, source: str) -> dict[str, dict[str, Any]]:
+    """The tables [engines.NAME]. What is in them is for the driver to check."""
+    engines = settings.pop("engines", {})
+    for name, table in engines.items():
+        if not isinstance(table, dict) or not name.replace("-", "").replace("_", "").isalnum():
+            raise Rejected(
+                f"{source}: engines.{name}: expected a table [engines.NAME], its name "
+                "of letters, digits, - and _"
+            )
+    return engines
 
 
 def _take_rules(settings: _Settings, origins: dict[str, str]) -> dict[str, Any]:
@@ -188,13 +203,13 @@ def from_toml(text: str, source: str) -> _Settings:
     except tomllib.TOMLDecodeError as error:
         raise Rejected(f"{source}: {error}") from None
     for section, keys in document.items():
-        if section not in SECTIONS:
+        if section not in (*SECTIONS, "engines"):
             raise Rejected(f"{source}: unknown section [{section}]; {nearest(section, SECTIONS)}")
         if not isinstance(keys, dict):
             raise Rejected(
                 f"{source}: {section} is a section: write [{section}] and its keys below"
             )
-        for key in keys:
+        for key in keys if section in SECTIONS else ():
             known = [*_keys(section), *(_RULE_NAMES if section == "scheduling" else ())]
             if key not in known:
                 raise Rejected(f"{source}: unknown key {section}.{key}; {nearest(key, known)}")

@@ -65,6 +65,8 @@ class Feature(StrEnum):
     PORTS = "ports"
     #: The engine ends a job that uses more memory than it asked for.
     MEMORY = "memory"
+    #: What a job printed can be read after it was forgotten.
+    KEEPS_LOGS = "keeps-logs"
 
 
 class Phase(StrEnum):
@@ -122,6 +124,8 @@ class Driver(Protocol):
     settle_s: float
     #: How long ``changes`` waits at most.
     poll_s: float
+    #: Whose keys are ours. Set by its host before the first ``jobs``.
+    cluster: str
 
     async def open(self) -> None:
         """Look whether the engine is there and what it can do."""
@@ -155,5 +159,10 @@ class Driver(Protocol):
     async def forget(self, job: EngineJob) -> None:
         """Its end is on the controller's disk."""
 
-    async def read_log(self, job: EngineJob, stream: str, offset: int, limit: int) -> bytes:
-        """A part of what it printed; ``stream`` is ``stdout`` or ``stderr``."""
+    async def read_log(
+        self, job: EngineJob, stream: str, offset: int, limit: int, lines: int = 0
+    ) -> tuple[bytes, int]:
+        """A part of what it printed, and how much there is; ``stream``: ``stdout``, ``stderr``.
+
+        A negative offset counts from the end, with ``lines`` in lines.
+        """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import msgspec
@@ -10,6 +11,7 @@ from rota.rpc.messages import Launch
 
 #: What every key of ours begins with.
 MARK = "rota"
+_KEY = re.compile(rf"{MARK}:(?P<cluster>[0-9A-Za-z]+):(?P<uid>[0-9A-Za-z._-]+)")
 
 
 class Key(NamedTuple):
@@ -27,11 +29,8 @@ class Key(NamedTuple):
 
 def parse_key(text: str) -> Key | None:
     """The key in a comment or a label; None: it is not one of ours."""
-    mark, _, rest = text.partition(":")
-    cluster, _, uid = rest.partition(":")
-    if mark != MARK or not cluster or not uid or not uid.isalnum():
-        return None
-    return Key(cluster, uid)
+    found = _KEY.fullmatch(text)
+    return Key(found["cluster"], found["uid"]) if found else None
 
 
 class Gang(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -313,7 +313,8 @@ class Controller:
             tick.hang_up.append(replaced.link)
         session = Session(link, self._new_session(), hello, local=hello.local and not item.shown)
         self.sessions.open(session)
-        lease_s = session.lease_s = 0.0 if session.local else self.liveness.lease_s
+        unleased = session.local or hello.engine
+        lease_s = session.lease_s = 0.0 if unleased else self.liveness.lease_s
         self.liveness.hears(session.node)
         register(scribe, hello, lease_s)
         if self.cluster.nodes[session.node].foreign != hello.foreign:

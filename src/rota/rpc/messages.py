@@ -36,7 +36,7 @@ from rota.rpc.visits import (
 )
 
 #: Raised when either side could misread the other.
-PROTOCOL = 6
+PROTOCOL = 7
 
 
 class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,6 +49,19 @@ class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: int = 1
     #: Of a gang one task copies: each node would replace what another has copied.
     copies: bool = True
+
+
+class EngineOrder(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an engine wants to know of an attempt beside its launch."""
+
+    name: str = ""
+    project: str = ""
+    queue: str = ""
+    #: 0: none.
+    time_limit_s: int = 0
+    labels: dict[str, str] = {}
+    #: The members of its gang in the order of their ranks; empty: it is alone.
+    gang: tuple[str, ...] = ()
 
 
 class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -95,6 +108,8 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     meeting_port: int = 0
     #: Of a gang that may grow and shrink: who takes part, for a file that its members read.
     world: bytes = b""
+    #: On the node of an engine; None: on a machine with an agent of its own.
+    order: EngineOrder | None = None
 
 
 class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -122,8 +137,9 @@ class Wanted(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Sighting(StrEnum):
-    """What an agent says of an attempt."""
+    """What an agent says of an attempt. An engine may let one wait after it has taken it."""
 
+    WAITING = "waiting"
     RUNNING = "running"
     ENDED = "ended"
     MISSING = "missing"
@@ -148,6 +164,8 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
     ports: dict[str, int] = {}
     #: For whose sake the start failed, where the agent knows it.
     fault: Blame | None = None
+    #: What its engine calls it.
+    external: str = ""
 
 
 class Hello(FromAgent, frozen=True, tag="hello"):
@@ -166,6 +184,9 @@ class Hello(FromAgent, frozen=True, tag="hello"):
     #: On the controller's own machine: nothing can come between them, so there is no lease. It is
     #: believed on the controller's own socket only.
     local: bool = False
+    #: The kind of engine that it speaks for: what runs there outlives any silence, so that there is
+    #: no lease; empty: it starts processes itself.
+    engine: str = ""
     #: The digest of the node's own key, which takes the place of a join token from now on.
     key: str = ""
 

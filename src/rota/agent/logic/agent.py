@@ -25,7 +25,7 @@ from rota.rpc.messages import Observed, Seen, Sighting
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.agent.logic.instructions import Instruction, KeeperAll, Known, Started
+    from rota.agent.logic.instructions import Instruction, KeeperAll, Known, Started, Waits
     from rota.rpc.messages import Desired, Wanted, Welcome
 
 #: A start is reported this much later, unless there is something else to say before: a job that is
@@ -285,7 +285,7 @@ class Agent:
             elif charge.suspended != known.suspended:
                 out.append(Signal(charge.uid, SIGSTOP if charge.suspended else SIGCONT))
             return None
-        self._run(charge, known.pid, known.started_s, now_s, out)
+        self._run(charge, known.pid, known.started_s, now_s, out, known.external)
         return charge
 
     def on_keeper_events(
@@ -302,7 +302,7 @@ class Agent:
                 self._settle(charge, Stage.ENDED, sighting_of(event))
                 changed[charge.uid] = charge
             elif charge.stage is Stage.SPAWNING:
-                self._run(charge, event.pid, event.started_s, now_s, out)
+                self._run(charge, event.pid, event.started_s, now_s, out, event.external)
                 self._untold[charge.uid] = charge
                 self._tell_at_s = self._tell_at_s or now_s + START_TOLD_S
         self._drop_unwanted(changed.values(), out)
@@ -310,13 +310,32 @@ class Agent:
             self._report(changed.values(), out)
         return out
 
+    def on_waits(self, event: Waits) -> list[Instruction]:
+        """An engine lets it wait: told when it is news."""
+        out: list[Instruction] = []
+        charge = self._charges.get(event.uid)
+        if charge is not None and charge.stage is Stage.SPAWNING:
+            seen = Seen(event.uid, Sighting.WAITING, detail=event.reason, external=event.external)
+            if seen != charge.seen:
+                charge.seen = seen
+                self._report((charge,), out)
+        return out
+
     def _run(
-        self, charge: Charge, pid: int, started_s: float, now_s: float, out: list[Instruction]
+        self,
+        charge: Charge,
+        pid: int,
+        started_s: float,
+        now_s: float,
+        out: list[Instruction],
+        external: str = "",
     ) -> None:
         charge.stage = Stage.RUNNING
         charge.launch = None
         charge.pid = pid
-        charge.seen = Seen(charge.uid, Sighting.RUNNING, pid=pid, started_s=started_s)
+        charge.seen = Seen(
+            charge.uid, Sighting.RUNNING, pid=pid, started_s=started_s, external=external
+        )
         if charge.stopping:
             self._terminate(charge, now_s, out)
         elif charge.suspended:

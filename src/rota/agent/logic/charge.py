@@ -68,8 +68,10 @@ def never_started(uid: str, cause: Cause, now_s: float) -> Seen:
 
 def sighting_of(event: Ended) -> Seen:
     """An end in the controller's words, with its cause where the exit status does not say it."""
-    cause, detail, blame = None, event.error, None
-    if event.note == CUT_OFF and not (event.started_s or event.lost):
+    cause, detail, blame = event.cause, event.error, None
+    if cause is not None:
+        blame = _BLAMES.get(event.fault) if cause is Cause.START_FAILED else None
+    elif event.note == CUT_OFF and not (event.started_s or event.lost):
         # It never was a process: the job waits for another node, or for this one.
         cause, detail, blame = Cause.START_FAILED, event.note, Blame.NODE
     elif event.note == CUT_OFF:
@@ -96,4 +98,5 @@ def sighting_of(event: Ended) -> Seen:
         fault=blame,
         peak_memory_mib=math.ceil(event.maxrss_kb / 1024),
         cpu_s=event.cpu_s,
+        external=event.external,
     )

@@ -20,6 +20,7 @@ from __future__ import annotations
 import msgspec
 
 from rota.core.facts.health import Health
+from rota.core.facts.states import Cause
 from rota.rpc.messages import Launch, Observed, Saved
 
 
@@ -99,6 +100,16 @@ class Started(KeeperEvent, frozen=True, tag="started"):
     pid: int
     start: int
     started_s: float
+    #: What its engine calls it.
+    external: str = ""
+
+
+class Waits(KeeperEvent, frozen=True, tag="waits"):
+    """An engine has taken the attempt and lets it wait, for a reason in its own words."""
+
+    uid: str
+    reason: str
+    external: str = ""
 
 
 class Ended(KeeperEvent, frozen=True, tag="ended"):
@@ -122,6 +133,9 @@ class Ended(KeeperEvent, frozen=True, tag="ended"):
     cpu_s: float = 0.0
     #: For whose sake it could not be started: ``job`` or ``node``; empty: the error says.
     fault: str = ""
+    #: Where an engine knows more than the exit status.
+    cause: Cause | None = None
+    external: str = ""
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -144,6 +158,8 @@ class Known(msgspec.Struct, frozen=True):
     #: Its processes were stopped where they are, and not told to go on since.
     suspended: bool = False
     fault: str = ""
+    cause: Cause | None = None
+    external: str = ""
 
     def end(self) -> Ended:
         """The same facts as the event that told of the end."""
@@ -155,6 +171,8 @@ class Known(msgspec.Struct, frozen=True):
             signal=self.signal,
             error=self.error,
             fault=self.fault,
+            cause=self.cause,
+            external=self.external,
             note=self.note,
             lost=self.lost,
             maxrss_kb=self.maxrss_kb,

@@ -52,6 +52,8 @@ class AttemptView(msgspec.Struct):
     peak_memory_mb: int
     cpu_s: float
     pid: int | None
+    #: What its engine calls it; null: it ran on a machine with an agent.
+    external_id: str | None
 
 
 def cause_text(outcome: Outcome | Attempt, *, open_: bool) -> str | None:
@@ -102,6 +104,7 @@ def attempt_views(job: Job, *, open_: bool) -> list[AttemptView]:
             peak_memory_mb=attempt.peak_memory_mib,
             cpu_s=attempt.cpu_s,
             pid=attempt.pid or None,
+            external_id=attempt.external or None,
         )
         for task in job.tasks
         for attempt in task.attempts

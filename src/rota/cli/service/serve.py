@@ -298,3 +298,18 @@ def agent(options: AgentOptions) -> int:
     level = settings.server.log_level.upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
     return _agent_process(place.folder, url, options.token, settings, options.name)
+
+
+def engine(name: str, join: str, token: str, state_dir: str) -> None:
+    """Serve an engine in the foreground, for a controller elsewhere or here."""
+    from rota.backends import process
+
+    place, settings = _prepare(state_dir)
+    table = settings.engines.get(name)
+    if table is None:
+        known = ", ".join(sorted(settings.engines)) or "none"
+        raise Rejected(f"engine: {name!r} is not in rota.toml; it has these: {known}")
+    level = settings.server.log_level.upper()
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
+    home = place.folder / "engines" / name
+    process.run(name, table, home, join or f"unix://{place.socket}", token)

@@ -39,6 +39,9 @@ def observe(scribe: Scribe, node: str, seen: Seen) -> bool:
     attempt = job.tasks[where[1]].attempts[-1]
     if attempt.allocation.node != node:
         return False
+    if seen.sighting is Sighting.WAITING:
+        _waits(scribe, job, where[1], attempt, seen)
+        return True
     if seen.sighting is Sighting.RUNNING:
         _running(scribe, job, where[1], attempt, seen)
         return True
@@ -46,12 +49,26 @@ def observe(scribe: Scribe, node: str, seen: Seen) -> bool:
     return True
 
 
+def _waits(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) -> None:
+    """Inside its engine; on record when the reason is another one."""
+    told = (seen.detail, seen.external)
+    if attempt.phase is Phase.PLACED and (attempt.detail, attempt.external) != told:
+        scribe.emit(ev.AttemptWaits(job.id, task, attempt.uid, *told))
+
+
 def _running(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) -> None:
     if attempt.phase is not Phase.PLACED:
         return
     started_s = _sane(seen.started_s, attempt.placed_s, scribe.now_s)
     scribe.emit(
-        ev.AttemptStarted(job=job.id, task=task, uid=attempt.uid, pid=seen.pid, started_s=started_s)
+        ev.AttemptStarted(
+            job=job.id,
+            task=task,
+            uid=attempt.uid,
+            pid=seen.pid,
+            started_s=started_s,
+            external=seen.external,
+        )
     )
     if seen.ports:
         note_ports(scribe, job, task, seen.ports)

@@ -65,6 +65,8 @@ def _doubt_seen(seen: Seen) -> str:
         return _wrong("signal", seen.signal, f"0 to {SIGNAL_MAX}")
     if seen.exit_code is not None and not -CODE_MAX <= seen.exit_code < CODE_MAX:
         return _wrong("exit_code", seen.exit_code, "a number of 32 bits")
+    if len(seen.external) > WORD_MAX:
+        return _wrong("external", seen.external, f"up to {WORD_MAX} characters")
     if len(seen.detail) > TEXT_MAX:
         return _wrong("detail", seen.detail, f"up to {TEXT_MAX} characters")
     return ""
@@ -81,7 +83,7 @@ def _doubts_of_hello(hello: Hello) -> Iterator[str]:
         word = getattr(hello, field)
         if not 0 < len(word) <= WORD_MAX:
             yield _wrong(field, word, f"1 to {WORD_MAX} characters")
-    for field in ("version", "home"):
+    for field in ("version", "home", "engine"):
         if len(getattr(hello, field)) > TEXT_MAX:
             yield _wrong(field, getattr(hello, field), f"up to {TEXT_MAX} characters")
     if not 0 <= hello.pid < PID_MAX:

@@ -18,7 +18,7 @@ from rota.controller.launches.variables import (
 from rota.controller.launches.world import World, world_of
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.states import Cause, Phase
-from rota.rpc.messages import Launch, Saved, Wanted
+from rota.rpc.messages import EngineOrder, Launch, Saved, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -92,6 +92,8 @@ def wanted(
     override(environment, job.spec.variables | group_variables(job))
     inside = tuple(ours) if job.spec.image else ()
     launch = _launch(job, task, environment, read_blob, saved, inside, told)
+    if node.spec.engine:
+        launch = msgspec.structs.replace(launch, order=_engine_order(job))
     return Wanted(uid=attempt.uid, launch=launch, suspended=suspended, saves=job.saves)
 
 
@@ -209,6 +211,19 @@ def _launch(
         health=spec.health,
         meeting_port=attempt.port,
         world=world,
+    )
+
+
+def _engine_order(job: Job) -> EngineOrder:
+    spec = job.spec
+    members = [attempt.uid for attempt in job.live_attempts] if spec.task_count > 1 else []
+    return EngineOrder(
+        name=fill_in(spec.name, job),
+        project=spec.project,
+        queue=spec.queue,
+        time_limit_s=spec.time_limit_s,
+        labels=spec.labels,
+        gang=tuple(members),
     )
 
 

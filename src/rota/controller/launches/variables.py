@@ -73,7 +73,8 @@ def own_variables(cluster: Cluster, job: Job, attempt: Attempt, name: str) -> di
     for key, value in job.parameters.items():
         variables[f"ROTA_PARAM_{key}"] = value
     node = cluster.nodes[held.node].spec
-    if any(device.kind == "gpu" for device in node.devices):
+    # An engine hands out devices itself, and says so in its own words.
+    if not node.engine and any(device.kind == "gpu" for device in node.devices):
         variables |= _visible_devices(node, held.devices)
     return variables
 

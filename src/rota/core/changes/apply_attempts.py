@@ -70,12 +70,23 @@ def _add_missing_tasks(job: Job) -> None:
         job.tasks.append(Task(index=index, role=roles[index]))
 
 
+def _attempt_waits(cluster: Cluster, event: ev.AttemptWaits, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    attempt = _attempt(job, event.task, event.uid)
+    if attempt.stop_cause is None:
+        attempt.detail = event.detail
+    attempt.external = event.external
+    job_changed(cluster, job, before)
+
+
 def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
     attempt = _attempt(job, event.task, event.uid)
     stop_clock(cluster, job, attempt)
     begin(cluster, job, attempt, event.started_s)
-    attempt.pid = event.pid
+    attempt.pid, attempt.external = event.pid, event.external
+    if attempt.stop_cause is None:
+        attempt.detail = ""
     _judge_node(cluster, job, attempt)
     set_timers(cluster, job.id, job)
     job_changed(cluster, job, before)
@@ -181,6 +192,7 @@ def _judge_estimate(cluster: Cluster, job: Job, attempt: Attempt) -> None:
 
 ATTEMPT_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.AttemptPlaced: _attempt_placed,
+    ev.AttemptWaits: _attempt_waits,
     ev.AttemptStarted: _attempt_started,
     ev.AttemptStopAsked: _attempt_stop_asked,
     ev.AttemptEnded: _attempt_ended,

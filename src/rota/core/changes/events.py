@@ -154,12 +154,24 @@ class AttemptPlaced(Event, frozen=True, tag="attempt-placed"):
     port: int = 0
 
 
+class AttemptWaits(Event, frozen=True, tag="attempt-waits"):
+    """Its engine has taken it and has not started it yet, for this reason."""
+
+    job: int
+    task: int
+    uid: str
+    detail: str
+    external: str = ""
+
+
 class AttemptStarted(Event, frozen=True, tag="attempt-started"):
     job: int
     task: int
     uid: str
     pid: int
     started_s: float
+    #: What its engine calls it.
+    external: str = ""
 
 
 class AttemptStopAsked(Event, frozen=True, tag="attempt-stop-asked"):
@@ -345,6 +357,7 @@ AnyEvent = (
     | JobResumed
     | JobUpdated
     | AttemptPlaced
+    | AttemptWaits
     | AttemptStarted
     | AttemptStopAsked
     | AttemptEnded

@@ -155,7 +155,9 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     incarnation: str
     placed_s: float
     phase: Phase = Phase.PLACED
+    #: Its first process, or what its engine calls it.
     pid: int = 0
+    external: str = ""
     started_s: float = 0.0
     ended_s: float = 0.0
     #: Set once a stop was asked for: the first cause stays.

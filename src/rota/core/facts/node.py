@@ -61,6 +61,8 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     fenced: bool = False
     #: What its agent found that people should know.
     remarks: tuple[str, ...] = ()
+    #: The engine that it belongs to, by the name that the site gave it; empty: it has an agent.
+    engine: str = ""
 
     def seen_by_holder(self, held: tuple[int, ...]) -> tuple[str, ...]:
         """What the programs of a job call the devices that it holds here, in the same order.

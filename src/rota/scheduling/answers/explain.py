@@ -15,7 +15,7 @@ from rota.core.changes.dependencies import judge
 from rota.core.derived.families import parent_id
 from rota.core.derived.lanes import key_with, shape_of
 from rota.core.facts.job import Array, Job
-from rota.core.facts.states import ACTIVE, FINAL, Cause, JobState
+from rota.core.facts.states import ACTIVE, FINAL, Cause, JobState, Phase
 from rota.core.words.units import format_when
 from rota.scheduling.answers import reasons as why
 from rota.scheduling.answers.filed import waiting_of
@@ -34,6 +34,7 @@ from rota.scheduling.place.trial_rooms import count_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rota.core.facts.job import Attempt
     from rota.core.facts.tenant import Queue
     from rota.scheduling.outcomes import Wait
     from rota.scheduling.scheduler import Scheduler
@@ -149,7 +150,16 @@ class Inquiry:
             others = dict.fromkeys(self.cluster.live.where[uid][0] for uid in uids)
             return why.Leaving(jobs=tuple(others), nodes=nodes)
         verb = "running" if job.state is JobState.RUNNING else "starting"
+        engine = self._engine_of(first)
+        if engine and first.detail:
+            return why.Active(verb=f"waiting inside {engine}", nodes=nodes, cause=first.detail)
         return why.Active(verb=verb, nodes=nodes, cause=job.pause)
+
+    def _engine_of(self, attempt: Attempt) -> str:
+        """The engine that has taken an attempt and not started it; empty: none has."""
+        node = self.cluster.nodes.get(attempt.allocation.node)
+        placed = attempt.phase is Phase.PLACED
+        return node.spec.engine if node is not None and placed else ""
 
     def _conditions(self, item: Item) -> Iterator[Reason]:
         """What must happen before room is looked for."""

@@ -1,0 +1,81 @@
+"""What jobs on an engine printed: asked of the engine, or of a copy where the engine drops it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rota.backends.api import EngineError, Feature
+from rota.rpc.visits import LogPart
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rota.backends.api import Driver, EngineJob
+    from rota.rpc.visits import ReadLog
+
+PART_BYTES_MAX = 1 << 20
+#: Of each stream so much is copied; what comes after it is lost with the job.
+COPY_BYTES_MAX = 64 << 20
+STREAMS = ("stdout", "stderr")
+
+
+class EngineLogs:
+    """Reads what attempts printed, while the engine has it and after."""
+
+    def __init__(self, driver: Driver, folder: Path) -> None:
+        self._driver, self._folder = driver, folder
+
+    async def keep(self, job: EngineJob) -> None:
+        """Copy what the engine is about to drop."""
+        if Feature.KEEPS_LOGS in self._driver.features or not job.started_s:
+            return
+        streams = STREAMS if Feature.STREAMS in self._driver.features else STREAMS[:1]
+        for stream in streams:
+            body, offset = b"", 0
+            while offset < COPY_BYTES_MAX:
+                part, size = await self._driver.read_log(job, stream, offset, PART_BYTES_MAX)
+                body += part
+                offset += len(part)
+                if not part or offset >= size:
+                    break
+            await asyncio.to_thread(self._write, job.uid, stream, body)
+
+    def _write(self, uid: str, stream: str, body: bytes) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._folder / f"{uid}.{stream}"
+        path.touch(mode=0o600)
+        path.write_bytes(body)
+
+    async def read(self, job: EngineJob | None, request: ReadLog) -> LogPart:
+        """One part. What does not exist yet is empty; trouble is told in words."""
+        start, number = max(request.offset, 0), request.request
+        copy = self._folder / f"{request.uid}.{request.stream}"
+        limit = min(request.limit, PART_BYTES_MAX) if request.limit > 0 else PART_BYTES_MAX
+        if copy.is_file():
+            body = await asyncio.to_thread(copy.read_bytes)
+            start = first_of(body, request.offset, request.lines)
+            return LogPart(number, start, body[start : start + limit], len(body))
+        if job is None or not job.started_s:
+            return LogPart(number, start, b"", 0)
+        try:
+            body, size = await self._driver.read_log(
+                job, request.stream, request.offset, limit, request.lines
+            )
+        except EngineError as error:
+            return LogPart(number, start, b"", 0, str(error))
+        if request.offset < 0 or request.lines:
+            start = max(size - len(body), 0)
+        return LogPart(number, start, body, size)
+
+
+def first_of(body: bytes, offset: int, lines: int) -> int:
+    """Where a part begins: a negative offset counts from the end, with ``lines`` in lines."""
+    if lines:
+        at = len(body)
+        for _ in range(lines + body.endswith(b"\n")):
+            at = body.rfind(b"\n", 0, at)
+            if at < 0:
+                return 0
+        return at + 1
+    return offset if offset >= 0 else max(0, len(body) + offset)

@@ -1,0 +1,72 @@
+"""What an engine shows, in the words of the agent's state machine."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rota.agent.logic.instructions import Ended, Keep, Known, Started
+from rota.backends.api import EngineJob, Phase
+from rota.core.facts.states import Blame, Cause
+
+if TYPE_CHECKING:
+    from rota.backends.journal import Entry
+
+
+def unstarted(uid: str, why: str, fault: Blame) -> EngineJob:
+    return EngineJob(
+        uid=uid,
+        id="",
+        phase=Phase.ENDED,
+        ended_s=time.time(),
+        cause=Cause.START_FAILED,
+        detail=why,
+        fault=fault,
+    )
+
+
+def started(job: EngineJob) -> Started:
+    return Started(job.uid, 0, 0, job.started_s, job.id)
+
+
+def ended(entry: Entry) -> Ended:
+    job = entry.end
+    if job is None:
+        return Ended(entry.uid, 0.0, time.time(), lost=True, error="the engine does not know it")
+    cause, detail, fault = job.cause, job.detail, job.fault
+    if entry.given_back and not job.started_s:
+        cause, detail, fault = Cause.START_FAILED, entry.given_back, Blame.NODE
+    return Ended(
+        entry.uid,
+        job.started_s,
+        job.ended_s or time.time(),
+        code=job.code,
+        signal=job.signal,
+        error=detail,
+        fault=str(fault) if fault is not None else "",
+        cause=cause,
+        external=job.id,
+    )
+
+
+def known(entry: Entry, job: EngineJob | None) -> Known:
+    keep = Keep(grace_s=entry.grace_s)
+    if entry.over:
+        end = ended(entry)
+        return Known(
+            entry.uid,
+            "ended",
+            keep,
+            started_s=end.started_s,
+            ended_s=end.ended_s,
+            code=end.code,
+            signal=end.signal,
+            error=end.error,
+            lost=end.lost,
+            fault=end.fault,
+            cause=end.cause,
+            external=end.external,
+        )
+    if job is not None and job.phase is Phase.RUNNING:
+        return Known(entry.uid, "running", keep, started_s=job.started_s, external=job.id)
+    return Known(entry.uid, "starting", keep)

@@ -1,0 +1,113 @@
+"""The engine's list held against the journal: what follows, without I/O and without a clock.
+
+========== ======================= ============================================================
+journal    the engine              what follows
+========== ======================= ============================================================
+none       has our key             ours, from a journal that was lost: adopted
+intended   has it                  adopted
+intended   has it not, for long    submitted (again): the engine never took it
+submitted  has it not, for long    looked for in its accounting, then missing for good
+any        has it twice            the older one counts, the younger is stopped
+========== ======================= ============================================================
+
+*For long* is the driver's ``settle_s`` between two complete lists: an engine may show a job a
+moment after it has taken it, or forget one that it has acknowledged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from rota.backends.api import Phase
+from rota.backends.journal import Entry, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rota.backends.api import EngineJob
+
+
+class Outcome(NamedTuple):
+    """What one look at the engine leads to."""
+
+    #: Entries as they are now, to be written before anything else is done.
+    changed: list[Entry]
+    #: The jobs of living entries, by uid, as the engine shows them.
+    seen: dict[str, EngineJob]
+    #: Intended, and certainly not with the engine: to be submitted.
+    due: list[str]
+    #: Submitted, and not in the list: to be looked for by ``Driver.find``.
+    lost: list[str]
+    #: Younger twins, to be stopped.
+    twins: list[EngineJob]
+
+
+class Absences:
+    """Since when entries have been absent from complete lists."""
+
+    def __init__(self, settle_s: float) -> None:
+        self._settle_s = settle_s
+        self._since_s: dict[str, float] = {}
+
+    def note(self, uids: Iterable[str], now_s: float) -> list[str]:
+        """These are absent in the list that was asked for at ``now_s``; those for long enough."""
+        self._since_s = {uid: self._since_s.get(uid, now_s) for uid in uids}
+        return [uid for uid, at_s in self._since_s.items() if now_s - at_s >= self._settle_s]
+
+
+def look(
+    entries: Mapping[str, Entry],
+    listing: Iterable[EngineJob],
+    busy: set[str],
+    absences: Absences,
+    asked_s: float,
+    node_of: Mapping[str, str],
+) -> Outcome:
+    """Hold a complete list, asked for at ``asked_s``, against the journal.
+
+    ``busy``: submits that are under way, of which the list says nothing. ``node_of`` gives for a
+    node of the engine the node of ours.
+    """
+    found, twins = _one_each(listing)
+    changed: list[Entry] = []
+    seen: dict[str, EngineJob] = {}
+    for uid, job in found.items():
+        entry = entries.get(uid)
+        if entry is not None and entry.over:
+            continue
+        if entry is None:
+            node = node_of.get(job.node) or node_of.get("", "")
+            if not node:
+                continue  # It waits in the engine, on no node of ours yet: the next look tells.
+            entry = Entry(uid=uid, node=node, state=State.INTENDED, at_s=asked_s)
+        updated = replace(entry, state=State.SUBMITTED, id=job.id, order=None)
+        if job.phase is Phase.ENDED:
+            updated = replace(updated, state=State.ENDED, end=job)
+        else:
+            seen[uid] = job
+        if updated != entries.get(uid):
+            changed.append(updated)
+    absent = [
+        uid
+        for uid, entry in entries.items()
+        if uid not in found and uid not in busy and not entry.over
+    ]
+    settled = absences.note(absent, asked_s)
+    due = [uid for uid in settled if entries[uid].state is State.INTENDED and entries[uid].order]
+    # One without an order cannot be submitted by anybody: a journal of an older start.
+    lost = [uid for uid in settled if uid not in due]
+    return Outcome(changed, seen, due, lost, twins)
+
+
+def _one_each(listing: Iterable[EngineJob]) -> tuple[dict[str, EngineJob], list[EngineJob]]:
+    """The oldest job of each key, and the living others."""
+    found: dict[str, EngineJob] = {}
+    twins = []
+    for job in sorted(listing, key=lambda job: (job.submitted_s, len(job.id), job.id)):
+        if job.uid not in found:
+            found[job.uid] = job
+        elif job.phase is not Phase.ENDED:
+            twins.append(job)
+    return found, twins

@@ -1,0 +1,45 @@
+"""``rota engine``: Slurm, Kubernetes or Ray that a site already runs, as nodes of Rota."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from rota.cli.shared import exits
+from rota.given_tokens import NoToken, read_token
+
+
+@click.group()
+def engine() -> None:
+    """Engines that a site already has, set up in [engines.NAME] of rota.toml.
+
+    Rota keeps queueing, fairness and quotas; the engine runs the work.
+    """
+
+
+@engine.command()
+@click.argument("name")
+@click.option("--join", metavar="URL", default="", help="The controller; default: the one here.")
+@click.option("--token-file", metavar="FILE", default="", help="A join token that is in a file.")
+@click.option("--state-dir", metavar="DIR", default="", help="Its state.")
+def run(name: str, join: str, token_file: str, state_dir: str) -> int:
+    """Serve the engine NAME until Ctrl-C; what runs in it goes on after that."""
+    from rota.cli.service import serve
+
+    try:
+        token = read_token(token_file, os.environ)
+    except NoToken as error:
+        raise click.UsageError(str(error)) from None
+    serve.engine(name, join or os.environ.get("ROTA_URL", ""), token, state_dir)
+    return exits.OK
+
+
+@engine.command("list")
+def list_engines() -> int:
+    """The engines of rota.toml, and their kinds."""
+    from rota import config
+
+    for name, table in sorted(config.load(os.environ).engines.items()):
+        click.echo(f"{name}  {table.get('kind', '')}")
+    return exits.OK

@@ -1,0 +1,1 @@
+"""Rota on engines that it does not own."""

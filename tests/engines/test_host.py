@@ -1,0 +1,144 @@
+"""The host of an engine: its nodes, its journal, and what happens when either side is killed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.engines.folder_engine import run
+from tests.journeys.box import until
+
+if TYPE_CHECKING:
+    from tests.engines.conftest import EngineSite
+
+
+def test_jobs_run_in_the_engine_and_their_ends_are_told(site: EngineSite):
+    box = site.box
+
+    good, bad = box.ran(["echo", "hi"]), box.ran(["sh", "-c", "exit 3"])
+
+    assert (good["state"], good["exit_code"], bad["exit_code"]) == ("completed", 0, 3)
+    assert good["nodes"][0] in ("f1.lab", "f2.lab")
+    assert box.output(good["id"]) == "hi\n"
+    assert good["attempts"][0]["external_id"] == "1"
+
+
+def test_a_job_is_cancelled_in_the_engine(site: EngineSite):
+    job = site.box.job(["sleep", "600"])
+    site.box.reach(job, "running")
+
+    site.box.rota("cancel", str(job))
+
+    assert site.box.ended(job)["state"] == "cancelled"
+    until(lambda: (site.inside()[0] / "end.json").exists(), "the end inside the engine")
+
+
+def test_why_names_the_engines_own_reason_while_a_job_waits_inside(site: EngineSite):
+    site.fault("hold")
+    job = site.box.job(["true"])
+
+    until(lambda: "held by the folder engine" in site.box.why(job), "the engine's reason")
+    assert "waiting inside lab" in site.box.why(job)
+
+    site.fault("")
+    run(site.inside()[0])
+    assert site.box.ended(job)["state"] == "completed"
+
+
+def test_a_job_that_waits_inside_is_taken_out_when_it_is_cancelled(site: EngineSite):
+    site.fault("hold")
+    job = site.box.job(["true"])
+    until(lambda: "held by" in site.box.why(job), "the job to wait inside")
+
+    site.box.rota("cancel", str(job))
+
+    assert site.box.ended(job)["state"] == "cancelled"
+
+
+def test_what_the_engine_refuses_ends_the_job_in_its_own_words(site: EngineSite):
+    site.fault("refuse")
+
+    job = site.box.ran(["true"])
+
+    assert job["state"] == "failed"
+    assert "such jobs are not taken here" in str(job)
+
+
+def test_a_submit_whose_answer_is_lost_is_found_and_not_repeated(site: EngineSite):
+    site.fault("lost-answer")
+
+    job = site.box.ran(["echo", "once"])
+
+    assert job["state"] == "completed"
+    assert len(site.inside()) == 1
+
+
+def test_while_the_engine_is_away_its_jobs_are_held_and_go_on_when_it_is_back(site: EngineSite):
+    running = site.box.job(["sleep", "2"])
+    site.box.reach(running, "running")
+    site.fault("away")
+    late = site.box.job(["echo", "late"])
+
+    site.box.reach(late, "scheduled")
+    site.fault("")
+
+    assert site.box.ended(running)["state"] == "completed"
+    assert site.box.ended(late)["state"] == "completed"
+    assert len(site.inside()) == 2
+
+
+def test_a_host_that_is_killed_loses_and_doubles_nothing(site: EngineSite):
+    jobs = [site.box.job(["sh", "-c", f"echo {n}; sleep 0.5"]) for n in range(20)]
+    site.box.reach(jobs[0], "running", "completed")
+
+    site.kill()
+    site.begin()
+
+    assert {site.box.ended(job)["state"] for job in jobs} == {"completed"}
+    assert len(site.inside()) == 20
+
+
+def test_a_journal_that_is_lost_is_made_again_from_the_engines_own_keys(site: EngineSite):
+    job = site.box.job(["sh", "-c", "sleep 3; echo whole"])
+    site.box.reach(job, "running")
+
+    site.kill()
+    for path in (site.box.state / "engines" / "lab").glob("journal.db*"):
+        path.unlink()
+    site.begin()
+
+    assert site.box.ended(job)["state"] == "completed"
+    assert len(site.inside()) == 1
+
+
+def test_a_controller_that_is_killed_finds_its_jobs_in_the_engine(site: EngineSite):
+    jobs = [site.box.job(["sleep", "1"]) for _ in range(6)]
+    site.box.reach(jobs[0], "running")
+
+    site.box.kill("controller")
+
+    assert {site.box.ended(job)["state"] for job in jobs} == {"completed"}
+    assert len(site.inside()) == 6
+
+
+def test_a_job_that_vanished_from_the_engine_is_tried_again_under_a_new_name(site: EngineSite):
+    job = site.box.job(["sleep", "600"], retries=1)
+    site.box.reach(job, "running")
+    first = site.inside()[0]
+
+    (first / "order.json").write_text('{"key": "gone"}')
+    until(lambda: len(site.inside()) == 2, "another attempt")
+
+    shown = site.box.api("GET", f"/jobs/{job}")[1]
+    assert shown["attempts"][0]["cause_code"] == "node_lost"
+
+
+def test_jobs_of_others_in_the_engine_are_left_alone(site: EngineSite):
+    stranger = site.folder / "jobs" / "999"
+    stranger.mkdir()
+    order = '{"key": "rota:other:abc", "node": "f1", "submitted_s": 1}'
+    (stranger / "order.json").write_text(order)
+
+    site.box.ran(["true"])
+
+    assert (stranger / "order.json").read_text() == order
+    assert not (stranger / "end.json").exists()
