@@ -34,7 +34,7 @@ class EngineSite:
         self.box, self.folder = box, folder
         self._host: subprocess.Popen[bytes] | None = None
         box.env["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY), box.env.get("PYTHONPATH", "")])
-        box.env["ROTA_CONFIG"] = str(folder / "rota.toml")
+        self.env = {**box.env, "ROTA_CONFIG": str(folder / "rota.toml")}
         (folder / "rota.toml").write_text(
             "[engines.lab]\n"
             'kind = "tests.engines.folder_engine:make"\n'
@@ -46,7 +46,7 @@ class EngineSite:
         with open(self.folder / "host.log", "ab") as log:
             self._host = subprocess.Popen(
                 [sys.executable, "-m", "rota.cli.main", "engine", "run", "lab"],
-                env=self.box.env,
+                env=self.env,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -74,6 +74,16 @@ class EngineSite:
     def inside(self) -> list[Path]:
         """What the engine has been given, ever."""
         return sorted((self.folder / "jobs").iterdir())
+
+
+@pytest.fixture
+def unserved(tmp_path: Path) -> Iterator[EngineSite]:
+    """Nothing runs yet."""
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    made = EngineSite(Box(tmp_path / "box"), folder)
+    yield made
+    made.box.down("--stop-jobs")
 
 
 @pytest.fixture

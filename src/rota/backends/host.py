@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rota.agent.logic.instructions import Forget, KeeperAll, Signal, Spawn, Waits
+from rota.agent.logic.instructions import (
+    Ended,
+    Forget,
+    GiveUp,
+    KeeperAll,
+    Seek,
+    Signal,
+    Spawn,
+    Waits,
+)
 from rota.backends.api import Away, EngineError, Feature, Full, Phase, Refused
 from rota.backends.journal import Entry, State
 from rota.backends.logs import EngineLogs
@@ -33,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
-    from rota.agent.logic.instructions import Ended, Instruction, Known, Started
+    from rota.agent.logic.instructions import Instruction, Known, Started
     from rota.backends.api import Driver, EngineJob, EngineNode
     from rota.backends.journal import Journal
 
@@ -146,11 +155,13 @@ class Engine:
         for order in instructions:
             if isinstance(order, Signal):
                 self._begin(self._signal(order))
+            elif isinstance(order, GiveUp):
+                self._begin(self._withdraw([order.uid]))
             elif isinstance(order, Forget):
                 self._begin(self._forget(order.uids))
-        if unwanted := session.agent.unstarted():
-            self._begin(self._withdraw(unwanted))
-        again = [self._told_again(spawn.uid) for spawn in spawns if spawn not in fresh]
+        known = [order.uid for order in instructions if isinstance(order, Seek)]
+        known += [spawn.uid for spawn in spawns if spawn not in fresh]
+        again = map(self._told_again, known)
         if told := [event for event in again if event is not None]:
             session.hears(told)
 
@@ -181,7 +192,9 @@ class Engine:
         )
 
     def _told_again(self, uid: str) -> Started | Ended | None:
-        entry = self._journal.entries[uid]
+        entry = self._journal.entries.get(uid)
+        if entry is None:
+            return Ended(uid, 0.0, time.time(), lost=True, error="the engine does not know it")
         if entry.over:
             return ended(entry)
         job = self._seen.get(uid)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 from typing import TYPE_CHECKING, Any
 
 from rota.backends import registry
 from rota.backends.host import Engine
 from rota.backends.journal import Journal
-from rota.core.facts.errors import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,14 +15,8 @@ if TYPE_CHECKING:
 
 
 def run(name: str, table: Mapping[str, Any], home: Path, url: str, token: str) -> None:
-    """Until TERM. One process per engine and folder: a second one is refused."""
+    """Until TERM."""
     common, driver = registry.make(name, table)
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Conflict(f"engine {name} is served already, from {home}", field="engine") from None
 
     async def serve() -> None:
         journal = Journal(home / "journal.db")

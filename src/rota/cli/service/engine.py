@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 import click
@@ -25,13 +26,17 @@ def engine() -> None:
 @click.option("--state-dir", metavar="DIR", default="", help="Its state.")
 def run(name: str, join: str, token_file: str, state_dir: str) -> int:
     """Serve the engine NAME until Ctrl-C; what runs in it goes on after that."""
-    from rota.cli.service import serve
+    from rota.cli.service import engines, serve
 
     try:
         token = read_token(token_file, os.environ)
     except NoToken as error:
         raise click.UsageError(str(error)) from None
-    serve.engine(name, join or os.environ.get("ROTA_URL", ""), token, state_dir)
+    place, settings = serve.prepare(state_dir)
+    level = settings.server.log_level.upper()
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
+    url = join or os.environ.get("ROTA_URL", "") or f"unix://{place.socket}"
+    engines.serve(place, settings, name, url, token)
     return exits.OK
 
 

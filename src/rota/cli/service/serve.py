@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rota import config, paths
 from rota.agent.record import forget
+from rota.cli.service import engines
 from rota.cli.service.logbook import open_logbook
 from rota.cli.service.state_folder import StateFolder, read_json
 from rota.cli.service.stop_jobs import let_jobs_start
@@ -35,7 +36,7 @@ FAKE_GPU_MIB = 16_384
 
 def up(options: UpOptions) -> int:
     """Start controller and agent and keep them alive; in the background if asked."""
-    place, settings = _prepare(options.state_dir)
+    place, settings = prepare(options.state_dir)
     holder = place.supervisor.take()
     if holder and options.accept_database:
         raise Rejected("--accept-database: rota is up; stop it first with 'rota down'")
@@ -44,13 +45,12 @@ def up(options: UpOptions) -> int:
     if options.accept_database:
         forget(place.agent_folder)
     plan = _plan(place, settings, options)
-    agent_settings = settings if options.with_agent else None
-    if not options.detach:
-        return _supervise(place, plan, agent_settings, None)
-    return _detach(place, plan, agent_settings)
+    engines.check(settings)
+    work = partial(_supervise, place, plan, settings, options.with_agent)
+    return _detach(place, work) if options.detach else work(None)
 
 
-def _prepare(state_dir: str) -> tuple[StateFolder, Config]:
+def prepare(state_dir: str) -> tuple[StateFolder, Config]:
     if state_dir:
         os.environ["ROTA_STATE_DIR"] = str(Path(state_dir).absolute())
     settings = config.load(os.environ)
@@ -108,7 +108,7 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
     )
 
 
-def _detach(place: StateFolder, plan: Plan, agent_settings: Config | None) -> int:
+def _detach(place: StateFolder, work: Callable[[int], int]) -> int:
     """Fork a supervisor into the background and wait for its word."""
     hear, tell = os.pipe()
     # The lock goes with the child: a lock belongs to the open file, not to the process.
@@ -120,7 +120,7 @@ def _detach(place: StateFolder, plan: Plan, agent_settings: Config | None) -> in
         code = 1
         try:
             place.supervisor.rewrite()
-            code = _supervise(place, plan, agent_settings, tell)
+            code = work(tell)
         finally:
             os._exit(code)
     os.close(tell)
@@ -145,7 +145,7 @@ def _silence(log: Path) -> None:
 
 
 def _supervise(
-    place: StateFolder, plan: Plan, agent_settings: Config | None, tell: int | None
+    place: StateFolder, plan: Plan, settings: Config, with_agent: bool, tell: int | None
 ) -> int:
     """Be the supervisor. ``tell`` is where the one who waits for us listens, if somebody does."""
     from rota.api import process as _ready  # noqa: F401 - children are forked with it loaded
@@ -156,13 +156,14 @@ def _supervise(
     os.set_blocking(whisper, False)
     start = partial(run_controller, plan, detached, whisper)
     wards = [Ward("controller", start, place.controller.holder, keep=whisper)]
-    if agent_settings is not None:
+    if with_agent:
         from rota.agent import host as _warm  # noqa: F401 - children are forked with it loaded
 
-        start = partial(_run_agent, place.folder, agent_settings, detached, whisper)
+        start = partial(_run_agent, place.folder, settings, detached, whisper)
         wards.append(Ward("agent", start, place.agent_pid, keep=whisper))
+    wards += engines.wards(place, settings, detached)
     supervisor = Supervisor(wards, _complain)
-    code = supervisor.start(partial(_is_ready, place, len(wards) > 1), READY_S)
+    code = supervisor.start(partial(_is_ready, place, with_agent), READY_S)
     words = _ready_line(place) if not code else _trouble(trouble)
     if tell is not None:
         os.write(tell, f"{'failed' if code else 'ready'}\n{words}".encode())
@@ -291,25 +292,10 @@ def _fake_gpus(folder: Path, asked: str) -> str:
 
 def agent(options: AgentOptions) -> int:
     """Run an agent in the foreground, for a controller elsewhere or here."""
-    place, settings = _prepare(options.state_dir)
+    place, settings = prepare(options.state_dir)
     url = options.join or f"unix://{place.socket}"
     if options.accept_database:
         forget(place.agent_folder)
     level = settings.server.log_level.upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
     return _agent_process(place.folder, url, options.token, settings, options.name)
-
-
-def engine(name: str, join: str, token: str, state_dir: str) -> None:
-    """Serve an engine in the foreground, for a controller elsewhere or here."""
-    from rota.backends import process
-
-    place, settings = _prepare(state_dir)
-    table = settings.engines.get(name)
-    if table is None:
-        known = ", ".join(sorted(settings.engines)) or "none"
-        raise Rejected(f"engine: {name!r} is not in rota.toml; it has these: {known}")
-    level = settings.server.log_level.upper()
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
-    home = place.folder / "engines" / name
-    process.run(name, table, home, join or f"unix://{place.socket}", token)
