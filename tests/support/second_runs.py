@@ -12,7 +12,19 @@ from pathlib import PurePath
 
 #: Folders of tests with real processes. Not among them: store, network, hardware.
 REAL = frozenset(
-    ("agent", "api", "cli", "client", "gangs", "grpc", "inventory", "journeys", "notify", "slurm")
+    (
+        "agent",
+        "api",
+        "cli",
+        "client",
+        "engines",
+        "gangs",
+        "grpc",
+        "inventory",
+        "journeys",
+        "notify",
+        "slurm",
+    )
 )
 #: Tests in there of what outlives a ``kill -9``, a lost controller or an end of a lease.
 ONCE = (

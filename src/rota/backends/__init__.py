@@ -5,4 +5,5 @@ machine above it is the agent's own, and the controller sees nodes like any othe
 
     api         what a driver can do, what it says of jobs and nodes, and how it refuses
     orders      what one attempt asks of an engine
+    slurm       the drivers of a Slurm
 """

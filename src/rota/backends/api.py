@@ -101,6 +101,8 @@ class EngineJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     fault: Blame | None = None
     #: How often the engine has started it again by itself.
     restarts: int = 0
+    #: Whose job it is there; empty: the engine has one user for all.
+    user: str = ""
 
 
 class EngineNode(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

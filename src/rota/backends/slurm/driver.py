@@ -1,0 +1,246 @@
+"""What the host of an engine calls, over either way to Slurm.
+
+An id alone proves nothing: Slurm gives the ids of jobs that it lost to the next ones. So whatever
+is believed, signalled or cancelled is compared with its comment, which is our key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rota.backends.api import Driver, EngineError, EngineJob, Feature, Phase, Refused
+from rota.backends.orders import Key, parse_key
+from rota.backends.slurm.commands import ByCommands
+from rota.backends.slurm.folders import Folders
+from rota.backends.slurm.inner import Wish
+from rota.backends.slurm.nodes import as_nodes, as_pools
+from rota.backends.slurm.rest import ByRest
+from rota.backends.slurm.script import check, script
+from rota.backends.slurm.settings import SlurmSettings  # noqa: TC001 - read as an annotation
+from rota.backends.slurm.shim import UNSTARTED
+from rota.backends.slurm.states import as_job
+from rota.core.facts.states import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.backends.api import EngineNode
+    from rota.backends.orders import Order
+    from rota.backends.slurm.folders import Left
+    from rota.backends.slurm.inner import Transport
+    from rota.backends.slurm.records import Record
+
+#: slurmctld writes its state every five seconds; what it had not written is lost with it.
+SETTLE_S = 10.0
+DAY_S = 86400.0
+#: What every Slurm can do. Whether it holds jobs to their memory, only its site knows.
+_ALWAYS = frozenset(
+    {Feature.STREAMS, Feature.STDIN, Feature.SIGNALS, Feature.ULIMITS, Feature.GANGS}
+    | {Feature.KEEPS_LOGS}
+)
+_TERM = 15
+#: A stop that Slurm did not answer is tried again.
+AGAIN_S = 1.0
+
+log = logging.getLogger("rota.engine")
+
+
+def driver(settings: SlurmSettings) -> Driver:
+    """The driver that a table of settings asks for."""
+    return SlurmDriver(settings, ByRest(settings) if settings.rest_url else ByCommands(settings))
+
+
+class SlurmDriver:
+    """One Slurm."""
+
+    kind = "slurm"
+    settle_s = SETTLE_S
+
+    def __init__(self, settings: SlurmSettings, transport: Transport) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._folders = Folders(settings.folder)
+        self.poll_s = settings.poll_s
+        self.cluster = ""
+        self.features: frozenset[Feature] = _ALWAYS
+        #: Whose the attempts are that we handed in: jobs of others with their keys are not they.
+        self._users: dict[str, str] = {}
+        #: What ended attempts have written down, by uid, id and restart: it changes no more.
+        self._left: dict[tuple[str, str, int], Left] = {}
+        self._stops: dict[str, asyncio.Task[None]] = {}
+
+    async def open(self) -> None:
+        await self._transport.open()
+        places = {Feature.PLACES} if self._places else set()
+        users = {Feature.USERS} if self._transport.acts_for_all else set()
+        self.features = _ALWAYS | places | users
+
+    @property
+    def _places(self) -> bool:
+        return self._settings.placement == "ours" and self._transport.places
+
+    async def close(self) -> None:
+        for task in self._stops.values():
+            task.cancel()
+        await asyncio.gather(*self._stops.values(), return_exceptions=True)
+        self._folders.close()
+        await self._transport.close()
+
+    async def nodes(self) -> list[EngineNode]:
+        found = await self._transport.nodes()
+        return (as_nodes if self._places else as_pools)(found, self._settings.partition)
+
+    async def submit(self, order: Order) -> str:
+        check(order.launch)
+        user = self._user_of(order)
+        await self._folders.prepare(user)
+        wish = self._wish(order, user)
+        self._users[order.uid] = user
+        return await self._transport.submit(wish)
+
+    def _user_of(self, order: Order) -> str:
+        """Slurm starts it as the user, or as the only one for whom we may submit."""
+        own = self._transport.user
+        user = order.launch.user or own
+        if user != own and not self._transport.acts_for_all:
+            raise Refused(f"user {user}: this engine submits to Slurm as {own} alone")
+        return user
+
+    def _wish(self, order: Order, user: str) -> Wish:
+        settings, launch = self._settings, order.launch
+        gang = order.gang if order.gang is not None and len(order.gang.uids) > 1 else None
+        per_node = gang.per_node if gang is not None else 1
+        project = f"{settings.account_prefix}{order.project}" if settings.account_prefix else ""
+        limit_s = order.time_limit_s + launch.grace_s + settings.backstop_s
+        model = f":{order.gpu_type}" if order.gpu_type else ""
+        return Wish(
+            comment=str(order.key),
+            script=script(order, lambda uid: self._folders.of(user, uid)),
+            user=user,
+            name=order.name or "rota",
+            partition=settings.queues.get(order.queue, order.queue) or settings.partition,
+            account=order.account or (project if order.project else "") or settings.account,
+            qos=order.qos or settings.qos,
+            minutes=math.ceil(limit_s / 60) if order.time_limit_s else 0,
+            nodes=math.ceil(len(gang.uids) / per_node) if gang is not None else 1,
+            tasks_per_node=per_node,
+            cpus_per_task=max(1, math.ceil(launch.cpu_milli / 1000)),
+            memory_mib_per_node=launch.memory_mib * per_node,
+            gres=f"gpu{model}:{order.gpus * per_node}" if order.gpus else "",
+            on=order.node if self._places and gang is None else "",
+        )
+
+    async def jobs(self) -> list[EngineJob]:
+        jobs = self._of_ours(await self._transport.jobs())
+        words = [self._with_its_word(job) for job in jobs if _unclear(job)]
+        told = {job.id: job for job in await asyncio.gather(*words)}
+        jobs = [told.get(job.id, job) for job in jobs]
+        listed = {(job.uid, job.id, job.restarts) for job in jobs}
+        self._left = {at: left for at, left in self._left.items() if at in listed}
+        return jobs
+
+    async def find(self, uids: Iterable[str]) -> list[EngineJob]:
+        """In slurmctld, in the accounting, and where an attempt has left a word of its own."""
+        wanted = set(uids)
+        found = [job for job in await self.jobs() if job.uid in wanted]
+        missing = wanted - {job.uid for job in found}
+        if missing:
+            since_s = time.time() - self._settings.lookback_days * DAY_S
+            past = self._of_ours(await self._transport.past(since_s))
+            # Its exit codes lack the highest bit, or are not there at all.
+            found += [await self._with_its_word(job) for job in past if job.uid in missing]
+        for uid in sorted(missing - {job.uid for job in found}):
+            if (user := self._users.get(uid)) and (left := await self._folders.left(user, uid)):
+                alone = EngineJob(uid=uid, id="", phase=Phase.ENDED, user=user)
+                found.append(_completed(alone, left))
+        return found
+
+    def _of_ours(self, records: Iterable[Record]) -> list[EngineJob]:
+        jobs = []
+        for record in records:
+            key = parse_key(record.comment)
+            if key is None or key.cluster != self.cluster:
+                continue
+            if record.user and self._users.get(key.uid, record.user) != record.user:
+                continue  # A comment that somebody else has copied.
+            jobs.append(as_job(key.uid, record))
+        return jobs
+
+    async def _with_its_word(self, job: EngineJob) -> EngineJob:
+        """With what the attempt itself wrote down, if it has come so far."""
+        if job.phase is not Phase.ENDED or not job.started_s:
+            return job
+        at = (job.uid, job.id, job.restarts)
+        left = self._left.get(at) or await self._folders.left(job.user, job.uid)
+        if left is None:
+            return job
+        self._left[at] = left
+        return _completed(job, left)
+
+    async def changes(self) -> None:
+        await asyncio.sleep(self.poll_s)
+
+    async def signal(self, job: EngineJob, number: int) -> None:
+        if await self._is_still(job):
+            await self._transport.signal(job.id, number)
+
+    async def stop(self, job: EngineJob, grace_s: float) -> None:
+        """Slurm's own stop has a grace that is the same for all: a longer one is ours."""
+        if not await self._is_still(job):
+            return
+        if grace_s <= 0 or job.phase is Phase.WAITING:
+            await self._transport.cancel(job.id)
+        elif job.id not in self._stops:
+            await self._transport.signal(job.id, _TERM)
+            task = self._stops[job.id] = asyncio.create_task(self._stop_later(job, grace_s))
+            task.add_done_callback(lambda _: self._stops.pop(job.id, None))
+
+    async def _stop_later(self, job: EngineJob, grace_s: float) -> None:
+        await asyncio.sleep(grace_s)
+        while True:
+            try:
+                if await self._is_still(job):
+                    await self._transport.cancel(job.id)
+                return
+            except Refused as error:
+                log.warning("attempt %s cannot be stopped: %s", job.uid, error)
+                return
+            except EngineError:
+                await asyncio.sleep(AGAIN_S)
+
+    async def _is_still(self, job: EngineJob) -> bool:
+        """Whether the job with this id is the one that is meant."""
+        return await self._transport.comment(job.id) == str(Key(self.cluster, job.uid))
+
+    async def forget(self, job: EngineJob) -> None:
+        """Slurm forgets by itself, and its accounting is not ours to change."""
+        self._users.pop(job.uid, None)
+
+    async def read_log(
+        self, job: EngineJob, stream: str, offset: int, limit: int, lines: int = 0
+    ) -> tuple[bytes, int]:
+        user = job.user or self._users.get(job.uid, "")
+        if not user:
+            return b"", 0
+        return await self._folders.read(user, job.uid, stream, offset, limit, lines)
+
+
+def _unclear(job: EngineJob) -> bool:
+    """Slurm does not say how it ended, or its script did not come to the program."""
+    silent = job.code is None and not job.signal and job.cause is None
+    return silent or (job.code == UNSTARTED and job.cause is None)
+
+
+def _completed(job: EngineJob, left: Left) -> EngineJob:
+    """Its end with what the attempt itself has written down."""
+    if left.fault is not None:
+        return replace(
+            job, cause=Cause.START_FAILED, detail=left.unstarted, fault=left.fault, code=None
+        )
+    return replace(job, code=left.code, signal=left.signal)

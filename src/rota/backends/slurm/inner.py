@@ -1,0 +1,89 @@
+"""What both transports can do, what is asked of them, and how their errors reach the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from rota.backends.api import Away, EngineError, Full, Refused, Unsure
+from rota.core.facts.states import Blame
+from rota.slurmrest.verdicts import OF_NODE, SlurmAway, SlurmError, SlurmFull, SlurmUnsure
+
+if TYPE_CHECKING:
+    from rota.backends.slurm.records import Record
+
+#: Output of the script itself: what it has to say is in the attempt's folder.
+NOWHERE = "/dev/null"
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as Slurm is asked for it."""
+
+    comment: str
+    script: str
+    user: str
+    name: str
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    #: Minutes are the smallest step; 0: the partition's own.
+    minutes: int = 0
+    nodes: int = 1
+    tasks_per_node: int = 1
+    cpus_per_task: int = 1
+    #: 0: as much as the partition gives.
+    memory_mib_per_node: int = 0
+    #: ``gpu:h200:2`` on each node.
+    gres: str = ""
+    #: The nodes that it must have; empty: Slurm chooses.
+    on: str = ""
+
+    @property
+    def tasks(self) -> int:
+        return self.nodes * self.tasks_per_node
+
+
+class Transport(Protocol):
+    """A way to one Slurm. Every call is bounded in time; errors are those of an engine."""
+
+    #: Whether a job can be submitted for a node that is named.
+    places: bool
+    #: As whom it submits, and whether it can for others, too.
+    user: str
+    acts_for_all: bool
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def submit(self, wish: Wish) -> str: ...
+
+    async def jobs(self) -> list[Record]:
+        """All that slurmctld knows, whoever's they are."""
+
+    async def past(self, since_s: float) -> list[Record]:
+        """All that the accounting knows since then; nothing, where the site has none.
+
+        Of a job that runs it has no comment.
+        """
+
+    async def nodes(self) -> list[dict[str, Any]]: ...
+
+    async def comment(self, number: str) -> str | None:
+        """Of the job that has this number now; None: none has."""
+
+    async def signal(self, number: str, signal: int) -> None: ...
+
+    async def cancel(self, number: str) -> None: ...
+
+
+def engine_error(error: SlurmError) -> EngineError:
+    """The same in the words of the contract."""
+    if isinstance(error, SlurmFull):
+        return Full(str(error))
+    if isinstance(error, SlurmAway):
+        return Away(str(error))
+    if isinstance(error, SlurmUnsure):
+        return Unsure(str(error))
+    return Refused(str(error), Blame.NODE if error.code in OF_NODE else Blame.JOB)

@@ -1,0 +1,109 @@
+"""The machines of a Slurm, one by one, or as pools of equal ones among which it chooses."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from rota.backends.api import EngineNode
+from rota.core.facts.node import Device, NodeSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+#: A node in one of these gets no work, whatever else it is.
+_OUT = frozenset(
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVALID_REG"}
+    | {"MAINT", "MAINTENANCE", "NO_RESPOND", "NOT_RESPONDING", "PLANNED_DOWN", "POWERED_DOWN"}
+    | {"POWERING_DOWN", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "RESERVED", "UNKNOWN"}
+    | {"UNK"}
+)
+_GPU = re.compile(r"gpu(?::(?P<model>[^:,(]+))?:(?P<count>\d+)(?:\([^)]*\))?(?:,|$)")
+#: Labels are for people and selectors.
+PARTITIONS, FEATURE = "slurm/partitions", "slurm/feature-"
+
+
+def as_nodes(nodes: Iterable[Mapping[str, Any]], partition: str = "") -> list[EngineNode]:
+    """Every machine, or those of one partition."""
+    listed = [_node(node) for node in nodes if not partition or partition in _partitions(node)]
+    return sorted(listed, key=lambda node: node.spec.name)
+
+
+def as_pools(nodes: Iterable[Mapping[str, Any]], partition: str = "") -> list[EngineNode]:
+    """One for each partition and kind of machine, as large as what is in service of it."""
+    kinds: dict[str, list[EngineNode]] = {}
+    for raw in nodes:
+        for name in _partitions(raw):
+            if not partition or name == partition:
+                node = _node(raw)
+                kinds.setdefault(f"{name}.{_kind(node.spec)}", []).append(node)
+    return [_pool(name, members) for name, members in sorted(kinds.items())]
+
+
+def _pool(name: str, members: list[EngineNode]) -> EngineNode:
+    usable = [member.spec for member in members if member.usable]
+    devices = [device for spec in usable for device in spec.devices]
+    spec = NodeSpec(
+        name=name,
+        cpu_milli=sum(spec.cpu_milli for spec in usable),
+        memory_mib=sum(spec.memory_mib for spec in usable),
+        devices=tuple(
+            Device(index=at, uuid=f"{name}-{at}", model=device.model)
+            for at, device in enumerate(devices)
+        ),
+        labels={PARTITIONS: name.partition(".")[0]},
+        system="slurm",
+    )
+    detail = "" if usable else members[0].detail
+    return EngineNode(spec=spec, usable=bool(usable), detail=detail, pool=True)
+
+
+def _kind(spec: NodeSpec) -> str:
+    """Machines of one kind have the same of everything."""
+    gpus = f"-{len(spec.devices)}x{spec.devices[0].model or 'gpu'}" if spec.devices else ""
+    return f"{spec.cpu_milli // 1000}c-{spec.memory_mib}m{gpus}"
+
+
+def _node(node: Mapping[str, Any]) -> EngineNode:
+    name = str(node.get("name") or "")
+    states = _states(node)
+    features = _words(node.get("active_features") or node.get("features"))
+    spec = NodeSpec(
+        name=name,
+        cpu_milli=1000 * int(node.get("cpus") or 0),
+        memory_mib=int(node.get("real_memory") or 0),
+        devices=_devices(name, str(node.get("gres") or "")),
+        labels={PARTITIONS: ",".join(_partitions(node))}
+        | {FEATURE + word: "" for word in features},
+        address=str(node.get("address") or ""),
+        system="slurm",
+    )
+    out = sorted(states & _OUT)
+    reason = str(node.get("reason") or "")
+    shown = f"{', '.join(out).lower()} in Slurm" + (f": {reason}" if reason else "")
+    return EngineNode(spec=spec, usable=not out, detail=shown if out else "")
+
+
+def _states(node: Mapping[str, Any]) -> set[str]:
+    """Older versions have a state and flags, newer ones a list."""
+    state, flags = node.get("state"), node.get("state_flags") or ()
+    return {word.upper().rstrip("*$~#!%^-@+") for word in (*_words(state), *flags)}
+
+
+def _partitions(node: Mapping[str, Any]) -> list[str]:
+    return _words(node.get("partitions"))
+
+
+def _words(value: object) -> list[str]:
+    if isinstance(value, list):
+        return [str(word) for word in value]
+    return [word for word in value.split(",") if word] if isinstance(value, str) else []
+
+
+def _devices(node: str, gres: str) -> tuple[Device, ...]:
+    models = [
+        found["model"] or "" for found in _GPU.finditer(gres) for _ in range(int(found["count"]))
+    ]
+    return tuple(
+        Device(index=at, uuid=f"{node}-{at}", model=model) for at, model in enumerate(models)
+    )

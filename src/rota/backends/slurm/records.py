@@ -1,0 +1,148 @@
+"""What Slurm says of a job, in the four shapes in which it says it.
+
+slurmctld by REST and by ``squeue --json`` uses one, which changes with the version; ``sacct``
+prints lines; the accounting by REST has a shape of its own, and does not know exit codes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: What ``sacct`` is asked for, in this order. The comment is the only text of a stranger's.
+SACCT_FIELDS = "JobIDRaw,State,ExitCode,Submit,Start,End,NodeList,User,Comment"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as Slurm sees it."""
+
+    id: str
+    comment: str
+    #: As Slurm writes it, without flags: ``RUNNING``.
+    state: str
+    reason: str = ""
+    #: A list in short: ``n[1-3]``.
+    nodes: str = ""
+    user: str = ""
+    submitted_s: float = 0.0
+    started_s: float = 0.0
+    ended_s: float = 0.0
+    #: As ``wait`` gives it; None: this source does not know.
+    status: int | None = None
+    restarts: int = 0
+    #: Who cancelled it.
+    by: str = ""
+
+
+def of_controller(job: dict[str, Any]) -> Record:
+    """A job of ``/slurm/…/jobs`` or of ``squeue --json``."""
+    states = _words(job.get("job_state"))
+    # While it completes its processes may be alive, and an older Slurm hides how it ended.
+    state = "COMPLETING" if "COMPLETING" in states else (states or ["UNKNOWN"])[0]
+    return Record(
+        id=str(_number(job.get("job_id"))),
+        comment=job.get("comment") or "",
+        state=state,
+        reason=_reason(job),
+        nodes=job.get("nodes") or "",
+        user=job.get("user_name") or "",
+        submitted_s=_number(job.get("submit_time")),
+        started_s=_number(job.get("start_time")),
+        ended_s=_number(job.get("end_time")),
+        status=_status(job.get("exit_code")),
+        restarts=_number(job.get("restart_cnt")),
+    )
+
+
+def of_accounting(job: dict[str, Any]) -> Record:
+    """A job of ``/slurmdb/…/jobs``: its states and signals are right, its exit codes are not."""
+    state, time = job.get("state") or {}, job.get("time") or {}
+    comment = job.get("comment")
+    words = _words(state.get("current"))
+    status = _status(job.get("exit_code"))
+    failed = bool(words) and words[0] != "COMPLETED"
+    return Record(
+        id=str(_number(job.get("job_id"))),
+        comment=(comment.get("job") if isinstance(comment, dict) else comment) or "",
+        state=(words or ["UNKNOWN"])[0],
+        reason=state.get("reason") or "",
+        nodes=job.get("nodes") or "",
+        user=job.get("user") or "",
+        submitted_s=_number(time.get("submission")),
+        started_s=_number(time.get("start")),
+        ended_s=_number(time.get("end")),
+        # A zero there says nothing of a job that failed.
+        status=None if failed and not status else status,
+        by=job.get("kill_request_user") or "",
+    )
+
+
+def of_sacct(output: str, mark: str) -> Iterator[Record]:
+    """The lines of ``sacct``. ``mark`` parts fields and is new each time.
+
+    Names and comments are strangers' texts: without the mark, what looks like a line is none.
+    """
+    for line in output.split("\n"):
+        fields = line.split(mark)
+        if len(fields) != SACCT_FIELDS.count(",") + 1:
+            continue
+        number, state, status, submitted, started, ended, nodes, user, comment = fields
+        words = state.split()
+        code, _, died = status.partition(":")
+        yield Record(
+            id=number,
+            comment=comment,
+            state=words[0] if words else "UNKNOWN",
+            nodes="" if nodes == "None assigned" else nodes,
+            user=user,
+            submitted_s=_moment(submitted),
+            started_s=_moment(started),
+            ended_s=_moment(ended),
+            # For a moment after an outage a failed job is told as 0:0.
+            status=_both(code, died, failed=bool(words) and words[0] != "COMPLETED"),
+            by=f"uid {words[2]}" if words[1:2] == ["by"] and words[2:] else "",
+        )
+
+
+def _both(code: str, died: str, *, failed: bool) -> int | None:
+    if not code.isdecimal() or not died.isdecimal():
+        return None
+    status = int(code) << 8 | int(died)
+    return None if failed and not status else status
+
+
+def _words(value: object) -> list[str]:
+    if isinstance(value, list):
+        return [str(word) for word in value]
+    return [value] if isinstance(value, str) and value else []
+
+
+def _reason(job: dict[str, Any]) -> str:
+    reason, more = job.get("state_reason") or "", job.get("state_description") or ""
+    reason = "" if reason == "None" else reason
+    return f"{reason}: {more}" if reason and more else reason or more
+
+
+def _number(value: object) -> int:
+    """Of a number, or of what newer versions make of one; none and infinity are 0."""
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set", True) else 0
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _status(value: object) -> int | None:
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, dict):
+        return None
+    died = value.get("signal") or {}
+    number = _number(died.get("id", died.get("signal_id"))) if isinstance(died, dict) else 0
+    return _number(value.get("return_code")) << 8 | number
+
+
+def _moment(text: str) -> float:
+    return float(text) if text.isdecimal() else 0.0

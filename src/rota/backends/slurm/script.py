@@ -1,0 +1,172 @@
+"""The batch script of an attempt: what sets it up before its program begins.
+
+Slurm starts a script in another folder where its own is missing, adds to its environment, and
+forgets its exit code after a while. So the script carries everything with it: no file has to be on
+the nodes before it runs, and what it leaves is in the attempt's folder.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from shlex import quote
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rota.backends.api import Refused
+from rota.backends.slurm import shim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rota.backends.orders import Gang, Order
+    from rota.rpc.messages import Launch
+
+#: The letters of a shell for limits, and how many bytes it counts by.
+_LIMITS = MappingProxyType(
+    {
+        **{"as": ("v", 1024), "core": ("c", 1024), "data": ("d", 1024), "fsize": ("f", 1024)},
+        **{"memlock": ("l", 1024), "rss": ("m", 1024), "stack": ("s", 1024)},
+        **{"cpu": ("t", 1), "nofile": ("n", 1), "nproc": ("u", 1), "sigpending": ("i", 1)},
+        **{"msgqueue": ("q", 1), "nice": ("e", 1), "rtprio": ("r", 1)},
+    }
+)
+#: Slurm's word on these counts where it has one.
+_SLURMS = (
+    "SLURM",
+    "CUDA_VISIBLE_",
+    "GPU_DEVICE_ORDINAL",
+    "ROCR_VISIBLE_",
+    "HIP_VISIBLE_",
+    "ZE_AFF",
+)
+#: A shell adds these to what it starts.
+_ADDED = ("_", "SHLVL", "PWD", "OLDPWD")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: Read-only in a shell.
+_SHELLS = frozenset({"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"})
+_END = "ROTA-END"
+#: A step does not take this from its job.
+_CPUS = "${SLURM_CPUS_PER_TASK:+--cpus-per-task=$SLURM_CPUS_PER_TASK}"
+
+
+def check(launch: Launch) -> None:
+    """Refuse in one line what cannot be done in Slurm."""
+    for has, what in (
+        (launch.image, "a container image"),
+        (launch.bundle, "a bundle"),
+        (launch.terminal, "a terminal"),
+        (launch.ports, "named ports"),
+        (launch.health, "a health check"),
+    ):
+        if has:
+            raise Refused(f"{what}: jobs in Slurm cannot have one")
+    for name in launch.environment:
+        if not _NAME.fullmatch(name) or name in _SHELLS:
+            raise Refused(f"environment: {name!r} cannot be set in Slurm; expected a plain name")
+    for name in launch.ulimits:
+        if name not in _LIMITS:
+            known = ", ".join(sorted(_LIMITS))
+            raise Refused(f"ulimit {name}: not known in Slurm; known limits: {known}")
+    if not launch.script and "=" in launch.argv[0]:
+        raise Refused(f"command: {launch.argv[0]!r} has a = in its name, which Slurm cannot start")
+
+
+def script(order: Order, folder_of: Callable[[str], str]) -> str:
+    """All of it. ``folder_of`` gives the folder of an attempt by its uid."""
+    if order.gang is None or len(order.gang.uids) < 2:
+        return _task(order.launch, f"folder={quote(folder_of(order.uid))}\n", "")
+    return _gang(order, order.gang, folder_of)
+
+
+def _gang(order: Order, gang: Gang, folder_of: Callable[[str], str]) -> str:
+    """One job for all: Slurm starts a task for each member, which finds its folder by its rank."""
+    folders = " ".join(quote(folder_of(uid)) for uid in gang.uids)
+    task = _task(
+        order.launch,
+        f"folders=({folders})\nfolder=${{folders[$SLURM_PROCID]}}\n",
+        "".join(f"export {line}\n" for line in _ranks(len(gang.uids), gang.per_node)),
+    )
+    first = quote(folder_of(order.uid))
+    return (
+        "#!/bin/bash\numask 077\n"
+        f"mkdir -p {first} && [ -O {first} ] || exit {shim.UNSTARTED}\n"
+        f"cat >{first}/task <<'{_END}-TASK' || exit {shim.UNSTARTED}\n{task}{_END}-TASK\n"
+        'export ROTA_FIRST=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
+        "trap : HUP INT QUIT USR1 USR2 TERM\n"
+        f"srun --export=ALL --kill-on-bad-exit=1 --ntasks={len(gang.uids)} {_CPUS} "
+        f"bash {first}/task\n"
+        f"code=$?\nfolders=({folders})\n{shim.WHOLE.strip()}\n"
+    )
+
+
+def _ranks(size: int, per_node: int) -> Iterator[str]:
+    """Where a member stands, by what Slurm tells each task."""
+    yield from ("ROTA_RANK=$SLURM_PROCID", "RANK=$SLURM_PROCID", "ROTA_TASK_INDEX=$SLURM_PROCID")
+    yield from (f"ROTA_NUM_TASKS={size}", f"WORLD_SIZE={size}", f"LOCAL_WORLD_SIZE={per_node}")
+    yield from ("LOCAL_RANK=$SLURM_LOCALID", "NODE_RANK=$SLURM_NODEID", "MASTER_ADDR=$first")
+    yield "MASTER_PORT=${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 20000))}"
+    yield "ROTA_NODELIST=$SLURM_JOB_NODELIST"
+
+
+def _task(launch: Launch, folder: str, ranks: str) -> str:
+    setup = "".join(_setup(launch, ranks))
+    return (
+        f"#!/bin/bash\n{folder}"
+        f'if [ "$1" != setup ]; then\n{shim.WATCH.strip()}\nfi\n{shim.SETUP.strip()}\n{setup}'
+    )
+
+
+def _setup(launch: Launch, ranks: str) -> Iterator[str]:
+    if launch.script:
+        yield _stored("script", launch.script)
+        yield 'chmod 700 "$folder/script"\n'
+    if launch.stdin:
+        yield _stored("stdin", launch.stdin)
+    yield f"enter {quote(launch.workdir)}\n"
+    yield from _outputs(launch)
+    yield f"umask {launch.umask:04o}\n"
+    for name, most in launch.ulimits.items():
+        letter, unit = _LIMITS[name]
+        amount = "unlimited" if most < 0 else str(math.ceil(most / unit))
+        yield f"limit -{letter} {amount} {quote(f'{name}={most}')}\n"
+    yield "first=$ROTA_FIRST\n" + shim.PURGE.lstrip()
+    for name, value in launch.environment.items():
+        given = f"export {name}={quote(value)}\n"
+        yield f'[ -n "${{{name}+set}}" ] || {given}' if name.startswith(_SLURMS) else given
+    yield ranks
+    yield f"set -- {' '.join(_command(launch))}\n"
+    yield shim.BEGIN.lstrip()
+    dropped = " ".join(f"-u {name}" for name in _ADDED if name not in launch.environment)
+    yield f'exec "$env" {dropped} -- "$@"\n'
+
+
+def _command(launch: Launch) -> Iterator[str]:
+    if launch.script:
+        if not launch.script.startswith(b"#!"):
+            yield "/bin/sh"
+        yield '"$folder/script"'
+    yield from map(quote, launch.argv)
+
+
+def _stored(name: str, body: bytes) -> str:
+    return f"stored {name} <<'{_END}'\n{base64.encodebytes(body).decode()}{_END}\n"
+
+
+def _outputs(launch: Launch) -> Iterator[str]:
+    """Those that were named are found by links in the attempt's folder."""
+    both = bool(launch.stdout) and launch.stdout == launch.stderr
+    for stream, path, words, number in (
+        ("stdout", launch.stdout, "output", 1),
+        ("stderr", launch.stderr, "error output", 2),
+    ):
+        if not path:
+            yield f'exec {number}>>"$folder/{stream}" || fail node "$folder: cannot be written"\n'
+            continue
+        yield f"umask {launch.umask:04o}\n"
+        if number == 1 or not both:
+            yield f"opened {quote(path)} {quote(launch.outputs)} {quote(words)}\n"
+        yield f"exec {number}>>{quote(path)}\numask 077\n"
+        yield f'ln -sfn -- "$(realpath -- {quote(path)})" "$folder/{stream}"\n'
+    yield 'exec <"$folder/stdin"\n' if launch.stdin else "exec </dev/null\n"
