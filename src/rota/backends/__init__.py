@@ -3,7 +3,18 @@
 An engine starts, signals and forgets attempts as a keeper does, and tells how they fare. The state
 machine above it is the agent's own, and the controller sees nodes like any others.
 
-    api         what a driver can do, what it says of jobs and nodes, and how it refuses
-    orders      what one attempt asks of an engine
-    slurm       the drivers of a Slurm
+    api           what a driver can do, what it says of jobs and nodes, and how it refuses
+    orders        what one attempt asks of an engine, and its key
+    registry      which kinds there are, and from ``[engines.NAME]`` to a driver
+    slurm         the driver for Slurm
+    kubernetes    the driver for Kubernetes
+
+    journal       what has been asked of an engine, on disk before it is asked
+    reconcile     the engine's list held against the journal: what follows
+    pace          how long to wait before an engine is asked again that did not answer
+    news          what an engine shows, in the words of the agent's state machine
+    node_session  one node of an engine in the controller's eyes
+    logs          what jobs on an engine printed
+    host          the process of one engine
+    process       its folder, its journal, its driver, joined
 """

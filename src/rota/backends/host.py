@@ -35,7 +35,8 @@ from rota.backends.node_session import NodeSession
 from rota.backends.orders import Key, Order
 from rota.backends.pace import Breaker
 from rota.backends.reconcile import Absences, look
-from rota.core.facts.states import Blame
+from rota.core.facts.placing import Taint
+from rota.core.facts.states import Blame, Cause
 from rota.rpc.visits import LogFound, ReadLog, SearchLog
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 SUBMITS_MAX = 8
 #: Nodes of the engine are looked at so often.
 NODES_S = 30.0
+#: What keeps new jobs from a machine to which its engine gives none.
+OUT_OF_SERVICE = Taint("engine", "out-of-service")
 #: A stop that an engine does not take is tried again.
 AGAIN_S = 1.0
 
@@ -116,24 +119,25 @@ class Engine:
                 return
 
     async def _hold_nodes(self) -> None:
-        holding: list[asyncio.Task[None]] = []
+        while True:
+            await self._look_at_nodes()
+            await asyncio.sleep(NODES_S)
+
+    async def _look_at_nodes(self) -> None:
         try:
-            while True:
-                try:
-                    fresh = map(self._take_node, await self._driver.nodes())
-                    holding += [asyncio.create_task(s.hold()) for s in fresh if s is not None]
-                except EngineError as error:
-                    self._breaker.failed(str(error))
-                await asyncio.sleep(NODES_S)
-        finally:
-            for task in holding:
-                task.cancel()
+            for session in map(self._take_node, await self._driver.nodes()):
+                if session is not None:
+                    self._begin(session.hold())
+        except EngineError as error:
+            self._breaker.failed(str(error))
 
     def _take_node(self, node: EngineNode) -> NodeSession | None:
         """A session for a machine that is new; one that is known hears what has changed."""
         inside = node.spec.name
-        remarks = () if node.usable else (node.detail or "out of service in the engine",)
-        spec = replace(node.spec, name=f"{inside}.{self._name}", engine=self._name, remarks=remarks)
+        spec = replace(node.spec, name=f"{inside}.{self._name}", engine=self._name)
+        if not node.usable:
+            remark = node.detail or "out of service in the engine"
+            spec = replace(spec, remarks=(remark,), taints=(*spec.taints, OUT_OF_SERVICE))
         session = self._sessions.get(spec.name)
         if session is not None:
             session.become(spec)
@@ -272,7 +276,8 @@ class Engine:
             entry = self._journal.entries.get(uid)
             if entry is not None and entry.end is not None and entry.end.id:
                 with suppress(EngineError):
-                    await self._logs.keep(entry.end)
+                    with suppress(Refused):  # What it printed is gone, and it must go all the same.
+                        await self._logs.keep(entry.end)
                     await self._driver.forget(entry.end)
         self._journal.forget(uids, time.time())
         self._withdrawn.difference_update(uids)
@@ -328,7 +333,10 @@ class Engine:
         for name in adopted:
             if (session := self._sessions.get(name)) is not None:
                 session.hears_all(KeeperAll(self._known_on(name)))
-        self._tell([entry for entry in found.changed if entry.over])
+        over = [entry for entry in found.changed if entry.over]
+        if any(entry.end is not None and entry.end.cause is Cause.NODE_LOST for entry in over):
+            await self._look_at_nodes()  # Told first, so that another try goes elsewhere.
+        self._tell(over)
         for uid in found.due:
             if uid not in self._submitting:
                 self._submit(uid)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from rota.backends.api import Driver
 
 GROUP = "rota.backends"
-_OWN: dict[str, str] = {}
+_OWN: dict[str, str] = {
+    "kubernetes": "rota.backends.kubernetes.settings:make",
+    "slurm": "rota.backends.slurm.driver:driver",
+}
 #: Keys that every engine has.
 COMMON = ("kind", "give_back_s")
 

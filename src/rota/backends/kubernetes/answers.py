@@ -1,0 +1,37 @@
+"""From an answer of the API server to one of the four errors, for what follows from each."""
+
+from __future__ import annotations
+
+import re
+
+from rota.backends.api import Away, EngineError, Full, Refused, Unsure
+from rota.core.facts.states import Blame
+
+FORBIDDEN, TOO_MANY = 403, 429
+#: A quota refuses with the same number as missing rights do: only the words tell them apart. A new
+#: namespace has its service account a moment later.
+_NOT_NOW = ("exceeded quota", "error looking up service account", "is being terminated")
+#: These speak of this one pod: a limit range, or a webhook of the site.
+_OF_JOB = re.compile(r"(minimum|maximum) [\w.\-/]+ (usage|limit)|denied the request")
+
+
+def refusal(code: int, message: str) -> EngineError:
+    """Why a pod was not created: the server has answered, so nothing is left open below 500."""
+    words = " ".join(message.split()) or f"the API server answers {code}"
+    if code == TOO_MANY or (code == FORBIDDEN and any(part in words for part in _NOT_NOW)):
+        return Full(words)
+    if code in (400, 413, 422) or _OF_JOB.search(words):
+        return Refused(words)
+    if code >= 500:
+        return Unsure(words)
+    if code == 401:
+        return Away(words)
+    return Refused(words, Blame.NODE)
+
+
+def trouble(code: int, message: str) -> EngineError:
+    """Why any other request failed: tried again later, unless it never will succeed."""
+    words = " ".join(message.split()) or f"the API server answers {code}"
+    if code in (401, TOO_MANY) or code >= 500:
+        return Away(words)
+    return Refused(words, Blame.NODE)

@@ -1,0 +1,252 @@
+"""The few requests that the driver makes of an API server, each bounded in time."""
+
+from __future__ import annotations
+
+import logging
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import httpx2
+import msgspec
+from lightkube import ALL_NS, AsyncClient, operators
+from lightkube.config import client_adapter
+from lightkube.core.exceptions import ApiError, ConfigError
+from lightkube.resources.core_v1 import Node, Pod, Secret
+from lightkube.types import PatchType
+
+from rota.backends.api import Away, EngineError, Refused, Unsure
+from rota.backends.kubernetes import answers
+from rota.core.facts.states import Blame
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator, Awaitable
+
+    from lightkube.config.kubeconfig import SingleConfig
+
+TIMEOUT_S = 10.0
+#: A list comes in pages of so many; all of them are of one moment.
+PAGE = 500
+#: The server ends a watch after so long. One that is silent for longer is dead.
+WATCH_S = 60
+#: The name of the one container of a pod.
+CONTAINER = "job"
+ABSENT, CONFLICT = 404, 409
+_EXCUSE = re.compile(
+    rb"(unable to retrieve container logs for |rpc error: code = |"
+    rb"failed to try resolving symlinks in path )[^\n]*\Z"
+)
+
+T = TypeVar("T")
+Fields = dict[str, str | operators.BinaryOperator | operators.SequenceOperator]
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _Marked(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Status(msgspec.Struct):
+    message: str = "the watch failed"
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class Change(NamedTuple):
+    """One line of a watch. ``pod`` is None when only the version has moved on."""
+
+    version: str
+    pod: Pod | None = None
+    gone: bool = False
+
+
+class Api:
+    """Speaks with one API server about one namespace."""
+
+    def __init__(self, config: SingleConfig, namespace: str) -> None:
+        self._config, self._namespace = config, namespace
+        self._pods = f"api/v1/namespaces/{namespace}/pods"
+
+    async def connect(self) -> tuple[int, int]:
+        """The server's version."""
+        logging.getLogger("httpx2").setLevel(logging.WARNING)  # It would log every request.
+        timeout = httpx2.Timeout(TIMEOUT_S)
+        self._client = AsyncClient(self._config, namespace=self._namespace, timeout=timeout)
+        # For bytes as they are: lightkube takes a log apart into lines, and knows no bookmarks.
+        params = client_adapter.ConnectionParams(timeout=timeout)
+        self._raw = client_adapter.AsyncClient(self._config, params)
+        told = (await self._ask(self._get("version"))).json()
+        return int(told["major"]), int("".join(filter(str.isdigit, told["minor"])))
+
+    async def close(self) -> None:
+        if hasattr(self, "_raw"):
+            await self._client.close()
+            await self._raw.aclose()
+
+    async def create(self, thing: Pod | Secret) -> bool:
+        """Whether it was not there before."""
+        try:
+            await self._client.create(thing)
+        except httpx2.HTTPStatusError as error:
+            if error.response.status_code == CONFLICT and "already exists" in str(error):
+                return False
+            raise answers.refusal(error.response.status_code, str(error)) from None
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            raise Away(_words(error)) from None
+        except (httpx2.HTTPError, msgspec.DecodeError) as error:
+            raise Unsure(_words(error)) from None
+        except ConfigError as error:
+            raise Away(str(error)) from None
+        return True
+
+    async def pod(self, name: str) -> Pod | None:
+        try:
+            return await self._ask(self._client.get(Pod, name))
+        except _Absent:
+            return None
+
+    async def pods(self, labels: dict[str, str]) -> tuple[list[Pod], str]:
+        """All of them, and the version from which a watch goes on."""
+        found = self._client.list(Pod, labels={**labels}, chunk_size=PAGE)
+        pods = await self._ask(_all(found))
+        return pods, found.resourceVersion
+
+    async def machines(self, labels: dict[str, str]) -> list[Node]:
+        return await self._ask(_all(self._client.list(Node, labels={**labels}, chunk_size=PAGE)))
+
+    async def machine(self, name: str) -> Node | None:
+        try:
+            return await self._ask(self._client.get(Node, name))
+        except _Absent:
+            return None
+
+    async def unfinished(self) -> list[Pod]:
+        """Pods of all namespaces that may hold something; where that is forbidden, of ours."""
+        living: Fields = {"status.phase": operators.not_in(["Succeeded", "Failed"])}
+        for namespace in (ALL_NS, self._namespace):
+            listed = self._client.list(Pod, namespace=namespace, fields=living, chunk_size=PAGE)
+            try:
+                return await self._ask(_all(listed))
+            except Refused:
+                continue
+        return []
+
+    async def change(self, name: str, patch: dict[str, Any]) -> None:
+        """A merge patch of a pod; one that is gone needs none."""
+        with suppress(_Absent):
+            await self._ask(self._client.patch(Pod, name, patch, patch_type=PatchType.MERGE))
+
+    async def delete(self, kind: type[Pod | Secret], name: str, grace_s: int | None = None) -> None:
+        """Ask for its end; what is gone already is as it should be."""
+        with suppress(_Absent):
+            await self._ask(self._client.delete(kind, name, grace_period=grace_s))
+
+    async def log(self, name: str, most: int) -> bytes:
+        """What its container has printed, as bytes; nothing: it has not begun, or is gone."""
+        asked: dict[str, str | int] = {"container": CONTAINER, "limitBytes": most}
+        try:
+            answer = await self._raw.get(f"{self._pods}/{name}/log", params=asked)
+        except (httpx2.HTTPError, ConfigError) as error:
+            raise Away(_words(error)) from None
+        if answer.status_code in (400, ABSENT):
+            return b""
+        if answer.status_code in (500, 502):
+            raise Refused(f"the node of pod {name} does not answer", Blame.NODE)
+        if answer.is_error:
+            raise answers.trouble(answer.status_code, answer.text)
+        return without_excuse(answer.content)
+
+    async def follow(self, name: str, most: int) -> AsyncIterator[bytes]:
+        """The same from its beginning to the end of the container."""
+        asked: dict[str, str | int] = {"container": CONTAINER, "limitBytes": most, "follow": "true"}
+        path, patience = f"{self._pods}/{name}/log", httpx2.Timeout(TIMEOUT_S, read=None)
+        try:
+            async with self._raw.stream("GET", path, params=asked, timeout=patience) as answer:
+                if answer.is_success:
+                    async for part in answer.aiter_raw():
+                        yield part
+        except (httpx2.HTTPError, ConfigError) as error:
+            raise Away(_words(error)) from None
+
+    async def watch(self, labels: dict[str, str], version: str) -> AsyncIterator[Change]:
+        """What happens after this version, until the server has had enough.
+
+        A version that is too old, or a line that is cut, raises ``Away``: list again.
+        """
+        params: dict[str, str | int] = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "labelSelector": ",".join(f"{key}={value}" for key, value in labels.items()),
+            "resourceVersion": version,
+            "timeoutSeconds": WATCH_S,
+        }
+        silence = httpx2.Timeout(TIMEOUT_S, read=WATCH_S + TIMEOUT_S)
+        try:
+            async with self._raw.stream("GET", self._pods, params=params, timeout=silence) as lines:
+                if lines.status_code != 200:
+                    raise Away(f"the API server answers {lines.status_code} to a watch")
+                async for line in lines.aiter_lines():
+                    yield change_of(line)
+        except (httpx2.HTTPError, msgspec.DecodeError, ConfigError) as error:
+            raise Away(_words(error)) from None
+
+    async def _get(self, path: str, **params: str | int) -> httpx2.Response:
+        answer = await self._raw.get(path, params=params)
+        answer.raise_for_status()
+        return answer
+
+    async def _ask(self, request: Awaitable[T]) -> T:
+        try:
+            return await request
+        except httpx2.HTTPStatusError as error:
+            code = error.response.status_code
+            if code == ABSENT:
+                raise _Absent(str(error)) from None
+            raise answers.trouble(code, _said(error)) from None
+        except (httpx2.HTTPError, msgspec.DecodeError, ConfigError) as error:
+            raise Away(_words(error)) from None
+
+
+class _Absent(EngineError):
+    """There is no such object."""
+
+
+def change_of(line: str) -> Change:
+    """One line of a watch; an old version is told in such a line, too."""
+    event = msgspec.json.decode(line, type=_Event)
+    if event.type == "ERROR":
+        raise Away(msgspec.json.decode(event.object, type=_Status).message)
+    version = msgspec.json.decode(event.object, type=_Marked).metadata.resource_version
+    if event.type == "BOOKMARK":
+        return Change(version)
+    pod = msgspec.json.decode(event.object, type=Pod)
+    return Change(version, pod, gone=event.type == "DELETED")
+
+
+def _said(error: httpx2.HTTPStatusError) -> str:
+    """The server's own words where it has any."""
+    if isinstance(error, ApiError):
+        return str(error)
+    try:
+        return str(error.response.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return error.response.text[:300]
+
+
+def without_excuse(body: bytes) -> bytes:
+    """A kubelet that has removed a container says so at the end of its log, as if it were log."""
+    return _EXCUSE.sub(b"", body)
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+async def _all(listed: AsyncIterable[T]) -> list[T]:
+    return [item async for item in listed]

@@ -1,0 +1,193 @@
+"""The driver: pods of ours, by the rules of ``states``, through the requests of ``client``."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lightkube.resources.core_v1 import Pod, Secret
+
+from rota.backends.api import EngineError, Feature, Full, Phase, Refused
+from rota.backends.kubernetes import machines, objects
+from rota.backends.kubernetes.client import without_excuse
+from rota.backends.kubernetes.mirror import Mirror
+from rota.backends.kubernetes.states import is_hopeless, is_overdue, job_of, key_of
+from rota.backends.logs import COPY_BYTES_MAX, first_of
+from rota.backends.orders import Key
+from rota.core.facts.states import Blame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.backends.api import EngineJob, EngineNode
+    from rota.backends.kubernetes.client import Api
+    from rota.backends.kubernetes.settings import KubernetesSettings
+    from rota.backends.orders import Order
+
+#: The first version in which the processes of a pod may share their numbers for good.
+OLDEST = (1, 17)
+#: A pod that should have gone so long ago is asked for its node.
+OVERDUE_S = 3.0
+#: 0 would take the pod out of the books while its processes may still run.
+AT_ONCE_S = 1
+#: Of what a pod prints that is being stopped, so much is heard.
+HEARD_MAX = 8 << 20
+#: So long a stop waits for that at most.
+LISTEN_S = 2.0
+
+
+class Kubernetes:
+    """Speaks to one Kubernetes about one namespace."""
+
+    kind = "kubernetes"
+    settle_s = 2.0
+    poll_s = 5.0
+
+    def __init__(self, settings: KubernetesSettings, api: Api) -> None:
+        self.cluster = ""
+        self._settings, self._api = settings, api
+        self._mirror: Mirror | None = None
+        #: What pods have printed that are being stopped: their nodes drop it with them.
+        self._heard: dict[str, bytes] = {}
+        self._listeners: dict[str, asyncio.Task[None]] = {}
+        able = {Feature.STDIN, Feature.IMAGES, Feature.MEMORY}
+        if settings.placement == "ours":
+            able.add(Feature.PLACES)
+        self.features = frozenset(able)
+
+    async def open(self) -> None:
+        version = await self._api.connect()
+        if version < OLDEST:
+            told, oldest = (".".join(map(str, numbers)) for numbers in (version, OLDEST))
+            raise Refused(f"Kubernetes {told} is too old; {oldest} or later is needed", Blame.NODE)
+
+    async def close(self) -> None:
+        if self._mirror is not None:
+            self._mirror.close()
+        for listener in self._listeners.values():
+            listener.cancel()
+        await self._api.close()
+
+    async def nodes(self) -> list[EngineNode]:
+        found = await self._api.machines(self._settings.node_selector)
+        pods = await self._api.unfinished()
+        return machines.engine_nodes(found, pods, self.cluster, self._settings)
+
+    async def submit(self, order: Order) -> str:
+        """The secret first: a pod that finds none would wait for its node's next try."""
+        secret, pod = objects.build(order, self._settings)
+        name = objects.name_of(order.key)
+        await self._api.create(secret)
+        try:
+            fresh = await self._api.create(pod)
+        except (Refused, Full):
+            await self._api.delete(Secret, name)
+            raise
+        if not fresh:
+            there = await self._api.pod(name)
+            if there is not None and key_of(there) != order.key:
+                raise Refused(f"pod {name} is not ours", Blame.NODE)
+        return name
+
+    async def jobs(self) -> list[EngineJob]:
+        labels = {objects.CLUSTER: self.cluster}
+        if self._mirror is None or self._mirror.labels != labels:
+            self._mirror = Mirror(self._api, labels)
+        pods = await self._mirror.pods()
+        lost = await self._lost_nodes(pods)
+        await self._give_up(pods)
+        return [
+            job_of(pod, key, lost)
+            for pod in pods
+            if (key := key_of(pod)) is not None and key.cluster == self.cluster
+        ]
+
+    async def _lost_nodes(self, pods: list[Pod]) -> set[str]:
+        """Nodes of pods that should have gone, as far as Kubernetes does not hear them."""
+        now_s = time.time()
+        overdue = [pod for pod in pods if is_overdue(pod, now_s, OVERDUE_S)]
+        names = {pod.spec.nodeName or "" for pod in overdue if pod.spec is not None} - {""}
+        lost = set()
+        for name in sorted(names):
+            machine = await self._api.machine(name)
+            if machine is None or not machines.is_ready(machine):
+                lost.add(name)
+        return lost
+
+    async def _give_up(self, pods: list[Pod]) -> None:
+        """Kubernetes would try to make such containers for ever. Their end is told once they go."""
+        for pod in pods:
+            why = is_hopeless(pod, time.time(), self._settings.start_s)
+            if why and pod.metadata is not None and pod.metadata.name:
+                note = {"metadata": {"annotations": {objects.HOPELESS: why}}}
+                await self._api.change(pod.metadata.name, note)
+                await self._api.delete(Pod, pod.metadata.name, AT_ONCE_S)
+
+    async def find(self, uids: Iterable[str]) -> list[EngineJob]:
+        """By name. Nothing remembers a pod that is gone: our finalizer keeps them from that."""
+        keys = [Key(self.cluster, uid) for uid in uids]
+        pods = [(key, await self._api.pod(objects.name_of(key))) for key in keys]
+        ours = [(key, pod) for key, pod in pods if pod is not None and key_of(pod) == key]
+        lost = await self._lost_nodes([pod for _, pod in ours])
+        return [job_of(pod, key, lost) for key, pod in ours]
+
+    async def changes(self) -> None:
+        if self._mirror is None:
+            await asyncio.sleep(self.poll_s)
+        else:
+            await self._mirror.changed(self.poll_s)
+
+    async def signal(self, job: EngineJob, number: int) -> None:
+        raise Refused(f"Kubernetes sends no signal {number}: it stops pod {job.id} or not at all")
+
+    async def stop(self, job: EngineJob, grace_s: float) -> None:
+        """A second wish may shorten the grace of the first."""
+        if job.phase is Phase.RUNNING and job.id not in self._heard:
+            with suppress(Refused):
+                await self._begin_to_listen(job.id)
+        await self._api.delete(Pod, job.id, max(AT_ONCE_S, round(grace_s)))
+
+    async def _begin_to_listen(self, name: str) -> None:
+        """Before it hears TERM. A stream of which nothing has come yet may not be open."""
+        self._heard[name] = before = await self._api.log(name, HEARD_MAX)
+        hears = asyncio.Event()
+        self._listeners[name] = asyncio.create_task(self._listen(name, hears))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(hears.wait(), LISTEN_S if before else LISTEN_S / 10)
+
+    async def _listen(self, name: str, hears: asyncio.Event) -> None:
+        """To its last words, as far as its node lets us."""
+        body = b""
+        with suppress(EngineError):
+            async for part in self._api.follow(name, HEARD_MAX):
+                hears.set()
+                body += part
+                self._heard[name] = max(self._heard[name], without_excuse(body), key=len)
+
+    async def forget(self, job: EngineJob) -> None:
+        """Deleted first: a crash between the two leaves a pod that is found again."""
+        await self._api.delete(Pod, job.id)
+        # Without its label it is out of our sight, even if a lost node keeps it for long.
+        unseen = {"finalizers": None, "labels": {objects.CLUSTER: None}}
+        await self._api.change(job.id, {"metadata": unseen})
+        await self._api.delete(Secret, job.id)
+        self._heard.pop(job.id, None)
+        if (listener := self._listeners.pop(job.id, None)) is not None:
+            listener.cancel()
+
+    async def read_log(
+        self, job: EngineJob, stream: str, offset: int, limit: int, lines: int = 0
+    ) -> tuple[bytes, int]:
+        """Kubernetes has one stream, and no way to begin in its middle."""
+        if stream != "stdout":
+            return b"", 0
+        if offset >= 0 and not lines:
+            body = await self._log(job.id, offset + limit + 1)
+            return body[offset : offset + limit], len(body)
+        body = await self._log(job.id, COPY_BYTES_MAX)
+        return body[first_of(body, offset, lines) :][-limit:], len(body)
+
+    async def _log(self, name: str, most: int) -> bytes:
+        return max(await self._api.log(name, most), self._heard.get(name, b""), key=len)

@@ -1,0 +1,143 @@
+"""The pod of an attempt, and the secret that holds what nobody should read in the pod."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from lightkube.resources.core_v1 import Pod, Secret
+
+from rota.backends.api import Refused
+from rota.backends.kubernetes.client import CONTAINER
+from rota.backends.kubernetes.script import FOLDER, shell_text
+
+if TYPE_CHECKING:
+    from rota.backends.kubernetes.settings import KubernetesSettings, Mount
+    from rota.backends.orders import Key, Order
+
+CLUSTER, UID, KEY = "rota/cluster", "rota/uid", "rota/key"
+#: Why we gave up a container that could not be made.
+HOPELESS = "rota/hopeless"
+#: Until the end is on the controller's disk, a pod that was deleted by anybody keeps its status.
+FINALIZER = "rota.dev/seen"
+#: The engine's own limit is a backstop: Rota's timer rings first.
+BACKSTOP_S = 600
+#: A longer one does not fit into a variable.
+VARIABLE_MAX = 100_000
+_VARIABLE = "ROTA_POD_SCRIPT"
+_LABEL_VALUE = re.compile(r"[0-9A-Za-z]([0-9A-Za-z._-]{0,61}[0-9A-Za-z])?")
+
+
+def name_of(key: Key) -> str:
+    """The same name for the same attempt: a second create of it is refused by the server."""
+    return f"rota-{hashlib.sha256(str(key).encode()).hexdigest()[:24]}"
+
+
+def misfit(order: Order, settings: KubernetesSettings) -> str:
+    """What the order asks for and a pod of ours does not have; empty: nothing."""
+    launch, extra = order.launch, order.launch.order
+    lacking = {
+        "a terminal": launch.terminal,
+        "a bundle as its working folder": bool(launch.bundle),
+        "named ports": bool(launch.ports) or launch.health is not None,
+        "limits of its own (ulimit)": bool(launch.ulimits),
+        "several tasks": extra is not None and len(extra.gang) > 1,
+    }
+    for what, asked in lacking.items():
+        if asked:
+            return f"jobs on Kubernetes cannot have {what}"
+    if not (launch.image or settings.image):
+        return "image: the job names none, and the engine has none for such jobs"
+    return ""
+
+
+def build(order: Order, settings: KubernetesSettings) -> tuple[Secret, Pod]:
+    """Both have the same name. An order that a pod cannot fulfil is refused."""
+    if problem := misfit(order, settings):
+        raise Refused(problem)
+    launch = order.launch
+    meta = {"name": name_of(order.key), "namespace": settings.namespace, "labels": _labels(order)}
+    text = shell_text(launch)
+    files = {"script": launch.script, "stdin": launch.stdin}
+    data = {"run": text.encode(errors="surrogateescape")}
+    data |= {name: body for name, body in files.items() if body}
+    coded = {name: base64.b64encode(body).decode() for name, body in data.items()}
+    inline = text.isascii() and len(text) <= VARIABLE_MAX
+    notes = {KEY: str(order.key), "rota/name": order.name, "rota/project": order.project}
+    pod = {
+        "metadata": {**meta, "annotations": notes, "finalizers": [FINALIZER]},
+        "spec": _spec(order, settings, inline, mounted=not inline or len(data) > 1),
+    }
+    secret = {"metadata": meta, "data": coded}
+    return msgspec.convert(secret, Secret), msgspec.convert(pod, Pod)
+
+
+def _labels(order: Order) -> dict[str, str]:
+    uid = order.uid if _LABEL_VALUE.fullmatch(order.uid) else name_of(order.key)
+    return {"app.kubernetes.io/managed-by": "rota", CLUSTER: order.key.cluster, UID: uid}
+
+
+def _spec(
+    order: Order, settings: KubernetesSettings, inline: bool, mounted: bool
+) -> dict[str, Any]:
+    launch, name = order.launch, name_of(order.key)
+    wanted = {"cpu": f"{launch.cpu_milli}m", "memory": f"{launch.memory_mib}Mi"}
+    wanted |= {settings.gpu_resource: str(order.gpus)}
+    # What begins with a zero was not asked for.
+    amounts = {kind: amount for kind, amount in wanted.items() if not amount.startswith("0")}
+    source = {"secretKeyRef": {"name": name, "key": "run"}}
+    volumes = [_volume(number, mount) for number, mount in enumerate(settings.mounts)]
+    mounts = [
+        {"name": f"m{number}", "mountPath": mount.path, "readOnly": mount.read_only}
+        for number, mount in enumerate(settings.mounts)
+    ]
+    if mounted:
+        volumes.append({"name": "rota", "secret": {"secretName": name, "defaultMode": 0o555}})
+        mounts.append({"name": "rota", "mountPath": FOLDER, "readOnly": True})
+    container = {
+        "name": CONTAINER,
+        "image": launch.image or settings.image,
+        "command": ["/bin/sh", *(["-c", f'eval "${_VARIABLE}"'] if inline else [f"{FOLDER}/run"])],
+        "env": [{"name": _VARIABLE, "valueFrom": source}] if inline else [],
+        "resources": {"requests": amounts, "limits": amounts},
+        "volumeMounts": mounts,
+    }
+    spec = {
+        "containers": [container],
+        "volumes": volumes,
+        "restartPolicy": "Never",
+        # The first process of a container of its own would not hear TERM without a handler.
+        "shareProcessNamespace": True,
+        "enableServiceLinks": False,
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": max(1, math.ceil(launch.grace_s)),
+        "nodeSelector": settings.node_selector,
+        "tolerations": [toleration.as_toleration() for toleration in settings.tolerations],
+        "priorityClassName": settings.priority_class or None,
+        "serviceAccountName": settings.service_account or None,
+    }
+    users = {"runAsUser": settings.run_as_user, "runAsGroup": settings.run_as_group}
+    spec["securityContext"] = {key: number for key, number in users.items() if number >= 0}
+    if order.time_limit_s:
+        limit_s = order.time_limit_s + launch.grace_s + BACKSTOP_S
+        spec["activeDeadlineSeconds"] = math.ceil(limit_s)
+    if order.node:
+        spec["affinity"] = _only_on(order.node)
+    return spec
+
+
+def _volume(number: int, mount: Mount) -> dict[str, Any]:
+    if mount.claim:
+        return {"name": f"m{number}", "persistentVolumeClaim": {"claimName": mount.claim}}
+    return {"name": f"m{number}", "hostPath": {"path": mount.host_path}}
+
+
+def _only_on(node: str) -> dict[str, Any]:
+    """By affinity: ``nodeName`` would pass the scheduler by, and a full node then fails the pod."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}

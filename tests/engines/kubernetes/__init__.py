@@ -1,0 +1,1 @@
+"""The driver for Kubernetes: its tables, and a real Kubernetes."""
