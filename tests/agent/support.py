@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rota.agent.keeper import processes
+from rota.keeper import processes
 
 KEEPER = Path(processes.__file__).with_name("keeper.py")
 #: Only against hanging for ever: nothing that is waited for takes seconds on an idle machine.

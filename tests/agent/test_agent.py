@@ -4,8 +4,10 @@ from signal import SIGKILL, SIGTERM
 
 import pytest
 
-from rota.agent.logic.agent import KILL_AGAIN_S, START_TOLD_S, Agent
-from rota.agent.logic.instructions import (
+from rota.core.facts.states import Cause
+from rota.rpc.messages import Desired, Launch, Observed, Seen, Sighting, Wanted, Welcome
+from rota.session.agent import KILL_AGAIN_S, START_TOLD_S, Agent
+from rota.session.instructions import (
     Ended,
     Forget,
     GiveUp,
@@ -19,8 +21,6 @@ from rota.agent.logic.instructions import (
     Spawn,
     Started,
 )
-from rota.core.facts.states import Cause
-from rota.rpc.messages import Desired, Launch, Observed, Seen, Sighting, Wanted, Welcome
 
 SESSION = 7
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.as_user.children import Child, Failed, NotInTime, do, named, once
+from rota.as_user.children import Child, Failed, NotInTime, do, named, once
 
 NOBODY = pwd.getpwnam("nobody")
 pytestmark = pytest.mark.root

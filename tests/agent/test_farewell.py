@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, SIGUSR1
 
-from rota.agent.logic.agent import KILL_AGAIN_S, TERM_BEFORE_S, Agent
-from rota.agent.logic.instructions import (
+from rota.core.facts.states import Cause
+from rota.rpc.messages import Desired, Launch, Wanted, Welcome
+from rota.session.agent import KILL_AGAIN_S, TERM_BEFORE_S, Agent
+from rota.session.instructions import (
     Ended,
     GiveUp,
     Instruction,
@@ -16,8 +18,6 @@ from rota.agent.logic.instructions import (
     Signal,
     Started,
 )
-from rota.core.facts.states import Cause
-from rota.rpc.messages import Desired, Launch, Wanted, Welcome
 from tests.agent.controllers import Scene, scene, shell
 from tests.agent.support import Keeper, is_running, pid_in, wait_until
 

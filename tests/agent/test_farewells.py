@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rota.agent.attempts.launch import FORGET_S, GROUPS_MAX, Launcher
-from rota.agent.logic.instructions import Forget, Signal
 from rota.agent.machine.cgroups import Cgroups
+from rota.session.instructions import Forget, Signal
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ import pytest
 from msgspec.structs import replace
 
 from rota.agent.attempts.launch import Launcher, LaunchFailed
-from rota.agent.logic.instructions import Spawn
 from rota.agent.machine.cgroups import Cgroups
 from rota.agent.machine.fence import Fence, device_numbers, put_up
 from rota.agent.machine.gpus import BadGpuFile
 from rota.core.facts.node import Device, NodeSpec
 from rota.rpc.messages import Launch
+from rota.session.instructions import Spawn
 from tests.support.cgroups import version_2
 from tests.support.machine import missing
 

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from rota.agent.attempts.health import UNHEALTHY, HealthWatch
-from rota.agent.logic.instructions import Keep, Known, Signal
 from rota.core.facts.health import Health
 from rota.core.facts.states import Cause
+from rota.session.instructions import Keep, Known, Signal
 from tests.agent.controllers import Scene, order, scene
 from tests.agent.test_agent import Node, commands, ended, seen
 

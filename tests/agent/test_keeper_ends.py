@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.keeper.processes import snapshot
+from rota.keeper.processes import snapshot
 from tests.agent.support import Keeper, is_running, pid_in, wait_until
 
 #: Forks away from its parent and its session, as a daemon does; $1 is where its pid goes.

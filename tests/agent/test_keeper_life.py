@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.keeper.processes import boot_id
+from rota.keeper.processes import boot_id
 from tests.agent.support import (
     DEADLINE_S,
     KEEPER,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.keeper.processes import attempt_uid, look, snapshot
+from rota.keeper.processes import attempt_uid, look, snapshot
 from tests.agent.hurdles import (
     HOLD_FILE,
     STOP_ALL,

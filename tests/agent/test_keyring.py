@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.talk.keyring import BadKeyFile, Keyring
 from rota.node_keys import PREFIX, digest_of
+from rota.session.keyring import BadKeyFile, Keyring
 
 TOKEN = "rota_ab12_secret.FINGER"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.keeper.lease import CUT_OFF, steady_s
-from rota.agent.logic.charge import sighting_of
-from rota.agent.logic.instructions import Ended
-from rota.agent.talk.lease import Lease
 from rota.core.facts.states import Blame, Cause
+from rota.keeper.lease import CUT_OFF, steady_s
 from rota.rpc.messages import Beat, BeatSeen, Welcome
+from rota.session.charge import sighting_of
+from rota.session.instructions import Ended
+from rota.session.lease import Lease
 from tests.agent.support import Keeper, keeper, of_this_run, wait_until
 from tests.support.machine import missing
 

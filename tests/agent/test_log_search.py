@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.agent.as_user import scan as log_scan
-from rota.agent.as_user.scan import ANSWER_BYTES_MAX, Scan
 from rota.agent.visits.logs import Logs
+from rota.as_user import scan as log_scan
+from rota.as_user.scan import ANSWER_BYTES_MAX, Scan
 from rota.rpc.visits import FoundLine, LogFound, SearchLog
 
 TEXT = b"".join(b"step %d loss %d\n" % (n, 100 - n) for n in range(1, 101))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.as_user import child
-from rota.agent.as_user.logs import TAIL_BYTES_MAX
 from rota.agent.visits.logs import PART_BYTES_MAX, Logs, drop_beginning, drop_old_logs
+from rota.as_user import child
+from rota.as_user.logs import TAIL_BYTES_MAX
 from rota.rpc.visits import LogPart, ReadLog
 
 TEXT = b"one\ntwo\nthree\n"

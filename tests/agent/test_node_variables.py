@@ -6,8 +6,8 @@ import pytest
 
 from rota.agent.attempts import node_variables
 from rota.agent.attempts.node_variables import NodeVariables, NoPort
-from rota.agent.logic.instructions import Keep, Known
 from rota.rpc.messages import Launch, Observed, Seen, Sighting
+from rota.session.instructions import Keep, Known
 
 
 def a_launch(uid: str = "u.0.1", **fields: object) -> Launch:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.keeper import keeper
+from rota.keeper import keeper
 from tests.support.machine import missing
 
 #: In a process of its own, because a reaper takes every child that has ended. The first process

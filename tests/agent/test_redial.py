@@ -1,8 +1,8 @@
 """When an agent gives a connection up, and how long it waits before the next one."""
 
-from rota.agent.talk.lease import Lease
-from rota.agent.talk.redial import FIRST_S, MOST_S, Pauses
 from rota.rpc.messages import BeatSeen, Welcome
+from rota.session.lease import Lease
+from rota.session.redial import FIRST_S, MOST_S, Pauses
 
 
 def connected() -> Lease:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rota.agent.keeper.build import COMPILERS, FLAGS, SOURCE
+from rota.keeper.build import COMPILERS, FLAGS, SOURCE
 from tests.agent.support import Keeper, keeper
 from tests.support.machine import missing
 

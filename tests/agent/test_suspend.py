@@ -4,9 +4,9 @@ import signal
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP, SIGTERM
 
-from rota.agent.logic.instructions import Known, Signal
 from rota.core.facts.states import Cause
 from rota.rpc.messages import Wanted
+from rota.session.instructions import Known, Signal
 from tests.agent.controllers import Scene, shell
 from tests.agent.support import Keeper, of_this_run, pid_in, wait_until
 from tests.agent.test_agent import Node, commands, new, running, started

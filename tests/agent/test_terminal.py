@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.agent.keeper.terminal import LINE_BYTES_MAX, CleanText, clean_line
+from rota.keeper.terminal import LINE_BYTES_MAX, CleanText, clean_line
 
 
 @pytest.mark.parametrize(

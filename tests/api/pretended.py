@@ -10,7 +10,7 @@ import msgspec
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, unix_connect
 
-from rota.agent.as_user.scan import Scan
+from rota.as_user.scan import Scan
 from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.states import Cause
 from rota.rpc.messages import (

@@ -13,11 +13,11 @@ import pytest
 from rota.agent.agent_config import AgentConfig
 from rota.agent.attempts.address import addressed, interfaces, own_address
 from rota.agent.attempts.launch import Launcher
-from rota.agent.logic.instructions import Forget, KeeperAll, Signal, Spawn, Tell
 from rota.agent.machine.discover import Overrides
 from rota.client.context import JobContext
 from rota.core.facts.node import NodeSpec
 from rota.rpc.messages import Launch, Wanted
+from rota.session.instructions import Forget, KeeperAll, Signal, Spawn, Tell
 from tests.agent.test_agent import Node, commands, launch, running, started
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rota.agent.keeper.processes import snapshot
+from rota.keeper.processes import snapshot
 from tests.journeys.box import Box, until
 
 if TYPE_CHECKING:

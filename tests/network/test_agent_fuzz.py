@@ -15,7 +15,6 @@ import msgspec
 import pytest
 from websockets.asyncio.server import ServerConnection, unix_serve
 
-from rota.agent.talk.order_checks import doubt
 from rota.controller.agents.report_checks import doubt as doubt_agent
 from rota.rpc.messages import (
     PROTOCOL,
@@ -38,6 +37,7 @@ from rota.rpc.visits import (
     TerminalInput,
     TunnelInput,
 )
+from rota.session.order_checks import doubt
 from tests.agent.support import Keeper, folder
 from tests.network.traffic import HEAD_END, Recording, Vandal, frame_of
 

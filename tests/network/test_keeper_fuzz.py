@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from rota.agent.keeper.orders import NotAnOrder, read_order
-from rota.agent.logic.instructions import KeeperAll
-from rota.agent.talk.keeper_link import KeeperLink
+from rota.agent.keeper_link import KeeperLink
+from rota.keeper.orders import NotAnOrder, read_order
+from rota.session.instructions import KeeperAll
 from tests.agent import support
 from tests.network.traffic import Vandal
 

@@ -190,8 +190,8 @@ def mapped_names(package: Path) -> set[str]:
 #: Packages that are large, and the rooms of those that have some.
 MAPPED = [
     "agent", "api", "controller", "core", "scheduling",
-    "agent/as_user", "agent/attempts", "agent/files", "agent/keeper", "agent/logic",
-    "agent/machine", "agent/talk", "agent/visits",
+    "agent/attempts", "agent/files", "agent/machine", "agent/visits",
+    "as_user", "backends", "backends/kubernetes", "backends/slurm", "keeper", "session",
     "api/bodies", "api/door", "api/grpc", "api/jobs", "api/openapi", "api/site", "api/views",
     "api/visits", "api/watch",
     "cli", "cli/cluster", "cli/jobs", "cli/rules", "cli/service", "cli/shared", "cli/submit",

@@ -1,16 +1,13 @@
-"""The node side: the agent that speaks to the controller and the keeper that owns the processes.
+"""The node side: the agent that joins a session with the controller and a keeper of processes.
 
-Each room knows only those below it.
+Each room knows only those below it. Below all of them: ``session``, ``as_user`` and ``keeper``.
 
-    host, alarm                      the live agent, and its one timer
+    host                             the live agent
     visits/                          what people want of attempts: logs, terminals, ports
     attempts/                        how attempts start, and whether they are well
     record                           how far the controller's database had come
-    agent_config, folder             what the agent is told at its start, and its own folder
-    talk/                            the lines to the controller and to the keeper
+    agent_config                     what the agent is told at its start
+    keeper_link                      the agent's end of the keeper's socket
     files/                           folders that come and go: bundles, saved work
-    logic/                           the state machine, without I/O
     machine/                         what this machine is and has
-    as_user/                         what touches a user's files, in children that are that user
-    keeper/                          the parent of all job processes: a program of its own
 """

@@ -20,27 +20,20 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from rota import __version__
-from rota.agent import folder
+from rota.agent import keeper_link
 from rota.agent.agent_config import AgentConfig as AgentConfig  # noqa: TC001 - for others, too
-from rota.agent.alarm import Alarm
 from rota.agent.attempts.address import addressed
 from rota.agent.attempts.errands import Errands
 from rota.agent.attempts.launch import Launcher
 from rota.agent.attempts.node_variables import NodeVariables
-from rota.agent.keeper.processes import boot_id, group_by_owner, snapshot
-from rota.agent.logic.agent import Agent
-from rota.agent.logic.instructions import Ended, KeeperAll, Known, Redial, Spawn, Started
 from rota.agent.machine.cgroups import Cgroups, CgroupsUnusable, open_cgroups
 from rota.agent.machine.discover import discover
 from rota.agent.machine.fence import put_up
 from rota.agent.machine.gpus import BadGpuFile, foreign_use
 from rota.agent.machine.memory import MemoryWatch
 from rota.agent.record import Record
-from rota.agent.talk import keeper_link, wire
-from rota.agent.talk.keyring import BadKeyFile, Keyring
-from rota.agent.talk.line import Connection, Line, loop_factory
-from rota.agent.talk.redial import Pauses
 from rota.agent.visits.visits import Visits
+from rota.keeper.processes import boot_id, group_by_owner, snapshot
 from rota.rpc.messages import (
     PROTOCOL,
     AgentMessage,
@@ -57,12 +50,19 @@ from rota.rpc.messages import (
     Welcome,
 )
 from rota.rpc.visits import Visit
+from rota.session import folder, wire
+from rota.session.agent import Agent
+from rota.session.alarm import Alarm
+from rota.session.instructions import Ended, KeeperAll, Known, Redial, Spawn, Started
+from rota.session.keyring import BadKeyFile, Keyring
+from rota.session.line import Connection, Line, loop_factory
+from rota.session.redial import Pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from rota.agent.logic.instructions import Instruction
     from rota.core.facts.node import ForeignUse
+    from rota.session.instructions import Instruction
 
 REDIAL_S_MIN, REDIAL_S_MAX = 0.05, 2.0
 #: Nothing is said about a controller that does not answer so soon after the start.

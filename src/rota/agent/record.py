@@ -12,8 +12,8 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rota.agent import folder
 from rota.rpc.messages import Desired, Welcome
+from rota.session import folder
 
 if TYPE_CHECKING:
     from pathlib import Path

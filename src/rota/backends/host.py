@@ -17,16 +17,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rota.agent.logic.instructions import (
-    Ended,
-    Forget,
-    GiveUp,
-    KeeperAll,
-    Seek,
-    Signal,
-    Spawn,
-    Waits,
-)
 from rota.backends.api import Away, EngineError, Feature, Full, Phase, Refused
 from rota.backends.journal import Entry, State
 from rota.backends.logs import EngineLogs
@@ -38,14 +28,24 @@ from rota.backends.reconcile import Absences, look
 from rota.core.facts.placing import Taint
 from rota.core.facts.states import Blame, Cause
 from rota.rpc.visits import LogFound, ReadLog, SearchLog
+from rota.session.instructions import (
+    Ended,
+    Forget,
+    GiveUp,
+    KeeperAll,
+    Seek,
+    Signal,
+    Spawn,
+    Waits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
-    from rota.agent.logic.instructions import Instruction, Known, Started
     from rota.backends.api import Driver, EngineJob, EngineNode
     from rota.backends.journal import Journal
+    from rota.session.instructions import Instruction, Known, Started
 
 #: So many submits at a time.
 SUBMITS_MAX = 8

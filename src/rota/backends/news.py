@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rota.agent.logic.instructions import Ended, Keep, Known, Started
 from rota.backends.api import EngineJob, Phase
 from rota.core.facts.states import Blame, Cause
+from rota.session.instructions import Ended, Keep, Known, Started
 
 if TYPE_CHECKING:
     from rota.backends.journal import Entry

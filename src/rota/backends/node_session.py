@@ -14,14 +14,6 @@ import time
 from typing import TYPE_CHECKING
 
 from rota import __version__
-from rota.agent import folder
-from rota.agent.alarm import Alarm
-from rota.agent.logic.agent import Agent
-from rota.agent.logic.instructions import Redial
-from rota.agent.talk import wire
-from rota.agent.talk.heartbeat import Heartbeat
-from rota.agent.talk.keyring import Keyring
-from rota.agent.talk.redial import Pauses
 from rota.rpc.messages import (
     PROTOCOL,
     Desired,
@@ -33,20 +25,27 @@ from rota.rpc.messages import (
     Welcome,
 )
 from rota.rpc.visits import ReadLog, SearchLog, Visit
+from rota.session import folder, wire
+from rota.session.agent import Agent
+from rota.session.alarm import Alarm
+from rota.session.heartbeat import Heartbeat
+from rota.session.instructions import Redial
+from rota.session.keyring import Keyring
+from rota.session.redial import Pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from rota.agent.logic.instructions import (
+    from rota.core.facts.node import NodeSpec
+    from rota.rpc.messages import AgentMessage, ControllerMessage
+    from rota.session.instructions import (
         Ended,
         Instruction,
         KeeperAll,
         Started,
         Waits,
     )
-    from rota.core.facts.node import NodeSpec
-    from rota.rpc.messages import AgentMessage, ControllerMessage
 
 #: What an engine's work is part of outlives any reboot of its machines.
 BOOT = "engine"

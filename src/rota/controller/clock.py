@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.agent.keeper.lease import steady_s
-from rota.agent.keeper.processes import boot_id
 from rota.core.facts.errors import RotaError
+from rota.keeper.lease import steady_s
+from rota.keeper.processes import boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,21 +23,21 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from rota import __version__
-from rota.agent.alarm import Alarm
-from rota.agent.logic.agent import Agent
-from rota.agent.logic.instructions import Ended, KeeperAll, Redial, Signal, Spawn, Started
-from rota.agent.talk import wire
-from rota.agent.talk.heartbeat import Heartbeat
 from rota.core.facts.node import NodeSpec
 from rota.fingerprints import split_token
 from rota.node_keys import digest_of, new_key
 from rota.rpc.messages import PROTOCOL, Desired, Hello, Observed, Refused, Welcome
+from rota.session import wire
+from rota.session.agent import Agent
+from rota.session.alarm import Alarm
+from rota.session.heartbeat import Heartbeat
+from rota.session.instructions import Ended, KeeperAll, Redial, Signal, Spawn, Started
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rota.agent.logic.instructions import Instruction
     from rota.rpc.messages import AgentMessage, ControllerMessage, Launch
+    from rota.session.instructions import Instruction
 
 #: So many dial at a time: a crowd at the door would run into the time-out of the last.
 DIALLING_MAX = 25

@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.agent.keeper.lease import CUT_OFF
-from rota.agent.logic.agent import Agent
-from rota.agent.logic.instructions import (
+from rota.keeper.lease import CUT_OFF
+from rota.rpc.messages import (
+    PROTOCOL,
+    AgentMessage,
+    BeatSeen,
+    ControllerMessage,
+    Desired,
+    Hello,
+    Observed,
+    Refused,
+    Welcome,
+    decode_to_agent,
+)
+from rota.session.agent import Agent
+from rota.session.instructions import (
     Ended,
     Forget,
     GiveUp,
@@ -24,19 +36,7 @@ from rota.agent.logic.instructions import (
     Spawn,
     Started,
 )
-from rota.agent.talk.lease import Lease
-from rota.rpc.messages import (
-    PROTOCOL,
-    AgentMessage,
-    BeatSeen,
-    ControllerMessage,
-    Desired,
-    Hello,
-    Observed,
-    Refused,
-    Welcome,
-    decode_to_agent,
-)
+from rota.session.lease import Lease
 from rota.worlds.clock import OwnTime
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ FULL = "cannot record the start: no space left on device"
 
 
 class VirtualKeeper:
-    """Keeps the promises of ``rota.agent.logic.instructions`` on a virtual disk."""
+    """Keeps the promises of ``rota.session.instructions`` on a virtual disk."""
 
     def __init__(self, node: VirtualNode) -> None:
         self.node = node

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from rota.agent.as_user.children import Failed, NotInTime, do, named
-from rota.agent.keeper.failures import NODE, NotReady
+from rota.as_user.children import Failed, NotInTime, do, named
+from rota.keeper.failures import NODE, NotReady
 
 #: What is known of a user is asked again after this time.
 KNOWN_S = 60.0

@@ -22,15 +22,14 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from rota.agent.as_user.children import Failed
-from rota.agent.as_user.owners import look
 from rota.agent.attempts.accounts import LaunchFailed
 from rota.agent.attempts.launch import copied_work
 from rota.agent.files import checkpoints
 from rota.agent.files.bundles import BundleFailed
 from rota.agent.files.checkpoint_store import StoreFailed, StoreRefused, drop_copy, pull, push
-from rota.agent.keeper.failures import NODE, NotReady
-from rota.agent.logic.instructions import Ended, Known, Started
+from rota.as_user.children import Failed
+from rota.as_user.owners import look
+from rota.keeper.failures import NODE, NotReady
 from rota.rpc.messages import (
     BundlePart,
     CheckpointAnswer,
@@ -38,13 +37,14 @@ from rota.rpc.messages import (
     NoteCheckpoint,
     ReadBundle,
 )
+from rota.session.instructions import Ended, Known, Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from rota.agent.attempts.launch import Launcher
-    from rota.agent.logic.instructions import Spawn
     from rota.rpc.messages import AgentMessage, CheckpointFolder, CheckpointOrder, Saved
+    from rota.session.instructions import Spawn
 
 log = logging.getLogger("rota.agent")
 

@@ -11,13 +11,13 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rota.agent.logic.charge import UNHEALTHY
+from rota.session.charge import UNHEALTHY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from rota.agent.logic.instructions import Known
     from rota.core.facts.health import Health
+    from rota.session.instructions import Known
 
 #: How often it is looked who is to be asked.
 LOOK_S = 0.25

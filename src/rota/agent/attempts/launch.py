@@ -14,18 +14,18 @@ from rota.agent.attempts.node_variables import NodeVariables, NoPort
 from rota.agent.files.bundles import Bundles
 from rota.agent.files.checkpoints import FolderFailed, check_root, make_folder
 from rota.agent.files.spare_folders import SpareFolders
-from rota.agent.keeper.failures import NODE
-from rota.agent.keeper.processes import UID_VARIABLE
-from rota.agent.logic.instructions import Ended, Forget, GiveUp, Keep, Seek, Signal, Spawn, Tell
 from rota.agent.machine.containers import CannotContain, contain
+from rota.keeper.failures import NODE
+from rota.keeper.processes import UID_VARIABLE
+from rota.session.instructions import Ended, Forget, GiveUp, Keep, Seek, Signal, Spawn, Tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rota.agent.logic.instructions import Instruction, KeeperCommand, Started
     from rota.agent.machine.cgroups import Cgroups
     from rota.rpc.messages import Launch, Saved
+    from rota.session.instructions import Instruction, KeeperCommand, Started
 
 log = logging.getLogger("rota.agent")
 _encode = msgspec.json.Encoder().encode

@@ -15,8 +15,8 @@ from rota.rpc.messages import Sighting
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.agent.logic.instructions import Known
     from rota.rpc.messages import Launch, Observed, Seen
+    from rota.session.instructions import Known
 
 #: Below those that the kernel gives to connections, and above those where gangs meet.
 FIRST_PORT, PORT_COUNT = 30_000, 2_700

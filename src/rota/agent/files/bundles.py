@@ -12,15 +12,15 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from rota.agent.as_user.children import Failed, once
-from rota.agent.as_user.owners import owner_of
 from rota.agent.files.checkpoints import remove_folder
-from rota.agent.keeper.failures import NODE, OF_DISK, NotReady
+from rota.as_user.children import Failed, once
+from rota.as_user.owners import owner_of
+from rota.keeper.failures import NODE, OF_DISK, NotReady
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rota.agent.as_user.children import Child
+    from rota.as_user.children import Child
 
 #: Unpacked it may weigh so many times what it weighs packed, and a little in any case.
 GROWTH_MAX = 50

@@ -14,14 +14,14 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rota.agent.as_user.children import Failed, NotInTime, once
-from rota.agent.as_user.owners import owner_of
 from rota.agent.files.checkpoints import MARK, check_root, remove_folder, weight
+from rota.as_user.children import Failed, NotInTime, once
+from rota.as_user.owners import owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.agent.as_user.children import Child
+    from rota.as_user.children import Child
     from rota.rpc.messages import Saved
 
 MANIFEST = "manifest.json"

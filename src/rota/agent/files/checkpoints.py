@@ -12,9 +12,9 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rota.agent.as_user.children import Failed, do
-from rota.agent.as_user.owners import look, owner_of
-from rota.agent.keeper.failures import NODE, OF_DISK, NotReady
+from rota.as_user.children import Failed, do
+from rota.as_user.owners import look, owner_of
+from rota.keeper.failures import NODE, OF_DISK, NotReady
 from rota.rpc.messages import CheckpointFolder
 
 if TYPE_CHECKING:

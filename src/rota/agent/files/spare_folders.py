@@ -12,7 +12,7 @@ import os
 import stat
 from contextlib import suppress
 
-from rota.agent.as_user.owners import look
+from rota.as_user.owners import look
 
 #: The user's id follows, and a number.
 SPARE = ".spare-"

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.agent.keeper.processes import group_by_owner, read, snapshot
+from rota.keeper.processes import group_by_owner, read, snapshot
 
 _LISTENS = b"0A"
 _ANY4, _ANY6 = "0.0.0.0", "::"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rota.agent.keeper.processes import Process, group_by_owner, look, proportional_kib, snapshot
 from rota.agent.machine.cgroups import size_text
+from rota.keeper.processes import Process, group_by_owner, look, proportional_kib, snapshot
 
 
 class MemoryWatch:

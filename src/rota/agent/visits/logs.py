@@ -10,8 +10,8 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rota.agent.as_user.children import Failed, NotInTime, Readers, named
-from rota.agent.as_user.owners import owner_of
+from rota.as_user.children import Failed, NotInTime, Readers, named
+from rota.as_user.owners import owner_of
 from rota.rpc.visits import FoundLine, LogFound, LogPart, SearchLog
 
 if TYPE_CHECKING:

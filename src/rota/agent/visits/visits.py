@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.agent.keeper.processes import attempt_uid
 from rota.agent.visits.logs import Logs, close_to_others, drop_beginning, drop_old_logs
 from rota.agent.visits.terminals import Terminals
 from rota.agent.visits.tunnels import Tunnels
+from rota.keeper.processes import attempt_uid
 from rota.rpc.visits import (
     CloseTunnel,
     OpenTunnel,

@@ -12,7 +12,7 @@ import pwd
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.agent.as_user.children import OURSELVES, Failed, NotInTime, Readers, named
+from rota.as_user.children import OURSELVES, Failed, NotInTime, Readers, named
 from rota.backends.api import Away, Refused
 from rota.core.facts.states import Blame
 

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rota.agent.as_user.child import Refused
+    from rota.as_user.child import Refused
 else:
     from as_user.child import Refused
 

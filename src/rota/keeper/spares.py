@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rota.agent.keeper.failures import OWN_ERR, OWN_OUT
+    from rota.keeper.failures import OWN_ERR, OWN_OUT
 else:
     from keeper.failures import OWN_ERR, OWN_OUT
 

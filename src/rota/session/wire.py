@@ -19,10 +19,10 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from rota.agent.talk.order_checks import doubt
 from rota.fingerprints import WrongCertificate, check, context_for, explain, split_token
 from rota.rpc.frames import bodies_of, frame_of
 from rota.rpc.messages import decode_to_agent, encode
+from rota.session.order_checks import doubt
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from rota.agent.as_user.frames import Broken, receive, send
+    from rota.as_user.frames import Broken, receive, send
 else:
     # Last, so that no file of ours can stand in for one of the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import NoReturn
 
-    from rota.agent.keeper import failures as at
-    from rota.agent.keeper import packed
-    from rota.agent.keeper import terminal as keeper_terminal
-    from rota.agent.keeper.bond import Bond, hurry
+    from rota.keeper import failures as at
+    from rota.keeper import packed
+    from rota.keeper import terminal as keeper_terminal
+    from rota.keeper.bond import Bond, hurry
 else:
     # Last, so that no file of ours can stand in for one of the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from rota.agent.keeper.journal import RUNNING, Attempt
-    from rota.agent.keeper.processes import UID_VARIABLE, attempt_uid, read
-    from rota.agent.keeper.starting import Starts
+    from rota.keeper.journal import RUNNING, Attempt
+    from rota.keeper.processes import UID_VARIABLE, attempt_uid, read
+    from rota.keeper.starting import Starts
 else:
     from keeper.journal import RUNNING
     from keeper.processes import UID_VARIABLE, attempt_uid, read

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from rota.agent.keeper.means import PYTHON, Means
-    from rota.agent.keeper.packed import take_reports
+    from rota.keeper.means import PYTHON, Means
+    from rota.keeper.packed import take_reports
 else:
     from keeper.means import PYTHON
     from keeper.packed import take_reports

@@ -19,15 +19,15 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from rota.agent.talk.heartbeat import Heartbeat
 from rota.rpc.messages import BeatSeen, Welcome
+from rota.session.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.agent.talk import wire
-    from rota.agent.talk.keyring import Keyring
     from rota.rpc.messages import AgentMessage, ControllerMessage
+    from rota.session import wire
+    from rota.session.keyring import Keyring
 
 #: A loop that stands still for so long is worth a line in the log, and for so long is of no use.
 STALL_TOLD_S, STALL_MAX_S = 5.0, 1800.0

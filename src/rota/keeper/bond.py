@@ -13,7 +13,7 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rota.agent.keeper.processes import UID_VARIABLE, read
+    from rota.keeper.processes import UID_VARIABLE, read
 else:
     from keeper.processes import UID_VARIABLE, read
 

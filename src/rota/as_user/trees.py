@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from rota.agent.as_user.child import Refused, within
-    from rota.agent.as_user.frames import receive, send
+    from rota.as_user.child import Refused, within
+    from rota.as_user.frames import receive, send
 else:
     from as_user.child import Refused, within
     from as_user.frames import receive, send

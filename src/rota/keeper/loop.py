@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from rota.agent.keeper.beside import start_beside
-    from rota.agent.keeper.failures import NODE, SpawnFailed
-    from rota.agent.keeper.journal import (
+    from rota.keeper.beside import start_beside
+    from rota.keeper.failures import NODE, SpawnFailed
+    from rota.keeper.journal import (
         CLEARING,
         ENDED,
         INTENT,
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
         Journal,
         line_of,
     )
-    from rota.agent.keeper.lease import Lease
-    from rota.agent.keeper.link import Starters
-    from rota.agent.keeper.means import Means
-    from rota.agent.keeper.orders import ALL, LINE_BYTES_MAX, NotAnOrder, read_order
-    from rota.agent.keeper.processes import start_of
-    from rota.agent.keeper.reap import NOT_FOUND, Reaper
-    from rota.agent.keeper.starting import Listener, Starts
-    from rota.agent.keeper.wake import catch_signals
+    from rota.keeper.lease import Lease
+    from rota.keeper.link import Starters
+    from rota.keeper.means import Means
+    from rota.keeper.orders import ALL, LINE_BYTES_MAX, NotAnOrder, read_order
+    from rota.keeper.processes import start_of
+    from rota.keeper.reap import NOT_FOUND, Reaper
+    from rota.keeper.starting import Listener, Starts
+    from rota.keeper.wake import catch_signals
 else:
     from keeper.beside import start_beside
     from keeper.failures import NODE, SpawnFailed

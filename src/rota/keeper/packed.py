@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rota.agent.keeper.failures import OWN_ERR, OWN_IN, OWN_OUT, SpawnFailed
+    from rota.keeper.failures import OWN_ERR, OWN_IN, OWN_OUT, SpawnFailed
 else:
     from keeper.failures import OWN_ERR, OWN_IN, OWN_OUT, SpawnFailed
 

@@ -19,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rota.agent.keeper.journal import CLEARING, ENDED, INTENT, RUNNING, Attempt
-    from rota.agent.keeper.processes import (
+    from rota.keeper.journal import CLEARING, ENDED, INTENT, RUNNING, Attempt
+    from rota.keeper.processes import (
         Process,
         attempt_uid,
         children_of_self,

@@ -16,17 +16,17 @@ from __future__ import annotations
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import TYPE_CHECKING
 
-from rota.agent.logic.charge import Charge, Stage, never_started, sighting_of
-from rota.agent.logic.instructions import Ended, Forget, GiveUp, Keep, Redial, Seek, Signal, Spawn
-from rota.agent.logic.news import signal_number, tell
-from rota.agent.logic.sequence import misfit
 from rota.rpc.messages import Observed, Seen, Sighting
+from rota.session.charge import Charge, Stage, never_started, sighting_of
+from rota.session.instructions import Ended, Forget, GiveUp, Keep, Redial, Seek, Signal, Spawn
+from rota.session.news import signal_number, tell
+from rota.session.sequence import misfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.agent.logic.instructions import Instruction, KeeperAll, Known, Started, Waits
     from rota.rpc.messages import Desired, Wanted, Welcome
+    from rota.session.instructions import Instruction, KeeperAll, Known, Started, Waits
 
 #: A start is reported this much later, unless there is something else to say before: a job that is
 #: over by then costs the controller one message and one commit less.

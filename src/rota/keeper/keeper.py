@@ -9,7 +9,7 @@ in FOLDER/journal. One keeper per folder: a lock sees to it. It needs the standa
 and runs without the package around it, so that it starts fast and stays small.
 
 Commands: see orders.py. Events: all (the first line on each connection), started, ended; see
-``rota.agent.logic.instructions``.
+``rota.session.instructions``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from rota.agent.keeper.bond import hurry
-    from rota.agent.keeper.build import compiled_starter
-    from rota.agent.keeper.journal import Journal, replay
-    from rota.agent.keeper.loop import Keeper
-    from rota.agent.keeper.means import Means
-    from rota.agent.keeper.orders import PROTOCOL
-    from rota.agent.keeper.processes import boot_id
-    from rota.agent.keeper.reap import REBOOTED
+    from rota.keeper.bond import hurry
+    from rota.keeper.build import compiled_starter
+    from rota.keeper.journal import Journal, replay
+    from rota.keeper.loop import Keeper
+    from rota.keeper.means import Means
+    from rota.keeper.orders import PROTOCOL
+    from rota.keeper.processes import boot_id
+    from rota.keeper.reap import REBOOTED
 else:
     # Last, so that no file of ours can stand in for one of the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from rota.agent.keeper.orders import PROTOCOL
-from rota.agent.logic.instructions import AnyKeeperEvent, Ended, KeeperAll, Started
+from rota.keeper.orders import PROTOCOL
+from rota.session.instructions import AnyKeeperEvent, Ended, KeeperAll, Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rota.agent.as_user.frames import Broken, receive, send
+from rota.as_user.frames import Broken, receive, send
 from rota.rpc.visits import NOT_IN_TIME
 
 if TYPE_CHECKING:

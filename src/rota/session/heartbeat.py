@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.agent.keeper.lease import steady_s
-from rota.agent.talk.lease import Lease
+from rota.keeper.lease import steady_s
 from rota.rpc.messages import BeatSeen, Welcome
+from rota.session.lease import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable

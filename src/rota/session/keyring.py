@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.agent.talk import wire
 from rota.fingerprints import split_token
 from rota.node_keys import digest_of, new_key
+from rota.session import wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.agent.keeper.journal import Attempt, Journal
-    from rota.agent.keeper.reap import Reaper
+    from rota.keeper.journal import Attempt, Journal
+    from rota.keeper.reap import Reaper
 
 #: What stands in the note of an attempt that ended for this reason.
 CUT_OFF = "cut off from the controller for longer than its lease"

@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rota.agent.as_user.child import Refused
-    from rota.agent.as_user.scan import Scan, finder
+    from rota.as_user.child import Refused
+    from rota.as_user.scan import Scan, finder
 else:
     from as_user.child import Refused
     from as_user.scan import Scan, finder

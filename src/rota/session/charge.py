@@ -6,13 +6,13 @@ import math
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from rota.agent.keeper.lease import CUT_OFF
 from rota.core.facts.states import Blame, Cause
+from rota.keeper.lease import CUT_OFF
 from rota.rpc.messages import Seen, Sighting
 
 if TYPE_CHECKING:
-    from rota.agent.logic.instructions import Ended, Keep
     from rota.rpc.messages import Launch
+    from rota.session.instructions import Ended, Keep
 
 #: What an end begins with that health checks brought about.
 UNHEALTHY = "unhealthy: "

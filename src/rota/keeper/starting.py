@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from rota.agent.keeper.failures import NODE, SpawnFailed, failure_of, no_process, too_late
-    from rota.agent.keeper.journal import INTENT, Attempt
-    from rota.agent.keeper.lease import CUT_OFF, Lease
-    from rota.agent.keeper.link import Link, StarterGone, Starters
-    from rota.agent.keeper.means import Means
-    from rota.agent.keeper.packed import ACCOUNT, BORN, EXECUTED, FAILED, Account, own_files, pack
-    from rota.agent.keeper.processes import look
-    from rota.agent.keeper.reap import Reaper
-    from rota.agent.keeper.spares import Spares
+    from rota.keeper.failures import NODE, SpawnFailed, failure_of, no_process, too_late
+    from rota.keeper.journal import INTENT, Attempt
+    from rota.keeper.lease import CUT_OFF, Lease
+    from rota.keeper.link import Link, StarterGone, Starters
+    from rota.keeper.means import Means
+    from rota.keeper.packed import ACCOUNT, BORN, EXECUTED, FAILED, Account, own_files, pack
+    from rota.keeper.processes import look
+    from rota.keeper.reap import Reaper
+    from rota.keeper.spares import Spares
 else:
     from keeper.failures import NODE, SpawnFailed, failure_of, no_process, too_late
     from keeper.journal import INTENT

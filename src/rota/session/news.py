@@ -5,13 +5,13 @@ from __future__ import annotations
 from signal import Signals
 from typing import TYPE_CHECKING
 
-from rota.agent.logic.charge import Stage
-from rota.agent.logic.instructions import Signal, Tell
+from rota.session.charge import Stage
+from rota.session.instructions import Signal, Tell
 
 if TYPE_CHECKING:
-    from rota.agent.logic.charge import Charge
-    from rota.agent.logic.instructions import Instruction
     from rota.rpc.messages import Wanted
+    from rota.session.charge import Charge
+    from rota.session.instructions import Instruction
 
 
 def tell(charge: Charge, item: Wanted, out: list[Instruction]) -> None:
