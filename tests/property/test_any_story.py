@@ -20,8 +20,9 @@ from rota.controller.recover import recover
 from rota.core.changes.apply import apply
 from rota.core.changes.compare import differences
 from rota.core.cluster import Cluster
+from rota.core.facts.array import Array
 from rota.core.facts.errors import Rejected
-from rota.core.facts.job import Array, Job, Role
+from rota.core.facts.job import Job, Role
 from rota.core.facts.node import Device, ForeignUse, NodeSpec
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.facts.resources import Request

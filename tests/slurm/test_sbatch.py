@@ -5,7 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rota.api.bodies.submission import Desk
-from rota.core.facts.job import Array, Job
+from rota.core.facts.array import Array
+from rota.core.facts.job import Job
 from rota.core.facts.notices import parse_target
 from rota.core.facts.parents import DependencyKind
 from rota.core.facts.states import JobState

@@ -11,8 +11,9 @@ from rota.core.changes.events import (
     NodeSilent,
     Recorded,
 )
+from rota.core.facts.array import Array
 from rota.core.facts.indices import Run
-from rota.core.facts.job import Array, Attempt, Job, JobSpec, Outcome, Role, Task
+from rota.core.facts.job import Attempt, Job, JobSpec, Outcome, Role, Task
 from rota.core.facts.node import Allocation, Node, NodeSpec
 from rota.core.facts.resources import Request
 from rota.core.facts.states import FINAL, Cause, JobState, Phase

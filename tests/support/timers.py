@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from rota.core.cluster import Cluster
-from rota.core.facts.job import Array, Job
+from rota.core.facts.array import Array
+from rota.core.facts.job import Job
 from rota.core.facts.states import ACTIVE, WAITING
 
 

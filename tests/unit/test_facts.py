@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from rota.core.facts.job import Array, Job
+from rota.core.facts.array import Array
+from rota.core.facts.job import Job
 from rota.core.facts.node import Node
 from rota.core.facts.states import FINAL, JobState
 from rota.store import rows

@@ -13,9 +13,10 @@ from rota.controller.engine import FromLink
 from rota.controller.launches.launch import encode_environment
 from rota.controller.loop import Host
 from rota.controller.outage import HELD_MAX
+from rota.core.facts.array import Array
 from rota.core.facts.errors import Unavailable
 from rota.core.facts.indices import parse_indices
-from rota.core.facts.job import Array, JobSpec, Role
+from rota.core.facts.job import JobSpec, Role
 from rota.core.facts.node import NodeSpec
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.facts.states import JobState

@@ -22,7 +22,7 @@ from rota.backends.journal import Entry, State
 from rota.backends.logs import EngineLogs
 from rota.backends.news import ended, known, started, unstarted
 from rota.backends.node_session import NodeSession
-from rota.backends.orders import Key, Order
+from rota.backends.orders import Key, order_of
 from rota.backends.pace import Breaker
 from rota.backends.reconcile import Absences, look
 from rota.core.facts.placing import Taint
@@ -170,22 +170,9 @@ class Engine:
             session.hears(told)
 
     def _intent(self, session: NodeSession, spawn: Spawn) -> Entry:
-        launch, extra = spawn.launch, spawn.launch.order
-        order = Order(
-            key=Key(session.cluster, spawn.uid),
-            launch=launch,
-            gpus=len(launch.devices),
-            node=self._engine_nodes[session.name],
-        )
-        if extra is not None:
-            order = replace(
-                order,
-                name=extra.name,
-                project=extra.project,
-                queue=extra.queue,
-                time_limit_s=extra.time_limit_s,
-                labels=extra.labels,
-            )
+        launch = spawn.launch
+        node = self._engine_nodes[session.name]
+        order = order_of(launch, Key(session.cluster, spawn.uid), node)
         return Entry(
             uid=spawn.uid,
             node=session.name,

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.rpc.messages import Launch
 
@@ -65,3 +66,19 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def uid(self) -> str:
         return self.key.uid
+
+
+def order_of(launch: Launch, key: Key, node: str) -> Order:
+    """What the controller asked for, for the engine's ``node``; empty: the engine chooses."""
+    order = Order(key=key, launch=launch, gpus=len(launch.devices), node=node)
+    said = launch.order
+    if said is None:
+        return order
+    return replace(
+        order,
+        name=said.name,
+        project=said.project,
+        queue=said.queue,
+        time_limit_s=said.time_limit_s,
+        labels=said.labels,
+    )

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import Array
+    from rota.core.facts.array import Array
     from rota.core.facts.policy import Policy
     from rota.scheduling.registry import Catalog
     from rota.scheduling.scheduler import Scheduler

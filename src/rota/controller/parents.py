@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from rota.controller.commands.commands import Command
-    from rota.core.facts.job import Array
+    from rota.core.facts.array import Array
     from rota.core.facts.parents import Dependency
     from rota.store.api import Store
 

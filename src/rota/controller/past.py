@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.facts.job import Array, Job
+from rota.core.facts.array import Array
+from rota.core.facts.job import Job
 from rota.core.facts.node import Node
 from rota.core.facts.policy import Policy
 from rota.core.facts.tenant import Group, Project, Queue, Reservation, User

@@ -21,7 +21,8 @@ from rota.core.facts.states import ACTIVE, FINAL, WAITING, JobState
 from rota.core.facts.tenant import Group, Queue, Reservation
 
 if TYPE_CHECKING:
-    from rota.core.facts.job import Array, Job, JobSpec
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job, JobSpec
     from rota.core.facts.node import Node
 
 #: How an array ended, by the ends of its elements: the first of these that occurs.

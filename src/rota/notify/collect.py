@@ -14,7 +14,8 @@ from rota.notify.plugins import load_notifier
 
 if TYPE_CHECKING:
     from rota.core.changes.events import Recorded
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
     from rota.notify.channels import Channel, Notifier
     from rota.notify.notice import Notice
     from rota.notify_settings import Notify, Rule

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.core.changes import events as ev
-from rota.core.facts.job import Array, Job
+from rota.core.facts.array import Array
+from rota.core.facts.job import Job
 from rota.core.words.units import format_when
 
 if TYPE_CHECKING:

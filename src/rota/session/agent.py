@@ -149,7 +149,7 @@ class Agent:
             if charge is None:
                 continue
             charge.wanted = False
-            if charge.stage in (Stage.ENDED, Stage.MISSING):
+            if charge.over:
                 over.append(uid)
                 del self._charges[uid]
             else:
@@ -171,7 +171,7 @@ class Agent:
         elif not charge.stopping:
             self._suspend(charge, item.suspended, out)
             tell(charge, item, out)
-        return charge if charge.stage in (Stage.ENDED, Stage.MISSING) else None
+        return charge if charge.over else None
 
     def _suspend(self, charge: Charge, suspended: bool, out: list[Instruction]) -> None:
         """Stop its processes where they are, or let them go on: only when that is news."""
@@ -285,7 +285,7 @@ class Agent:
             elif charge.suspended != known.suspended:
                 out.append(Signal(charge.uid, SIGSTOP if charge.suspended else SIGCONT))
             return None
-        self._run(charge, known.pid, known.started_s, now_s, out, known.external)
+        self._run(charge, known, now_s, out)
         return charge
 
     def on_keeper_events(
@@ -302,7 +302,7 @@ class Agent:
                 self._settle(charge, Stage.ENDED, sighting_of(event))
                 changed[charge.uid] = charge
             elif charge.stage is Stage.SPAWNING:
-                self._run(charge, event.pid, event.started_s, now_s, out, event.external)
+                self._run(charge, event, now_s, out)
                 self._untold[charge.uid] = charge
                 self._tell_at_s = self._tell_at_s or now_s + START_TOLD_S
         self._drop_unwanted(changed.values(), out)
@@ -322,20 +322,9 @@ class Agent:
         return out
 
     def _run(
-        self,
-        charge: Charge,
-        pid: int,
-        started_s: float,
-        now_s: float,
-        out: list[Instruction],
-        external: str = "",
+        self, charge: Charge, start: Started | Known, now_s: float, out: list[Instruction]
     ) -> None:
-        charge.stage = Stage.RUNNING
-        charge.launch = None
-        charge.pid = pid
-        charge.seen = Seen(
-            charge.uid, Sighting.RUNNING, pid=pid, started_s=started_s, external=external
-        )
+        charge.run(start.pid, start.started_s, start.external)
         if charge.stopping:
             self._terminate(charge, now_s, out)
         elif charge.suspended:
@@ -349,11 +338,7 @@ class Agent:
         self._stopping.pop(charge.uid, None)
 
     def _drop_unwanted(self, charges: Iterable[Charge], out: list[Instruction]) -> None:
-        over = [
-            charge.uid
-            for charge in charges
-            if not charge.wanted and charge.stage in (Stage.ENDED, Stage.MISSING)
-        ]
+        over = [charge.uid for charge in charges if charge.over and not charge.wanted]
         for uid in over:
             del self._charges[uid]
         if over:
@@ -379,11 +364,10 @@ class Agent:
 
     def next_timer_s(self) -> float | None:
         """When ``on_timer`` is due; None while no grace period runs and nothing is untold."""
-        due = [c.kill_at_s for c in self._stopping.values() if c.kill_at_s is not None]
-        due += [c.term_at_s for c in self._stopping.values() if c.term_at_s is not None]
-        if self._tell_at_s is not None:
-            due.append(self._tell_at_s)
-        return min(due, default=None)
+        due = [self._tell_at_s]
+        for charge in self._stopping.values():
+            due += charge.kill_at_s, charge.term_at_s
+        return min((at_s for at_s in due if at_s is not None), default=None)
 
     def on_timer(self, now_s: float) -> list[Instruction]:
         out: list[Instruction] = []
@@ -405,9 +389,7 @@ class Agent:
         untold, self._untold, self._tell_at_s = self._untold, {}, None
         if not self._synced:
             return  # The full set that begins a session tells everything.
-        told = {charge.uid: charge for charge in charges}
-        if not full:
-            told = untold | told
+        told = ({} if full else untold) | {charge.uid: charge for charge in charges}
         seen = tuple(
             [item.seen for item in told.values() if item.seen is not None and (full or item.wanted)]
         )

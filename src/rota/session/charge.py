@@ -59,6 +59,18 @@ class Charge:
         #: What to report; None while it is being started.
         self.seen: Seen | None = None
 
+    @property
+    def over(self) -> bool:
+        return self.stage in (Stage.ENDED, Stage.MISSING)
+
+    def run(self, pid: int, started_s: float, external: str) -> None:
+        self.stage = Stage.RUNNING
+        self.launch = None
+        self.pid = pid
+        self.seen = Seen(
+            self.uid, Sighting.RUNNING, pid=pid, started_s=started_s, external=external
+        )
+
 
 def never_started(uid: str, cause: Cause, now_s: float) -> Seen:
     """It was stopped before anything was done for it."""

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.controller.past import Site
-    from rota.core.facts.job import Array, Job, JobSpec
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job, JobSpec
     from rota.core.facts.node import NodeSpec
 
 #: Who waits for a larger array is let go when he was, instead of when it is over.

@@ -8,8 +8,9 @@ import msgspec
 
 from rota.core.changes.events import ElementExpanded, Recorded
 from rota.core.derived.usage import Usage
+from rota.core.facts.array import Array
 from rota.core.facts.audit import Audited
-from rota.core.facts.job import Array, Job
+from rota.core.facts.job import Job
 from rota.core.facts.node import Node
 from rota.core.facts.policy import Policy
 from rota.core.facts.states import JobState

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from rota.core.changes.events import Recorded
+    from rota.core.facts.array import Array
     from rota.core.facts.audit import Audited
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.job import Job
     from rota.store.stats import StateSums
 
 __all__ = ["Fault", "MemoryDisk", "MemoryStore", "ProcessDied"]

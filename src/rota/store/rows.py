@@ -11,7 +11,8 @@ import msgspec
 from rota.core.changes import events as core_events
 from rota.core.changes.events import AnyEvent, BlobStored, ElementExpanded, Recorded
 from rota.core.derived.usage import Usage
-from rota.core.facts.job import Array, Job
+from rota.core.facts.array import Array
+from rota.core.facts.job import Job
 from rota.core.facts.node import Node
 from rota.core.facts.policy import Policy
 from rota.core.facts.states import FINAL, JobState

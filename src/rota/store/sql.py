@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from rota.core.changes.events import Recorded
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
     from rota.store.driver import Driver
     from rota.store.statements import Statement
     from rota.store.stats import StateSums

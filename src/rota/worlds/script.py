@@ -9,7 +9,7 @@ import msgspec
 from rota.controller.commands import commands as cmd
 from rota.core.facts.errors import RotaError, Unavailable
 from rota.core.facts.indices import Run
-from rota.core.facts.job import Array, Job, JobSpec, RestartPolicy, Role
+from rota.core.facts.job import Job, JobSpec, RestartPolicy, Role
 from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.facts.resources import Request
@@ -17,6 +17,7 @@ from rota.core.facts.tenant import Access, Actor
 from rota.worlds.wishes import richer
 
 if TYPE_CHECKING:
+    from rota.core.facts.array import Array
     from rota.worlds.world import World
 
 ACTORS = (

@@ -22,10 +22,11 @@ from rota.api.jobs.jobs import view_of
 from rota.api.jobs.submit import hand_in
 from rota.api.views.attempt_views import AllocationView, allocation_view
 from rota.api.views.lookup import find
-from rota.core.facts.job import Array, Job
+from rota.core.facts.job import Job
 from rota.core.facts.states import JobState
 
 if TYPE_CHECKING:
+    from rota.core.facts.array import Array
     from rota.core.facts.tenant import Actor
 
 WAIT_MAX_S = 60.0

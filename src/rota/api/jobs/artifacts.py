@@ -16,8 +16,8 @@ from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.results import FOLDER_VARIABLE
 from rota.api.views.lookup import find_own
 from rota.controller.launches.launch import output_path
+from rota.core.facts.array import Array
 from rota.core.facts.errors import Rejected
-from rota.core.facts.job import Array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -42,8 +42,9 @@ from rota.controller.commands.commands import (
     Suspend,
     Update,
 )
+from rota.core.facts.array import Array
 from rota.core.facts.errors import Conflict, Forbidden, Rejected
-from rota.core.facts.job import Array, Job, JobSpec, Role
+from rota.core.facts.job import Job, JobSpec, Role
 from rota.core.facts.states import FINAL
 from rota.core.facts.tenant import Actor, Group
 

@@ -16,8 +16,9 @@ from rota.api.jobs import log_search
 from rota.api.jobs.log_search import CONTEXT_MAX, HITS_MAX, Search
 from rota.api.views.lookup import ID_MAX, find, find_own
 from rota.controller.launches.launch import output_path
+from rota.core.facts.array import Array
 from rota.core.facts.errors import NotFound, Rejected, Unavailable
-from rota.core.facts.job import Array, Attempt, Job
+from rota.core.facts.job import Attempt, Job
 from rota.rpc.visits import NOT_IN_TIME, LogPart
 
 if TYPE_CHECKING:

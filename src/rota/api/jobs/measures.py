@@ -11,9 +11,9 @@ from litestar import get
 from rota.api import params
 from rota.api.context import Asking, context_of
 from rota.api.views.lookup import find
+from rota.core.facts.array import Array
 from rota.core.facts.errors import Rejected
 from rota.core.facts.faults import fault_of
-from rota.core.facts.job import Array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

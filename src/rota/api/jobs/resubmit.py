@@ -18,8 +18,9 @@ from rota.api.jobs.submit import hand_in
 from rota.api.views.lookup import find, find_own
 from rota.api.views.views import indices_text
 from rota.controller.launches.launch import fill_in
+from rota.core.facts.array import Array
 from rota.core.facts.errors import Forbidden
-from rota.core.facts.job import Array, Job
+from rota.core.facts.job import Job
 from rota.core.facts.notices import format_target
 from rota.core.facts.tenant import Access
 

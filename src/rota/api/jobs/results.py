@@ -17,12 +17,13 @@ from rota.api import params
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.jobs.logs import PART_BYTES
 from rota.api.views.lookup import ID_MAX, find_own
+from rota.core.facts.array import Array
 from rota.core.facts.errors import NotFound, Rejected, Unavailable
-from rota.core.facts.job import Array, Job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from rota.core.facts.job import Job
     from rota.rpc.visits import LogPart
 
 FOLDER_VARIABLE = "ROTA_RESULT_DIR"

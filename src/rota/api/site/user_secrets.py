@@ -18,7 +18,8 @@ from rota.core.facts.tenant import Access
 from rota.store.api import Batch
 
 if TYPE_CHECKING:
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
 
 _secret = Body(SecretRequest)
 #: Of one user.

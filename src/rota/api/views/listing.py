@@ -17,7 +17,7 @@ from rota.api.views.lookup import cut_element
 from rota.api.views.reasons import Reasons
 from rota.api.views.views import JobView, Page, collapsed_view, job_view
 from rota.core.facts.indices import IndexSet
-from rota.core.facts.job import Array, Job
+from rota.core.facts.job import Job
 from rota.core.facts.states import FINAL, JobState
 from rota.store.api import JobFilter
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
+    from rota.core.facts.array import Array
     from rota.core.facts.job import JobSpec
     from rota.core.facts.tenant import Actor
     from rota.store.api import Store

@@ -12,7 +12,8 @@ from rota.core.words.kin import is_kin
 if TYPE_CHECKING:
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
     from rota.core.facts.tenant import Actor
 
 #: Ids are smaller than this; a longer number is no id.

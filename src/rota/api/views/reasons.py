@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.facts.job import Array, Job
+from rota.core.facts.array import Array
 from rota.core.facts.states import ACTIVE
 from rota.scheduling.answers.explain import Inquiry
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Lane
+    from rota.core.facts.job import Job
     from rota.scheduling.scheduler import Scheduler
 
 

@@ -26,7 +26,8 @@ from rota.core.facts.notices import format_target
 from rota.core.facts.phases import phase_of
 
 if TYPE_CHECKING:
-    from rota.core.facts.job import Array, Job, JobSpec, Outcome
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job, JobSpec, Outcome
     from rota.core.facts.resources import Request
     from rota.core.facts.tenant import Actor
 

@@ -16,8 +16,8 @@ from rota.api.views.lookup import find
 from rota.controller.commands.change import may_change
 from rota.controller.commands.commands import EnterJob
 from rota.controller.commands.enter_job import running_attempt
+from rota.core.facts.array import Array
 from rota.core.facts.errors import Conflict, Forbidden, Rejected, RotaError, Unavailable
-from rota.core.facts.job import Array
 from rota.rpc.visits import TunnelOutput
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
     from rota.rpc.messages import ReadBundle
 
 PART_BYTES = 1 << 20

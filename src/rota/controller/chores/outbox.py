@@ -13,7 +13,8 @@ from rota.notify.courier import BOOKMARK, Bookmark, Courier
 
 if TYPE_CHECKING:
     from rota.controller.loop import Host
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
     from rota.notify.receiver import Receiver
     from rota.notify_settings import Notify
     from rota.store.api import Store

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from rota.controller.commands import commands as cmd
     from rota.controller.tick.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
     from rota.core.facts.tenant import Project, Quota
 
 #: How callers know a limit: its name, and how much of ours one of theirs is.

@@ -32,7 +32,7 @@ from rota.controller.tick import lifecycle
 from rota.core.changes import events as ev
 from rota.core.changes.dependencies import refuse_cycle, refuse_unknown, with_runs
 from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected
-from rota.core.facts.job import Array, Job, JobSpec, Outcome
+from rota.core.facts.job import Job, JobSpec, Outcome
 from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState
 from rota.core.facts.tenant import Access, Actor
 from rota.core.words.kin import is_kin
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from rota.controller.tick.scribe import Scribe
     from rota.core.cluster import Cluster
+    from rota.core.facts.array import Array
 
 #: What may be changed while a job holds room.
 RUNNING_FIELDS = frozenset(

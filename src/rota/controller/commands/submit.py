@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from rota.controller.tick.forecast import Forecast
     from rota.controller.tick.scribe import Scribe
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import Array, JobSpec
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import JobSpec
 
 #: The highest priority that somebody without an operator's role may ask for: ``high``.
 USER_PRIORITY_MAX = 75

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rota.controller.launches.launch import is_withheld
 from rota.core.changes import events as ev
 from rota.core.changes.dependencies import judge
-from rota.core.facts.job import Array, Attempt, Job, Outcome, RestartPolicy
+from rota.core.facts.job import Attempt, Job, Outcome, RestartPolicy
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.states import ACTIVE, FINAL, WAITING, Blame, Cause, JobState
 from rota.core.words.units import format_duration
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rota.controller.tick.scribe import Scribe
     from rota.core.cluster import Cluster
+    from rota.core.facts.array import Array
     from rota.core.facts.job import Task
     from rota.scheduling.api import Eviction
 

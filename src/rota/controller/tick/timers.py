@@ -8,8 +8,9 @@ from rota.controller.launches.launch import is_withheld
 from rota.controller.tick import lifecycle, migrate
 from rota.core.changes import events as ev
 from rota.core.changes.dependencies import judge
+from rota.core.facts.array import Array
 from rota.core.facts.errors import Blaming
-from rota.core.facts.job import Array, Job, Outcome
+from rota.core.facts.job import Job, Outcome
 from rota.core.facts.policy import Overrun
 from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState, Phase
 from rota.core.words.units import format_duration

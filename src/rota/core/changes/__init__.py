@@ -1,6 +1,6 @@
 """What happened, and what it changes.
 
-events, node_events                 facts in the past tense
+events, node_events, site_events    facts in the past tense
 apply, apply_jobs, apply_attempts, apply_saving, apply_site, apply_steps, apply_clock    its effect
 holding, charging                   how attempts take room, and what they are charged for
 dependencies                        whether a job's parents let it run

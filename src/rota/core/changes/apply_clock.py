@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
 
 _OF_ATTEMPT = ("placed_s", "started_s", "stop_s", "window_s", "charged_s")
 _OF_JOB = ("submitted_s", "eligible_s", "suspended_s", "save_asked_s", "checkpoint_s")

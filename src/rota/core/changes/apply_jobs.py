@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.changes import events as ev
 from rota.core.changes.holding import hold
+from rota.core.facts.array import Array
 from rota.core.facts.endpoints import changed
 from rota.core.facts.errors import IllegalMove
 from rota.core.facts.indices import IndexSet
-from rota.core.facts.job import Array, Job
+from rota.core.facts.job import Job
 from rota.core.facts.states import JobState, Phase, check_move
 
 if TYPE_CHECKING:

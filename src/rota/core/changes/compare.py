@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rota.core.changes.events import Recorded
     from rota.core.derived.lanes import Lane
-    from rota.core.facts.job import Array
+    from rota.core.facts.array import Array
 
 
 def fold(log: Iterable[Recorded], cluster_id: str = "") -> Cluster:

@@ -20,6 +20,18 @@ from rota.core.changes.node_events import NodeRegistered as NodeRegistered
 from rota.core.changes.node_events import NodeRemoved as NodeRemoved
 from rota.core.changes.node_events import NodeSilent as NodeSilent
 from rota.core.changes.node_events import NodesVanished as NodesVanished
+from rota.core.changes.site_events import GroupSet as GroupSet
+from rota.core.changes.site_events import ProjectRemoved as ProjectRemoved
+from rota.core.changes.site_events import ProjectSet as ProjectSet
+from rota.core.changes.site_events import QueueRemoved as QueueRemoved
+from rota.core.changes.site_events import QueueSet as QueueSet
+from rota.core.changes.site_events import ReservationRemoved as ReservationRemoved
+from rota.core.changes.site_events import ReservationSet as ReservationSet
+from rota.core.changes.site_events import TokenMade as TokenMade
+from rota.core.changes.site_events import TokenRevoked as TokenRevoked
+from rota.core.changes.site_events import UsageForgotten as UsageForgotten
+from rota.core.changes.site_events import UserRemoved as UserRemoved
+from rota.core.changes.site_events import UserSet as UserSet
 from rota.core.facts.checkpoint import Checkpoint
 from rota.core.facts.endpoints import EndpointSet as EndpointSet
 from rota.core.facts.event import Event as Event
@@ -31,7 +43,6 @@ from rota.core.facts.policy import Policy
 from rota.core.facts.states import Blame, Cause
 from rota.core.facts.steps import StepEnded as StepEnded
 from rota.core.facts.steps import StepStarted as StepStarted
-from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
 from rota.core.facts.visits import JobEntered as JobEntered
 
 
@@ -260,41 +271,6 @@ class JobSettled(Event, frozen=True, tag="job-settled"):
     outcome: Outcome
 
 
-class QueueSet(Event, frozen=True, tag="queue-set"):
-    queue: Queue
-
-
-class QueueRemoved(Event, frozen=True, tag="queue-removed"):
-    queue: str
-
-
-class GroupSet(Event, frozen=True, tag="group-set"):
-    group: Group
-
-
-class ProjectSet(Event, frozen=True, tag="project-set"):
-    project: Project
-
-
-class UserSet(Event, frozen=True, tag="user-set"):
-    user: User
-
-
-class UserRemoved(Event, frozen=True, tag="user-removed"):
-    user: str
-
-
-class ProjectRemoved(Event, frozen=True, tag="project-removed"):
-    project: str
-
-
-class UsageForgotten(Event, frozen=True, tag="usage-forgotten"):
-    """What an account had used up to here no longer counts; what still runs does when it ends."""
-
-    user: str
-    project: str
-
-
 class ClockMoved(Event, frozen=True, tag="clock-moved"):
     """The wall clock was set while the controller was away: what goes on keeps its length."""
 
@@ -325,22 +301,6 @@ class PassesMade(Event, frozen=True, tag="passes-made"):
     quiet_s: tuple[float, ...] = ()
     reopened_s: tuple[float, ...] = ()
     anew: bool = False
-
-
-class ReservationSet(Event, frozen=True, tag="reservation-set"):
-    reservation: Reservation
-
-
-class ReservationRemoved(Event, frozen=True, tag="reservation-removed"):
-    reservation: int
-
-
-class TokenMade(Event, frozen=True, tag="token-made"):
-    token: Token
-
-
-class TokenRevoked(Event, frozen=True, tag="token-revoked"):
-    token: str
 
 
 AnyEvent = (

@@ -6,11 +6,12 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from rota.core.facts.indices import position_of
-from rota.core.facts.job import Array, Job
+from rota.core.facts.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rota.core.facts.array import Array
     from rota.core.facts.parents import Dependency
 
 

@@ -1,7 +1,8 @@
 """Facts.
 
 Of jobs
-    job, parents, placing, notices, health, checkpoint, steps, endpoints, visits, indices, loans
+    job, array, parents, placing, notices, health, checkpoint, steps, endpoints, visits, indices,
+    loans
 Of the site
     node, resources, tenant, policy, quarantine, audit
 Moves and refusals

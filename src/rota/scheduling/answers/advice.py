@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rota.core.facts.job import Array, Job
+from rota.core.facts.array import Array
+from rota.core.facts.job import Job
 from rota.core.facts.states import ACTIVE
 from rota.scheduling.answers import reasons as why
 from rota.scheduling.answers.explain import Explanation, Inquiry, explain

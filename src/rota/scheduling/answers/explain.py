@@ -14,7 +14,8 @@ import msgspec
 from rota.core.changes.dependencies import judge
 from rota.core.derived.families import parent_id
 from rota.core.derived.lanes import key_with, shape_of
-from rota.core.facts.job import Array, Job
+from rota.core.facts.array import Array
+from rota.core.facts.job import Job
 from rota.core.facts.states import ACTIVE, FINAL, Cause, JobState, Phase
 from rota.core.words.units import format_when
 from rota.scheduling.answers import reasons as why

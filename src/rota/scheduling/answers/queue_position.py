@@ -14,7 +14,7 @@ from rota.scheduling.order.heads import Head, entry_in
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Lane, Place
-    from rota.core.facts.job import Array
+    from rota.core.facts.array import Array
     from rota.scheduling.api import Entry
     from rota.scheduling.order.keys import Key
     from rota.scheduling.passes import Pass

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
     from rota.scheduling.scheduler import Scheduler
 
 

@@ -21,7 +21,8 @@ from msgspec.structs import replace
 from rota.core.changes.dependencies import judge
 from rota.core.derived.census import caps_of
 from rota.core.derived.log import Log
-from rota.core.facts.job import Array, Job, JobSpec
+from rota.core.facts.array import Array
+from rota.core.facts.job import Job, JobSpec
 from rota.core.facts.loans import without
 from rota.core.facts.policy import Backfill
 from rota.core.facts.states import QueueState

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane, Shape
-    from rota.core.facts.job import Array
+    from rota.core.facts.array import Array
     from rota.core.facts.resources import Amount
     from rota.scheduling.order.keys import Key, Keys
     from rota.scheduling.order.standing import Standing

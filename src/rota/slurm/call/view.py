@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from rota.api.context import Context
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -21,7 +21,8 @@ from rota.slurm.words.states import parse_state
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
     from rota.slurm.records.job_refs import JobRef
 

@@ -28,7 +28,8 @@ from rota.slurm.steps.steps import steps_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
 
     Keyword = Callable[["Call", list[str], list[tuple[str, str]]], Awaitable[Answer]]

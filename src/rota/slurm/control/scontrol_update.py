@@ -22,7 +22,8 @@ from rota.slurm.words import values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.facts.job import Array, Job, JobSpec
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job, JobSpec
     from rota.slurm.call.command import Call
     from rota.slurm.orders.detail import Detail
 

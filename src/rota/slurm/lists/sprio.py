@@ -17,7 +17,8 @@ from rota.slurm.records.job_refs import parse_ref, split_refs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.core.facts.job import Array, Job, JobSpec
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job, JobSpec
     from rota.slurm.call.command import Call
 
 OPTIONS = Table(

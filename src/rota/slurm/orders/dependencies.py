@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.cluster import Cluster
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
 
 _KINDS = {
     "after": DependencyKind.AFTER,

@@ -14,7 +14,7 @@ import msgspec
 from rota.api.views.lookup import cut_element
 from rota.core.changes.events import JobSettled
 from rota.core.facts.indices import IndexSet, position_of
-from rota.core.facts.job import Array, Job
+from rota.core.facts.job import Job
 from rota.core.facts.states import FINAL, JobState
 from rota.slurm.call.view import BREATH
 from rota.slurm.records.job_refs import JobRef
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
+    from rota.core.facts.array import Array
     from rota.core.facts.job import JobSpec
     from rota.slurm.records.job_records import Recorder
     from rota.slurm.records.records import JobRecord

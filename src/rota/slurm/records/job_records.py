@@ -12,7 +12,7 @@ from rota.api.views.views import indices_text
 from rota.controller.launches.launch import awaits_room, fill_in, output_path
 from rota.core.derived.families import parent_id
 from rota.core.facts.indices import parse_indices
-from rota.core.facts.job import Array, Job
+from rota.core.facts.job import Job
 from rota.core.facts.parents import DependencyKind
 from rota.core.facts.states import FINAL, Cause, JobState
 from rota.slurm.records.het_records import het_parts
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rota.api.context import Context
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
+    from rota.core.facts.array import Array
     from rota.core.facts.job import Attempt, JobSpec
     from rota.core.facts.parents import Dependency
     from rota.core.facts.tenant import Actor

@@ -10,7 +10,8 @@ from rota.scheduling.answers.explain import Inquiry
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Lane
-    from rota.core.facts.job import Array, Job
+    from rota.core.facts.array import Array
+    from rota.core.facts.job import Job
     from rota.scheduling.answers.reasons import Reason
     from rota.scheduling.scheduler import Scheduler
 

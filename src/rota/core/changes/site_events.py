@@ -1,0 +1,57 @@
+"""What happened to queues, projects, users, reservations and tokens."""
+
+from __future__ import annotations
+
+from rota.core.facts.event import Event
+from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
+
+
+class QueueSet(Event, frozen=True, tag="queue-set"):
+    queue: Queue
+
+
+class QueueRemoved(Event, frozen=True, tag="queue-removed"):
+    queue: str
+
+
+class GroupSet(Event, frozen=True, tag="group-set"):
+    group: Group
+
+
+class ProjectSet(Event, frozen=True, tag="project-set"):
+    project: Project
+
+
+class ProjectRemoved(Event, frozen=True, tag="project-removed"):
+    project: str
+
+
+class UserSet(Event, frozen=True, tag="user-set"):
+    user: User
+
+
+class UserRemoved(Event, frozen=True, tag="user-removed"):
+    user: str
+
+
+class UsageForgotten(Event, frozen=True, tag="usage-forgotten"):
+    """What an account had used up to here no longer counts; what still runs does when it ends."""
+
+    user: str
+    project: str
+
+
+class ReservationSet(Event, frozen=True, tag="reservation-set"):
+    reservation: Reservation
+
+
+class ReservationRemoved(Event, frozen=True, tag="reservation-removed"):
+    reservation: int
+
+
+class TokenMade(Event, frozen=True, tag="token-made"):
+    token: Token
+
+
+class TokenRevoked(Event, frozen=True, tag="token-revoked"):
+    token: str
