@@ -102,7 +102,7 @@ class NodeUnits:
     """Units by ascending cost, with what each would give back on this node."""
 
     __slots__ = ("_devices", "_gains", "_held", "_on_device", "_openings", "_parts",
-                 "units")  # fmt: skip
+                 "_prices_of", "units")  # fmt: skip
 
     def __init__(self, node: Node, units: Sequence[Unit]) -> None:
         self._devices = {each.index: each for each in node.spec.devices}
@@ -123,6 +123,8 @@ class NodeUnits:
         self._gains: dict[Kind, Gains] = {}
         #: The least that devices cost, by what is asked of them; None: they cannot be had.
         self._openings: dict[tuple[object, ...], float | None] = {}
+        #: The least that so much of a kind costs where so many devices are opened; None: too much.
+        self._prices_of: dict[tuple[Kind, int, int], float | None] = {}
 
     def least_cost(self, wish: Wish, room: Room) -> float | None:
         """No set of these that makes enough room costs less than this; None: none does.
@@ -247,32 +249,38 @@ class NodeUnits:
         return sum([units[at].cost / min(parts[at], count) for at, _ in holding])
 
     def _price(self, needs: Needs, count: int = 1) -> float | None:
-        """As if units could be taken in parts, and there were no other needs.
-
-        No unit gives more than what is needed.
-        """
-        least, units = 0.0, self.units
+        """As if units could be taken in parts, and each need were the only one."""
+        least = 0.0
         for kind, amount in needs.items():
-            gains = self._gain(kind)
-            if sum(gains.values()) < amount:
+            key = (kind, amount, count)
+            if key not in self._prices_of:
+                self._prices_of[key] = self._price_of(kind, amount, count)
+            price = self._prices_of[key]
+            if price is None:
                 return None
-            parts: list[tuple[float, float, float]] = []
-            for at, gain in gains.items():
-                cost = units[at].cost / (1 if kind[1] < 0 else min(self._parts[at], count))
-                gain = min(gain, amount)
-                parts.append((cost / gain, gain, cost))
-            parts.sort()
-            price, lack = 0.0, float(amount)
-            for rate, gain, cost in parts:
-                if gain >= lack:
-                    # At least one of those that cost something goes as a whole.
-                    price += rate * lack
-                    break
-                price += cost
-                lack -= gain
-            if price:
-                least = max(least, price, min([cost for _, _, cost in parts if cost]))
+            least = max(least, price)
         return least
+
+    def _price_of(self, kind: Kind, amount: int, count: int) -> float | None:
+        """No unit gives more than what is needed."""
+        gains, units = self._gain(kind), self.units
+        if sum(gains.values()) < amount:
+            return None
+        parts: list[tuple[float, float, float]] = []
+        for at, gain in gains.items():
+            cost = units[at].cost / (1 if kind[1] < 0 else min(self._parts[at], count))
+            gain = min(gain, amount)
+            parts.append((cost / gain, gain, cost))
+        parts.sort()
+        price, lack = 0.0, float(amount)
+        for rate, gain, cost in parts:
+            if gain >= lack:
+                # At least one of those that cost something goes as a whole.
+                price += rate * lack
+                break
+            price += cost
+            lack -= gain
+        return max(price, min([cost for _, _, cost in parts if cost])) if price else price
 
     def _gain(self, kind: Kind) -> Gains:
         """What units give back of a kind, each by its number; the others give nothing."""

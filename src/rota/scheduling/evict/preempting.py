@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.scheduling.api import Eviction, Plan, View
     from rota.scheduling.evict.claimant import Claimant
-    from rota.scheduling.evict.prospects import Look, Prospect, Prospects
+    from rota.scheduling.evict.prospects import Prospect, Prospects
     from rota.scheduling.evict.search import Takeover
     from rota.scheduling.later.promises import Promises
     from rota.scheduling.limits.quota import Quotas
@@ -156,19 +156,17 @@ class Takeovers:
 
     def _recount(self, names: Iterable[str]) -> list[int]:
         this, shapes = self._pass, self._pass.cluster.lanes.shapes
+        rooms = this.space.rooms
 
-        def look(number: int) -> Look:
+        def suits(number: int, name: str) -> bool:
             shape = shapes[number]
+            kind = this.space.class_of[name].id
+            return kind in self._classes(number, shape) and not this.checks.refuses(shape, name)
 
-            def at(name: str, claimant: Claimant) -> Emptied | None:
-                kind = this.space.class_of.get(name)
-                if kind is None or kind.id not in self._classes(number, shape):
-                    return None
-                return None if this.checks.refuses(shape, name) else self._look(name, claimant)
+        def look(name: str, claimant: Claimant) -> Emptied | None:
+            return self._look(name, claimant) if name in rooms else None
 
-            return at
-
-        return self._prospects.recount(names, look)
+        return self._prospects.recount(names, look, suits)
 
     def _classes(self, number: int, shape: Shape) -> Container[int]:
         """The classes of nodes that a shape may have."""

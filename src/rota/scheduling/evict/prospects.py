@@ -44,7 +44,7 @@ def state_of(room: Room) -> tuple[int, ...]:
 class Prospect:
     """What all nodes would take of one shape, for jobs up to a priority."""
 
-    __slots__ = ("_needs", "_shape", "_sums", "_takes", "claimant", "top")
+    __slots__ = ("_least_cpu", "_needs", "_shape", "_sums", "_takes", "claimant", "top")
 
     def __init__(self, shape: Shape, claimant: Claimant) -> None:
         self._shape = shape
@@ -53,6 +53,7 @@ class Prospect:
         self.top = INFINITE
         self._needs = [shape.least_tasks(role) for role in shape.roles]
         self._sums = [0] * len(self._needs)
+        self._least_cpu = min(role.request.cpu_milli for role in shape.roles)
         #: By node, and its state then.
         self._takes: dict[str, tuple[list[int], tuple[int, ...]]] = {}
 
@@ -78,6 +79,14 @@ class Prospect:
         if any(takes):
             self._takes[name] = (takes, emptied.state)
             self._sums = [*map(int.__add__, self._sums, takes)]
+
+    def is_hopeless(self, name: str, emptied: Emptied) -> bool:
+        """Whether a node that was not counted takes nothing of the shape, at a glance."""
+        room = emptied.room
+        if name in self._takes or self._least_cpu <= room.cpu_milli:
+            return False
+        self.top = min(self.top, emptied.top)
+        return True
 
     def renew(self, rooms: Mapping[str, Room], look: Look) -> None:
         """Count the nodes anew that were given to others."""
@@ -136,14 +145,18 @@ class Prospects:
             found.count(name, look(name, claimant))
         return found.is_vain
 
-    def recount(self, names: Iterable[str], look: Callable[[int], Look]) -> list[int]:
+    def recount(
+        self, names: Iterable[str], look: Look, suits: Callable[[int, str], bool]
+    ) -> list[int]:
         """These nodes changed: the shapes that may be helped now."""
         found: list[int] = []
         every = [*names]
         for number, prospect in self._of.items():
-            was_vain, look_at = prospect.is_vain, look(number)
+            was_vain = prospect.is_vain
             for name in every:
-                prospect.count(name, look_at(name, prospect.claimant))
+                emptied = look(name, prospect.claimant)
+                if emptied is None or not prospect.is_hopeless(name, emptied):
+                    prospect.count(name, emptied if emptied and suits(number, name) else None)
             if was_vain and not prospect.is_vain:
                 found.append(number)
         return found
