@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bench.peers import Missing, run_quietly, shared_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 #: The first start on a machine installs its packages.
 START_S = 400.0
@@ -21,8 +21,11 @@ STOP_S = 60.0
 
 
 @contextlib.contextmanager
-def real_slurm(profile: str) -> Iterator[dict[str, str]]:
-    """The environment in which its commands find it; ``Missing`` where there can be none."""
+def real_slurm(profile: str, settings: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
+    """The environment in which its commands find it; ``Missing`` where there can be none.
+
+    ``settings`` are further variables of ``slurm-up``.
+    """
     shared = shared_folder()
     if shared is None:
         raise Missing("there is no folder ../shared with slurm-up")
@@ -32,6 +35,7 @@ def real_slurm(profile: str) -> Iterator[dict[str, str]]:
     # A unix socket's path is short, so the state folder must be near the root.
     state = tempfile.mkdtemp(prefix="rbs", dir="/tmp")
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "SLURM_UP_PROFILE": profile}
+    env |= settings or {}
     try:
         try:
             run_quietly([str(engines / "slurm-up"), state], limit_s=START_S, env=env)

@@ -9,6 +9,7 @@ from bench.sections import (
     core,
     depth,
     durable,
+    engines,
     idle,
     latency,
     long,
@@ -30,6 +31,6 @@ SECTIONS: dict[str, Callable[[Context], list[Row]]] = {
     section.SECTION: section.measure
     for section in (
         *(core, noop, latency, durable, depth, idle, restart, arrays, long, sim),
-        *(slurm_commands, python_api, swarm),
+        *(slurm_commands, engines, python_api, swarm),
     )
 }

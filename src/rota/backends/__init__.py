@@ -11,7 +11,7 @@ machine above it is the agent's own, and the controller sees nodes like any othe
 
     journal       what has been asked of an engine, on disk before it is asked
     reconcile     the engine's list held against the journal: what follows
-    pace          how long to wait before an engine is asked again that did not answer
+    pace          how long to wait before an engine is asked again
     news          what an engine shows, in the words of the agent's state machine
     node_session  one node of an engine in the controller's eyes
     logs          what jobs on an engine printed

@@ -1,10 +1,13 @@
-"""How long to wait before an engine is asked again that did not answer."""
+"""How long to wait before an engine is asked again: one that answers, and one that does not."""
 
 from __future__ import annotations
 
 import logging
 
 FIRST_S, MOST_S = 1.0, 30.0
+#: While things happen an engine is asked this often at the most, and spends no more than this part
+#: of the time on our question.
+SOONEST_S, PART_MAX = 0.1, 0.2
 
 log = logging.getLogger("rota.engine")
 
@@ -32,3 +35,19 @@ class Breaker:
         if self.why:
             log.info("engine %s answers again", self._engine)
         self.why, self._pause_s = "", 0.0
+
+
+class Pace:
+    """How often an engine is polled: soon again after a change, and less and less without one."""
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s = most_s
+        self._seen: object = None
+        self.pause_s = most_s
+
+    def saw(self, listing: object, took_s: float) -> None:
+        """What the engine shows, and how long it took to say so."""
+        soonest_s = max(SOONEST_S, took_s / PART_MAX)
+        self.pause_s = soonest_s if listing != self._seen else 2 * self.pause_s
+        self.pause_s = min(max(self.pause_s, soonest_s), max(self._most_s, took_s))
+        self._seen = listing

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from rota.backends.api import Driver, EngineError, EngineJob, Feature, Phase, Refused
 from rota.backends.orders import Key, parse_key
+from rota.backends.pace import Pace
 from rota.backends.slurm.commands import ByCommands
 from rota.backends.slurm.folders import Folders
 from rota.backends.slurm.inner import Wish
@@ -67,6 +68,7 @@ class SlurmDriver:
         self._transport = transport
         self._folders = Folders(settings.folder)
         self.poll_s = settings.poll_s
+        self._pace = Pace(settings.poll_s)
         self.cluster = ""
         self.features: frozenset[Feature] = _ALWAYS
         #: Whose the attempts are that we handed in: jobs of others with their keys are not they.
@@ -137,7 +139,9 @@ class SlurmDriver:
         )
 
     async def jobs(self) -> list[EngineJob]:
+        asked_s = time.monotonic()
         jobs = self._of_ours(await self._transport.jobs())
+        self._pace.saw({(job.id, job.phase) for job in jobs}, time.monotonic() - asked_s)
         words = [self._with_its_word(job) for job in jobs if _unclear(job)]
         told = {job.id: job for job in await asyncio.gather(*words)}
         jobs = [told.get(job.id, job) for job in jobs]
@@ -184,7 +188,7 @@ class SlurmDriver:
         return _completed(job, left)
 
     async def changes(self) -> None:
-        await asyncio.sleep(self.poll_s)
+        await asyncio.sleep(self._pace.pause_s)
 
     async def signal(self, job: EngineJob, number: int) -> None:
         if await self._is_still(job):
