@@ -10,6 +10,8 @@ from schemathesis import checks
 from schemathesis.schemas import APIOperation
 
 from rota.api.app import ROUTES
+from rota.api.openapi.glossary import MEANINGS
+from rota.core.facts.states import JobState
 from tests.api.running import WAIT_S, Caller, Running
 
 CHECKS = [
@@ -142,3 +144,43 @@ def _fuzz(operation: APIOperation, session: requests.Session) -> None:
         case.validate_response(response, checks=CHECKS)
 
     try_it()
+
+
+def test_every_property_says_what_it_means(document: dict) -> None:
+    silent = [
+        f"{name}.{field}"
+        for name, schema in document["components"]["schemas"].items()
+        for field, shown in schema.get("properties", {}).items()
+        if not shown.get("description")
+    ]
+
+    assert silent == []
+
+
+def test_the_glossary_explains_nothing_that_is_not_there(document: dict) -> None:
+    schemas = document["components"]["schemas"]
+    known = {
+        text
+        for name, schema in schemas.items()
+        for field in schema.get("properties", {})
+        for text in (field, f"{name}.{field}")
+    }
+
+    assert set(MEANINGS) - known == set()
+
+
+def test_moments_and_closed_lists_are_typed(document: dict) -> None:
+    schemas = document["components"]["schemas"]
+    views = {name: body for name, body in schemas.items() if name.endswith("View")}
+    untyped = [
+        f"{name}.{field}"
+        for name, schema in views.items()
+        for field, shown in schema.get("properties", {}).items()
+        if field.endswith("_at") and "date-time" not in str(shown)
+    ]
+
+    assert untyped == []
+    assert schemas["JobState"]["enum"] == sorted(JobState)
+    job = schemas["JobView"]["properties"]
+    for field in ("state", "phase", "restart", "qos", "cause_code", "preempt_mode"):
+        assert "$ref" in str(job[field]), field

@@ -69,7 +69,7 @@ class HoldingView(msgspec.Struct):
     id: int
     user: str
     project: str
-    state: str
+    state: JobState
     reason: str
     allocations: list[AllocationView]
 

@@ -5,7 +5,7 @@ Rota stores none of it a second time. The list says where each thing is and how 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from litestar import get
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job, Task
 
 
+ArtifactKind = Literal["stdout", "stderr", "result", "checkpoint", "data"]
+
+
 class ArtifactView(msgspec.Struct, kw_only=True):
     """One thing. ``url`` is where to get it, if Rota serves it; ``path`` is on the node."""
 
     #: `stdout`, `stderr`, `result`, `checkpoint`, or `data` that others may wait for.
-    kind: str
+    kind: ArtifactKind
     name: str
     task: int | None = None
     attempt: int | None = None
@@ -77,7 +80,11 @@ def _of_tasks(job: Job) -> Iterator[ArtifactView]:
 
 def _output(job: Job, task: Task, attempt: Attempt) -> Iterator[ArtifactView]:
     where = f"{API}/jobs/{job.id}/logs?task={task.index}&attempt={attempt.number}"
-    for stream, pattern in (("stdout", job.spec.output), ("stderr", job.spec.error)):
+    streams: tuple[tuple[ArtifactKind, str], ...] = (
+        ("stdout", job.spec.output),
+        ("stderr", job.spec.error),
+    )
+    for stream, pattern in streams:
         yield ArtifactView(
             kind=stream,
             name=stream,

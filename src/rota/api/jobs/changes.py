@@ -45,7 +45,7 @@ from rota.controller.commands.commands import (
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Conflict, Forbidden, Rejected
 from rota.core.facts.job import Job, JobSpec, Role
-from rota.core.facts.states import FINAL
+from rota.core.facts.states import FINAL, JobState
 from rota.core.facts.tenant import Actor, Group
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class CancelledView(msgspec.Struct):
     """``state`` is the one right after: a running job ends when its processes have ended."""
 
     id: int
-    state: str
+    state: JobState
 
 
 @delete(
@@ -88,9 +88,9 @@ async def cancel_job(context: Context, actor: Actor, job_id: str) -> CancelledVi
     return CancelledView(found.id, _state(context, found))
 
 
-def _state(context: Context, item: Job | Array) -> str:
+def _state(context: Context, item: Job | Array) -> JobState:
     state = context.host.cluster.state_of(item.id)
-    return state or (item.state if isinstance(item, Job) else "")
+    return state or (item.state if isinstance(item, Job) else JobState.CANCELLED)
 
 
 async def change_one(context: Context, actor: Actor, item: Job | Array, command: Select) -> None:

@@ -16,13 +16,13 @@ from rota.api.bodies.submission import moment
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.views.checkpoint_views import RecordView, record_view
 from rota.api.views.lookup import find
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import AskSave, ReportCheckpoint
 from rota.controller.launches.launch import folder_name
 from rota.core.facts.checkpoint import Checkpoint
 from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected
 from rota.core.facts.job import Job
-from rota.core.facts.states import ACTIVE
+from rota.core.facts.states import ACTIVE, JobState
 from rota.core.words.kin import is_kin
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class CheckpointView(msgspec.Struct):
     """``saved_at`` is null while nothing was reported; `checkpoints` has the newest last."""
 
     id: int
-    saved_at: str | None
+    saved_at: Moment | None
     data: list[str] = []
     folder: str | None = None
     store: str | None = None
@@ -49,12 +49,12 @@ class FolderView(msgspec.Struct):
 
     id: int
     user: str
-    state: str
+    state: JobState
     node: str
     folder: str
     files: int
     size: int
-    changed_at: str | None
+    changed_at: Moment | None
 
 
 class FoldersView(msgspec.Struct):

@@ -18,7 +18,7 @@ from rota.api.bodies.request_fields import BIG, Line, Short, Whole, says
 from rota.api.bodies.requests import Body
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.views.lookup import ID_MAX, find
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import SetEndpoint
 from rota.controller.commands.endpoints import living
 from rota.core.facts.errors import NotFound, Rejected
@@ -50,7 +50,7 @@ class EndpointView(msgspec.Struct):
     metadata: dict[str, str]
     user: str
     node: str
-    since: str | None
+    since: Moment | None
 
 
 class EndpointsView(msgspec.Struct):

@@ -46,7 +46,7 @@ IdempotencyKey = Annotated[
 
 class DoneView(msgspec.Struct):
     id: int
-    state: str
+    state: JobState
     exit_code: int | None
 
 

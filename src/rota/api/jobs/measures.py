@@ -13,7 +13,8 @@ from rota.api.context import Asking, context_of
 from rota.api.views.lookup import find
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Rejected
-from rota.core.facts.faults import fault_of
+from rota.core.facts.faults import Fault, fault_of
+from rota.core.facts.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ class MetricsView(msgspec.Struct, kw_only=True):
     """Figures over all tries of all tasks. What is used is known of tries that have ended."""
 
     id: int
-    state: str
+    state: JobState
     #: From when it was ready until its latest start, or until now.
     wait_s: float
     #: From its place to its start, over all tries: folders unpacked, images and saved work fetched.
@@ -44,9 +45,9 @@ class MetricsView(msgspec.Struct, kw_only=True):
     cpu_efficiency: float | None
     memory_efficiency: float | None
     #: What its end is put down to; null: it ended well, or has not ended.
-    fault: str | None
+    fault: Fault | None
     #: Likewise of each single try.
-    faults: dict[str, int]
+    faults: dict[Fault, int]
 
 
 @get(
@@ -71,7 +72,7 @@ def measure(job: Job, now_s: float) -> MetricsView:
     eligible_s = job.eligible_s or until_s
     paused_s = job.paused_s + (until_s - job.suspended_s if job.suspended_s else 0.0)
     ran_s = until_s - started_s - paused_s if started_s else 0.0
-    faults = Counter(str(fault) for attempt in tries if (fault := fault_of(attempt)))
+    faults = Counter(fault for attempt in tries if (fault := fault_of(attempt)))
     fault = fault_of(job.outcome) if job.outcome is not None else None
     return MetricsView(
         id=job.id,
@@ -90,7 +91,7 @@ def measure(job: Job, now_s: float) -> MetricsView:
         ),
         cpu_efficiency=_cpu_efficiency(tries),
         memory_efficiency=_memory_efficiency(tries),
-        fault=None if fault is None else str(fault),
+        fault=fault,
         faults=dict(sorted(faults.items())),
     )
 

@@ -12,10 +12,10 @@ from rota.api.bodies.submission import to_submission
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.why import asker_of
 from rota.api.views.attempt_views import AllocationView, allocation_view
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.commands.submit import refuse_submission
 from rota.scheduling.answers.outlook import Outlook, outlook
-from rota.scheduling.answers.reasons import Tree
+from rota.scheduling.answers.reasons import Decision, Tree
 from rota.scheduling.place.scores import placement_score
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ class DelayView(msgspec.Struct):
     """A waiting job that would start later."""
 
     id: int
-    start_at: str | None
-    later_at: str | None
+    start_at: Moment | None
+    later_at: Moment | None
 
 
 class PlanView(msgspec.Struct):
@@ -37,8 +37,8 @@ class PlanView(msgspec.Struct):
     """
 
     starts: bool
-    decision: str
-    start_at: str | None
+    decision: Decision
+    start_at: Moment | None
     allocations: list[AllocationView]
     #: 100 to 150 on one node, the more the nearer its devices are; 50 on several; 0 on none.
     score: int

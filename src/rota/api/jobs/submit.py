@@ -29,7 +29,7 @@ class SubmittedView(msgspec.Struct, omit_defaults=True):
 
     id: int
     uid: str
-    state: str
+    state: JobState
     array_id: int | None = None
     count: int | None = None
 

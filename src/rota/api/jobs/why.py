@@ -47,7 +47,8 @@ class WhyView(msgspec.Struct):
     """
 
     id: int
-    state: str
+    #: Null: it had not been submitted then.
+    state: JobState | None
     reason: str
     lines: list[str]
     help: list[str]
@@ -115,7 +116,7 @@ async def _why_then(host: Host, job_id: int, at_s: float) -> WhyView:
         ) from None
     if state is None or told is None:
         line = "it had not been submitted then"
-        return WhyView(job_id, "", line, [line], [])
+        return WhyView(job_id, None, line, [line], [])
     return WhyView(job_id, state, told.reason, told.lines, told.help, told.tree)
 
 

@@ -1,5 +1,6 @@
 """The OpenAPI document.
 
 document, examples               what is in it
+glossary                         what its properties mean
 page                             the page that people read
 """

@@ -13,6 +13,7 @@ from litestar.routes import HTTPRoute
 
 from rota.api.errors import CODES, MEDIA_TYPE, Problem
 from rota.api.openapi import examples
+from rota.api.openapi.glossary import MEANINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,7 +111,23 @@ def _schemas(inner: Litestar) -> dict[str, Any]:
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     }
     _, schemas = msgspec.json.schema_components(structs.values(), ref_template=_REF)
+    _describe(schemas)
     return dict(sorted(schemas.items()))
+
+
+def _describe(schemas: dict[str, Any]) -> None:
+    """Every property says what it means; those of a change mean what they mean in a request."""
+    asked = schemas.get("JobRequest", {}).get("properties", {})
+    for schema, body in schemas.items():
+        for name, shown in body.get("properties", {}).items():
+            if "description" in shown:
+                continue
+            meant = MEANINGS.get(f"{schema}.{name}")
+            if meant is None and schema == "JobPatch":
+                meant = asked.get(name, {}).get("description")
+            meant = meant or MEANINGS.get(name)
+            if meant is not None:
+                body["properties"][name] = {**shown, "description": meant}
 
 
 def _complete(operation: dict[str, Any], path: str, method: str, handler: HTTPRouteHandler) -> None:

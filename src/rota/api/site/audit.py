@@ -10,7 +10,7 @@ from litestar.params import QueryParameter
 
 from rota.api.context import Asking, context_of
 from rota.api.views.lookup import ID_MAX
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.core.facts.errors import Rejected
 from rota.core.words.units import parse_when
 from rota.store.api import AuditFilter
@@ -20,7 +20,7 @@ class AuditView(msgspec.Struct):
     """One record. ``refused`` says why it was not done; null: it was."""
 
     seq: int
-    at: str | None
+    at: Moment | None
     user: str
     #: `local`, `token ID` or `job ID`.
     via: str

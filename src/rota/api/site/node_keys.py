@@ -9,7 +9,7 @@ from litestar import delete, post
 
 from rota.api import params
 from rota.api.context import Asking, actor_of, context_of
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.chores.node_keys import renew_key
 from rota.controller.commands.commands import ApproveNode, RemoveNode
 
@@ -23,7 +23,7 @@ class NodeKeyView(msgspec.Struct):
 
     name: str
     key: str
-    key_at: str | None
+    key_at: Moment | None
     joined_with: str
 
 
@@ -35,7 +35,7 @@ class PendingView(msgspec.Struct):
     home: str
     key: str
     joined_with: str
-    asked_at: str | None
+    asked_at: Moment | None
 
 
 def _view(key: Token) -> NodeKeyView:

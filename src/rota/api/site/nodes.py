@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from litestar import get, patch, post
@@ -15,9 +15,10 @@ from rota.api.bodies.site_requests import DrainRequest, MarkRequest
 from rota.api.bodies.submission import moment
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.node_keys import PendingView, pending_views
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import DrainNode, MarkNode
 from rota.core.facts.errors import Rejected, named
+from rota.core.facts.states import NodeState
 from rota.core.words.placing_text import format_taint, parse_taint
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class ForeignView(msgspec.Struct):
     ignored: bool = False
 
 
+GpuState = Literal["free", "used", "shared", "reserved", "foreign", "closed", "broken", "elsewhere"]
+
+
 class GpuView(msgspec.Struct):
     """A device: ``available`` when an exclusive job could have it now."""
 
@@ -59,7 +63,7 @@ class GpuView(msgspec.Struct):
     memory_free_mb: int
     numa: int | None
     links: list[int]
-    state: str
+    state: GpuState
     available: bool
     jobs: list[int]
     foreign: list[ForeignView]
@@ -75,11 +79,11 @@ class GpuView(msgspec.Struct):
 
 class NodeView(msgspec.Struct):
     name: str
-    state: str
+    state: NodeState
     drained: bool
     #: Being drained, its jobs go on elsewhere; and when all of them have left.
     migrates: bool
-    deadline_at: str | None
+    deadline_at: Moment | None
     note: str
     total: AmountView
     free: AmountView
@@ -94,13 +98,13 @@ class NodeView(msgspec.Struct):
     marked_taints: list[str]
     address: str
     system: str
-    seen_at: str | None
+    seen_at: Moment | None
     #: Its agent is not root and starts the jobs of this user only; empty: of everybody.
     user: str = ""
     #: The node's own key, since when it has it, and the token that it joined with; empty: it is
     #: on the controller's machine.
     key: str = ""
-    key_at: str | None = None
+    key_at: Moment | None = None
     joined_with: str = ""
 
 
@@ -175,7 +179,7 @@ def _gpu_view(
         if use.device == device.index
     ]
     counted = [use for use in foreign if not use.ignored]
-    state = "foreign" if counted else "free"
+    state: GpuState = "foreign" if counted else "free"
     if device.closed or not device.healthy:
         state = "closed" if device.closed else "broken"
         state = "elsewhere" if device.uuid in node.elsewhere else state

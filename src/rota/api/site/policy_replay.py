@@ -17,7 +17,7 @@ from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import ReplayRequest
 from rota.api.context import Asking, body_of, context_of
 from rota.api.site.policy import tried
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.past import Comparison, Figures, Gain, read_arrays, read_jobs, site_of
 from rota.core.facts.errors import Busy, Conflict, Unavailable
 from rota.core.words.presets import name_of
@@ -39,8 +39,8 @@ class ReplayView(msgspec.Struct):
 
     name: str
     jobs: int
-    since: str | None
-    until: str | None
+    since: Moment | None
+    until: Moment | None
     recorded_mean_wait_s: float
     before: Figures
     after: Figures

@@ -12,10 +12,11 @@ from rota.api import params
 from rota.api.bodies import checks
 from rota.api.bodies.requests import Body, GroupRequest, QueuePatch, QueueRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.api.watch.tally import QueueTally, Tally
 from rota.controller.commands.commands import RemoveQueue, SetGroup, SetQueue
 from rota.core.facts.errors import named
+from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Group, Queue
 
 _queue = Body(QueueRequest)
@@ -27,7 +28,7 @@ class QueueView(msgspec.Struct):
     id: str
     name: str
     priority: int
-    state: str
+    state: QueueState
     project: str
     max_running: int
     max_per_user: int
@@ -38,7 +39,7 @@ class QueueView(msgspec.Struct):
     zone: str
     #: Whether it is within its hours, and when that changes next.
     open: bool
-    turns_at: str | None
+    turns_at: Moment | None
     running_jobs: int
     pending_jobs: int
     total_jobs: int

@@ -13,7 +13,7 @@ from rota.api.bodies import checks
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import LimitsRequest, ProjectQuotaPatch, QuotaRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import SetProject
 from rota.core.facts.errors import NotFound, Rejected
 from rota.core.facts.resources import NOTHING, Amount
@@ -71,7 +71,7 @@ class QuotaView(msgspec.Struct):
     project_id: str
     provider: str
     enforce_quota: bool
-    synced_at: str | None
+    synced_at: Moment | None
     cpu: UseView
     memory_gb: UseView
     gpu: UseView

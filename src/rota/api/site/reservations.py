@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from litestar import delete, get, post
@@ -14,7 +14,7 @@ from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import ReservationRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.views.lookup import find
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import AddReservation, RemoveReservation, ReserveForJob
 from rota.core.facts.errors import NotFound, Rejected
 from rota.core.facts.tenant import Reservation
@@ -33,17 +33,21 @@ IdPath = Annotated[int, PathParameter(description="Its id", ge=0, lt=2**53)]
 LONGEST_S = 366 * 86400
 
 
+ReservationKind = Literal["gpus", "devices", "nodes"]
+ReservationState = Literal["planned", "active", "over"]
+
+
 class ReservationView(msgspec.Struct):
     """``kind`` is ``gpus`` (by count), ``devices`` (by index) or ``nodes`` (whole)."""
 
     id: int
-    kind: str
+    kind: ReservationKind
     owner: str
     project: str
     maintenance: bool
-    state: str
-    start_at: str | None
-    end_at: str | None
+    state: ReservationState
+    start_at: Moment | None
+    end_at: Moment | None
     node: str
     devices: list[int]
     nodes: list[str]
@@ -68,11 +72,11 @@ class ReservationsView(msgspec.Struct):
 
 
 def reservation_view(reservation: Reservation, now_s: float) -> ReservationView:
-    kind = "gpus" if reservation.device_count else "devices" if reservation.devices else "nodes"
-    state = "planned" if now_s < reservation.start_s else "active"
+    kind: ReservationKind = "devices" if reservation.devices else "nodes"
+    state: ReservationState = "planned" if now_s < reservation.start_s else "active"
     return ReservationView(
         id=reservation.id,
-        kind=kind,
+        kind="gpus" if reservation.device_count else kind,
         owner=reservation.owner,
         project=reservation.project,
         maintenance=not (reservation.owner or reservation.project or reservation.job),

@@ -11,7 +11,7 @@ from litestar.params import QueryParameter
 
 from rota.api.context import Asking, context_of
 from rota.api.site.usage import usage_rows
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.launches.launch import fill_in
 from rota.core.derived.usage import DAYS_KEPT
 from rota.core.facts.states import FINAL, JobState
@@ -49,14 +49,14 @@ class LongView(msgspec.Struct):
     id: int
     name: str
     user: str
-    state: str
-    started_at: str | None
+    state: JobState
+    started_at: Moment | None
     run_s: float
 
 
 class StatsView(msgspec.Struct):
-    since: str | None
-    until: str | None
+    since: Moment | None
+    until: Moment | None
     total: StatsRow
     items: list[StatsRow]
     longest: list[LongView]

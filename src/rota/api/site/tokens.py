@@ -12,7 +12,7 @@ from rota.api.auth import new_token, require
 from rota.api.bodies import checks
 from rota.api.bodies.requests import Body, TokenRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import MakeToken, RevokeToken
 from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Access, Token
@@ -25,10 +25,10 @@ JOIN_S = 86_400
 class TokenView(msgspec.Struct):
     id: str
     user: str
-    access: str
+    access: Access
     note: str
-    created_at: str | None
-    expires_at: str | None
+    created_at: Moment | None
+    expires_at: Moment | None
     #: Of a join token: how many more nodes may join with it (null: any number), whether they wait
     #: for approval, and which ones joined with it so far.
     uses_left: int | None = None
@@ -46,8 +46,8 @@ class NewTokenView(msgspec.Struct):
     id: str
     token: str
     user: str
-    access: str
-    expires_at: str | None
+    access: Access
+    expires_at: Moment | None
     #: The server's certificate; who puts it behind the token and a dot speaks to no other server.
     fingerprint: str = ""
     #: Where to connect.

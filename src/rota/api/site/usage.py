@@ -12,7 +12,7 @@ from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import ResetRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.accounts import HeldView, held_view
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import ForgetUsage
 from rota.core.derived.holdings import uncharged_s
 from rota.core.derived.usage import DAYS_KEPT, Spent, Usage, rate_of, usage_key
@@ -60,8 +60,8 @@ class ShareView(msgspec.Struct):
 
 
 class UsageView(msgspec.Struct):
-    since: str | None
-    until: str | None
+    since: Moment | None
+    until: Moment | None
     items: list[UsageRow]
     shares: list[ShareView]
 

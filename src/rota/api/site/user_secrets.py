@@ -12,7 +12,7 @@ from rota.api.bodies import checks
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import SecretRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.tenant import Access
 from rota.store.api import Batch
@@ -33,7 +33,7 @@ class SecretView(msgspec.Struct):
 
     name: str
     user: str
-    set_at: str | None
+    set_at: Moment | None
     #: Whether it is encrypted in the database.
     sealed: bool
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.api.views.times import when
-from rota.core.facts.states import Cause
+from rota.api.views.times import Moment, when
+from rota.core.facts.states import Cause, Phase
 
 if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job, Outcome
@@ -41,14 +41,14 @@ class AttemptView(msgspec.Struct):
     task: int
     uid: str
     node: str
-    state: str
-    placed_at: str | None
-    started_at: str | None
-    ended_at: str | None
+    state: Phase
+    placed_at: Moment | None
+    started_at: Moment | None
+    ended_at: Moment | None
     exit_code: int | None
     signal: int | None
     cause: str | None
-    cause_code: str | None
+    cause_code: Cause | None
     peak_memory_mb: int
     cpu_s: float
     pid: int | None

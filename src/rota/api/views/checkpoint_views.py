@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 
 if TYPE_CHECKING:
     from rota.core.facts.checkpoint import Checkpoint
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class RecordView(msgspec.Struct):
     """One checkpoint as the job reported it; `size` is in bytes."""
 
-    saved_at: str | None
+    saved_at: Moment | None
     attempt: int
     step: int | None
     note: str

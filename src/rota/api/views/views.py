@@ -20,10 +20,14 @@ from rota.api.views.attempt_views import (
     cause_text,
 )
 from rota.api.views.checkpoint_views import RecordView, record_view
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.controller.launches.launch import fill_in, output_path
+from rota.core.facts.job import RestartPolicy, ServiceClass
 from rota.core.facts.notices import format_target
-from rota.core.facts.phases import phase_of
+from rota.core.facts.parents import DependencyKind
+from rota.core.facts.phases import JobPhase, phase_of
+from rota.core.facts.policy import PreemptMode
+from rota.core.facts.states import Cause, JobState
 
 if TYPE_CHECKING:
     from rota.core.facts.array import Array
@@ -59,7 +63,7 @@ class RoleView(msgspec.Struct, frozen=True):
 
 
 class DependencyView(msgspec.Struct, omit_defaults=True):
-    kind: str
+    kind: DependencyKind
     job: int
     element: bool
     data: str = ""
@@ -74,7 +78,7 @@ class JobView(msgspec.Struct, kw_only=True):
     user: str
     project: str
     queue: str
-    state: str
+    state: JobState
     reason: str
     priority: int
     resources: ResourcesView
@@ -82,14 +86,14 @@ class JobView(msgspec.Struct, kw_only=True):
     min_tasks: int
     #: Where there are several; `resources` and `min_tasks` are then those of the first.
     roles: list[RoleView] = []
-    submitted_at: str | None
-    eligible_at: str | None
-    started_at: str | None = None
-    ended_at: str | None = None
+    submitted_at: Moment | None
+    eligible_at: Moment | None
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
     exit_code: int | None = None
     signal: int | None = None
     cause: str | None = None
-    cause_code: str | None = None
+    cause_code: Cause | None = None
     nodes: list[str] = []
     allocations: list[AllocationView] = []
     attempts: list[AttemptView] = []
@@ -100,17 +104,17 @@ class JobView(msgspec.Struct, kw_only=True):
     grace_s: int
     scheduling_timeout_s: int
     dependency_timeout_s: int
-    begin_at: str | None = None
+    begin_at: Moment | None = None
     group: str
     retries: int
-    restart: str
+    restart: RestartPolicy
     held: bool
     #: What it does, in finer words than its state: `provisioning`, `checkpointing`, `migrating`...
-    phase: str = ""
+    phase: JobPhase = JobPhase.PENDING
     #: Since when its processes are stopped where they are; null: they are not.
-    suspended_at: str | None = None
+    suspended_at: Moment | None = None
     preemptible: bool
-    preempt_mode: str | None = None
+    preempt_mode: PreemptMode | None = None
     preempt_retries: int = 100
     health: HealthRequest | None = None
     preemptions: int = 0
@@ -118,13 +122,13 @@ class JobView(msgspec.Struct, kw_only=True):
     save_signal: str = ""
     save_every_s: int = 0
     #: When it was last asked to save its work and go on.
-    save_asked_at: str | None = None
-    checkpoint_at: str | None = None
+    save_asked_at: Moment | None = None
+    checkpoint_at: Moment | None = None
     checkpoints: list[RecordView] = []
     restart_cost_s: int
-    qos: str
+    qos: ServiceClass
     type: str
-    deadline_at: str | None = None
+    deadline_at: Moment | None = None
     estimate_s: int
     #: What it is expected to take, and a bound that holds for nine of ten; 0: not predicted.
     predicted_s: int = 0
@@ -213,7 +217,7 @@ def _shared_view(item: Job | Array, actor: Actor) -> JobView:
         user=spec.user,
         project=spec.project,
         queue=spec.queue,
-        state="",
+        state=JobState.QUEUED,
         reason="",
         priority=spec.priority,
         resources=resources_view(spec.request),
@@ -289,7 +293,7 @@ def _add_tasks(view: JobView, job: Job, *, open_: bool) -> None:
     ]
 
 
-def array_view(array: Array, actor: Actor, state: str, reason: str = "") -> JobView:
+def array_view(array: Array, actor: Actor, state: JobState, reason: str = "") -> JobView:
     """A whole array as one item."""
     view = _shared_view(array, actor)
     view.state = state
@@ -299,7 +303,7 @@ def array_view(array: Array, actor: Actor, state: str, reason: str = "") -> JobV
     return view
 
 
-def collapsed_view(array: Array, actor: Actor, state: str, reason: str = "") -> JobView:
+def collapsed_view(array: Array, actor: Actor, state: JobState, reason: str = "") -> JobView:
     """The elements of an array that nothing has touched, as one item."""
     view = array_view(array, actor, state, reason)
     spans = array.waiting or array.cut

@@ -16,7 +16,7 @@ from litestar.response import Stream
 from rota.api.auth import may_look_into, sees_all, still_valid
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.views.lookup import ID_MAX, in_memory, parse_id
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Access, Actor
@@ -57,7 +57,7 @@ class EventView(msgspec.Struct):
     """A fact: when, on whose behalf, which kind, about which job, and what else it says."""
 
     seq: int
-    at: str | None
+    at: Moment | None
     actor: str
     kind: str
     job: int | None

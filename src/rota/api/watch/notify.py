@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 from litestar import get
 
 from rota.api.context import Asking, context_of
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.core.facts.notices import EVENTS
 from rota.notify.receiver import Receiver
 
@@ -16,15 +18,15 @@ class ReceiverView(msgspec.Struct):
 
     name: str
     #: ``ok``, ``retrying`` while a message could not be sent yet, ``down`` after one was given up.
-    state: str
+    state: Literal["ok", "retrying", "down"]
     waiting: int
     #: More wait in the log than there is room for in memory.
     more: bool
     sent: int
     given_up: int
     problem: str
-    problem_at: str | None
-    sent_at: str | None
+    problem_at: Moment | None
+    sent_at: Moment | None
 
 
 class NotifyView(msgspec.Struct):

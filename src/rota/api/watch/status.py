@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from litestar import Response, get, post
@@ -11,12 +11,13 @@ from litestar import Response, get, post
 from rota.api.bodies.requests import Body, TriggerRequest
 from rota.api.collectors import collected, figures_of
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.views.times import when
+from rota.api.views.times import Moment, when
 from rota.api.watch.metrics import write_metrics
 from rota.api.watch.tally import Tally
 from rota.controller.commands.commands import Trigger
 from rota.core.changes import events as ev
 from rota.core.facts.states import QueueState
+from rota.core.facts.tenant import Access
 from rota.core.words.presets import name_of
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ class InventoryView(msgspec.Struct):
     """``state`` is `ok`, `silent` (its last answer stands) or `waiting` for its first answer."""
 
     url: str
-    state: str
-    answered_at: str | None
+    state: Literal["ok", "silent", "waiting"]
+    answered_at: Moment | None
     problem: str
     #: How many of our GPUs others have, or are gone.
     elsewhere: int
@@ -58,7 +59,7 @@ class StatusView(msgspec.Struct):
     nodes: int
     #: Who the caller is taken for.
     user: str
-    access: str
+    access: Access
     #: Something that people must know now, such as many nodes gone at once; empty: nothing.
     warning: str = ""
     #: The inventory of GPUs outside; null: none.

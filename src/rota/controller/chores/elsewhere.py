@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -38,11 +38,14 @@ ROTA = Actor("rota", Access.ADMIN, "inventory")
 Answer = TypeVar("Answer")
 
 
+Voice = Literal["waiting", "ok", "silent"]
+
+
 class Standing(msgspec.Struct):
-    """How things are with the inventory; ``state`` is ``waiting``, ``ok`` or ``silent``."""
+    """How things are with the inventory; ``silent``: its last answer stands."""
 
     url: str
-    state: str = "waiting"
+    state: Voice = "waiting"
     #: When it last gave an answer that could be used; 0: never.
     answered_s: float = 0.0
     problem: str = ""
@@ -97,7 +100,7 @@ class Elsewhere:
         self.standing.elsewhere = sum(map(len, found.values()))
         self._say("ok", "" if self._tells else self.standing.problem)
 
-    def _say(self, state: str, problem: str) -> None:
+    def _say(self, state: Voice, problem: str) -> None:
         if (state, problem) != (self.standing.state, self.standing.problem) and state != "ok":
             log.warning("the inventory is %s: %s", state, problem)
         self.standing.state, self.standing.problem = state, problem
