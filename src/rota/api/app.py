@@ -20,6 +20,7 @@ from rota.api.asgi import API
 from rota.api.auth import require
 from rota.api.context import ACTOR, Asking, Context, Settings, actor_of, context_of
 from rota.api.door.front import BODY_MAX, Front
+from rota.api.door.methods import Methods
 from rota.api.errors import Problem, WrongMethod
 from rota.api.jobs import (
     allocations,
@@ -93,7 +94,7 @@ def make_app(host: Host, settings: Settings) -> Front:
     doors = {slurm.PATH: slurm.serve}
     slurm.watch(context)
     wings = {rest_door.PREFIXES: rest_door.serve}
-    return Front(context, inner, Pages(context, inner), doors, wings)  # type: ignore[arg-type]
+    return Front(context, inner, Pages(context, inner), Methods(inner), doors, wings)  # type: ignore[arg-type]
 
 
 def _guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:

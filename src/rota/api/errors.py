@@ -18,6 +18,7 @@ from rota.core.facts.errors import (
     Busy,
     Conflict,
     Forbidden,
+    KeyReused,
     NotFound,
     Rejected,
     RotaError,
@@ -39,6 +40,7 @@ CODES = {
     "not_found": "What was named does not exist.",
     "method_not_allowed": "The path exists, with other methods.",
     "conflict": "The thing is in a state that does not allow this.",
+    "key_reused": "The Idempotency-Key was used for another request; use a new one.",
     "too_large": "The body is larger than this path takes.",
     "busy": "Too much is waiting; nothing was changed. Try again after ``Retry-After``.",
     "unavailable": "The disk, an agent or Rota itself is not ready. Try again later.",
@@ -86,6 +88,7 @@ _STATUS: dict[type[RotaError], int] = {
     WrongMethod: 405,
     Conflict: 409,
     TooLarge: 413,
+    KeyReused: 422,
 }
 
 _encode = msgspec.json.Encoder(enc_hook=repr).encode

@@ -61,7 +61,8 @@ def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:
     cluster.set_policy(next(iter(snapshot.settings), DEFAULT))
     for token in snapshot.tokens:
         cluster.accounts.put_token(token)
-    cluster.ids.keys = {(user, key): first for user, key, first in snapshot.keys}
+    for user, key, first in snapshot.keys:
+        cluster.ids.remember(user, key, first)
     for job_id, state in snapshot.outcomes:
         cluster.ids.ended.put(job_id, state)
     _add_work(cluster, snapshot)

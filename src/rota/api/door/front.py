@@ -6,6 +6,7 @@ here, at half of the cost; the routes behind are the same functions, for the doc
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from rota.api import errors
@@ -21,10 +22,11 @@ from rota.api.visits.visits import is_meant
 from rota.core.facts.errors import RotaError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
     from rota.api.asgi import App, Receive, Scope, Send
     from rota.api.context import Context
+    from rota.api.door.methods import Methods
     from rota.core.facts.tenant import Actor
 
     Door = Callable[[Context, Actor, Scope, Receive, Send], Awaitable[None]]
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     Busy = tuple[Callable[[Context, Actor, bytes, str], Awaitable[Answer]], int]
 
 BODY_MAX = 1024 * 1024
+REQUEST_ID, REQUEST_ID_MAX = b"x-request-id", 100
 SUBMIT_MAX = 32 * 1024 * 1024
 BATCH_MAX = 128 * 1024 * 1024
 
@@ -57,6 +60,7 @@ class Front:
         context: Context,
         inner: App,
         pages: Callable[[str], Page | None],
+        methods: Methods,
         doors: Mapping[str, Door] | None = None,
         wings: Mapping[tuple[str, ...], Wing] | None = None,
     ) -> None:
@@ -68,11 +72,13 @@ class Front:
         self._wings = wings or {}
         #: What anybody may read: health and documentation, by path.
         self._pages = pages
+        self._methods = methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await _visit(scope["path"])(self.context, self._actor, scope, receive, send)
         elif scope["type"] == "http":
+            send = _with_id(scope, send)
             try:
                 wing = next(
                     (w for p, w in self._wings.items() if scope["path"].startswith(p)), None
@@ -102,7 +108,8 @@ class Front:
             problem, more = errors.problem_of(error)
             media = (b"content-type", errors.MEDIA_TYPE.encode())
             return Reply(problem.status, [media, *more], errors.encode_problem(problem))
-        return Reply(answer.status, [(b"content-type", b"application/json")], answer.body)
+        media = (b"content-type", b"application/json")
+        return Reply(answer.status, [media, *answer.headers], answer.body)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
@@ -117,19 +124,29 @@ class Front:
             return
         busy = _BUSY.get(path) if method == "POST" else None
         if busy is None:
-            if path.startswith(_NODES) and ":" in path:
-                _split_verb(scope, path)
-            scope[ACTOR] = actor
-            if not path.startswith(_BUNDLES):
-                _refuse_large(scope, BODY_MAX)
-            await self._inner(scope, receive, send)
+            await self._pass_on(actor, scope, receive, send)
             return
         try:
             answer = await self._submit(busy, actor, scope, receive)
         except Exception as error:
             await _send_problem(send, error)
         else:
-            await _send(send, answer.status, answer.body, b"application/json")
+            await _send(send, answer.status, answer.body, b"application/json", answer.headers)
+
+    async def _pass_on(self, actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
+        """To the framework, which knows neither verbs behind a colon nor heads without bodies."""
+        path, method = scope["path"], scope["method"]
+        if path.startswith(_NODES) and ":" in path:
+            _split_verb(scope, path)
+        if method == "OPTIONS" and (allowed := self._methods.of(scope["path"])):
+            await _send(send, 204, b"", b"", [(b"allow", ", ".join(allowed).encode())])
+            return
+        scope[ACTOR] = actor
+        if not path.startswith(_BUNDLES):
+            _refuse_large(scope, BODY_MAX)
+        if method == "HEAD":
+            scope["method"], send = "GET", _without_body(send)
+        await self._inner(scope, receive, send)
 
     async def _submit(self, busy: Busy, actor: Actor, scope: Scope, receive: Receive) -> Answer:
         require(actor, "submit")
@@ -228,13 +245,38 @@ async def _send(
             "type": "http.response.start",
             "status": status,
             "headers": [
-                (b"content-type", media_type),
-                (b"content-length", str(len(body)).encode()),
+                *([(b"content-type", media_type)] if media_type else ()),
+                *([(b"content-length", str(len(body)).encode())] if status != 204 else ()),
                 *(headers or ()),
             ],
         }
     )
     await send({"type": "http.response.body", "body": body})
+
+
+def _with_id(scope: Scope, send: Send) -> Send:
+    """Every answer names its request: as the caller did, else by a name of ours."""
+    given = _header(scope, REQUEST_ID)
+    plain = 0 < len(given) <= REQUEST_ID_MAX and given.isascii() and given.isprintable()
+    name = given.encode() if plain else secrets.token_hex(8).encode()
+
+    async def sent(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), (REQUEST_ID, name)]
+        await send(message)
+
+    return sent
+
+
+def _without_body(send: Send) -> Send:
+    """The same headers as a GET has, and nothing behind them."""
+
+    async def sent(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return sent
 
 
 async def _send_problem(send: Send, error: Exception) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from litestar import Response, get, post
@@ -13,7 +13,7 @@ from rota.api import params
 from rota.api.auth import may_look_into
 from rota.api.bodies.requests import BatchRequest, JobRequest
 from rota.api.context import Asking, Context, actor_of, context_of
-from rota.api.jobs.submit import BatchView, SubmittedView, submit_batch, submit_one
+from rota.api.jobs.submit import Answer, BatchView, SubmittedView, submit_batch, submit_one
 from rota.api.views.attempt_views import AttemptView, attempt_views
 from rota.api.views.listing import Query, list_page
 from rota.api.views.lookup import find, resolve
@@ -69,23 +69,32 @@ class EventsView(msgspec.Struct):
 @post(
     "/jobs",
     summary="Submit a job or an array",
-    opt={"right": "submit", "body": JobRequest, "errors": (404, 409, 413, 429, 503)},
+    opt={"right": "submit", "body": JobRequest, "errors": (404, 409, 413, 422, 429, 503)},
 )
 async def submit(request: Asking, key: IdempotencyKey = "") -> Response[SubmittedView]:
     """Answers once the job is on disk. A repeat with the same Idempotency-Key gives 200."""
     answer = await submit_one(context_of(request), actor_of(request), await request.body(), key)
-    return Response(answer.body, status_code=answer.status, media_type="application/json")  # type: ignore[arg-type]
+    return _as_response(answer)
 
 
 @post(
     "/jobs:batch",
     summary="Submit several jobs: all or none",
-    opt={"right": "submit", "body": BatchRequest, "errors": (404, 409, 413, 429, 503)},
+    opt={"right": "submit", "body": BatchRequest, "errors": (404, 409, 413, 422, 429, 503)},
 )
 async def batch(request: Asking, key: IdempotencyKey = "") -> Response[BatchView]:
     """An error names the entry: `jobs[3].resources.cpus`."""
     answer = await submit_batch(context_of(request), actor_of(request), await request.body(), key)
-    return Response(answer.body, status_code=answer.status, media_type="application/json")  # type: ignore[arg-type]
+    return _as_response(answer)
+
+
+def _as_response(answer: Answer) -> Response[Any]:
+    return Response(
+        answer.body,
+        status_code=answer.status,
+        media_type="application/json",
+        headers={"Location": answer.location} if answer.location else None,
+    )
 
 
 @get("/jobs", summary="List jobs", opt={"right": "read", "errors": (404,)})

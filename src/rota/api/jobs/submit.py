@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from rota.api.asgi import API
 from rota.api.bodies.requests import JobRequest, decode_batch, decode_job
 from rota.controller.commands.commands import Submission, Submit, Submitted
 from rota.core.facts.errors import Rejected
@@ -17,11 +19,18 @@ if TYPE_CHECKING:
     from rota.core.facts.tenant import Actor
 
 KEY_MAX = 200
+DIGEST_LENGTH = 32
 
 
 class Answer(NamedTuple):
     status: int
     body: bytes
+    #: Where what was made can be found; empty: nowhere.
+    location: str = ""
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return [(b"location", self.location.encode())] if self.location else []
 
 
 class SubmittedView(msgspec.Struct, omit_defaults=True):
@@ -49,13 +58,13 @@ async def submit_one(context: Context, actor: Actor, body: bytes, key: str) -> A
     submission = await context.host.parents.at_hand(
         lambda: context.repeated.submission(asked, actor)
     )
-    done = await _ask(context, actor, (submission,), key)
+    done = await _ask(context, actor, (submission,), key, asked)
     uid = done.uids[0] if done.uids else await _uid_of(context, done.ids[0])
     view = SubmittedView(done.ids[0], uid, JobState.HELD if submission.held else JobState.QUEUED)
     if submission.runs:
         view.array_id = done.ids[0]
         view.count = sum(map(len, submission.runs))
-    return Answer(200 if done.repeated else 201, _encode(view))
+    return Answer(200 if done.repeated else 201, _encode(view), f"{API}/jobs/{view.id}")
 
 
 async def submit_batch(context: Context, actor: Actor, body: bytes, key: str) -> Answer:
@@ -64,7 +73,7 @@ async def submit_batch(context: Context, actor: Actor, body: bytes, key: str) ->
     submissions = await context.host.parents.at_hand(
         lambda: tuple(_numbered(context, actor, n, job) for n, job in enumerate(asked))
     )
-    done = await _ask(context, actor, submissions, key)
+    done = await _ask(context, actor, submissions, key, asked)
     return Answer(200 if done.repeated else 201, _encode(BatchView(list(done.ids))))
 
 
@@ -78,21 +87,33 @@ def _numbered(context: Context, actor: Actor, number: int, job: JobRequest) -> S
 
 
 async def _ask(
-    context: Context, actor: Actor, submissions: tuple[Submission, ...], key: str
+    context: Context,
+    actor: Actor,
+    submissions: tuple[Submission, ...],
+    key: str,
+    asked: JobRequest | list[JobRequest],
 ) -> Submitted:
     if len(key) > KEY_MAX or not key.isprintable():
         raise Rejected.bad("Idempotency-Key", key, f"up to {KEY_MAX} printable characters")
-    return await hand_in(context, actor, submissions, key)
+    # Of what was read, so that blanks and the order of fields make no difference.
+    digest = sha256(_encode(asked)).hexdigest()[:DIGEST_LENGTH] if key else ""
+    return await hand_in(context, actor, submissions, key, digest)
 
 
 async def hand_in(
-    context: Context, actor: Actor, submissions: tuple[Submission, ...], key: str = ""
+    context: Context,
+    actor: Actor,
+    submissions: tuple[Submission, ...],
+    key: str = "",
+    digest: str = "",
 ) -> Submitted:
     """The one way in for jobs of callers, with the limits of the site."""
     size = sum(len(body) for one in submissions for body in one.blobs.values())
     context.gate.blobs(actor, size)
     most = 0 if actor.access is Access.ADMIN else context.settings.limits.queued
-    command = Submit(actor=actor, submissions=submissions, key=key, most_waiting=most)
+    command = Submit(
+        actor=actor, submissions=submissions, key=key, digest=digest, most_waiting=most
+    )
     done: Submitted = await context.host.ask(command)
     return done
 

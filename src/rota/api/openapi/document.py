@@ -29,6 +29,7 @@ _ERRORS = {
     404: "What was named does not exist",
     409: "The thing is in a state that does not allow this",
     413: "The body is too large",
+    422: "The Idempotency-Key was used for another request",
     429: "Too much is waiting; nothing was changed",
     500: "A bug in Rota",
     503: "Not ready; try again later",

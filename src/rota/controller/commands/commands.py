@@ -34,10 +34,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submit(Command, frozen=True, kw_only=True):
-    """All of them or none. ``key`` makes it safe to repeat."""
+    """All of them or none. ``key`` makes it safe to repeat what has the same ``digest``."""
 
     submissions: tuple[Submission, ...]
     key: str = ""
+    digest: str = ""
     #: How many jobs of the caller may wait, unless a quota says otherwise; 0: any number.
     most_waiting: int = 0
 

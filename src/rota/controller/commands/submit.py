@@ -11,7 +11,8 @@ from rota.controller.commands.possible import refuse_impossible
 from rota.controller.tick import lifecycle
 from rota.core.changes import events as ev
 from rota.core.changes.dependencies import refuse_unknown, with_runs
-from rota.core.facts.errors import Conflict, Forbidden, Rejected
+from rota.core.derived.ids import kept_key
+from rota.core.facts.errors import Conflict, Forbidden, KeyReused, Rejected
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Access, Actor, Group
 from rota.core.words.kin import PARENT_LABEL
@@ -41,9 +42,16 @@ def submit(
     cluster, actor = scribe.cluster, command.actor
     if actor.access in (Access.VIEWER, Access.AGENT):
         raise Forbidden(f"{actor.user} has the role {actor.access} and may not submit jobs")
-    if command.key and (first := cluster.ids.keys.get((actor.user, command.key))) is not None:
-        ids = _ids_from(first, command.submissions)
-        return Submitted(ids, repeated=True)
+    if command.key and (known := cluster.ids.keys.get((actor.user, command.key))) is not None:
+        if known.digest and command.digest and known.digest != command.digest:
+            raise KeyReused(
+                f"Idempotency-Key: {command.key!r} was used for another request, which made job "
+                f"{known.first}; use a new key",
+                field="Idempotency-Key",
+                value=command.key,
+                allowed="a key that was not used before, or the request that it was used for",
+            )
+        return Submitted(_ids_from(known.first, command.submissions), repeated=True)
     refuse_too_many(cluster, command)
     brought: dict[str, int] = {}
     for number, submission in enumerate(command.submissions):
@@ -53,8 +61,9 @@ def submit(
         _check(cluster, submission, actor, named, brought[project])
     taken = [_child_of(actor, submission) for submission in command.submissions]
     taken = [_tied(cluster, submission, read_array) for submission in taken]
+    key = kept_key(command.key, command.digest)
     ids_uids = [
-        _take(scribe, submission, new_uid(), command.key if number == 0 else "", forecast)
+        _take(scribe, submission, new_uid(), "" if number else key, forecast)
         for number, submission in enumerate(taken)
     ]
     return Submitted(tuple(i for i, _ in ids_uids), tuple(u for _, u in ids_uids))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from operator import itemgetter
+from typing import NamedTuple
 
 from rota.core.facts.states import FINAL, JobState
 
@@ -132,6 +133,22 @@ class Ledger:
         return before
 
 
+#: Between a key and the digest of what was asked for; no key has it in it.
+_MARK = "\x1f"
+
+
+class Repeatable(NamedTuple):
+    """What a submit under a key got, and what it had asked for; empty: not known."""
+
+    first: int
+    digest: str
+
+
+def kept_key(key: str, digest: str) -> str:
+    """A key and the digest of what was asked for under it, as they are kept."""
+    return f"{key}{_MARK}{digest}" if key and digest else key
+
+
 class Ids:
     """The id of the cluster, and those that it gave to jobs, arrays and reservations."""
 
@@ -139,8 +156,8 @@ class Ids:
         self.cluster_id = cluster_id
         #: What the next job, array or reservation gets.
         self.next = 1
-        #: (user, Idempotency-Key) -> the id that the first submit got.
-        self.keys: dict[tuple[str, str], int] = {}
+        #: (user, Idempotency-Key) -> what the first submit under it got.
+        self.keys: dict[tuple[str, str], Repeatable] = {}
         self.ended = Ledger()
 
     def give(self, last: int) -> None:
@@ -150,4 +167,5 @@ class Ids:
     def remember(self, user: str, key: str, first: int) -> None:
         """A submit got these ids; when it is repeated with its key it gets the same ones."""
         if key:
-            self.keys[user, key] = first
+            name, _, digest = key.partition(_MARK)
+            self.keys[user, name] = Repeatable(first, digest)

@@ -4,7 +4,8 @@
     ├── Rejected        the caller's mistake: names the field, the value and what is allowed
     │   ├── NotFound    what was named does not exist (or may not be seen)
     │   ├── Forbidden   the caller's role does not allow it
-    │   └── Conflict    the thing is in a state that does not allow it
+    │   ├── Conflict    the thing is in a state that does not allow it
+    │   └── KeyReused   the Idempotency-Key stands for another request
     ├── Unavailable     the world's fault: try again later
     │   └── Busy        too much is waiting already; nothing was changed
     └── IllegalMove     our own bug: a move that the state table does not list
@@ -65,6 +66,12 @@ class Conflict(Rejected):
     """The thing is in a state that does not allow this."""
 
     code = "conflict"
+
+
+class KeyReused(Rejected):
+    """The Idempotency-Key was used for another request."""
+
+    code = "key_reused"
 
 
 class Unavailable(RotaError):

@@ -1,0 +1,36 @@
+"""Which methods a path has, for ``OPTIONS``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from litestar.routes import HTTPRoute
+
+if TYPE_CHECKING:
+    from litestar import Litestar
+
+_PART = re.compile(r"\\{[^}]*\\}")
+
+
+class Methods:
+    """Made of the routes, which do not change."""
+
+    def __init__(self, inner: Litestar) -> None:
+        found: dict[str, set[str]] = {}
+        for route in inner.routes:
+            if isinstance(route, HTTPRoute):
+                for handler in route.route_handlers:
+                    if "right" in handler.opt:
+                        found.setdefault(route.path_format, set()).update(handler.http_methods)
+        self._paths = [
+            (re.compile(_PART.sub("[^/]+", re.escape(path))), methods)
+            for path, methods in found.items()
+        ]
+
+    def of(self, path: str) -> list[str]:
+        """In order; none: there is no such path."""
+        found = {m for known, methods in self._paths if known.fullmatch(path) for m in methods}
+        if not found:
+            return []
+        return sorted({*found, "OPTIONS", *(("HEAD",) if "GET" in found else ())})
