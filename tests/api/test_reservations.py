@@ -97,7 +97,7 @@ def test_an_earlier_count_makes_way_for_one_that_is_less_free(
         ({"devices": [0]}, "node", "is required with devices"),
         ({"devices": [9], "node": "box"}, "devices", "has GPUs 0, 1, 2, 3"),
         ({"nodes": ["shed"]}, "nodes", "known nodes: box, crate"),
-        ({"node": "box"}, "node", "it goes with devices"),
+        ({"node": "box"}, "node", "it needs devices"),
         ({"gpus": 1, "user": "", "project": ""}, "user", "exactly one of"),
         ({"gpus": 1, "maintenance": True}, "maintenance", "not a count"),
         ({"gpus": 1, "zone": "Mars/Base"}, "zone", "Europe/Berlin"),

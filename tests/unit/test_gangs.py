@@ -208,7 +208,7 @@ def test_a_policy_that_lets_gangs_start_in_part_concerns_those_that_wait_already
 def test_a_gang_that_no_set_of_nodes_holds_is_refused_unless_its_least_size_fits():
     scene = Scene(cpus=4)
 
-    with pytest.raises(Rejected, match="tasks: 5 is not valid"):
+    with pytest.raises(Rejected, match="tasks: 5 tasks of this size do not fit"):
         scene.submit("gang", tasks=5)
     scene.submit("elastic", roles=(Role(count=5, min_count=2, request=Request()),))
 
@@ -218,7 +218,7 @@ def test_a_gang_that_no_set_of_nodes_holds_is_refused_unless_its_least_size_fits
 def test_more_nodes_than_there_are_is_refused():
     scene = Scene(nodes=2)
 
-    with pytest.raises(Rejected, match="nodes: 3 is not valid"):
+    with pytest.raises(Rejected, match="nodes: 3 nodes asked for, but only"):
         scene.submit("wide", tasks=3, placement=Placement(node_count=3))
 
 
@@ -229,5 +229,5 @@ def test_roles_that_fit_one_by_one_but_not_together_are_refused():
         Role(name="worker", count=2, request=Request(cpu_milli=2000)),
     )
 
-    with pytest.raises(Rejected, match="tasks: 3 is not valid; its roles fit on no set of nodes"):
+    with pytest.raises(Rejected, match="tasks: the 3 tasks of its roles do not fit here together"):
         scene.submit("pair", roles=roles)

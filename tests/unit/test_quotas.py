@@ -424,8 +424,9 @@ def test_a_request_that_a_quota_can_never_allow_is_refused_at_submit(
     with pytest.raises(Rejected) as caught:
         refuse_over_quota(books.cluster, make_spec(user="alice", **wishes))
 
-    assert (caught.value.field, caught.value.value) == (field, repr(value))
-    assert caught.value.allowed == allowed
+    assert caught.value.field == field
+    assert str(caught.value.value).startswith(value)
+    assert caught.value.detail.endswith(allowed)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def _in_our_words(request: Asking, error: Exception) -> Exception:
     if isinstance(error, MethodNotAllowedException):
         allowed = (error.headers or {}).get("allow", "")
         return WrongMethod(
-            f"{request.method} is not possible on {request.url.path}; {allowed} are",
+            f"{request.method} is not allowed on {request.url.path} (allowed: {allowed})",
             field="method",
             value=request.method,
             allowed=allowed,

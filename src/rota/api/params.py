@@ -104,7 +104,9 @@ def parse_cursor(text: str) -> int:
         return 0
     number = parse_id(text)
     if number is None:
-        raise Rejected.bad("cursor", text, "the cursor of the page before")
+        raise Rejected.because(
+            "cursor", text, f"{text!r} is not a cursor; use cursor from the previous page"
+        )
     return number
 
 

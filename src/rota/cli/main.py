@@ -56,7 +56,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Rules": {
         "policy": ("rules.policy:policy", "Show, try or change the rules of scheduling"),
         "sim": ("rules.sim:sim", "Play a recorded workload under one policy or several"),
-        "replay": ("rules.replay:replay", "Is every decision on record what the rules say"),
+        "replay": ("rules.replay:replay", "Check that recorded decisions can be reproduced"),
         "quota": ("rules.quota:quota", "What users and projects may hold"),
         "project": ("rules.accounts:project", "Projects and their shares"),
         "user": ("rules.accounts:user", "Users and their shares"),

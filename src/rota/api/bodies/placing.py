@@ -96,7 +96,9 @@ def _with(now: Placement, asked: JobRequest | JobPatch) -> Placement:
     made = msgspec.structs.replace(now, **changes)
     clash = set(made.nodes) & set(made.exclude)
     if clash:
-        raise Rejected.bad("exclude", ", ".join(sorted(clash)), "it is in node_list as well")
+        raise Rejected.because(
+            "exclude", sorted(clash), f"{', '.join(sorted(clash))} is in node_list as well"
+        )
     return ANYWHERE if made == ANYWHERE else made
 
 

@@ -24,14 +24,14 @@ def roles_of(request: JobRequest) -> tuple[Role, ...]:
     if not request.roles:
         return roles(request.resources, task_count(request), request.min_tasks)
     if request.tasks != 1 or request.min_tasks:
-        raise Rejected.bad("tasks", request.tasks, "each role has its own count")
+        raise Rejected.because("tasks", request.tasks, "each role has its own count")
     if request.resources != type(request.resources)():
-        raise Rejected.bad("resources", "...", "each role has its own resources")
+        raise Rejected.because("resources", "...", "each role has its own resources")
     if request.nodes:
-        raise Rejected.bad("nodes", request.nodes, "it goes with tasks; roles lie where they fit")
+        raise Rejected.because("nodes", request.nodes, "roles lie where they fit; leave it out")
     names = [role.name for role in request.roles]
     if len(set(names)) != len(names):
-        raise Rejected.bad("roles", names, "each name may stand only once")
+        raise Rejected.because("roles", names, "two roles have the same name")
     total = sum(role.count for role in request.roles)
     if total > TASKS_MAX:
         raise Rejected.bad("roles", total, f"at most {TASKS_MAX} tasks together")
@@ -42,8 +42,8 @@ def _role(asked: RoleRequest) -> Role:
     if not asked.name:
         raise Rejected.bad("roles.name", asked.name, "a word such as worker")
     if asked.min_count > asked.count:
-        allowed = f"at most count, which is {asked.count}"
-        raise Rejected.bad("roles.min_count", asked.min_count, allowed)
+        why = f"{asked.min_count} is more than count ({asked.count})"
+        raise Rejected.because("roles.min_count", asked.min_count, why)
     return Role(
         name=checks.word("roles.name", asked.name),
         count=asked.count,
@@ -57,7 +57,9 @@ def task_count(request: JobRequest) -> int:
     if request.tasks == 1:
         return max(1, request.nodes)
     if request.nodes > request.tasks:
-        raise Rejected.bad("nodes", request.nodes, f"at most tasks, which is {request.tasks}")
+        raise Rejected.because(
+            "nodes", request.nodes, f"{request.nodes} is more than tasks ({request.tasks})"
+        )
     return request.tasks
 
 
@@ -65,7 +67,7 @@ def task_count(request: JobRequest) -> int:
 def roles(asked: Resources, tasks: int, min_tasks: int) -> tuple[Role, ...]:
     """One role. Equal requests share one object, which keeps lanes and memory small."""
     if min_tasks > tasks:
-        raise Rejected.bad("min_tasks", min_tasks, f"at most tasks, which is {tasks}")
+        raise Rejected.because("min_tasks", min_tasks, f"{min_tasks} is more than tasks ({tasks})")
     return (Role(count=tasks, min_count=min_tasks, request=request_of(asked)),)
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from rota.core.facts.tenant import Actor
 
 #: A longer line cannot be an argument of a process (the kernel allows 128 KiB): it is a script.
+NEEDS_MANY = "it needs a group or an array"
+NO_CONTAINERS = "no node can run containers: install podman or apptainer"
 LINE_MAX = 100_000
 #: Where nothing was set up, jobs may still name URLs.
 NOBODY = Notify()
@@ -127,7 +129,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         parameters=tuple(request.parameters.names) if request.parameters else (),
     )
     if request.max_concurrent is not None and not request.group and not runs:
-        raise Rejected.bad("max_concurrent", request.max_concurrent, "it needs group or array")
+        raise Rejected.because("max_concurrent", request.max_concurrent, NEEDS_MANY)
     return Submission(
         spec=spec,
         blobs=blobs,
@@ -181,9 +183,11 @@ def _saving(request: JobRequest) -> dict[str, Any]:
 def check_saving(save_signal: str, save_every_s: float, checkpoint_signal: str) -> None:
     """What a job says of its signals must go together, when it is submitted or changed."""
     if save_every_s and not save_signal:
-        raise Rejected.bad("save_every_s", save_every_s, "it needs save_signal")
+        raise Rejected.because("save_every_s", save_every_s, "it needs save_signal")
     if save_signal and save_signal == checkpoint_signal:
-        raise Rejected.bad("save_signal", save_signal, "another one than checkpoint_signal")
+        raise Rejected.because(
+            "save_signal", save_signal, f"{save_signal} is checkpoint_signal already; use another"
+        )
 
 
 def _bundle(request: JobRequest, desk: Desk) -> str:
@@ -196,13 +200,13 @@ def _image(request: JobRequest, desk: Desk) -> str:
     """Whoever would wait for a node with an engine says for how long."""
     image = checks.image(request.image)
     if image and not desk.runs_images() and not request.scheduling_timeout_s:
-        raise Rejected.bad("image", image, "no node here has podman or apptainer")
+        raise Rejected.because("image", image, NO_CONTAINERS)
     return image
 
 
 def _terminal(request: JobRequest) -> bool:
     if request.pty and request.stdin:
-        raise Rejected.bad("stdin", "...", "a job with pty is typed to; it takes no stdin")
+        raise Rejected.because("stdin", "...", "a job with a terminal (pty) takes no stdin")
     return request.pty
 
 
@@ -252,13 +256,13 @@ def work_of(
     keep = _Keep(desk, blobs)
     if bool(request.command) == bool(request.script):
         if request.command:
-            raise Rejected.bad("script", "...", "give either command or script, not both")
+            raise Rejected.because("script", "...", "give either command or script, not both")
         raise Rejected("command: is required (or script)", field="command", allowed="a command")
     if request.script:
         checks.refuse_nul("script", request.script)
         return (), keep(checks.sized("script", request.script))
     if request.script_args:
-        raise Rejected.bad("script_args", request.script_args, "they go with script only")
+        raise Rejected.because("script_args", request.script_args, "they need script")
     if isinstance(request.command, list):
         return tuple(checks.arguments("command", request.command)), ""
     return shell_line(request.command, keep)
@@ -302,7 +306,9 @@ def deadline(asked: float | str, desk: Desk) -> float:
     """A moment to come; 0 for none."""
     when_s = moment("deadline_at", asked, desk)
     if when_s and when_s <= desk.now_s():
-        raise Rejected.bad("deadline_at", asked, "a moment to come")
+        raise Rejected.because(
+            "deadline_at", asked, f"{asked!r} is in the past; give a future time"
+        )
     return when_s
 
 
@@ -331,7 +337,7 @@ Elements = tuple[tuple[Run, ...], int, tuple[tuple[str, ...], ...]]
 def _elements(request: JobRequest) -> Elements:
     """Indices, cap and rows of an array or sweep; all empty for a single job."""
     if request.array and request.parameters is not None:
-        raise Rejected.bad("array", request.array, "give either array or parameters, not both")
+        raise Rejected.because("array", request.array, "give either array or parameters, not both")
     own_cap = request.max_concurrent if not request.group else None
     if request.array:
         runs, cap = parse_indices(request.array)

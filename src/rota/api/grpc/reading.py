@@ -103,7 +103,7 @@ def job_body(request: pb.LaunchJobRequest) -> bytes:
     asked.pop("idempotency_key", None)
     if line := asked.pop("line", ""):
         if request.command:
-            raise Rejected.bad("line", line, "give either command or line, not both")
+            raise Rejected.because("line", line, "give either command or line, not both")
         asked["command"] = line
     if resources := asked.get("resources"):
         _set_device(resources)

@@ -58,7 +58,9 @@ async def artifacts(request: Asking, job_id: params.JobPath) -> ArtifactsView:
     job = await find_own(host, actor_of(request), job_id, "what it left is")
     host.audit.note(actor_of(request), "artifacts", f"job {job.id}")
     if isinstance(job, Array):
-        raise Rejected.bad("id", job.id, "an array leaves nothing; name an element, as in 5_3")
+        raise Rejected.because(
+            "id", job.id, f"{job.id} is an array, which leaves nothing; name an element: {job.id}_3"
+        )
     return ArtifactsView([*_of_tasks(job), *_saved(job)])
 
 

@@ -146,7 +146,7 @@ async def _update(context: Context, actor: Actor, item: Job | Array, asked: JobP
             actor=actor, job=item.id, changes=changes, dependencies=parents, array_cap=cap
         )
         if blobs:
-            raise Rejected.bad("command", "...", "a line this long cannot be changed in place")
+            raise Rejected.because("command", "...", "a line this long cannot be changed in place")
         await context.host.ask(command)
 
 
@@ -157,7 +157,7 @@ async def _set_group_cap(
     if asked.max_concurrent is None or isinstance(item, Array):
         return
     if not item.spec.group:
-        raise Rejected.bad("max_concurrent", asked.max_concurrent, "the job is in no group")
+        raise Rejected.because("max_concurrent", asked.max_concurrent, "the job is in no group")
     group = Group(item.spec.group, actor.user, asked.max_concurrent)
     await context.host.ask(SetGroup(actor=actor, group=group))
 
@@ -166,7 +166,7 @@ async def _act(context: Context, actor: Actor, item: Job | Array, asked: JobPatc
     verb = asked.action
     if asked.hold is not None:
         if verb is not None:
-            raise Rejected.bad("action", verb, "give either hold or action, not both")
+            raise Rejected.because("action", verb, "give either hold or action, not both")
         verb = "hold" if asked.hold else "release"
     if verb is not None:
         await change_one(context, actor, item, VERBS[verb](actor=actor, ids=(item.id,)))
@@ -193,7 +193,9 @@ def spec_changes(
         changes["placement"] = placement
     tasks = sum(role.count for role in changes.get("roles", spec.roles))
     if placement.node_count > tasks:
-        raise Rejected.bad("nodes", placement.node_count, f"at most tasks, which is {tasks}")
+        raise Rejected.because(
+            "nodes", placement.node_count, f"{placement.node_count} is more than tasks ({tasks})"
+        )
     return changes, blobs
 
 
@@ -289,7 +291,7 @@ def _roles(spec: JobSpec, asked: JobPatch) -> tuple[Role, ...]:
     count = role.count if asked.tasks is None else asked.tasks
     least = role.min_count if asked.min_tasks is None else asked.min_tasks
     if least > count:
-        raise Rejected.bad("min_tasks", least, f"at most tasks, which is {count}")
+        raise Rejected.because("min_tasks", least, f"{least} is more than tasks ({count})")
     request = role.request
     if asked.resources is not None:
         request = _new_request(request, asked.resources)

@@ -35,9 +35,9 @@ async def _select(request: Asking, verb: str) -> ChangedView:
     asked: SelectRequest = await body_of(request, decode_select)
     ways = sum((bool(asked.ids), asked.all, bool(asked.user)))
     if ways != 1:
-        raise Rejected.bad("ids", asked.ids, "give exactly one of ids, all and user")
+        raise Rejected.because("ids", asked.ids, "give exactly one of ids, all and user")
     if asked.hold and verb != "requeue":
-        raise Rejected.bad("hold", True, "it goes with :requeue only")
+        raise Rejected.because("hold", True, "only :requeue takes it")
     refused: list[RefusalView] = []
     ids: list[int] = []
     for ref in asked.ids:

@@ -322,7 +322,9 @@ async def _readable(context: Context, actor: Actor, job_id: str, wish: LogWish) 
     job = await find_own(context.host, actor, job_id, "its logs are")
     context.host.audit.note(actor, "logs", f"job {job.id}")
     if isinstance(job, Array):
-        raise Rejected.bad("id", job.id, "an array has no logs; name an element, as in 5_3")
+        raise Rejected.because(
+            "id", job.id, f"{job.id} is an array, which has no logs; name an element: {job.id}_3"
+        )
     if wish.task >= job.spec.task_count:
         raise NotFound(f"job {job.id} has no task {wish.task}", field="task", value=wish.task)
     return job

@@ -60,7 +60,9 @@ async def metrics(request: Asking, job_id: params.JobPath) -> MetricsView:
     host = context_of(request).host
     job = await find(host, job_id)
     if isinstance(job, Array):
-        raise Rejected.bad("id", job.id, "an array has no figures; name an element, as in 5_3")
+        raise Rejected.because(
+            "id", job.id, f"{job.id} is an array, which has no figures; name an element: {job.id}_3"
+        )
     return measure(job, host.clock.now_s())
 
 

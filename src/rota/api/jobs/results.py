@@ -85,7 +85,9 @@ async def result(
     job = await find_own(context.host, actor, job_id, "its result is")
     context.host.audit.note(actor, "result", f"job {job.id}")
     if isinstance(job, Array):
-        raise Rejected.bad("id", job.id, "an array has no result; name an element, as in 5_3")
+        raise Rejected.because(
+            "id", job.id, f"{job.id} is an array, which has no result; name an element: {job.id}_3"
+        )
     left = LeftFile(context, job, task, part)
     first = await left.read(0)
     if first.error:

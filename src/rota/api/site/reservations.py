@@ -130,9 +130,9 @@ def _check_kind(asked: ReservationRequest) -> None:
     if asked.devices and not asked.node:
         raise Rejected("node: is required with devices", field="node", allowed="a node's name")
     if asked.node and not asked.devices:
-        raise Rejected.bad("node", asked.node, "it goes with devices; for a whole node give nodes")
+        raise Rejected.because("node", asked.node, "it needs devices; for a whole node give nodes")
     if asked.gpu_type and not asked.gpus:
-        raise Rejected.bad("gpu_type", asked.gpu_type, "it goes with gpus")
+        raise Rejected.because("gpu_type", asked.gpu_type, "it needs gpus")
     if not (asked.gpus or asked.devices or asked.nodes):
         raise Rejected("gpus: give gpus, devices or nodes", field="gpus", allowed="one of them")
     if asked.maintenance and asked.gpus:

@@ -106,7 +106,9 @@ async def make_token(request: Asking) -> NewTokenView:
     joins = asked.access is Access.AGENT
     if not joins and (asked.uses is not None or asked.approve):
         field = "uses" if asked.uses is not None else "approve"
-        raise Rejected.bad(field, getattr(asked, field), "only with the access agent")
+        raise Rejected.because(
+            field, getattr(asked, field), "only a token with access agent has it"
+        )
     lasts_s = (JOIN_S if joins else 0) if asked.expires_s is None else asked.expires_s
     uses = 1 if asked.uses is None else asked.uses
     token = Token(

@@ -82,7 +82,7 @@ def _hours(hours: float) -> str:
 def usage(
     user: str | None, project: str | None, period: int, reset: bool, everybody: bool, as_json: bool
 ) -> None:
-    """Show who uses how much: now, in a period, as fair share remembers it; and who may."""
+    """Show usage now, over a period, and against fair shares."""
     if reset:
         _reset(user, project, everybody, as_json)
         return

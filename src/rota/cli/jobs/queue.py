@@ -207,7 +207,12 @@ def _watch(client: Client, options: dict[str, Any]) -> None:
 @click.option("-l", "--label", metavar="KEY=VALUE", help="Jobs with this label.")
 @click.option("--since", type=types.WHEN, help="Submitted after 2026-11-15 or 2026-11-15T18:00.")
 @click.option("-r", "--expand", is_flag=True, help="One line for each element of an array.")
-@click.option("--sort", type=types.Words(), metavar="FIELDS", help="gpus,-time: -time turns round.")
+@click.option(
+    "--sort",
+    type=types.Words(),
+    metavar="FIELDS",
+    help="Sort by fields; a leading - reverses: gpus,-time.",
+)
 @click.option("--first", "--limit", type=types.COUNT, metavar="N", help="The first N jobs.")
 @click.option("--last", type=types.COUNT, metavar="N", help="The last N jobs.")
 @click.option(

@@ -22,9 +22,9 @@ _ARRAYS_SHOWN = 5
 
 
 def progress_line(done: int, bad: int, total: int, waited_s: float) -> str:
-    """``37 of 100 ended, 2 not well, after 12 s``."""
-    trouble = f", {bad} not well" if bad else ""
-    return f"{done} of {total} ended{trouble}, after {int(waited_s)} s"
+    """``37/100 done, 2 failed (12 s)``."""
+    trouble = f", {bad} failed" if bad else ""
+    return f"{done}/{total} done{trouble} ({int(waited_s)} s)"
 
 
 def end_line(job: dict[str, Any]) -> str:

@@ -61,7 +61,9 @@ _OPTIONS = (
         "--procs", type=Number(min=1), help="Processors of the machine; they have no names."
     ),
     click.option(
-        "--nodes", type=Number(min=1), help="Nodes with numbers; promises bind the very nodes."
+        "--nodes",
+        type=Number(min=1),
+        help="This many named nodes; reservations are tied to single nodes.",
     ),
     click.option(
         "--per-node", type=Number(min=1), help="Processors or GPUs of each node (GPUs: 8, else 1)."

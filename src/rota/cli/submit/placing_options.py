@@ -190,6 +190,6 @@ def _saving() -> list[click.Parameter]:
             _WAY,
             "--save-every",
             type=types.DURATION,
-            help="Ask it so often to save its work: 15m. Needs --save-signal.",
+            help="Ask it to save its work this often: 15m. Needs --save-signal.",
         ),
     ]

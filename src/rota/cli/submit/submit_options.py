@@ -61,8 +61,8 @@ def _job() -> list[click.Parameter]:
             type=types.Wish("target", _read_target),
             multiple=True,
             metavar="TARGET",
-            help="Tell https://HOST/PATH or mail:ADDRESS when it ends, or of ,on=started,failed "
-            "behind it (see 'rota notify --help'). Repeatable.",
+            help="Tell https://HOST/PATH or mail:ADDRESS when it ends; append ,on=started,failed "
+            "for other events (see 'rota notify --help'). Repeatable.",
         ),
     ]
 
@@ -107,7 +107,7 @@ def resources() -> list[click.Parameter]:
             multiple=True,
             metavar="NAME=COUNT,…",
             help="A kind of task with resources of its own: worker=8,min=4,cpus=4,mem=16G,gpus=1. "
-            "Repeatable; instead of --tasks and the rest.",
+            "Repeatable; replaces --tasks and the resource options.",
         ),
     ]
 

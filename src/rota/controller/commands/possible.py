@@ -68,12 +68,10 @@ def _refuse_gang(cluster: Cluster, shape: Shape, role: Role) -> None:
         if found >= wanted and hosts >= nodes:
             return
     if nodes and hosts < nodes:
-        raise Rejected.bad(
-            "nodes", nodes, f"so many nodes that take {share} of its tasks each do not exist"
-        )
-    raise Rejected.bad(
-        "tasks", role.count, "this many tasks of this size fit on no set of nodes here"
-    )
+        why = f"{nodes} nodes asked for, but only {hosts} can take {share} of its tasks each"
+        raise Rejected.because("nodes", nodes, why)
+    why = f"{role.count} tasks of this size do not fit here: all nodes together take {found}"
+    raise Rejected.because("tasks", role.count, why)
 
 
 def _refuse_together(cluster: Cluster, shape: Shape) -> None:
@@ -84,7 +82,9 @@ def _refuse_together(cluster: Cluster, shape: Shape) -> None:
     alone = msgspec.structs.replace(shape.placement, nodes=(), exclude=())
     if place_in(rooms, shape._replace(placement=alone), {}) is None:
         tasks = sum(role.count for role in shape.roles)
-        raise Rejected.bad("tasks", tasks, "its roles fit on no set of nodes here together")
+        raise Rejected.because(
+            "tasks", tasks, f"the {tasks} tasks of its roles do not fit here together"
+        )
 
 
 def _whole(node: Node) -> Node:
@@ -102,27 +102,31 @@ def _refuse(dimension: str, request: Request, have: str) -> None:
         "memory": ("memory", f"{request.memory_mib} MiB"),
         "disk": ("disk", f"{request.disk_mib} MiB"),
     }.get(dimension, (dimension.replace(" ", "_"), _device_words(request)))
-    raise Rejected.bad(f"resources.{field}", value, f"no node can ever give that: {have}")
+    raise Rejected.because(f"resources.{field}", value, f"{value} asked for, but {have}")
 
 
 def _device_words(request: Request) -> str:
-    kind = request.device_type or request.device
+    kind = request.device.upper() if request.device in ("gpu", "tpu") else request.device
+    kind = f"{request.device_type} {kind}".strip()
     memory = request.device_memory_mib
     numbers = ",".join(map(str, request.device_indices))
     named = f" with index {numbers}" if numbers else ""
-    return f"{request.device_count} x {kind}" + (f" of {memory} MiB" if memory else "") + named
+    several = "" if request.device_count == 1 else "s"
+    return (
+        f"{request.device_count} {kind}{several}" + (f" of {memory} MiB" if memory else "") + named
+    )
 
 
 def nodes_have(cluster: Cluster, dimension: str) -> str:
     """What the largest node has in a dimension, in words."""
     specs = [_whole(node).spec for node in cluster.nodes.values()]
     if dimension == "cpus":
-        return f"the largest has {max(spec.cpu_milli for spec in specs) / 1000:g} CPUs"
+        return f"the largest node has {max(spec.cpu_milli for spec in specs) / 1000:g} CPUs"
     if dimension == "memory":
-        return f"the largest has {max(spec.memory_mib for spec in specs)} MiB of memory"
+        return f"the largest node has {max(spec.memory_mib for spec in specs)} MiB of memory"
     if dimension == "disk":
-        return f"the largest has {max(spec.disk_mib for spec in specs)} MiB of disk"
+        return f"the largest node has {max(spec.disk_mib for spec in specs)} MiB of disk"
     models = sorted({d.model or d.kind for spec in specs for d in spec.devices if d.usable})
     most = max(sum(device.usable for device in spec.devices) for spec in specs)
     what = "device" if most == 1 else "devices"
-    return f"a node has at most {most} {what}" + (f" ({', '.join(models)})" if models else "")
+    return f"no node has more than {most} {what}" + (f" ({', '.join(models)})" if models else "")

@@ -157,7 +157,9 @@ def _remove_queue(scribe: Scribe, command: cmd.RemoveQueue) -> object:
 def _drain_node(scribe: Scribe, command: cmd.DrainNode) -> object:
     node = named(scribe.cluster.nodes, "node", command.node)
     if command.deadline_s and command.deadline_s <= scribe.now_s:
-        raise Rejected.bad("deadline_at", command.deadline_s, "a moment to come")
+        raise Rejected.because(
+            "deadline_at", command.deadline_s, "the moment is in the past; give a future time"
+        )
     scribe.emit(
         ev.NodeDrained(
             node=command.node,

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Record = TypeVar("Record")
+#: Of a value, so many characters are repeated.
+SHOWN_MAX = 80
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."
 
 
 class RotaError(Exception):
@@ -43,11 +50,19 @@ class Rejected(RotaError):
 
     @classmethod
     def bad(cls, field: str, value: object, allowed: str) -> Rejected:
-        """The usual form: ``field: 'value' is not allowed; allowed: …``."""
-        shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
+        """A value that no request may have: ``allowed`` says what is expected."""
+        shown = _shown(value)
         return cls(
-            f"{field}: {shown} is not valid; {allowed}", field=field, value=shown, allowed=allowed
+            f"{field}: {shown} is not valid; {allowed}",
+            field=field,
+            value=shown if len(repr(value)) > SHOWN_MAX else value,
+            allowed=allowed,
         )
+
+    @classmethod
+    def because(cls, field: str, value: object, why: str) -> Rejected:
+        """A value that is fine by itself and cannot be had here: ``why`` says it with the value."""
+        return cls(f"{field}: {why}", field=field, value=value, allowed=why)
 
 
 class NotFound(Rejected):

@@ -70,20 +70,18 @@ def _refuse(
         if limit is not None and wanted > limit:
             unit, size = UNITS[dimension]
             verb = "run" if dimension is Dimension.JOBS else "hold"
-            raise Rejected.bad(
-                field, f"{wanted / size:g}", f"{scope} may {verb} at most {limit / size:g} {unit}"
-            )
+            asked, most = f"{wanted / size:g}", f"{limit / size:g}"
+            why = f"{asked} asked for, but {scope} may {verb} at most {most} {unit}"
+            raise Rejected.because(field, asked, why)
     if spec.placement.exclusive:
         _refuse_nodes(cluster, shape, scope, limits)
     paid_s = paid_s_of(spec, cluster.policy.backfill)
     hours = wish_of(least, 1, paid_s)[Dimension.DEVICE_HOURS]
     if limits.device_hours is not None and hours > limits.device_hours:
         assumed = "" if spec.time_limit_s else ", as no time limit is named"
-        raise Rejected.bad(
-            "resources.gpus",
-            f"{least.device_milli / 1000:g} for {paid_s / 3600:.4g} hours{assumed}",
-            f"{scope} has {limits.device_hours:.4g} device-hours to spend",
-        )
+        asked = f"{least.device_milli / 1000:g} for {paid_s / 3600:.4g} hours{assumed}"
+        why = f"{asked}: {scope} has {limits.device_hours:.4g} device-hours to spend"
+        raise Rejected.because("resources.gpus", asked, why)
 
 
 def _refuse_nodes(cluster: Cluster, shape: Shape, scope: str, limits: Limits) -> None:
@@ -94,7 +92,7 @@ def _refuse_nodes(cluster: Cluster, shape: Shape, scope: str, limits: Limits) ->
     least = min(wholes, key=size_of)
     words = f"{least.cpu_milli / 1000:g} CPUs and {least.device_milli / 1000:g} devices"
     allowed = f"{scope} may not hold a whole node: the smallest that suits has {words}"
-    raise Rejected.bad("exclusive", "true", allowed)
+    raise Rejected.because("exclusive", "true", allowed)
 
 
 def _fits(whole: Amount, limits: Limits) -> bool:
