@@ -14,6 +14,7 @@ from bench.sections import (
     latency,
     long,
     noop,
+    pilots,
     python_api,
     restart,
     sim,
@@ -31,6 +32,6 @@ SECTIONS: dict[str, Callable[[Context], list[Row]]] = {
     section.SECTION: section.measure
     for section in (
         *(core, noop, latency, durable, depth, idle, restart, arrays, long, sim),
-        *(slurm_commands, engines, python_api, swarm),
+        *(slurm_commands, engines, pilots, python_api, swarm),
     )
 }

@@ -17,6 +17,7 @@ from rota.agent_settings import POLICIES, Agent
 from rota.audit_settings import AuditSettings, check_syslog
 from rota.config_checks import at_least, check_host, check_url, nearest, one_of, read_text
 from rota.core.facts.errors import Rejected
+from rota.core.facts.pilot import Pilot
 from rota.core.facts.policy import DEFAULT
 from rota.core.words import policy_text
 from rota.core.words.placing_text import parse_taint
@@ -24,6 +25,7 @@ from rota.core.words.presets import preset
 from rota.core.words.units import parse_cpu_milli, parse_memory_mib
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
+from rota.pilot_settings import read_pilot
 from rota.storage_settings import Bundles, Checkpoints
 
 if TYPE_CHECKING:
@@ -108,6 +110,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     audit: AuditSettings = AuditSettings()
     #: Of each engine by its name the keys of its table; its driver knows them.
     engines: dict[str, dict[str, Any]] = {}
+    #: Allocations of engines that are asked for when jobs wait.
+    pilots: tuple[Pilot, ...] = ()
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
@@ -142,7 +146,11 @@ def load(environment: Mapping[str, str]) -> Config:
 def parse(text: str, source: str, environment: Mapping[str, str]) -> Config:
     """Settings from the text of a file (``source`` names it in errors) and the environment."""
     settings = from_toml(text, source)
-    engines = _take_engines(settings, source)
+    engines = _take_tables(settings, "engines", source)
+    pilots = tuple(
+        read_pilot(name, table, f"{source}: pilots.{name}")
+        for name, table in _take_tables(settings, "pilots", source).items()
+    )
     origins = {
         f"{section}.{key}": f"{source}: {section}.{key}"
         for section, keys in settings.items()
@@ -157,19 +165,19 @@ def parse(text: str, source: str, environment: Mapping[str, str]) -> Config:
             settings.setdefault(section, {})[key] = value
         origins[f"{section}.{rule or key}"] = variable
     settings.setdefault("scheduling", {})["rules"] = _check_rules(rules, origins)
-    return msgspec.structs.replace(_build(settings, origins), engines=engines)
+    return msgspec.structs.replace(_build(settings, origins), engines=engines, pilots=pilots)
 
 
-def _take_engines(settings: _Settings, source: str) -> dict[str, dict[str, Any]]:
-    """The tables [engines.NAME]. What is in them is for the driver to check."""
-    engines = settings.pop("engines", {})
-    for name, table in engines.items():
+def _take_tables(settings: _Settings, section: str, source: str) -> dict[str, dict[str, Any]]:
+    """The tables [engines.NAME] or [pilots.NAME]. What is for a driver, that one checks."""
+    tables = settings.pop(section, {})
+    for name, table in tables.items():
         if not isinstance(table, dict) or not name.replace("-", "").replace("_", "").isalnum():
             raise Rejected(
-                f"{source}: engines.{name}: expected a table [engines.NAME], its name "
+                f"{source}: {section}.{name}: expected a table [{section}.NAME], its name "
                 "of letters, digits, - and _"
             )
-    return engines
+    return tables
 
 
 def _take_rules(settings: _Settings, origins: dict[str, str]) -> dict[str, Any]:
@@ -203,7 +211,7 @@ def from_toml(text: str, source: str) -> _Settings:
     except tomllib.TOMLDecodeError as error:
         raise Rejected(f"{source}: {error}") from None
     for section, keys in document.items():
-        if section not in (*SECTIONS, "engines"):
+        if section not in (*SECTIONS, "engines", "pilots"):
             raise Rejected(f"{source}: unknown section [{section}]; {nearest(section, SECTIONS)}")
         if not isinstance(keys, dict):
             raise Rejected(

@@ -132,8 +132,8 @@ def test_one_that_is_unwell_is_asked_to_end_once_and_its_end_says_why_whatever_i
     node = Node()
     node.run("a")
 
-    told = node.agent.on_unhealthy("a", f"{UNHEALTHY}no answer", node.now_s)
-    again = node.agent.on_unhealthy("a", f"{UNHEALTHY}no answer", node.now_s)
+    told = node.agent.on_must_end("a", f"{UNHEALTHY}no answer", 1e9, node.now_s)
+    again = node.agent.on_must_end("a", f"{UNHEALTHY}no answer", 1e9, node.now_s)
     (end,) = seen(node.hears(ended("a", 0, note=f"{UNHEALTHY}no answer")))
 
     assert commands(told) == [Signal("a", 15, f"{UNHEALTHY}no answer")]

@@ -7,6 +7,7 @@ from functools import partial
 from rota.controller.commands import commands as cmd
 from rota.controller.launches.launch import encode_environment
 from rota.core.facts.node import ForeignUse
+from rota.core.facts.pilot import Pilot
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Access, Actor, Group, Project, Queue, Token
 from rota.store import rows
@@ -36,6 +37,9 @@ def _site(scene: Scene) -> Iterator[Step]:
         cmd.SetQueue(actor=OPERATOR, queue=Queue(name="short-lived")),
         cmd.RemoveQueue(actor=OPERATOR, queue="short-lived"),
         cmd.SetProject(actor=OPERATOR, project=Project("vision", shares=3)),
+        cmd.SetPilot(actor=ADMIN, pilot=Pilot(name="hpc", kind="slurm", most=2)),
+        cmd.SetPilot(actor=ADMIN, pilot=Pilot(name="gone", kind="slurm")),
+        cmd.RemovePilot(actor=ADMIN, pilot="gone"),
         cmd.MakeToken(actor=ADMIN, token=token),
         cmd.RevokeToken(actor=ADMIN, token="t1"),
         cmd.MakeToken(actor=ADMIN, token=token),

@@ -3,6 +3,7 @@
 Each room knows only those below it. Below all of them: ``session``, ``as_user`` and ``keeper``.
 
     host                             the live agent
+    leaving                          a node that goes by itself, and says good-bye
     visits/                          what people want of attempts: logs, terminals, ports
     attempts/                        how attempts start, and whether they are well
     record                           how far the controller's database had come

@@ -26,6 +26,11 @@ class AgentConfig(msgspec.Struct, frozen=True):
     log_max_bytes: int = 0
     #: Whether jobs can open only the devices that they were given: ``auto``, ``required``, ``off``.
     enforce_devices: str = "auto"
+    #: When the node ends, and how long it stays idle before it goes for good; 0: it stays.
+    ends_s: float = 0.0
+    idle_s: float = 0.0
+    #: Jobs without a time limit may begin there although it ends.
+    unlimited: bool = False
 
     @property
     def folder(self) -> Path:

@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -26,14 +27,16 @@ from rota.agent.attempts.address import addressed
 from rota.agent.attempts.errands import Errands
 from rota.agent.attempts.launch import Launcher
 from rota.agent.attempts.node_variables import NodeVariables
+from rota.agent.leaving import VISIBLE, Leaving, as_guest
 from rota.agent.machine.cgroups import Cgroups, CgroupsUnusable, open_cgroups
 from rota.agent.machine.discover import discover
 from rota.agent.machine.fence import put_up
-from rota.agent.machine.gpus import BadGpuFile, foreign_use
+from rota.agent.machine.foreign import ForeignWatch
+from rota.agent.machine.gpus import BadGpuFile
 from rota.agent.machine.memory import MemoryWatch
 from rota.agent.record import Record
 from rota.agent.visits.visits import Visits
-from rota.keeper.processes import boot_id, group_by_owner, snapshot
+from rota.keeper.processes import boot_id
 from rota.rpc.messages import (
     PROTOCOL,
     AgentMessage,
@@ -53,6 +56,7 @@ from rota.rpc.visits import Visit
 from rota.session import folder, wire
 from rota.session.agent import Agent
 from rota.session.alarm import Alarm
+from rota.session.charge import LEFT
 from rota.session.instructions import Ended, KeeperAll, Known, Redial, Spawn, Started
 from rota.session.keyring import BadKeyFile, Keyring
 from rota.session.line import Connection, Line, loop_factory
@@ -61,7 +65,6 @@ from rota.session.redial import Pauses
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from rota.core.facts.node import ForeignUse
     from rota.session.instructions import Instruction
 
 REDIAL_S_MIN, REDIAL_S_MAX = 0.05, 2.0
@@ -86,6 +89,7 @@ class Host:
         self._cgroups = cgroups
         self._agent = Agent()
         found, gpus = discover(config.state_dir, config.overrides), config.overrides.gpus_file
+        found = as_guest(found, config, os.environ.get(VISIBLE, ""))
         self._spec = put_up(found, cgroups, config.enforce_devices, gpus)
         self._incarnation = folder.incarnation_of(config.folder)
         self._keyring = Keyring(config.folder, config.token)
@@ -93,9 +97,9 @@ class Host:
         self._launcher = Launcher(config.folder, cgroups, variables)
         self._record = Record(config.folder)
         self._memory = MemoryWatch()
-        self._visits = Visits(config, self._send, self._agent.alive, self._tell_keeper)
+        self._visits = Visits(config, self.tell, self._agent.alive, self._tell_keeper)
         self._errands = Errands(
-            self._launcher, lambda one: self._carry_out([one]), self._on_keeper_events, self._send
+            self._launcher, lambda one: self.carry_out([one]), self._on_keeper_events, self.tell
         )
         hear, hold = self._on_message, self._hold_lease
         self._line = Line(config.url, self._keyring, hear, hold, self._record.objection)
@@ -104,9 +108,11 @@ class Host:
         self._refused = ""
         self._welcomed = False
         self._alarm = Alarm(self._now_s, self._on_timer)
-        self._foreign: tuple[ForeignUse, ...] = ()
+        tolerance = config.tolerance
+        self._foreign = ForeignWatch(self._spec.devices, self._agent.alive, gpus, tolerance)
         # Wall time that never jumps: a grace period must not end because the clock was set.
         self._clock_offset_s = time.time() - time.monotonic()
+        self._leaving = Leaving(self._agent, config.ends_s, config.idle_s, self._now_s)
         self._stop = asyncio.Event()
         self._busy = asyncio.Event()
 
@@ -114,9 +120,9 @@ class Host:
         return self._clock_offset_s + time.monotonic()
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
-        loop.add_signal_handler(signal.SIGINT, self._stop.set)
+        loop, leaves = asyncio.get_running_loop(), self._leaving.by_itself
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._leaving.told if leaves else self._stop.set)
         self._line.start()
         folder.introduce(self._config.folder, self._spec.name)
         duties = [self._hold_keeper(), self._hold_controller(), *self._visits.duties()]
@@ -125,6 +131,8 @@ class Host:
             duties.append(self._watch_memory())
         if self._spec.devices:
             duties.append(self._watch_devices())
+        if leaves:
+            duties.append(self._leave())
         tasks = [asyncio.create_task(self._guard(work)) for work in duties]
         await self._stop.wait()
         broken = any(task.done() and task.exception() for task in tasks)
@@ -152,7 +160,17 @@ class Host:
             self._stop.set()
             raise
 
-    def _carry_out(self, instructions: list[Instruction]) -> None:
+    async def _leave(self) -> None:
+        """The node goes for good, its keeper with it."""
+        await self._leaving.run(self)
+        self._tell_keeper(keeper_link.EXIT)
+        self._stop.set()
+
+    async def hung_up(self) -> None:
+        if self._controller is not None:
+            await asyncio.wait([self._controller.closed])
+
+    def carry_out(self, instructions: list[Instruction]) -> None:
         """Do what the state machine says: the keeper first, then the controller."""
         if not self._agent.idle:
             self._busy.set()
@@ -170,11 +188,11 @@ class Host:
                 log.warning("dialling again: %s", instruction.reason)
                 self._controller.close(instruction.reason)
         if failed:
-            self._carry_out(self._agent.on_keeper_events(failed, self._now_s()))
+            self.carry_out(self._agent.on_keeper_events(failed, self._now_s()))
         self._alarm.set(self._agent.next_timer_s(), self._launcher.due_s)
 
     def _on_timer(self) -> None:
-        self._carry_out(self._agent.on_timer(self._now_s()))
+        self.carry_out(self._agent.on_timer(self._now_s()))
 
     async def _hold_keeper(self) -> None:
         """Connected to the keeper, always; a new one is started when it was killed."""
@@ -209,7 +227,7 @@ class Host:
         attempts = self._errands.adopt(attempts)
         self._launcher.variables.adopt(attempts)
         listing = msgspec.structs.replace(listing, attempts=attempts)
-        self._carry_out(self._agent.on_keeper_all(listing, self._now_s()))
+        self.carry_out(self._agent.on_keeper_all(listing, self._now_s()))
 
     def _tell_keeper(self, *lines: bytes) -> None:
         if lines and self._keeper is not None:
@@ -225,12 +243,17 @@ class Host:
         complete = [
             event if isinstance(event, Started) else self._complete(event) for event in events
         ]
-        self._carry_out(
+        self.carry_out(
             self._agent.on_keeper_events(self._errands.passed_on(complete), self._now_s())
         )
 
     def _complete(self, end: EndT) -> EndT:
-        """Add to an end what only we know: the peak that we saw, a kill by the kernel."""
+        """Add to an end what only we know: the peak that we saw, a kill by the kernel.
+
+        What ends by a signal while the node goes has heard it with us.
+        """
+        if self._leaving.note and end.signal in (signal.SIGTERM, signal.SIGKILL) and not end.note:
+            end = msgspec.structs.replace(end, note=LEFT + self._leaving.note)
         if self._cgroups is not None:
             # What ended well was not killed.
             note = end.note or (end.code != 0 and self._cgroups.out_of_memory(end.uid)) or ""
@@ -246,7 +269,7 @@ class Host:
         local = self._config.url.startswith("unix:")
         pauses = Pauses(REDIAL_S_MAX_LOCAL) if local else Pauses()
         said, began_s = "", time.monotonic()
-        while True:
+        while not self._leaving.note:
             self._refused, self._welcomed = "", False
             dialled_s = time.monotonic()
             try:
@@ -278,7 +301,7 @@ class Host:
 
     def _hello(self) -> Hello:
         """Who we are; the devices are looked at first, so that none in use is handed out."""
-        self._look_at_devices()
+        self._foreign.look()
         return Hello(
             PROTOCOL,
             addressed(self._spec, self._config),
@@ -286,7 +309,7 @@ class Host:
             boot_id(),
             __version__,
             os.getpid(),
-            self._foreign,
+            self._foreign.use,
             home=f"{platform.node()}:{self._config.folder.absolute()}",
             local=self._config.url.startswith("unix:"),
             key=self._keyring.digest,
@@ -296,8 +319,10 @@ class Host:
         if why := self._record.hears(message):
             self._refuse(why)
             return
+        if isinstance(message, Desired) and self._leaving.note:
+            return  # What is new begins elsewhere, and what is gone is told with our farewell.
         if isinstance(message, Desired):
-            self._carry_out(self._agent.on_desired(message, self._now_s()))
+            self.carry_out(self._agent.on_desired(message, self._now_s()))
             self._errands.give_up(self._agent.unstarted())
         elif isinstance(message, Visit):
             self._visits.take(message)
@@ -312,9 +337,9 @@ class Host:
             log.info("connected, session %d of cluster %s", message.session, message.cluster)
             self._welcomed = True
             self._keyring.welcomed()
-            self._carry_out(self._agent.on_welcome(message))
+            self.carry_out(self._agent.on_welcome(message))
         elif isinstance(message, RenewKey):
-            self._send(NewKey(message.request, self._keyring.renew()))
+            self.tell(NewKey(message.request, self._keyring.renew()))
         elif isinstance(message, Refused):
             self._refuse(message.reason)
 
@@ -324,7 +349,7 @@ class Host:
         if self._controller is not None:
             self._controller.close("refused")
 
-    def _send(self, message: AgentMessage) -> bool:
+    def tell(self, message: AgentMessage) -> bool:
         """Whether there is a controller to tell."""
         if self._controller is not None:
             self._controller.send(message)
@@ -339,41 +364,16 @@ class Host:
             await asyncio.sleep(MEMORY_POLL_S)
             for uid, detail in self._memory.look(self._agent.alive()):
                 log.warning("attempt %s is out of memory: %s", uid, detail)
-                self._carry_out(self._agent.on_oom(uid, detail, self._now_s()))
+                self.carry_out(self._agent.on_oom(uid, detail, self._now_s()))
 
     def _on_unhealthy(self, uid: str, detail: str) -> None:
-        self._carry_out(self._agent.on_unhealthy(uid, detail, self._now_s()))
+        self.carry_out(self._agent.on_must_end(uid, detail, inf, self._now_s()))
 
     async def _watch_devices(self) -> None:
         while True:
             await asyncio.sleep(DEVICE_POLL_S)
-            self._look_at_devices()
-
-    def _look_at_devices(self) -> None:
-        if not self._spec.devices:
-            return
-        try:
-            foreign = foreign_use(
-                self._spec.devices,
-                self._own_pids,
-                self._config.overrides.gpus_file,
-                self._config.tolerance,
-            )
-        except BadGpuFile as error:
-            log.error("%s", error)
-            return
-        if foreign != self._foreign:
-            self._foreign = foreign
-            self._tell_foreign()
-
-    def _tell_foreign(self) -> None:
-        if self._spec.devices and self._controller is not None and self._agent.session:
-            self._controller.send(DeviceUse(self._agent.session, self._foreign))
-
-    def _own_pids(self) -> set[int]:
-        mains = {pid: uid for uid, pid, _ in self._agent.alive()}
-        owned = group_by_owner(snapshot(), mains, {})
-        return {pid for members in owned.values() for pid in members}
+            if self._foreign.look() and self._controller is not None and self._agent.session:
+                self._controller.send(DeviceUse(self._agent.session, self._foreign.use))
 
 
 def run_agent(config: AgentConfig, say: Callable[[str], object] | None = None) -> int:

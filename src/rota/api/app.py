@@ -44,6 +44,7 @@ from rota.api.site import (
     audit,
     node_keys,
     nodes,
+    pilots,
     policy,
     policy_replay,
     pools,
@@ -74,7 +75,7 @@ _PARTS = (
     *(logs, results, artifacts, measures, endpoints, live, why, plan),
     *(status, stats, usage, queue_stats, policy, policy_replay, notify),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
-    *(audit, aliases, slurm_routes),
+    *(pilots, audit, aliases, slurm_routes),
 )
 ROUTES = [route for part in _PARTS for route in part.ROUTES]
 

@@ -27,6 +27,7 @@ from rota.storage_settings import Checkpoints
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from rota.api.bodies.pilot_requests import PilotStateRequest
     from rota.api.bodies.requests import Body
     from rota.controller.chores.elsewhere import Elsewhere
     from rota.controller.chores.outbox import Outbox
@@ -74,6 +75,8 @@ class Context:
         self.attach(host)
         #: Who went into which attempt, and when that was put on record.
         self.entered: dict[tuple[str, str, str], float] = {}
+        #: How the allocations of each pilot fare, as its keeper told it last.
+        self.pilots: dict[str, PilotStateRequest] = {}
         #: By job: whose it is, for those who listen to what happens.
         self.owners: dict[int, str] = {}
         #: Set when the server stops: streams and long polls end by themselves.

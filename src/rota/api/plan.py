@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from rota.audit_settings import AuditSettings
+from rota.core.facts.pilot import Pilot
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.storage_settings import Bundles, Checkpoints
@@ -53,5 +54,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     inventory_token: str = ""
     #: Where the gRPC service listens, on the same host; 0: on any free port, None: nowhere.
     grpc_port: int | None = None
+    #: Allocations of engines that are asked for when jobs wait.
+    pilots: tuple[Pilot, ...] = ()
     #: With its keys environments and secrets are sealed; empty: they are not.
     secrets_key_file: str = ""

@@ -34,10 +34,11 @@ from rota.controller.chores.node_keys import renew_old_keys
 from rota.controller.chores.outbox import open_outbox
 from rota.controller.chores.retention import drop_unused_bundles, forget_old_audit, forget_old_jobs
 from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
-from rota.controller.commands.commands import SetElsewhere, SetPolicy
+from rota.controller.commands.commands import SetElsewhere, SetPilot, SetPolicy
 from rota.controller.launches.launch import CHECKPOINT_DIR, CHECKPOINT_MAX_BYTES, CHECKPOINT_STORE
 from rota.controller.launches.vault import open_vault
 from rota.controller.loop import Host
+from rota.core.changes import events as ev
 from rota.core.facts.errors import RotaError, Unavailable
 from rota.core.facts.tenant import Access, Actor
 from rota.inventory.client import InventoryClient
@@ -47,11 +48,13 @@ from rota.store.writer import Writer
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Sequence
     from pathlib import Path
 
     from rota.api.context import Context
     from rota.api.grpc.server import GrpcServer
     from rota.api.plan import Plan
+    from rota.core.changes.events import Recorded
     from rota.store.api import Store
 
 log = logging.getLogger("rota.controller")
@@ -154,6 +157,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     ticking = asyncio.create_task(host.run())
     ticking.add_done_callback(lambda _: stop.set())
     await _set_policy(host, plan)
+    await _set_pilots(host, plan, folder)
     forgetting = _forgetting(host, plan, saved_work)
     forgetting += await _inventory(app.context, plan)
     await server.start(sockets)
@@ -266,6 +270,27 @@ async def _set_policy(host: Host, plan: Plan) -> None:
     if plan.policy or plan.rules:
         actor = Actor("rota", Access.ADMIN, "settings")
         await host.ask(SetPolicy(actor=actor, preset=plan.policy, rules=plan.rules))
+
+
+async def _set_pilots(host: Host, plan: Plan, folder: Path) -> None:
+    """What the settings say of pilots holds from the start; a file tells whether there are any."""
+
+    def mark(records: Sequence[Recorded]) -> None:
+        if any(isinstance(record.event, ev.PilotSet | ev.PilotRemoved) for record in records):
+            write()
+
+    def write() -> None:
+        wanted = folder / "pilots.wanted"
+        if host.cluster.pilots:
+            wanted.touch()
+        else:
+            wanted.unlink(missing_ok=True)
+
+    actor = Actor("rota", Access.ADMIN, "settings")
+    for pilot in plan.pilots:
+        await host.ask(SetPilot(actor=actor, pilot=pilot))
+    host.watch.listeners.append(mark)
+    write()
 
 
 def _unix_socket(path: str) -> socket.socket:

@@ -6,6 +6,7 @@ machine above it is the agent's own, and the controller sees nodes like any othe
     api           what a driver can do, what it says of jobs and nodes, and how it refuses
     orders        what one attempt asks of an engine, and its key
     registry      which kinds there are, and from ``[engines.NAME]`` to a driver
+    pilot_tables  from the settings of a pilot to the table of an engine
     slurm         the driver for Slurm
     kubernetes    the driver for Kubernetes
 

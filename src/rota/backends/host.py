@@ -24,6 +24,7 @@ from rota.backends.news import ended, known, started, unstarted
 from rota.backends.node_session import NodeSession
 from rota.backends.orders import Key, order_of
 from rota.backends.pace import Breaker
+from rota.backends.pilot_tables import PREFIX
 from rota.backends.reconcile import Absences, look
 from rota.core.facts.placing import Taint
 from rota.core.facts.states import Blame, Cause
@@ -304,7 +305,7 @@ class Engine:
 
     async def _look(self) -> None:
         asked_s, busy = time.monotonic(), set(self._submitting)
-        listing = await self._driver.jobs()
+        listing = [job for job in await self._driver.jobs() if not job.uid.startswith(PREFIX)]
         nodes = {inside: ours for ours, inside in self._engine_nodes.items()}
         busy |= set(self._submitting)
         found = look(self._journal.entries, listing, busy, self._absences, asked_s, nodes)

@@ -120,5 +120,8 @@ class Journal:
     def note(self, name: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
+    def drop(self, name: str) -> None:
+        self._db.execute("DELETE FROM facts WHERE name = ?", (name,))
+
     def close(self) -> None:
         self._db.close()

@@ -42,9 +42,11 @@ def kinds() -> dict[str, str]:
     return _OWN | {point.name: point.value for point in entry_points(group=GROUP)}
 
 
-def make(name: str, table: Mapping[str, Any]) -> tuple[EngineSettings, Driver]:
+def make(
+    name: str, table: Mapping[str, Any], section: str = "engines"
+) -> tuple[EngineSettings, Driver]:
     """The driver that a table of ``rota.toml`` asks for; a bad one is refused in a line."""
-    where = f"engines.{name}"
+    where = f"{section}.{name}"
     known = kinds()
     kind = str(table.get("kind", ""))
     if kind not in known and ":" not in kind:

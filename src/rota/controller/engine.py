@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.controller.agents.admission import admit
-from rota.controller.agents.liveness import Liveness, beat_s_of
+from rota.controller.agents.liveness import Liveness, beat_s_of, let_go
 from rota.controller.agents.observe import observe
 from rota.controller.agents.registering import confirm_lease, register
 from rota.controller.agents.sessions import Session, Sessions
@@ -37,6 +37,7 @@ from rota.rpc.messages import (
     BeatSeen,
     ControllerMessage,
     DeviceUse,
+    Farewell,
     Hello,
     Observed,
     Refused,
@@ -281,6 +282,13 @@ class Controller:
             tick.to_agents.append((session.link, BeatSeen(session.id, message.number)))
         elif isinstance(message, DeviceUse) and message.session == session.id:
             scribe.emit(ev.DevicesSeen(node=session.node, foreign=message.foreign))
+        elif isinstance(message, Farewell) and message.session == session.id:
+            self._farewell(scribe, tick, session, message)
+
+    def _farewell(self, scribe: Scribe, tick: Tick, session: Session, message: Farewell) -> None:
+        if let_go(scribe, session.node, message):
+            self.sessions.close(session.link)
+            tick.hang_up.append(session.link)
 
     def _hung_up(self, scribe: Scribe, link: int, note: str) -> None:
         session = self.sessions.close(link)

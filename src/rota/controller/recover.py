@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.controller.tick.forecast import REMEMBERED, TELLING
 from rota.core.changes.apply_jobs import add_array, add_job
-from rota.core.changes.apply_site import set_drain_timer, set_queue_timer, set_reservation_timers
+from rota.core.changes.apply_site import (
+    set_drain_timer,
+    set_end_timer,
+    set_queue_timer,
+    set_reservation_timers,
+)
 from rota.core.changes.holding import let_in_all
 from rota.core.cluster import Cluster
 from rota.core.facts.policy import DEFAULT, Estimates
@@ -56,6 +61,7 @@ def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:
     cluster.groups = {group.name: group for group in snapshot.groups}
     cluster.accounts.projects = {project.name: project for project in snapshot.projects}
     cluster.reservations = {r.id: r for r in snapshot.reservations}
+    cluster.pilots = {pilot.name: pilot for pilot in snapshot.pilots}
     cluster.accounts.users = {user.name: user for user in snapshot.users}
     cluster.accounts.usage = {usage.key: usage for usage in snapshot.usage}
     cluster.set_policy(next(iter(snapshot.settings), DEFAULT))
@@ -73,6 +79,7 @@ def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:
         set_queue_timer(cluster, queue)
     for node in cluster.nodes.values():
         set_drain_timer(cluster, node)
+        set_end_timer(cluster, node)
     return cluster
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rota.core.facts.array import Array
     from rota.core.facts.job import Job, JobSpec
     from rota.core.facts.node import Node
+    from rota.core.facts.pilot import Pilot
 
 #: How an array ended, by the ends of its elements: the first of these that occurs.
 WORST_FIRST = (
@@ -47,6 +48,7 @@ class Cluster:
         self.queues: dict[str, Queue] = {"default": Queue(name="default")}
         self.groups: dict[str, Group] = {}
         self.reservations: dict[int, Reservation] = {}
+        self.pilots: dict[str, Pilot] = {}
         self.policy: Policy = DEFAULT
         self.accounts = Accounts()
         # Derived, in step with the facts above.

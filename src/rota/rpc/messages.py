@@ -212,6 +212,19 @@ class DeviceUse(FromAgent, frozen=True, tag="device-use"):
     foreign: tuple[ForeignUse, ...]
 
 
+class Farewell(FromAgent, frozen=True, tag="farewell"):
+    """The node goes for good, and nothing of ours is alive there.
+
+    ``soon``: it is about to, and takes nothing new. ``idle``: only if it has nothing to do. The
+    controller hangs up when it may go.
+    """
+
+    session: int
+    note: str
+    soon: bool = False
+    idle: bool = False
+
+
 class CheckpointFolder(msgspec.Struct, frozen=True, omit_defaults=True):
     """The saved work of one job on a node: the name of its folder, and what is in it."""
 
@@ -335,6 +348,7 @@ AgentMessage = (
     | Observed
     | Beat
     | DeviceUse
+    | Farewell
     | LogPart
     | LogFound
     | TerminalOutput

@@ -7,8 +7,6 @@ It holds two views against each other. The *keeper* says which processes exist o
 * wanted, unknown, although it was started: have the keeper seek it, never start it again;
 * wanted and ended: report the end in every session until the controller lets it go;
 * alive and no longer wanted: TERM, the grace, KILL, and then forget it in silence.
-
-While the controller is away everything goes on as before: jobs run, grace periods end.
 """
 
 from __future__ import annotations
@@ -66,24 +64,25 @@ class Agent:
         """Whether nothing is in our care."""
         return not self._charges
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing of ours is alive or about to be."""
+        return not self._at(Stage.SPAWNING, Stage.RUNNING)
+
+    def _at(self, *stages: Stage) -> list[Charge]:
+        return [charge for charge in self._charges.values() if charge.stage in stages]
+
     def alive(self) -> list[tuple[str, int, int]]:
         """Every running attempt as (uid, pid, memory limit in MiB or 0), oldest first."""
-        return [
-            (charge.uid, charge.pid, charge.keep.memory_mib)
-            for charge in self._charges.values()
-            if charge.stage is Stage.RUNNING
-        ]
+        return [(c.uid, c.pid, c.keep.memory_mib) for c in self._at(Stage.RUNNING)]
 
     def awake(self) -> set[str]:
         """The running attempts that are neither suspended nor about to end."""
-        charges = self._charges.values()
-        running = [charge for charge in charges if charge.stage is Stage.RUNNING]
-        return {charge.uid for charge in running if not (charge.suspended or charge.stopping)}
+        return {c.uid for c in self._at(Stage.RUNNING) if not (c.suspended or c.stopping)}
 
     def unstarted(self) -> list[str]:
         """Attempts that shall end before they have a process."""
-        charges = self._charges.values()
-        return [c.uid for c in charges if c.stage is Stage.SPAWNING and c.stopping]
+        return [charge.uid for charge in self._at(Stage.SPAWNING) if charge.stopping]
 
     def on_connected(self) -> list[Instruction]:
         """A fresh connection to the controller: everything of the last one is void."""
@@ -93,7 +92,7 @@ class Agent:
         return []
 
     def on_disconnected(self) -> list[Instruction]:
-        """The controller is away. What runs goes on."""
+        """The controller is away. What runs goes on, and grace periods end."""
         self._connected = False
         self._forget_session()
         return []
@@ -353,13 +352,14 @@ class Agent:
             self._kill(charge, now_s, detail, out)
         return out
 
-    def on_unhealthy(self, uid: str, detail: str, now_s: float) -> list[Instruction]:
-        """It does not answer any more: it is asked to end, and its end will say why."""
+    def on_must_end(self, uid: str, why: str, most_s: float, now_s: float) -> list[Instruction]:
+        """It is asked to end, within ``most_s``, and its end will say why."""
         out: list[Instruction] = []
-        if uid in self.awake():
-            charge = self._charges[uid]
+        charge = self._charges.get(uid)
+        if charge is not None and charge.stage is Stage.RUNNING and not charge.stopping:
             charge.stopping = True
-            self._terminate(charge, now_s, out, detail)
+            charge.grace_s = min(charge.grace_s, most_s)
+            self._terminate(charge, now_s, out, why)
         return out
 
     def next_timer_s(self) -> float | None:

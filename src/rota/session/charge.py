@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: What an end begins with that health checks brought about.
 UNHEALTHY = "unhealthy: "
+#: The same of ends that came with the end of the node.
+LEFT = "the node left: "
 _BLAMES = {str(blame): blame for blame in Blame}
 
 
@@ -88,6 +90,8 @@ def sighting_of(event: Ended) -> Seen:
         cause, detail, blame = Cause.START_FAILED, event.note, Blame.NODE
     elif event.note == CUT_OFF:
         # Whatever its exit code: it was told to end before its work was done.
+        cause, detail = Cause.NODE_LOST, event.note
+    elif event.note.startswith(LEFT):
         cause, detail = Cause.NODE_LOST, event.note
     elif event.note.startswith(UNHEALTHY):
         cause, detail = Cause.UNHEALTHY, event.note.removeprefix(UNHEALTHY)

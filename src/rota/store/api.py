@@ -12,6 +12,7 @@ from rota.core.facts.array import Array
 from rota.core.facts.audit import Audited
 from rota.core.facts.job import Job
 from rota.core.facts.node import Node
+from rota.core.facts.pilot import Pilot
 from rota.core.facts.policy import Policy
 from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Group, Project, Queue, Reservation, Secret, Token, User
@@ -37,6 +38,7 @@ class Batch(msgspec.Struct):
     groups: dict[str, Group | None] = {}
     projects: dict[str, Project | None] = {}
     reservations: dict[int, Reservation | None] = {}
+    pilots: dict[str, Pilot | None] = {}
     users: dict[str, User | None] = {}
     usage: dict[str, Usage | None] = {}
     settings: dict[str, Policy | None] = {}
@@ -67,6 +69,7 @@ class Snapshot(msgspec.Struct):
     groups: list[Group] = []
     projects: list[Project] = []
     reservations: list[Reservation] = []
+    pilots: list[Pilot] = []
     users: list[User] = []
     usage: list[Usage] = []
     settings: list[Policy] = []

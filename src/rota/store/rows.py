@@ -14,6 +14,7 @@ from rota.core.derived.usage import Usage
 from rota.core.facts.array import Array
 from rota.core.facts.job import Job
 from rota.core.facts.node import Node
+from rota.core.facts.pilot import Pilot
 from rota.core.facts.policy import Policy
 from rota.core.facts.states import FINAL, JobState
 from rota.core.facts.tenant import Group, Project, Queue, Reservation, Secret, Token, User
@@ -50,6 +51,7 @@ RECORDS: dict[str, Callable[[bytes], Any]] = {
     "groups": msgspec.msgpack.Decoder(Group).decode,
     "projects": msgspec.msgpack.Decoder(Project).decode,
     "reservations": msgspec.msgpack.Decoder(Reservation).decode,
+    "pilots": msgspec.msgpack.Decoder(Pilot).decode,
     "users": msgspec.msgpack.Decoder(User).decode,
     "usage": msgspec.msgpack.Decoder(Usage).decode,
     "settings": msgspec.msgpack.Decoder(Policy).decode,

@@ -25,6 +25,7 @@ from rota.scheduling.answers.explain_past import explain_at
 from rota.scheduling.answers.reasons import Tree
 
 if TYPE_CHECKING:
+    from rota.api.context import Context
     from rota.controller.loop import Host
     from rota.scheduling.answers.explain import Explanation
     from rota.store.api import Store
@@ -85,7 +86,25 @@ async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
     told = explain_and_advise(
         host.scheduler, found.id, host.clock.now_s(), asker_of(actor_of(request))
     )
-    return WhyView(found.id, state, told.reason, told.lines, told.help, told.tree)
+    lines = [*told.lines, *_of_pilots(context, found.id)]
+    return WhyView(found.id, state, told.reason, lines, told.help, told.tree)
+
+
+def _of_pilots(context: Context, item: int) -> list[str]:
+    """What a job that waits for room may hope for: allocations that wait themselves, and why."""
+    cluster = context.host.cluster
+    if item not in cluster.lanes.where and cluster.array_of(item) is None:
+        return []
+    lines = []
+    for name in sorted(cluster.pilots.keys() & context.pilots.keys()):
+        told, kind = context.pilots[name], cluster.pilots[name].kind.capitalize()
+        reasons = {one.reason for one in told.allocations if one.state == "waiting"}
+        lines += [f"a pilot of {name} waits in {kind}: {r or 'no reason'}" for r in sorted(reasons)]
+        if any(one.state == "starting" for one in told.allocations):
+            lines.append(f"a pilot of {name} is starting")
+        if told.problem:
+            lines.append(f"no pilot of {name}: {told.problem}")
+    return lines
 
 
 def _number(text: str) -> float | str:

@@ -40,6 +40,7 @@ _TAGS = {
     "plan": "Jobs and arrays",
     "endpoints": "Jobs and arrays",
     "allocations": "Machines",
+    "pilots": "Machines",
     "pools": "Machines",
     "nodes": "Machines",
     "gpus": "Machines",

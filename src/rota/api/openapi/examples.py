@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rota.api.bodies import pilot_requests as pilots
 from rota.api.bodies import requests as body
 from rota.api.bodies import site_requests as site
 from rota.api.jobs.allocations import AllocationRequest
@@ -65,6 +66,10 @@ BODIES: dict[type, Any] = {
     },
     CordonRequest: {"note": "new memory on Tuesday"},
     site.DrainRequest: {"note": "new memory on Tuesday", "migrate": True},
+    pilots.PilotRequest: {"kind": "slurm", "cpus": 16, "engine": {"partition": "main"}},
+    pilots.PilotPatch: {"most": 8, "time_s": 14400},
+    pilots.PilotStateRequest: {"allocations": [], "problem": "slurm does not answer"},
+    pilots.DemandRequest: {"offers": [{"cpu_milli": 16000, "memory_mib": 65536}]},
     site.SecretRequest: {"value": "hf_0123456789"},
     body.TokenRequest: {"user": "ada", "access": "user", "note": "laptop", "expires_s": 2592000},
     body.TriggerRequest: {},

@@ -84,6 +84,8 @@ class NodeView(msgspec.Struct):
     #: Being drained, its jobs go on elsewhere; and when all of them have left.
     migrates: bool
     deadline_at: Moment | None
+    #: It is there until then; null: it stays.
+    ends_at: Moment | None
     note: str
     total: AmountView
     free: AmountView
@@ -224,6 +226,7 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
         drained=node.drained,
         migrates=node.migrates,
         deadline_at=when(node.deadline_s),
+        ends_at=when(node.spec.ends_s),
         note="; ".join(filter(None, (node.note, *node.spec.remarks))),
         total=AmountView(spec.cpu_milli / 1000, spec.memory_mib, spec.disk_mib, len(devices)),
         free=AmountView(room.cpu_milli / 1000, room.memory_mib, room.disk_mib, free_gpus),

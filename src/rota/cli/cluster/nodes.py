@@ -86,7 +86,8 @@ def _pending(entry: dict[str, Any]) -> dict[str, Any]:
 def _remarks(node: dict[str, Any]) -> str:
     """Why it is out of service, and what keeps jobs away from it."""
     taints = " ".join(node.get("taints") or ())
-    parts = [node.get("note") or "", _leaving(node), f"taints: {taints}" if taints else ""]
+    ends = f"ends at {local_time(node['ends_at'])}" if node.get("ends_at") else ""
+    parts = [node.get("note") or "", ends, _leaving(node), f"taints: {taints}" if taints else ""]
     return "; ".join(part for part in parts if part)
 
 

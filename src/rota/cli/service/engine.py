@@ -7,6 +7,7 @@ import os
 
 import click
 
+from rota.cli.service.pilot import pilot
 from rota.cli.shared import exits
 from rota.given_tokens import NoToken, read_token
 
@@ -17,6 +18,9 @@ def engine() -> None:
 
     Rota keeps queueing, fairness and quotas; the engine runs the work.
     """
+
+
+engine.add_command(pilot)
 
 
 @engine.command()

@@ -22,11 +22,14 @@ def home_of(place: StateFolder, name: str) -> Path:
 
 def check(settings: Config) -> None:
     """Refuse a bad table before anything is started."""
-    if settings.engines:
+    if settings.engines or settings.pilots:
+        from rota.backends.pilot_tables import check_table
         from rota.backends.registry import make
 
         for name, table in settings.engines.items():
             make(name, table)
+        for pilot in settings.pilots:
+            check_table(pilot)
 
 
 def wards(place: StateFolder, settings: Config, detached: bool) -> list[Ward]:

@@ -7,13 +7,14 @@ import json
 import logging
 import os
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota import config, paths
 from rota.agent.record import forget
-from rota.cli.service import engines
+from rota.cli.service import engines, pilots
 from rota.cli.service.logbook import open_logbook
 from rota.cli.service.state_folder import StateFolder, read_json
 from rota.cli.service.stop_jobs import let_jobs_start
@@ -104,6 +105,7 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         inventory_url=settings.server.inventory_url,
         inventory_token=settings.server.inventory_token,
         grpc_port=config.parse_port(options.grpc_port or settings.server.grpc_port),
+        pilots=settings.pilots,
         secrets_key_file=os.path.expanduser(settings.server.secrets_key_file),
     )
 
@@ -161,7 +163,7 @@ def _supervise(
 
         start = partial(_run_agent, place.folder, settings, detached, whisper)
         wards.append(Ward("agent", start, place.agent_pid, keep=whisper))
-    wards += engines.wards(place, settings, detached)
+    wards += [*engines.wards(place, settings, detached), pilots.ward(place, settings, detached)]
     supervisor = Supervisor(wards, _complain)
     code = supervisor.start(partial(_is_ready, place, with_agent), READY_S)
     words = _ready_line(place) if not code else _trouble(trouble)
@@ -248,6 +250,7 @@ def _agent_process(
     settings: Config,
     name: str,
     say: Callable[[str], object] | None = None,
+    guest: AgentOptions | None = None,
 ) -> int:
     from rota.agent.host import AgentConfig, run_agent
     from rota.agent.machine.discover import Overrides, memory_total_mib
@@ -276,8 +279,13 @@ def _agent_process(
         Tolerance.of(asked.foreign_ignore, asked.foreign_threshold_mib),
         asked.log_max_bytes,
         asked.enforce_devices,
+        *((_end_of(guest), guest.idle_s, guest.unlimited) if guest is not None else ()),
     )
     return run_agent(plan, say)
+
+
+def _end_of(guest: AgentOptions) -> float:
+    return time.time() + guest.lifetime_s if guest.lifetime_s else 0.0
 
 
 def _fake_gpus(folder: Path, asked: str) -> str:
@@ -298,4 +306,4 @@ def agent(options: AgentOptions) -> int:
         forget(place.agent_folder)
     level = settings.server.log_level.upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
-    return _agent_process(place.folder, url, options.token, settings, options.name)
+    return _agent_process(place.folder, url, options.token, settings, options.name, guest=options)

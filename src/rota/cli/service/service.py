@@ -125,13 +125,35 @@ def _refuse_token(ctx: click.Context, option: click.Parameter, value: str | None
 )
 @click.option("--token", hidden=True, expose_value=False, callback=_refuse_token)
 @click.option("--name", default="", help="The node's name.  [default: the host name]")
+@click.option(
+    "--lifetime",
+    type=types.DURATION,
+    help="The node ends after this time: no job with a longer limit starts.  [default: it stays]",
+)
+@click.option("--unlimited", is_flag=True, help="With --lifetime: jobs without a limit may, too.")
+@click.option(
+    "--idle",
+    type=types.DURATION,
+    help="Leave for good when nothing ran here for so long.  [default: stay]",
+)
 @_STATE_DIR
 @_ACCEPT
-def agent(join: str, token_file: str, name: str, state_dir: str, accept_database: bool) -> int:
+def agent(
+    join: str,
+    token_file: str,
+    name: str,
+    lifetime: int | None,
+    unlimited: bool,
+    idle: int | None,
+    state_dir: str,
+    accept_database: bool,
+) -> int:
     """Run jobs on this machine for a controller elsewhere, until Ctrl-C; jobs go on after it.
 
     The first time it needs a join token: in a file, in ROTA_TOKEN, or typed in. With it the node
     gets a key of its own, kept in its state folder, and needs no token any more.
+
+    With --lifetime or --idle it is a guest: TERM, too, ends its jobs, and the node is gone.
     """
     from rota.cli.service import serve
     from rota.client.http import check_url
@@ -145,7 +167,8 @@ def agent(join: str, token_file: str, name: str, state_dir: str, accept_database
         raise click.UsageError(str(error)) from None
     if not token and _asks_for_token(url, state_dir):
         token = click.prompt("join token", hide_input=True, err=True).strip()
-    return serve.agent(AgentOptions(url, token, state_dir, name, accept_database))
+    stay = (float(lifetime or 0), float(idle or 0), unlimited)
+    return serve.agent(AgentOptions(url, token, state_dir, name, accept_database, *stay))
 
 
 def _asks_for_token(url: str, state_dir: str) -> bool:

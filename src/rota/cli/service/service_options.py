@@ -33,3 +33,7 @@ class AgentOptions(NamedTuple):
     state_dir: str = ""
     name: str = ""
     accept_database: bool = False
+    #: How long the node is there, and how long it stays idle; 0: it stays.
+    lifetime_s: float = 0.0
+    idle_s: float = 0.0
+    unlimited: bool = False

@@ -36,9 +36,16 @@ class Ward:
     """One process to keep alive: how to start it, how to find one that lives already."""
 
     def __init__(
-        self, name: str, start: Callable[[], int], find: Callable[[], int], keep: int = 2
+        self,
+        name: str,
+        start: Callable[[], int],
+        find: Callable[[], int],
+        keep: int = 2,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = name
+        #: Whether there is anything for it to do.
+        self.wanted = wanted
         #: A descriptor that the process inherits, besides the standard three.
         self._keep = keep
         self.pid = 0
@@ -104,7 +111,7 @@ def fork(work: Callable[[], int], keep: int) -> int:
     code = 1
     try:
         os.setsid()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         os.closerange(3, keep)
@@ -129,6 +136,8 @@ class Supervisor:
         signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._told)
+        # It only wakes us: there may be something new to start.
+        signal.signal(signal.SIGHUP, lambda _number, _frame: None)
 
     def _told(self, _number: int, _frame: object) -> None:
         self._stopping = True
@@ -136,7 +145,8 @@ class Supervisor:
     def start(self, is_ready: Callable[[], bool], patience_s: float) -> int:
         """Start all wards and wait until they are ready: 0, or the code of the one that failed."""
         for ward in self._wards:
-            ward.begin()
+            if ward.wanted():
+                ward.begin()
         until_s = time.monotonic() + patience_s
         while not self._stopping and not is_ready() and time.monotonic() < until_s:
             for ward in self._ended(0.01):
@@ -148,12 +158,14 @@ class Supervisor:
         while not self._stopping and not is_gone():
             wait_s = LOOK_S
             for ward in self._wards:
-                if not ward.alive:
+                if not ward.alive and ward.wanted():
                     self._due.setdefault(ward, time.monotonic())
             if self._due:
                 wait_s = min(LOOK_S, max(0.0, min(self._due.values()) - time.monotonic()))
             for ward in self._ended(wait_s):
                 code = ward.reap()
+                if not code and not ward.wanted():
+                    continue
                 self._say(f"the {ward.name} (pid {ward.pid}) died ({_how(code)}); starting another")
                 self._due[ward] = time.monotonic() + ward.pause_s
             now_s = time.monotonic()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Attempt
     from rota.core.facts.node import Node
+    from rota.rpc.messages import Farewell
 
 #: So many beats fit into a lease; a long lease has more, so that silence is noticed soon.
 BEATS_PER_LEASE = 6
@@ -188,6 +189,21 @@ class Liveness:
         end_lost(scribe, uids, f"node {node.name} was {note}")
         if over and node.leaving:
             scribe.emit(ev.NodeRemoved(node=node.name))
+
+
+def let_go(scribe: Scribe, name: str, farewell: Farewell) -> bool:
+    """A node says good-bye: whether it may go. What it was given meanwhile starts elsewhere."""
+    node = scribe.cluster.nodes.get(name)
+    if node is None:
+        return True
+    if farewell.soon and not node.drained:
+        note = f"it goes: {farewell.note}"
+        scribe.emit(ev.NodeDrained(node=name, drained=True, note=note))
+    if farewell.soon or (farewell.idle and node.live):
+        return False
+    end_lost(scribe, [*node.live], f"node {name} has left: {farewell.note}")
+    scribe.emit(ev.NodeRemoved(node=name))
+    return True
 
 
 def end_lost(scribe: Scribe, uids: list[str], detail: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.node_keys import DIGEST_DIGITS
-from rota.rpc.messages import CheckpointAnswer, DeviceUse, Hello, NewKey, Observed
+from rota.rpc.messages import CheckpointAnswer, DeviceUse, Farewell, Hello, NewKey, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,6 +40,8 @@ def doubt(message: AgentMessage) -> str:
         return next(_doubts_of_hello(message), "")
     if isinstance(message, DeviceUse):
         return next(_doubts_of_use(message.foreign), "")
+    if isinstance(message, Farewell) and len(message.note) > TEXT_MAX:
+        return _wrong("note", message.note, f"up to {TEXT_MAX} characters")
     if isinstance(message, NewKey):
         return _doubt_key(message.digest)
     if isinstance(message, CheckpointAnswer):
@@ -103,6 +105,8 @@ def _doubts_of_node(node: NodeSpec) -> Iterator[str]:
     for field in ("cpu_milli", "memory_mib", "disk_mib"):
         if not 0 <= getattr(node, field) < COUNT_MAX:
             yield _wrong(f"node.{field}", getattr(node, field), "from 0")
+    if not 0 <= node.ends_s < TIME_MAX_S:
+        yield _wrong("node.ends_s", node.ends_s, "seconds since 1970")
     for domain in (node.cpus, *node.numa_cpus):
         if not _are_indices(domain):
             yield _wrong("node.cpus", domain, "different numbers from 0")

@@ -10,6 +10,7 @@ from rota.core.facts.checkpoint import Checkpoint
 from rota.core.facts.indices import Run
 from rota.core.facts.job import JobSpec
 from rota.core.facts.parents import Dependency
+from rota.core.facts.pilot import Pilot
 from rota.core.facts.placing import Taint
 from rota.core.facts.tenant import Actor, Group, Project, Queue, Reservation, Token, User
 
@@ -243,6 +244,18 @@ class DrainNode(Command, frozen=True, kw_only=True):
     note: str = ""
     migrate: bool = False
     deadline_s: float = 0.0
+
+
+class SetPilot(Command, frozen=True, kw_only=True):
+    """How allocations of an engine are asked for from now on."""
+
+    pilot: Pilot
+
+
+class RemovePilot(Command, frozen=True, kw_only=True):
+    """Ask for no more of them, and let go of those that are there."""
+
+    pilot: str
 
 
 class RemoveNode(Command, frozen=True, kw_only=True):

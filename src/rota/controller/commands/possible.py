@@ -28,10 +28,11 @@ def refuse_impossible(cluster: Cluster, spec: JobSpec) -> None:
     """A job that no node could run even when empty is refused, naming the dimension.
 
     Without any node on record (the agent has not reported yet) nothing can be said, and a job
-    with a scheduling timeout may wait for a node that does not exist yet. Labels and taints are
+    with a scheduling timeout may wait for a node that does not exist yet. The same where pilots
+    bring nodes that nobody knows yet. Labels and taints are
     not looked at: they change more easily than machines do.
     """
-    if not cluster.nodes:
+    if not cluster.nodes or cluster.pilots:
         return
     shape = shape_of(spec, cluster.policy.gang.partial)
     for role in shape.roles:

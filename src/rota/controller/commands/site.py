@@ -22,6 +22,7 @@ from rota.controller.tick import lifecycle, migrate
 from rota.controller.tick.plugins import load_plugins
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Conflict, NotFound, Rejected, named
+from rota.core.facts.pilot import check as check_pilot
 from rota.core.facts.states import ACTIVE, JobState
 from rota.core.facts.tenant import Access, Group
 from rota.core.words.placing_text import format_taint
@@ -128,6 +129,23 @@ def _set_group(scribe: Scribe, command: cmd.SetGroup) -> object:
     group = Group(now.name, now.owner, command.group.max_concurrent)
     scribe.emit(ev.GroupSet(group=group))
     return group
+
+
+def _set_pilot(scribe: Scribe, command: cmd.SetPilot) -> object:
+    """For admins: what runs in an allocation runs with the rights of this Rota."""
+    require(command.actor, Access.ADMIN)
+    pilot = command.pilot
+    check_pilot(pilot)
+    if scribe.cluster.pilots.get(pilot.name) != pilot:
+        scribe.emit(ev.PilotSet(pilot=pilot))
+    return pilot
+
+
+def _remove_pilot(scribe: Scribe, command: cmd.RemovePilot) -> object:
+    require(command.actor, Access.ADMIN)
+    named(scribe.cluster.pilots, "pilot", command.pilot)
+    scribe.emit(ev.PilotRemoved(pilot=command.pilot))
+    return command.pilot
 
 
 def _set_queue(scribe: Scribe, command: cmd.SetQueue) -> object:
@@ -261,6 +279,8 @@ _OPEN: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.BeginStep: steps.begin,
     cmd.EndStep: steps.end,
     cmd.SetPolicy: _set_policy,
+    cmd.SetPilot: _set_pilot,
+    cmd.RemovePilot: _remove_pilot,
 }
 #: For operators and admins.
 _OPERATED: dict[type, Callable[[Scribe, Any], object]] = {

@@ -24,6 +24,7 @@ def batch_of(cluster: Cluster, recorded: list[Recorded]) -> Batch:
         groups={name: cluster.groups.get(name) for name in dirty.groups},
         projects={name: cluster.accounts.projects.get(name) for name in dirty.projects},
         reservations={key: cluster.reservations.get(key) for key in dirty.reservations},
+        pilots={name: cluster.pilots.get(name) for name in dirty.pilots},
         tokens={key: cluster.accounts.tokens.get(key) for key in dirty.tokens},
         users={name: cluster.accounts.users.get(name) for name in dirty.users},
         usage={key: cluster.accounts.usage.get(key) for key in dirty.usage},

@@ -13,7 +13,7 @@ from rota.core.facts.errors import Blaming
 from rota.core.facts.job import Job, Outcome
 from rota.core.facts.policy import Overrun
 from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState, Phase
-from rota.core.words.units import format_duration
+from rota.core.words.units import format_duration, format_when
 from rota.hours import standing
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from rota.controller.tick.scribe import Scribe
     from rota.core.derived.agenda import Timer
     from rota.core.facts.job import Attempt
+
+
+#: A node that ends shall be empty so long before; who saves work has so long for it, and beside
+#: its grace; so often it is looked who is there.
+END_MARGIN_S, SAVE_S, END_LOOK_S = 10.0, 60.0, 30.0
 
 
 def fire_due(scribe: Scribe) -> None:
@@ -147,6 +152,33 @@ def _empty_nodes(scribe: Scribe, timer: Timer) -> None:
             migrate.force(scribe, node)
 
 
+def _end_nodes(scribe: Scribe, timer: Timer) -> None:
+    """Nodes whose end is near take nothing new; what would outlive them saves its work and goes."""
+    cluster = scribe.cluster
+    for name in [*cluster.live.ending]:
+        node = cluster.nodes[name]
+        last_s = node.spec.ends_s - END_MARGIN_S
+        stay = [
+            cluster.live.attempt(uid).grace_s
+            for uid in node.live
+            if not 0 < cluster.jobs[cluster.live.where[uid][0]].limit_due_s <= last_s
+        ]
+        force_s = last_s - max(stay, default=0.0)
+        due_s = force_s - (SAVE_S if stay else 0.0)
+        if node.drained:
+            continue
+        if due_s > scribe.now_s:
+            # Looked at again before that: those that come meanwhile may need longer.
+            cluster.agenda.push(min(due_s, scribe.now_s + END_LOOK_S), "ends", 0)
+            continue
+        note = f"the node ends at {format_when(node.spec.ends_s)}"
+        by_s = max(force_s, scribe.now_s)
+        scribe.emit(
+            ev.NodeDrained(node=name, drained=True, note=note, migrate=True, deadline_s=by_s)
+        )
+        migrate.empty(scribe, node)
+
+
 def _try_nodes(scribe: Scribe, timer: Timer) -> None:
     """Nodes on which starts failed for their own sake take work again, on trial."""
     for node in list(scribe.cluster.nodes.values()):
@@ -197,6 +229,7 @@ RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
     "reservation": _look_again,
     "hours": _turn_queues,
     "drain": _empty_nodes,
+    "ends": _end_nodes,
     "cooled": _try_nodes,
     "save": _save,
     # A pass found that time alone may change its answer: this tick's pass knows which.

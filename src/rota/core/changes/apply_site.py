@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from rota.core.facts.tenant import Queue, Reservation, Token
 
 
+#: The longest that anybody is told of the end of a node before it comes.
+END_SEEN_S = 1800.0
+
+
 def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) -> None:
     name = event.spec.name
     node = cluster.nodes.get(name)
@@ -37,7 +41,15 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
     _welcome_withheld(cluster, node)
     node.state, node.seen_s = NodeState.UP, at_s
     _note(node, "")
+    set_end_timer(cluster, node)
     _node_changed(cluster, name)
+
+
+def set_end_timer(cluster: Cluster, node: Node) -> None:
+    """Some time before a node ends it is looked at what is still there."""
+    cluster.live.note_end(node)
+    if node.spec.ends_s:
+        cluster.agenda.push(max(0.0, node.spec.ends_s - END_SEEN_S), "ends", 0)
 
 
 def _welcome_withheld(cluster: Cluster, node: Node) -> None:
@@ -146,6 +158,7 @@ def _drop_key(cluster: Cluster, node: str) -> None:
 def _node_removed(cluster: Cluster, event: ev.NodeRemoved, at_s: float) -> None:
     if cluster.nodes.pop(event.node).spec.user:
         cluster.owners_changed()
+    cluster.live.ending.pop(event.node, None)
     _drop_key(cluster, event.node)
     cluster.agenda.touch(event.node)
     cluster.dirty.nodes[event.node] = None
@@ -244,6 +257,16 @@ def _node_marked(cluster: Cluster, event: ev.NodeMarked, at_s: float) -> None:
     _node_changed(cluster, event.node)
 
 
+def _pilot_set(cluster: Cluster, event: ev.PilotSet, at_s: float) -> None:
+    cluster.pilots[event.pilot.name] = event.pilot
+    cluster.dirty.pilots[event.pilot.name] = None
+
+
+def _pilot_removed(cluster: Cluster, event: ev.PilotRemoved, at_s: float) -> None:
+    del cluster.pilots[event.pilot]
+    cluster.dirty.pilots[event.pilot] = None
+
+
 def _reservation_set(cluster: Cluster, event: ev.ReservationSet, at_s: float) -> None:
     cluster.reservations[event.reservation.id] = event.reservation
     cluster.ids.give(event.reservation.id)
@@ -313,6 +336,8 @@ SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.PolicySet: _policy_set,
     ev.RuleDropped: _rule_dropped,
     ev.PassesMade: _passes_made,
+    ev.PilotSet: _pilot_set,
+    ev.PilotRemoved: _pilot_removed,
     ev.ReservationSet: _reservation_set,
     ev.ReservationRemoved: _reservation_removed,
     ev.TokenMade: _token_made,

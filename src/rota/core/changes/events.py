@@ -21,6 +21,8 @@ from rota.core.changes.node_events import NodeRemoved as NodeRemoved
 from rota.core.changes.node_events import NodeSilent as NodeSilent
 from rota.core.changes.node_events import NodesVanished as NodesVanished
 from rota.core.changes.site_events import GroupSet as GroupSet
+from rota.core.changes.site_events import PilotRemoved as PilotRemoved
+from rota.core.changes.site_events import PilotSet as PilotSet
 from rota.core.changes.site_events import ProjectRemoved as ProjectRemoved
 from rota.core.changes.site_events import ProjectSet as ProjectSet
 from rota.core.changes.site_events import QueueRemoved as QueueRemoved
@@ -356,6 +358,8 @@ AnyEvent = (
     | PolicySet
     | RuleDropped
     | PassesMade
+    | PilotSet
+    | PilotRemoved
     | ReservationSet
     | ReservationRemoved
     | TokenMade

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota.core.facts.event import Event
+from rota.core.facts.pilot import Pilot
 from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
 
 
@@ -39,6 +40,16 @@ class UsageForgotten(Event, frozen=True, tag="usage-forgotten"):
 
     user: str
     project: str
+
+
+class PilotSet(Event, frozen=True, tag="pilot-set"):
+    pilot: Pilot
+
+
+class PilotRemoved(Event, frozen=True, tag="pilot-removed"):
+    """No more are asked for, and those that are there go."""
+
+    pilot: str
 
 
 class ReservationSet(Event, frozen=True, tag="reservation-set"):

@@ -21,6 +21,7 @@ class Dirty:
         self.groups: dict[str, None] = {}
         self.projects: dict[str, None] = {}
         self.reservations: dict[int, None] = {}
+        self.pilots: dict[str, None] = {}
         self.tokens: dict[str, None] = {}
         self.users: dict[str, None] = {}
         self.usage: dict[str, None] = {}

@@ -89,6 +89,8 @@ class LaneKey(NamedTuple):
     predicted_s: int = 0
     #: Of a job that devices are kept for: nobody else gets the same answer.
     reservation: int = 0
+    #: It can save its work when it is asked to: it may begin where it cannot stay.
+    saves: bool = False
 
 
 def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
@@ -107,6 +109,7 @@ def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
         spec.type,
         spec.predicted_s,
         spec.reservation,
+        bool(spec.checkpoint_signal or spec.save_signal),
     )
 
 

@@ -34,6 +34,8 @@ class Live:
         self.loans: dict[str, dict[str, Loan]] = {}
         #: Attempts of jobs that chose to be stopped, and not ended, when they give way.
         self.stoppable: dict[str, None] = {}
+        #: Nodes that end at a moment that is known.
+        self.ending: dict[str, None] = {}
 
     def attempt(self, uid: str) -> Attempt:
         job_id, task = self.where[uid]
@@ -43,6 +45,12 @@ class Live:
         """Passes look for attempts that may stand still only where there is one."""
         if job.spec.preempt_mode is PreemptMode.SUSPEND:
             self.stoppable[attempt.uid] = None
+
+    def note_end(self, node: Node) -> None:
+        if node.spec.ends_s:
+            self.ending[node.name] = None
+        else:
+            self.ending.pop(node.name, None)
 
     def drop(self, uid: str) -> None:
         """An attempt has ended."""

@@ -63,6 +63,10 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     remarks: tuple[str, ...] = ()
     #: The engine that it belongs to, by the name that the site gave it; empty: it has an agent.
     engine: str = ""
+    #: It is there until then and no longer, so that no job begins whose limit goes past it; 0: it
+    #: stays. With ``unlimited`` jobs without a limit may begin all the same.
+    ends_s: float = 0.0
+    unlimited: bool = False
 
     def seen_by_holder(self, held: tuple[int, ...]) -> tuple[str, ...]:
         """What the programs of a job call the devices that it holds here, in the same order.

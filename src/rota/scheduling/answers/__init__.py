@@ -4,5 +4,6 @@ explain, explain_past, reasons, prose, survey    why it waits, now or then
 filed                                            what the pass filed it under
 queue_position, next_job                         which jobs come before it, and which one first
 queue_stats, outlook                             how long jobs waited, and this one will
+demand                                           what waits, and which nodes would take it
 advice, possible_changes, remedies, whatif       what would help, tried without a trace
 """

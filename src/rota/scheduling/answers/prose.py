@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from rota.core.words.units import format_duration, format_mib
+from rota.core.words.units import format_duration, format_mib, format_when
 from rota.scheduling.answers import reasons as why
 
 if TYPE_CHECKING:
@@ -214,11 +214,16 @@ def _away(reason: why.Away) -> str:
 
 
 def _reservation(reason: why.Claimed) -> str:
+    """Which one is in the way; the end of a node is one without a number."""
+    if not reason.reservation:
+        return "the node"
     whose = f"of {reason.owner}" if reason.owner else "for maintenance"
     return f"reservation {reason.reservation} {whose}"
 
 
 def _begins(reason: why.Claimed, now_s: float) -> str:
+    if not reason.reservation:
+        return f"ends at {format_when(reason.start_s)}"
     if reason.start_s > now_s:
         return f"begins {_in(reason.start_s, now_s)}"
     return f"ends {_in(reason.end_s, now_s)}"

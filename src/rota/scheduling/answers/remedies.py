@@ -59,7 +59,7 @@ def remedies(reason: Reason, cluster: Cluster) -> Iterator[Remedy]:
         case why.Away() if reason.state == "drained":
             command = f"rota node resume {quote(reason.node)}"
             yield Remedy(f"resume node {reason.node}", command, Resumed(reason.node), 0.3)
-        case why.Claimed():
+        case why.Claimed() if reason.reservation:
             command = f"rota reserve remove {reason.reservation}"
             text = f"remove reservation {reason.reservation}"
             yield Remedy(text, command, Dropped("reservations", reason.reservation), 0.8)

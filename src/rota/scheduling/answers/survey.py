@@ -133,8 +133,9 @@ class Survey:
         elif (over := this.checks.short_of_node(self._entry, name)) is not None:
             self._count("quota", over.scope, over_quota(over, name), (-over.missing,), count)
         elif isinstance(claimed := self._claimed(name), Claimed):
-            # The node that opens first is the nearest.
-            self._count("reserved", claimed.reservation, claimed, (-claimed.end_s,), count)
+            # The node that opens first is the nearest, or the one that is there for longest.
+            near_s = -claimed.end_s if claimed.reservation else claimed.start_s
+            self._count("reserved", claimed.reservation, claimed, (near_s,), count)
         elif claimed is not None:
             self._count("backfill", claimed.job, claimed, (claimed.start_s,), count)
         else:
@@ -154,14 +155,14 @@ class Survey:
         Of reservations it is the last one before the job fits: when an earlier one ends, the next
         is still in the way. Of promises it is the first that the job would delay.
         """
-        this, key = self._pass, self._entry.key
+        this = self._pass
         claims = this.scheduler.timeline.claims.get(name)
         if not claims or name not in this.space.rooms:
             return None
         timeline, asking = this.scheduler.timeline, asking_of(self._entry)
         firm = this.promises.grounds.binds(name, asking.job, this.now_s)
         stays_s = asking.limit_s if firm or timeline.is_bound(name, asking) else asking.run_s
-        binding = [c for c in claims if c.binds(self._entry.job, key.user, key.project)]
+        binding = [claim for claim in claims if asking.is_bound_by(claim)]
         binding.sort(key=_reserved_first)
         made = [claim for claim in binding if claim.reservation is not None]
         found, at_s = None, this.now_s

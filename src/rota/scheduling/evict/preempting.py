@@ -11,6 +11,7 @@ from rota.scheduling.api import Entry
 from rota.scheduling.evict.lending import Lenders
 from rota.scheduling.evict.prospects import Emptied, state_of
 from rota.scheduling.evict.search import Preemption
+from rota.scheduling.later.promises import asking_of
 from rota.scheduling.limits.quota import Part
 from rota.scheduling.order.orderings import MULTIFACTOR, effective_priority
 from rota.scheduling.place.gang import Placed
@@ -325,7 +326,7 @@ class Takeovers:
 
     def _claimed(self, entry: Entry) -> frozenset[str]:
         """The nodes that others have a claim on before the job would be gone."""
-        this, key = self._pass, entry.key
+        this, asking = self._pass, asking_of(entry)
         until_s = this.promises.until_s(entry)
         kept = this.promises.kept.get(entry.job)
         mine = {allocation.node for allocation in kept.allocations} if kept is not None else ()
@@ -336,7 +337,7 @@ class Takeovers:
             for claim in claims
             if claim.start_s < until_s
             and (claim.reservation is not None or name not in mine)
-            and claim.binds(entry.job, key.user, key.project)
+            and asking.is_bound_by(claim)
         )
 
     def _open_to(self, head: Head, entry: Entry) -> list[str]:

@@ -50,6 +50,9 @@ class Claim(NamedTuple):
     reservation: Reservation | None = None
     #: The job that has other devices to run on, and is kept from these; 0: none.
     confines: int = 0
+    #: The node ends then; jobs without a limit may begin there all the same (``unlimited``).
+    ends: bool = False
+    unlimited: bool = False
 
     def binds(self, job: int, user: str, project: str) -> bool:
         """Whether it stands in the way of this job: not if it was made for it."""
@@ -79,12 +82,16 @@ class Asking(NamedTuple):
     run_s: float
     #: How long it may stay at most; 0: it has no limit.
     limit_s: float = 0.0
+    #: It can save its work when it is asked to.
+    saves: bool = False
 
     @property
     def is_firm(self) -> bool:
         return self.shape.service is ServiceClass.GUARANTEED
 
     def is_bound_by(self, claim: Claim) -> bool:
+        if claim.ends:
+            return bool(self.limit_s) or not (claim.unlimited or self.saves)
         return claim.binds(self.job, self.user, self.project)
 
 

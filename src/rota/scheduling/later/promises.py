@@ -37,7 +37,7 @@ def asking_of(entry: Entry) -> Asking:
     """A waiting job as the search for a start sees it."""
     key = entry.key
     limit_s = float(key.time_limit_s)
-    return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s, limit_s)
+    return Asking(entry.job, key.user, key.project, entry.shape, entry.run_s, limit_s, key.saves)
 
 
 class Promises:
@@ -111,7 +111,7 @@ class Promises:
         timeline = self.timeline
         timeline.unclaim()
         self.grounds.begin(self.waits)
-        if self._cluster.reservations:
+        if self._cluster.reservations or self._cluster.live.ending:
             for name, claim in claims_of(self._cluster, timeline.now_s, timeline):
                 timeline.claim(name, claim)
 

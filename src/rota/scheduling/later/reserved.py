@@ -1,5 +1,7 @@
 """Reservations as claims on nodes: whole nodes, devices by index, or so many devices.
 
+The end of a node is one, too: from then on all of it is claimed for ever.
+
 A reservation by count holds against the sum of all other jobs. Which devices it means is
 worked out anew in each pass: devices that its owner uses already, then idle ones, then devices that
 are free soonest, so it never asks for more than was reserved.
@@ -10,6 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.facts.node import Allocation
+from rota.core.facts.tenant import Reservation
+from rota.scheduling.later.occupancy import INFINITE
 from rota.scheduling.later.timeline import Claim
 from rota.scheduling.place.node_room import is_variant
 
@@ -18,7 +22,6 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Node, NodeSpec
-    from rota.core.facts.tenant import Reservation
     from rota.scheduling.later.timeline import Timeline
 
 
@@ -30,6 +33,11 @@ def claims_of(cluster: Cluster, now_s: float, timeline: Timeline) -> Iterator[tu
                 claim = Claim(reservation.start_s, reservation.end_s, allocation, 0, reservation)
                 yield allocation.node, claim
     yield from _confined(cluster, now_s)
+    for name in sorted(cluster.live.ending):
+        spec = cluster.nodes[name].spec
+        at_s, held = spec.ends_s, whole(spec)
+        ends = Reservation(0, "", at_s, INFINITE, name)
+        yield name, Claim(at_s, INFINITE, held, 0, ends, ends=True, unlimited=spec.unlimited)
 
 
 def _confined(cluster: Cluster, now_s: float) -> Iterator[tuple[str, Claim]]:

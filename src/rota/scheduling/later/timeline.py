@@ -115,7 +115,8 @@ class Timeline:
 
     def claim(self, name: str, claim: Claim) -> None:
         self.claims.setdefault(name, []).append(claim)
-        insort(self._claim_ends, (claim.end_s, name, ""))
+        if claim.end_s < INFINITE:
+            insort(self._claim_ends, (claim.end_s, name, ""))
         if claim.job:
             self._promised.setdefault(claim.job, {})[name] = None
         else:
@@ -202,7 +203,8 @@ class Timeline:
         claims = [claim for claim in self.claims.get(name, ()) if not claim.confines]
         for claim in claims:
             moments.append((claim.start_s, -1, claim.allocation))
-            moments.append((claim.end_s, 1, claim.allocation))
+            if claim.end_s < INFINITE:
+                moments.append((claim.end_s, 1, claim.allocation))
         if claims:
             moments.sort(key=lambda moment: moment[0])
         profile = Profile(self.space.class_of[name].spec.devices)

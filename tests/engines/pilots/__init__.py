@@ -1,0 +1,1 @@
+"""Allocations of real engines that are asked for when jobs wait."""

@@ -1,0 +1,62 @@
+"""What waits for room, and which nodes that do not exist yet would take it."""
+
+from rota.core.facts.node import Device, NodeSpec
+from rota.scheduling.answers.demand import Need, needs
+from rota.testing.scene import Scene
+
+SMALL = NodeSpec("", 4000, 8000, 1000)
+GPUS = NodeSpec("", 8000, 64000, 1000, devices=(Device(0, "u0", model="h200"),))
+
+
+def asked(scene: Scene, *offers: NodeSpec, jobs_max: int = 1000) -> list[Need]:
+    return needs(scene.controller.scheduler, offers, jobs_max)
+
+
+def test_what_waits_for_room_is_told_by_what_it_asks_for():
+    scene = Scene(cpus=1)
+    scene.submit("runs", cpus=1)
+    for _ in range(3):
+        scene.submit(cpus=1)
+    scene.set_policy()
+
+    (found,) = asked(scene, SMALL)
+
+    assert (found.cpu_milli, found.tasks, found.jobs, found.fits) == (1000, 1, 3, (0,))
+
+
+def test_the_elements_of_an_array_count_up_to_its_cap():
+    scene = Scene(cpus=1)
+    scene.submit("runs", cpus=1)
+    scene.submit("free", array="0-99")
+    scene.submit("capped", array="0-99%5")
+
+    assert sorted(need.jobs for need in asked(scene, SMALL)) in ([5, 100], [105])
+
+
+def test_more_than_is_asked_for_is_not_counted():
+    scene = Scene(cpus=1)
+    scene.submit("runs", cpus=1)
+    scene.submit("many", array="0-99")
+
+    assert [need.jobs for need in asked(scene, SMALL, jobs_max=10)] == [10]
+
+
+def test_a_job_that_waits_for_a_place_under_a_cap_asks_for_no_node():
+    scene = Scene(cpus=4)
+    scene.submit("runs", group="g", group_cap=1)
+
+    scene.submit("waits", group="g")
+
+    assert asked(scene, SMALL) == []
+
+
+def test_a_job_fits_only_where_its_gpus_are_and_its_limit_ends():
+    scene = Scene(cpus=1)
+    scene.submit("runs", cpus=1)
+    scene.submit("gpu", gpus=1, time_limit_s=600, scheduling_timeout_s=1e6)
+    hour = NodeSpec("", 8000, 64000, 1000, devices=GPUS.devices, ends_s=3600.0)
+    minute = NodeSpec("", 8000, 64000, 1000, devices=GPUS.devices, ends_s=60.0)
+
+    (found,) = [need for need in asked(scene, SMALL, GPUS, hour, minute) if need.gpus]
+
+    assert found.fits == (1, 2)
