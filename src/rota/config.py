@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota import limits_settings, notify_settings, older_names, paths, storage_settings
+from rota import (
+    env_file,
+    limits_settings,
+    notify_settings,
+    older_names,
+    paths,
+    quota_settings,
+    storage_settings,
+)
 from rota.agent_settings import POLICIES, Agent
 from rota.audit_settings import AuditSettings, check_syslog
 from rota.config_checks import at_least, check_host, check_url, nearest, one_of, read_text
@@ -26,6 +34,7 @@ from rota.core.words.units import parse_cpu_milli, parse_memory_mib
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.pilot_settings import read_pilot
+from rota.quota_settings import QuotaSettings
 from rota.storage_settings import Bundles, Checkpoints
 
 if TYPE_CHECKING:
@@ -34,8 +43,6 @@ if TYPE_CHECKING:
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8082
 
-#: Names that can be chosen; anything else is refused at start.
-QUOTA_PROVIDERS = ("local",)
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -107,6 +114,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: Checkpoints = Checkpoints()
     bundles: Bundles = Bundles()
     limits: Limits = Limits()
+    quotas: QuotaSettings = QuotaSettings()
     audit: AuditSettings = AuditSettings()
     #: Of each engine by its name the keys of its table; its driver knows them.
     engines: dict[str, dict[str, Any]] = {}
@@ -122,6 +130,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "checkpoints": Checkpoints,
     "bundles": Bundles,
     "limits": Limits,
+    "quotas": QuotaSettings,
     "audit": AuditSettings,
 }
 
@@ -134,13 +143,13 @@ _Settings = dict[str, dict[str, Any]]
 
 
 def load(environment: Mapping[str, str]) -> Config:
-    """The settings that hold now: the first ``rota.toml`` that exists, then the environment."""
+    """What holds now: the first ``rota.toml`` that exists, then ``.env``, then the environment."""
     for path in paths.config_files(environment):
         if path.is_file():
-            return parse(read_text(path), str(path), environment)
+            return parse(read_text(path), str(path), env_file.beside(environment, path.parent))
     if given := environment.get("ROTA_CONFIG"):
         raise Rejected(f"ROTA_CONFIG: there is no file {given}")
-    return parse("", "", environment)
+    return parse("", "", env_file.beside(environment, None))
 
 
 def parse(text: str, source: str, environment: Mapping[str, str]) -> Config:
@@ -165,7 +174,9 @@ def parse(text: str, source: str, environment: Mapping[str, str]) -> Config:
             settings.setdefault(section, {})[key] = value
         origins[f"{section}.{rule or key}"] = variable
     settings.setdefault("scheduling", {})["rules"] = _check_rules(rules, origins)
-    return msgspec.structs.replace(_build(settings, origins), engines=engines, pilots=pilots)
+    config = _build(settings, origins)
+    engines = quota_settings.at_home(config.scheduling.quota_provider, config.quotas, engines)
+    return msgspec.structs.replace(config, engines=engines, pilots=pilots)
 
 
 def _take_tables(settings: _Settings, section: str, source: str) -> dict[str, dict[str, Any]]:
@@ -346,6 +357,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "bundles.max_size": storage_settings.check_bundle_size,
     "bundles.days": at_least(1),
     **limits_settings.CHECKS,
+    **quota_settings.CHECKS,
     "audit.syslog": check_syslog,
     "audit.days": at_least(0),
     "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,
@@ -357,7 +369,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "agent.taints": lambda taints: [parse_taint(text) for text in taints],
     "scheduling.policy": _preset,
     "scheduling.interval_ms": at_least(1),
-    "scheduling.quota_provider": one_of(QUOTA_PROVIDERS),
+    "scheduling.quota_provider": one_of(quota_settings.PROVIDERS),
 }
 
 

@@ -21,9 +21,17 @@ KEYS = {
     "CHECKPOINT_PATH": ("server", "checkpoint_path"),
     "INVENTORY_SERVICE_URL": ("server", "inventory_url"),
     "QUOTA_PROVIDER": ("scheduling", "quota_provider"),
+    "K8S_QUOTA_NAMESPACE": ("quotas", "k8s_namespace"),
+    "K8S_CREATE_RESOURCE_QUOTAS": ("quotas", "k8s_create"),
+    "SLURM_ACCOUNT_PREFIX": ("quotas", "slurm_account_prefix"),
+    "EXECUTOR_SLURM_REST_API_URL": ("quotas", "slurm_rest_url"),
+    "EXECUTOR_SLURM_AUTH_TOKEN": ("quotas", "slurm_auth_token"),
 }
 #: Names of Rota's alone: no other program reads them, so they need no prefix.
-UNMISTAKABLE = ("SCHEDULING_POLICY", "QUOTA_PROVIDER")
+UNMISTAKABLE = (
+    *("SCHEDULING_POLICY", "QUOTA_PROVIDER", "K8S_QUOTA_NAMESPACE", "K8S_CREATE_RESOURCE_QUOTAS"),
+    *("SLURM_ACCOUNT_PREFIX", "EXECUTOR_SLURM_REST_API_URL", "EXECUTOR_SLURM_AUTH_TOKEN"),
+)
 BUCKET = "CHECKPOINT_S3_BUCKET"
 SWITCH = "ROTA_PLAIN_NAMES"
 

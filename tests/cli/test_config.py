@@ -149,7 +149,10 @@ def test_host_and_port_are_used_where_they_can_be_meant(environment, address):
         ("[agent]\nlabels = { a = 1 }", "agent.labels: "),
         ("[scheduling]\npolicy = 'fifi'", "'fifi' is not known; did you mean fifo"),
         ("[scheduling]\ninterval_ms = 0", "at least 1"),
-        ("[scheduling]\nquota_provider = 'k9s'", "'k9s' is not known; known: local"),
+        (
+            "[scheduling]\nquota_provider = 'k9s'",
+            "'k9s' is not known; did you mean k8s",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_naming_its_place(text, words):

@@ -12,11 +12,11 @@ from rota.api import params
 from rota.api.bodies.requests import JobRequest
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.changes import CancelledView, cancel_job
-from rota.api.jobs.jobs import IdempotencyKey, list_jobs
+from rota.api.jobs.jobs import IdempotencyKey, list_jobs, show
 from rota.api.jobs.submit import SubmittedView, submit_one
 from rota.api.site.nodes import gpu_views
 from rota.api.site.stats import StatsView, stats
-from rota.api.views.views import Page
+from rota.api.views.views import JobView, Page
 from rota.api.watch.status import QueueStateView, queue
 from rota.core.derived.usage import DAYS_KEPT
 from rota.core.facts.errors import Forbidden
@@ -97,6 +97,36 @@ async def cancel_by_post(request: Asking, job_id: params.JobPath) -> CancelledVi
     return await cancel_job(context_of(request), actor_of(request), job_id)
 
 
+@get("/jobs/stats", summary="How jobs fared, by another path", opt={"right": "read"})
+async def job_stats(request: Asking) -> StatsView:
+    """As `GET /stats` of the last seven days."""
+    view: StatsView = await stats.fn(request, user="", period_s=7 * 86400, longest=5)
+    return view
+
+
+@get(
+    "/jobs/{job_id:str}/details",
+    summary="One job or array, by another path",
+    opt={"right": "read", "errors": (404,)},
+)
+async def job_details(request: Asking, job_id: params.JobPath) -> JobView:
+    """As `GET /jobs/{id}`."""
+    view: JobView = await show.fn(request, job_id=job_id)
+    return view
+
+
+@post(
+    "/jobs/{job_id:str}/refresh-status",
+    summary="One job or array as it is now",
+    opt={"right": "read", "errors": (404,)},
+    status_code=200,
+)
+async def refresh_status(request: Asking, job_id: params.JobPath) -> JobView:
+    """As `GET /jobs/{id}`: states come from the nodes by themselves and are never out of date."""
+    view: JobView = await show.fn(request, job_id=job_id)
+    return view
+
+
 @get("/gpu/availability", summary="How many GPUs of each model are free", opt={"right": "read"})
 async def gpu_availability(request: Asking) -> AvailabilityView:
     """Counted from `GET /gpus`: what jobs and others have, and what is broken, is not free."""
@@ -125,6 +155,9 @@ ROUTES = [
     submit_as_user,
     user_activity,
     cancel_by_post,
+    job_stats,
+    job_details,
+    refresh_status,
     gpu_availability,
     queue_status,
 ]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rota.api.bodies.requests import Body
     from rota.controller.chores.elsewhere import Elsewhere
     from rota.controller.chores.outbox import Outbox
+    from rota.controller.chores.quota_sync import QuotaSync
     from rota.controller.chores.saved_work import SavedWork
     from rota.controller.loop import Host
 
@@ -72,6 +73,8 @@ class Context:
         self.saved_work: SavedWork | None = None
         #: Who asks the inventory outside; absent where there is none.
         self.elsewhere: Elsewhere | None = None
+        #: Who asks another program for its quotas; absent where Rota's own are all there is.
+        self.quotas: QuotaSync | None = None
         self.attach(host)
         #: Who went into which attempt, and when that was put on record.
         self.entered: dict[tuple[str, str, str], float] = {}

@@ -45,6 +45,25 @@ ArrayId = Annotated[
 Ids = Annotated[
     str, QueryParameter(description="Ids, separated by commas; an array's id means its elements")
 ]
+Status = Annotated[str, QueryParameter(name="status", description="Another name for `state`")]
+ProjectId = Annotated[
+    str, QueryParameter(name="project_id", description="Another name for `project`")
+]
+JobType = Annotated[
+    Literal["", "training", "inference", "workflow"],
+    QueryParameter(name="type", description="Only of this type"),
+]
+Search = Annotated[str, QueryParameter(description="Only with this in their names", max_length=200)]
+PageNumber = Annotated[
+    int,
+    QueryParameter(
+        name="page",
+        description="The page of this number, of `page_size`; 0: by `cursor`",
+        ge=0,
+        le=10_000,
+    ),
+]
+PageSize = Annotated[int, QueryParameter(name="page_size", description="With `page`", ge=1, le=100)]
 Limit = Annotated[int, QueryParameter(description="Items per page", ge=1, le=1000)]
 Cursor = Annotated[str, QueryParameter(description="`cursor` of the page before")]
 Order = Annotated[

@@ -10,6 +10,7 @@ from rota.audit_settings import AuditSettings
 from rota.core.facts.pilot import Pilot
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
+from rota.quota_settings import QuotaSettings
 from rota.storage_settings import Bundles, Checkpoints
 
 
@@ -43,6 +44,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     audit: AuditSettings = AuditSettings()
     quota_provider: str = "local"
+    #: Where that provider is, if it is not Rota.
+    quotas: QuotaSettings = QuotaSettings()
     #: Whom to tell of what happens to jobs.
     notify: Notify = Notify()
     #: What is less important is not written to the log.

@@ -32,9 +32,10 @@ from rota.controller.chores.elsewhere import Elsewhere
 from rota.controller.chores.garbage import quiet_collector
 from rota.controller.chores.node_keys import renew_old_keys
 from rota.controller.chores.outbox import open_outbox
+from rota.controller.chores.quota_sync import QuotaSync
 from rota.controller.chores.retention import drop_unused_bundles, forget_old_audit, forget_old_jobs
 from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
-from rota.controller.commands.commands import SetElsewhere, SetPilot, SetPolicy
+from rota.controller.commands.commands import SetElsewhere, SetPilot, SetPolicy, SetQuotaProvider
 from rota.controller.launches.launch import CHECKPOINT_DIR, CHECKPOINT_MAX_BYTES, CHECKPOINT_STORE
 from rota.controller.launches.vault import open_vault
 from rota.controller.loop import Host
@@ -43,6 +44,7 @@ from rota.core.facts.errors import RotaError, Unavailable
 from rota.core.facts.tenant import Access, Actor
 from rota.inventory.client import InventoryClient
 from rota.paths import SOCKET_NAME
+from rota.quotas.sources import open_source
 from rota.store.open import open_store
 from rota.store.writer import Writer
 
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from rota.api.grpc.server import GrpcServer
     from rota.api.plan import Plan
     from rota.core.changes.events import Recorded
+    from rota.quotas.api import Source
     from rota.store.api import Store
 
 log = logging.getLogger("rota.controller")
@@ -128,6 +131,7 @@ def _allow_many_connections() -> None:
 
 
 async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None:
+    source = open_source(plan.quota_provider, plan.quotas)
     store = open_store(plan.database or str(folder / "rota.db"))
     writer = Writer(store)
     variables = {"ROTA_URL": f"unix://{folder / SOCKET_NAME}", **_saved_work_variables(plan)}
@@ -160,6 +164,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     await _set_pilots(host, plan, folder)
     forgetting = _forgetting(host, plan, saved_work)
     forgetting += await _inventory(app.context, plan)
+    forgetting += await _quotas(app.context, source, plan.quotas.poll_s)
     await server.start(sockets)
     for door in typed:
         await door.start()
@@ -228,6 +233,18 @@ async def _inventory(context: Context, plan: Plan) -> list[asyncio.Task[None]]:
     client = InventoryClient(plan.inventory_url, plan.inventory_token)
     context.elsewhere = Elsewhere(context.host, client, plan.inventory_url)
     return [asyncio.create_task(context.elsewhere.run())]
+
+
+async def _quotas(
+    context: Context, source: Source | None, poll_s: float
+) -> list[asyncio.Task[None]]:
+    """Who asks another program for its quotas; without one nothing that it ever said counts."""
+    if source is None:
+        await context.host.ask(SetQuotaProvider(actor=Actor("rota", Access.ADMIN, "settings")))
+        return []
+    context.quotas = QuotaSync(context.host, source, poll_s)
+    await context.quotas.begin()
+    return [asyncio.create_task(context.quotas.run())]
 
 
 def _told_to_stop() -> asyncio.Event:

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("rota.controller")
 
 #: What running jobs say of themselves, and what the site says to itself.
-_UNHEARD = (cmd.ReportCheckpoint, cmd.SetEndpoint, cmd.BeginStep, cmd.EndStep, cmd.SetElsewhere)
+_UNHEARD = (
+    *(cmd.ReportCheckpoint, cmd.SetEndpoint, cmd.BeginStep, cmd.EndStep),
+    *(cmd.SetElsewhere, cmd.SetQuotaProvider, cmd.SeeQuotas),
+)
 #: A command on more jobs than this is one record.
 JOBS_MAX = 100
 #: Reads are written after so long, or when there are so many.

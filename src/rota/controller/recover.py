@@ -63,6 +63,7 @@ def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:
     cluster.reservations = {r.id: r for r in snapshot.reservations}
     cluster.pilots = {pilot.name: pilot for pilot in snapshot.pilots}
     cluster.accounts.users = {user.name: user for user in snapshot.users}
+    cluster.accounts.outer = {outer.project: outer for outer in snapshot.outers}
     cluster.accounts.usage = {usage.key: usage for usage in snapshot.usage}
     cluster.set_policy(next(iter(snapshot.settings), DEFAULT))
     for token in snapshot.tokens:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from rota.core.facts.resources import Amount
+    from rota.core.facts.tenant import Limits
 
 
 class Resources(msgspec.Struct, frozen=True):
@@ -86,3 +92,58 @@ class SyncsQuotas(Protocol):
 
     def sync_quota_state(self, project: str) -> QuotaInfo:
         """Limits and use as they are there now."""
+
+
+class QuotaAway(Exception):
+    """The source does not answer, or does not know who asks."""
+
+
+class QuotaRefused(Exception):
+    """The source does not do what it was asked for, and says why."""
+
+
+class Seen(NamedTuple):
+    """One project at the source: CPUs, memory and devices."""
+
+    limits: Limits
+    used: Amount
+    #: Who may use it; None: everybody.
+    users: frozenset[str] | None = None
+
+
+class Answer(NamedTuple):
+    """What a source says of projects; of those with a problem it says nothing."""
+
+    seen: dict[str, Seen]
+    problems: dict[str, str]
+
+
+class Source(Protocol):
+    """Where another program keeps quotas. Called from a thread; every call is bounded in time."""
+
+    #: As in ``QUOTA_PROVIDER``.
+    name: str
+    #: Whether what a project uses counts for those above it, too.
+    nested: bool
+
+    @property
+    def writes(self) -> str:
+        """Empty: Rota may set limits there; otherwise why it does not."""
+
+    def read(self, projects: Collection[str]) -> Answer:
+        """Limits and use as they are now. A project that the source does not know has no limits."""
+
+    def as_kept(self, limits: Limits) -> Limits:
+        """The limits as the source would show them: it may know whole CPUs only."""
+
+    def make(self, projects: Mapping[str, str]) -> Collection[str]:
+        """See that there is a place for these, each with the project above it; what was made."""
+
+    def write(self, project: str, parent: str, limits: Limits) -> None:
+        """Set them; what is None is taken away."""
+
+    def admit(self, users: Mapping[str, Collection[str]]) -> None:
+        """These users, by project, have jobs to run there."""
+
+    def is_held(self, detail: str) -> bool:
+        """Whether an attempt that waits inside for this reason is not counted as use there."""

@@ -31,7 +31,7 @@ class LocalQuotas:
         if known is not None:
             quota = known.quota
             limits = quota.types.get(job_type, NO_LIMITS) if job_type else quota.hard
-        return QuotaInfo(project, _limits(limits), self._used(project, job_type))
+        return QuotaInfo(project, as_limits(limits), self._used(project, job_type))
 
     def sync_quota_state(self, project: str) -> QuotaInfo:
         """Nothing is kept that could be out of step."""
@@ -65,18 +65,18 @@ class LocalQuotas:
         holdings = self._cluster.accounts.holdings
         for name in names:
             counter = ("type", f"{name}\n{job_type}") if job_type else ("project", name)
-            used += _resources(holdings.get(counter))
+            used += as_resources(holdings.get(counter))
         for (name, kind), beside in self._beside.items():
             if name in names and (not job_type or kind == job_type):
                 used += beside
         return used
 
 
-def _resources(amount: Amount) -> Resources:
+def as_resources(amount: Amount) -> Resources:
     return Resources(amount.cpu_milli / 1000, amount.memory_mib / 1024, amount.device_milli / 1000)
 
 
-def _limits(limits: Limits) -> Resources:
+def as_limits(limits: Limits) -> Resources:
     cpu, memory, gpu = limits.cpu_milli, limits.memory_mib, limits.device_milli
     return Resources(
         UNLIMITED.cpu if cpu is None else cpu / 1000,

@@ -33,9 +33,17 @@ class SlurmRest:
     """One slurmrestd: ``http://HOST:PORT`` or ``unix:/PATH``."""
 
     def __init__(
-        self, url: str, *, user: str = "", token_file: str = "", limit_s: float = LIMIT_S
+        self,
+        url: str,
+        *,
+        user: str = "",
+        token: str = "",
+        token_file: str = "",
+        limit_s: float = LIMIT_S,
     ) -> None:
+        """``token`` is one for as long as it is good; one in a file may be renewed."""
         self._user = user
+        self._given = token
         self._token_file = token_file
         path = url.removeprefix("unix:") if url.startswith("unix:") else None
         self._name = path or url
@@ -158,7 +166,7 @@ class SlurmRest:
     def _token(self) -> str:
         """Read each time: tokens are short-lived, and others renew them."""
         if not self._token_file:
-            return os.environ.get(TOKEN_VARIABLE, "")
+            return self._given or os.environ.get(TOKEN_VARIABLE, "")
         try:
             text = Path(self._token_file).read_text(encoding="ascii").strip()
         except (OSError, ValueError) as error:

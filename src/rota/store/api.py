@@ -12,6 +12,7 @@ from rota.core.facts.array import Array
 from rota.core.facts.audit import Audited
 from rota.core.facts.job import Job
 from rota.core.facts.node import Node
+from rota.core.facts.outer import Outer
 from rota.core.facts.pilot import Pilot
 from rota.core.facts.policy import Policy
 from rota.core.facts.states import JobState
@@ -41,6 +42,7 @@ class Batch(msgspec.Struct):
     pilots: dict[str, Pilot | None] = {}
     users: dict[str, User | None] = {}
     usage: dict[str, Usage | None] = {}
+    outers: dict[str, Outer | None] = {}
     settings: dict[str, Policy | None] = {}
     tokens: dict[str, Token | None] = {}
     secrets: dict[str, Secret | None] = {}
@@ -72,6 +74,7 @@ class Snapshot(msgspec.Struct):
     pilots: list[Pilot] = []
     users: list[User] = []
     usage: list[Usage] = []
+    outers: list[Outer] = []
     settings: list[Policy] = []
     tokens: list[Token] = []
     secrets: list[Secret] = []

@@ -14,6 +14,7 @@ from rota.core.derived.usage import Usage
 from rota.core.facts.array import Array
 from rota.core.facts.job import Job
 from rota.core.facts.node import Node
+from rota.core.facts.outer import Outer
 from rota.core.facts.pilot import Pilot
 from rota.core.facts.policy import Policy
 from rota.core.facts.states import FINAL, JobState
@@ -54,6 +55,7 @@ RECORDS: dict[str, Callable[[bytes], Any]] = {
     "pilots": msgspec.msgpack.Decoder(Pilot).decode,
     "users": msgspec.msgpack.Decoder(User).decode,
     "usage": msgspec.msgpack.Decoder(Usage).decode,
+    "outers": msgspec.msgpack.Decoder(Outer).decode,
     "settings": msgspec.msgpack.Decoder(Policy).decode,
     "tokens": msgspec.msgpack.Decoder(Token).decode,
     "secrets": msgspec.msgpack.Decoder(Secret).decode,

@@ -158,6 +158,7 @@ tokens = _records("tokens", sa.Text())
 secrets = _records("secrets", sa.Text())
 users = _records("users", sa.Text())
 usage = _records("usage", sa.Text())
+outers = _records("outers", sa.Text())
 settings = _records("settings", sa.Text())
 
 #: Alembic's own table, so that a fresh database knows which migrations it already includes.

@@ -108,6 +108,12 @@ CREATE TABLE nodes (
     PRIMARY KEY ("key")
 );
 
+CREATE TABLE outers (
+    "key" TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);
+
 CREATE TABLE pilots (
     "key" TEXT NOT NULL,
     body BLOB NOT NULL,

@@ -57,6 +57,33 @@ class Kube:
         assert not (check and done.returncode), done.stderr
         return done.stdout
 
+    def refusal(self, *args: str, stdin: str = "") -> str:
+        """What kubectl says when it is refused; nothing when it is not."""
+        words = [self._kubectl, *args]
+        done = subprocess.run(
+            words,
+            env=self._env,
+            input=stdin,
+            text=True,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        return done.stderr if done.returncode else ""
+
+    @property
+    def url(self) -> str:
+        return self._env["KUBE_URL"]
+
+    @property
+    def admin(self) -> str:
+        """A kubeconfig with all rights."""
+        return self._env["KUBECONFIG"]
+
+    def used(self, namespace: str, quota: str) -> dict[str, str]:
+        words = ("-n", namespace, "get", "resourcequota", quota, "-o", "json")
+        return dict(json.loads(self.ctl(*words))["status"]["used"])
+
     def show(self, *args: str) -> Any:
         return json.loads(self.ctl("-n", NAMESPACE, "get", *args, "-o", "json"))
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from rota.api.bodies.executor_requests import ExecutorWords
 from rota.api.bodies.gang_requests import RoleRequest
 from rota.api.bodies.health_requests import HealthRequest
 from rota.api.bodies.request_fields import (
@@ -70,6 +71,7 @@ class JobRequest(Strict):
         ),
     ] = 50
     resources: Annotated[Resources, says("What each task asks for")] = Resources()
+    executor: Annotated[ExecutorWords | None, says("The same in words of Slurm or a pod")] = None
     tasks: Annotated[
         int,
         Meta(ge=1, le=100_000),

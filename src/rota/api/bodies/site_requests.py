@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from rota.api.bodies.request_fields import BIG, Line, Seconds, Short, Words, says
+from rota.api.bodies.requests import QueueRequest
 
 Ceiling = Annotated[int, Meta(ge=0, le=BIG)] | UnsetType | None
 Index = Annotated[int, Meta(ge=0, le=65_535)]
@@ -68,6 +69,12 @@ class QuotaRequest(
         Annotated[int, Meta(ge=3600, le=62 * 86400)] | None,
         says("The period of `gpu_hours`, up to 62 days"),
     ] = None
+
+
+class NewQueueRequest(QueueRequest, kw_only=True):
+    """A queue that is not there yet."""
+
+    name: Short
 
 
 class ProjectRequest(Strict):

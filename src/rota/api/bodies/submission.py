@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rota.api.bodies import checks
+from rota.api.bodies.executor_requests import in_own_words
 from rota.api.bodies.health_requests import health_of
 from rota.api.bodies.placing import placement_of, signal_name
 from rota.api.bodies.roles import roles_of
@@ -83,7 +84,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
     """One job or array, or ``Rejected`` with one line that names the field."""
     blobs: dict[str, bytes] = {}
     keep = _Keep(desk, blobs)
-    command, script = work_of(request, desk, blobs)
+    command, script = work_of(request := in_own_words(request), desk, blobs)
     checks.variables("env", request.env, total_max=desk.limits.environment_bytes)
     checks.variables("variables", request.variables)
     checks.labels(request.labels)

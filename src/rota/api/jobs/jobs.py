@@ -114,6 +114,12 @@ async def list_jobs(
     cursor: params.Cursor = "",
     order: params.Order = "id",
     arrays: params.Arrays = "expand",
+    status: params.Status = "",
+    project_id: params.ProjectId = "",
+    kind: params.JobType = "",
+    search: params.Search = "",
+    page: params.PageNumber = 0,
+    page_size: params.PageSize = 20,
 ) -> Page:
     """Jobs by id, a page at a time; every filter narrows the list."""
     context = context_of(request)
@@ -121,21 +127,29 @@ async def list_jobs(
     if ids and not chosen:
         return Page([], None)
     query = Query(
-        states=params.parse_states(states),
+        states=params.parse_states(states or status),
         user=user or user_id,
-        project=project,
+        project=project or project_id,
         queue=queue,
         name=name,
         label=label,
+        type=kind,
+        search=search,
         priorities=params.parse_priorities(priority),
         array=array,
         ids=tuple(dict.fromkeys(chosen)),
-        limit=limit,
+        limit=page_size if page else limit,
         after=params.parse_cursor(cursor),
         newest_first=order == "-id",
         collapse=arrays == "collapse",
     )
-    return await list_page(context.host, query, actor_of(request))
+    found = await list_page(context.host, query, actor_of(request))
+    for _ in range(page - 1):
+        if found.cursor is None:
+            return Page([], None)
+        query = msgspec.structs.replace(query, after=int(found.cursor))
+        found = await list_page(context.host, query, actor_of(request))
+    return found
 
 
 @get("/jobs/{job_id:str}", summary="One job or array", opt={"right": "read", "errors": (404,)})

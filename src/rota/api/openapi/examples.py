@@ -27,6 +27,7 @@ BODIES: dict[type, Any] = {
     body.JobPatch: {"priority": "high", "time_limit_s": 14400},
     body.SelectRequest: {"ids": [12, "15_3"]},
     body.QueueRequest: {"priority": 60, "max_running": 20, "state": "active"},
+    site.NewQueueRequest: {"name": "night", "max_running": 10},
     body.GroupRequest: {"max_concurrent": 4},
     body.QueuePatch: {"state": "paused"},
     site.ProjectRequest: {"shares": 2, "quota": {"hard": {"gpus": 8}}},

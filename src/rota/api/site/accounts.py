@@ -14,17 +14,21 @@ from rota.api.bodies.site_requests import ProjectPatch, ProjectRequest, UserPatc
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.quotas import (
     AllLimitsView,
+    ProviderView,
     changed_quota,
     project_use,
+    provider_view,
     quota_view,
+    set_everywhere,
     with_quota,
     written_quota,
 )
-from rota.controller.commands.commands import RemoveProject, RemoveUser, SetProject, SetUser
+from rota.controller.commands.commands import RemoveProject, RemoveUser, SetUser
 from rota.core.facts.errors import named
 from rota.core.facts.tenant import NO_QUOTA, Project, User
 
 if TYPE_CHECKING:
+    from rota.api.context import Context
     from rota.core.cluster import Cluster
     from rota.core.facts.resources import Amount
 
@@ -45,7 +49,7 @@ class HeldView(msgspec.Struct):
     gpus: float
 
 
-class ProjectView(msgspec.Struct):
+class ProjectView(ProviderView, kw_only=True):
     name: str
     parent: str
     shares: int
@@ -76,7 +80,8 @@ def held_view(held: Amount, jobs: int) -> HeldView:
     return HeldView(jobs, held.cpu_milli / 1000, held.memory_mib, held.device_milli / 1000)
 
 
-def project_view(cluster: Cluster, project: Project) -> ProjectView:
+def project_view(context: Context, project: Project) -> ProjectView:
+    cluster, standing = context.host.cluster, provider_view(context, project.name)
     return ProjectView(
         name=project.name,
         parent=project.parent,
@@ -84,6 +89,10 @@ def project_view(cluster: Cluster, project: Project) -> ProjectView:
         quota=quota_view(written_quota(project)),
         enforce_quota=project.unenforced == NO_QUOTA,
         used=held_view(*project_use(cluster, project.name)),
+        provider=standing.provider,
+        synced_at=standing.synced_at,
+        drift=standing.drift,
+        warning=standing.warning,
     )
 
 
@@ -103,24 +112,23 @@ def user_view(cluster: Cluster, name: str) -> UserView:
 @get("/projects", summary="Every project", opt={"right": "read"})
 async def list_projects(request: Asking) -> ProjectsView:
     """Accounts in a tree: shares, quotas and use hang on them."""
-    cluster = context_of(request).host.cluster
-    projects = sorted(cluster.accounts.projects.items())
-    return ProjectsView([project_view(cluster, project) for _, project in projects])
+    context = context_of(request)
+    projects = sorted(context.host.cluster.accounts.projects.items())
+    return ProjectsView([project_view(context, project) for _, project in projects])
 
 
 @get("/projects/{name:str}", summary="One project", opt={"right": "read", "errors": (404,)})
 async def show_project(request: Asking, name: params.NamePath) -> ProjectView:
     """What it may hold and what it holds, with those below it."""
-    cluster = context_of(request).host.cluster
-    return project_view(cluster, named(cluster.accounts.projects, "project", name))
+    context = context_of(request)
+    return project_view(context, named(context.host.cluster.accounts.projects, "project", name))
 
 
 async def _set_project(request: Asking, project: Project) -> ProjectView:
-    host = context_of(request).host
-    await host.ask(SetProject(actor=actor_of(request), project=project))
-    return project_view(
-        host.cluster, named(host.cluster.accounts.projects, "project", project.name)
-    )
+    await set_everywhere(request, project)
+    context = context_of(request)
+    known = context.host.cluster.accounts.projects
+    return project_view(context, named(known, "project", project.name))
 
 
 @put(

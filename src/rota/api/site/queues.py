@@ -5,21 +5,28 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import delete, get, patch, put
+from litestar import delete, get, patch, post, put
 from litestar.params import QueryParameter
 
 from rota.api import params
 from rota.api.bodies import checks
-from rota.api.bodies.requests import Body, GroupRequest, QueuePatch, QueueRequest
+from rota.api.bodies.requests import (
+    Body,
+    GroupRequest,
+    QueuePatch,
+    QueueRequest,
+)
+from rota.api.bodies.site_requests import NewQueueRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.views.times import Moment, when
 from rota.api.watch.tally import QueueTally, Tally
 from rota.controller.commands.commands import RemoveQueue, SetGroup, SetQueue
-from rota.core.facts.errors import named
+from rota.core.facts.errors import Conflict, named
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Group, Queue
 
 _queue = Body(QueueRequest)
+_new_queue = Body(NewQueueRequest)
 _queue_patch = Body(QueuePatch)
 _group = Body(GroupRequest)
 
@@ -111,6 +118,23 @@ async def show_queue(request: Asking, name: params.NamePath) -> QueueView:
     return _shown(request, name)
 
 
+@post(
+    "/queues",
+    summary="Make a queue",
+    opt={"right": "operate", "body": NewQueueRequest, "errors": (409, 429, 503)},
+    status_code=201,
+)
+async def make_queue(request: Asking) -> QueueView:
+    """As `PUT /queues/{name}`, but refused where there is one of this name."""
+    asked: NewQueueRequest = await body_of(request, _new_queue)
+    checks.word("project", asked.project)
+    host, queue = context_of(request).host, Queue(**msgspec.structs.asdict(asked))
+    if checks.word("name", queue.name) in host.cluster.queues:
+        raise Conflict(f"there is a queue {queue.name} already", field="name", value=queue.name)
+    await host.ask(SetQueue(actor=actor_of(request), queue=queue))
+    return _shown(request, queue.name)
+
+
 @put(
     "/queues/{name:str}",
     summary="Make or change a queue",
@@ -187,6 +211,7 @@ async def set_group(request: Asking, name: params.NamePath) -> GroupView:
 ROUTES = [
     list_queues,
     show_queue,
+    make_queue,
     set_queue,
     change_queue,
     remove_queue,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isinf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,16 +17,21 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import SetProject
 from rota.core.facts.errors import NotFound, Rejected
+from rota.core.facts.outer import Outer
 from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, Limits, Project, Quota
 from rota.quotas.local import LocalQuotas
+from rota.quotas.outer import OuterQuotas
 
 if TYPE_CHECKING:
+    from rota.api.context import Context
     from rota.core.cluster import Cluster
     from rota.quotas.api import QuotaInfo
 
 _patch = Body(ProjectQuotaPatch)
 TYPES = ("training", "inference", "workflow")
+#: A quota that is switched on without any limit.
+USUAL = Quota(hard=Limits(jobs=50, cpu_milli=100_000, memory_mib=500 * 1024, device_milli=10_000))
 #: Field of a request -> field of the limits, and what one unit is there.
 _FIELDS = {
     "jobs": ("jobs", 1),
@@ -67,16 +73,44 @@ class UseView(msgspec.Struct):
     percent: float | None
 
 
-class QuotaView(msgspec.Struct):
-    project_id: str
+class ThereView(msgspec.Struct):
+    """What the provider says of one resource: its own limit, and all that it counts."""
+
+    limit: float | None
+    used: float
+
+
+class OuterView(msgspec.Struct):
+    """A quota that another program enforces, as it said last."""
+
+    cpu: ThereView
+    memory_gb: ThereView
+    gpu: ThereView
+
+
+class ProviderView(msgspec.Struct, kw_only=True):
+    """Who has the quota, and how far Rota and it agree."""
+
     provider: str
-    enforce_quota: bool
+    #: When the provider last told; null: it never has, and nothing may start.
     synced_at: Moment | None
+    #: Where Rota and the provider differ, in sentences.
+    drift: list[str]
+    #: Something that people must know of it; empty: nothing.
+    warning: str
+
+
+class QuotaView(ProviderView, kw_only=True):
+    """Limits are the lower ones of Rota and the provider; use is all that counts against them."""
+
+    project_id: str
+    enforce_quota: bool
     cpu: UseView
     memory_gb: UseView
     gpu: UseView
     jobs: UseView
     job_types: dict[str, UseView]
+    outer: OuterView | None
 
 
 def limits_view(limits: Limits) -> LimitsView:
@@ -165,7 +199,7 @@ def project_use(cluster: Cluster, project: str) -> tuple[Amount, int]:
 )
 async def show_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
     """Counted from live attempts at this moment; a limit of null means that there is none."""
-    return _quota(request, _provider(request).get_quota(project_id))
+    return _quota(context_of(request), project_id)
 
 
 @post(
@@ -175,8 +209,11 @@ async def show_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
     status_code=200,
 )
 async def sync_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
-    """The local provider counts live attempts, so it is never out of date."""
-    return _quota(request, _provider(request).sync_quota_state(project_id))
+    """Asks the provider now. The local one counts live attempts, so it is never out of date."""
+    context = context_of(request)
+    if context.quotas is not None:
+        await context.quotas.look()
+    return _quota(context, project_id)
 
 
 @patch(
@@ -185,7 +222,11 @@ async def sync_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
     opt={"right": "operate", "body": ProjectQuotaPatch, "errors": (404, 429, 503)},
 )
 async def set_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
-    """Makes the project if there is none; null takes a limit away."""
+    """Makes the project if there is none; null takes a limit away.
+
+    One that is switched on without any limit has the usual ones: 100 CPUs, 500 GB, 10 GPUs and 50
+    jobs at once.
+    """
     asked: ProjectQuotaPatch = await body_of(request, _patch)
     host = context_of(request).host
     known = host.cluster.accounts.projects.get(project_id)
@@ -202,40 +243,94 @@ async def set_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
         for name, jobs in asked.job_types.items()
     }
     quota = changed_quota(written_quota(project), QuotaRequest(hard=limits, types=types))
+    if asked.enforce_quota and quota == NO_QUOTA:
+        quota = USUAL
     made = with_quota(project, quota, asked.enforce_quota)
-    await host.ask(SetProject(actor=actor_of(request), project=made))
-    return _quota(request, _provider(request).get_quota(project_id))
+    await set_everywhere(request, made)
+    return _quota(context_of(request), project_id)
 
 
-def _provider(request: Asking) -> LocalQuotas:
+async def set_everywhere(request: Asking, project: Project) -> None:
+    """On record first; then at the provider. One that is away gets it when it is back."""
+    context = context_of(request)
+    await context.host.ask(SetProject(actor=actor_of(request), project=project))
+    if context.quotas is not None:
+        await context.quotas.look(push=project.name)
+
+
+def provider_of(context: Context) -> LocalQuotas | OuterQuotas:
     """Made for each question: a host that had to begin again has another Cluster."""
-    return LocalQuotas(context_of(request).host.cluster)
+    cluster = context.host.cluster
+    return OuterQuotas(cluster) if context.quotas is not None else LocalQuotas(cluster)
 
 
-def _quota(request: Asking, info: QuotaInfo) -> QuotaView:
-    """The limits are those on record, enforced or not; the use is what the provider says."""
-    context, name, used = context_of(request), info.project, info.used
+def provider_view(context: Context, project: str) -> ProviderView:
+    """How a project's quota stands with its provider; Rota's own is always of this moment."""
+    sync = context.quotas
+    if sync is None:
+        now = when(context.host.clock.now_s())
+        return ProviderView(provider="local", synced_at=now, drift=[], warning="")
+    return ProviderView(
+        provider=sync.standing.provider,
+        synced_at=when(sync.synced_s(project)),
+        drift=sync.drift(project),
+        warning=sync.warning(project),
+    )
+
+
+def _quota(context: Context, name: str) -> QuotaView:
+    """Rota's limits are those on record, enforced or not."""
     cluster = context.host.cluster
     project = cluster.accounts.projects.get(name)
     if project is None and not _is_used(cluster, name):
         raise NotFound(f"there is no project {name}", field="project_id", value=name)
     quota = written_quota(project) if project is not None else NO_QUOTA
-    _, jobs = project_use(cluster, name)
-    hard = limits_view(quota.hard)
-    memory_gb = None if hard.memory_mb is None else hard.memory_mb / 1024
+    standing = provider_view(context, name)
+    outer = cluster.accounts.outer.get(name, Outer(name, ""))
+    there = provider_of(context).get_quota(name) if outer.seen_s else None
+    held, jobs = project_use(cluster, name)
+    used, both = held.plus(outer.foreign), least(quota.hard, outer.limits)
+    limits = limits_view(both)
+    memory_gb = None if limits.memory_mb is None else limits.memory_mb / 1024
     return QuotaView(
         project_id=name,
-        provider=context.settings.quota_provider,
+        provider=standing.provider,
         enforce_quota=project is not None and project.quota != NO_QUOTA,
-        synced_at=when(context.host.clock.now_s()),
-        cpu=use_view(hard.cpus, used.cpu),
-        memory_gb=use_view(memory_gb, used.memory_gb),
-        gpu=use_view(hard.gpus, used.gpu),
-        jobs=use_view(hard.jobs, jobs),
+        synced_at=standing.synced_at,
+        drift=standing.drift,
+        warning=standing.warning,
+        cpu=use_view(limits.cpus, used.cpu_milli / 1000),
+        memory_gb=use_view(memory_gb, used.memory_mib / 1024),
+        gpu=use_view(limits.gpus, used.device_milli / 1000),
+        jobs=use_view(limits.jobs, jobs),
         job_types={
             kind: use_view(limits.jobs, _jobs_of_type(cluster, name, kind))
             for kind, limits in sorted(quota.types.items())
         },
+        outer=None if there is None else _outer_view(there),
+    )
+
+
+def least(own: Limits, there: Limits) -> Limits:
+    """Both bind."""
+    fields = ("cpu_milli", "memory_mib", "device_milli")
+    pairs = {field: (getattr(own, field), getattr(there, field)) for field in fields}
+    lower = {
+        field: min((value for value in pair if value is not None), default=None)
+        for field, pair in pairs.items()
+    }
+    return msgspec.structs.replace(own, **lower)
+
+
+def _outer_view(info: QuotaInfo) -> OuterView:
+    def there(limit: float, used: float) -> ThereView:
+        return ThereView(None if isinf(limit) else limit, used)
+
+    limits, used = info.limits, info.used
+    return OuterView(
+        cpu=there(limits.cpu, used.cpu),
+        memory_gb=there(limits.memory_gb, used.memory_gb),
+        gpu=there(limits.gpu, used.gpu),
     )
 
 

@@ -46,6 +46,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = ""
     name: str = ""
     label: str = ""
+    type: str = ""
+    #: A part of the name, in large or small letters.
+    search: str = ""
     #: The lowest and the highest priority wanted.
     priorities: tuple[int, int] = (0, 100)
     array: int = 0
@@ -65,8 +68,17 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
             and self.priorities[0] <= spec.priority <= self.priorities[1]
         )
 
-    def labelled(self, spec: JobSpec, actor: Actor) -> bool:
-        """Whether the label is there. Labels that the actor may not see do not count."""
+    @property
+    def looks_into_rows(self) -> bool:
+        """Whether a filter is about what the store has no column for."""
+        return bool(self.label or self.type or self.search)
+
+    def picks(self, spec: JobSpec, actor: Actor) -> bool:
+        """Whether a spec passes those filters. Labels that the actor may not see do not count."""
+        if self.type and spec.type != self.type:
+            return False
+        if self.search and self.search.lower() not in spec.name.lower():
+            return False
         if not self.label:
             return True
         key, equals, value = self.label.partition("=")
@@ -135,7 +147,7 @@ def _arrays(cluster: Cluster, query: Query, actor: Actor) -> Iterator[Array]:
             continue
         if query.array and array_id != query.array:
             continue
-        if query.wants(array.spec) and query.labelled(array.spec, actor):
+        if query.wants(array.spec) and query.picks(array.spec, actor):
             yield array
 
 
@@ -186,7 +198,7 @@ def _touched(cluster: Cluster, query: Query, actor: Actor) -> list[Job]:
 
 def _matches(job: Job, query: Query, actor: Actor) -> bool:
     spec = job.spec
-    return query.in_state(job.state) and query.wants(spec) and query.labelled(spec, actor)
+    return query.in_state(job.state) and query.wants(spec) and query.picks(spec, actor)
 
 
 def _filters(cluster: Cluster, query: Query) -> list[JobFilter]:
@@ -227,13 +239,13 @@ def _read_rows(
 
 
 def _sieve(store: Store, wanted: JobFilter, query: Query, actor: Actor) -> tuple[list[Job], int]:
-    """Rows of one filter; a label is looked for in each row, up to a bound."""
+    """Rows of one filter; what has no column is looked for in each row, up to a bound."""
     limit = query.limit + 1
     after, seen, found = query.after, 0, list[Job]()
-    step = SIEVE_ROWS if query.label else limit
+    step = SIEVE_ROWS if query.looks_into_rows else limit
     while True:
         rows = store.list_jobs(wanted, after=after, limit=step, newest_first=query.newest_first)
-        found += [job for job in rows if query.labelled(job.spec, actor)]
+        found += [job for job in rows if query.picks(job.spec, actor)]
         seen += len(rows)
         if len(rows) < step or len(found) >= limit:
             return found[:limit], 0

@@ -106,8 +106,19 @@ async def status(request: Asking) -> StatusView:
         nodes=len(host.cluster.nodes),
         user=actor.user,
         access=actor.access,
-        warning=host.warning,
+        warning=host.warning or _quotas(context),
         inventory=_inventory(context),
+    )
+
+
+def _quotas(context: Context) -> str:
+    """What people must know of a provider of quotas; empty: nothing."""
+    if context.quotas is None or context.quotas.standing.state != "silent":
+        return ""
+    now = context.quotas.standing
+    return (
+        f"{now.provider}, which has the quotas of projects, does not answer since "
+        f"{when(now.silent_s)}: {now.problem}; what it said last holds"
     )
 
 

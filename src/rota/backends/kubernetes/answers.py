@@ -11,8 +11,11 @@ FORBIDDEN, TOO_MANY = 403, 429
 #: A quota refuses with the same number as missing rights do: only the words tell them apart. A new
 #: namespace has its service account a moment later.
 _NOT_NOW = ("exceeded quota", "error looking up service account", "is being terminated")
-#: These speak of this one pod: a limit range, or a webhook of the site.
-_OF_JOB = re.compile(r"(minimum|maximum) [\w.\-/]+ (usage|limit)|denied the request")
+#: These speak of this one pod: a limit range, a quota on what it does not ask for, or a webhook
+#: of the site.
+_OF_JOB = re.compile(
+    r"(minimum|maximum) [\w.\-/]+ (usage|limit)|denied the request|failed quota: .* must specify"
+)
 
 
 def refusal(code: int, message: str) -> EngineError:

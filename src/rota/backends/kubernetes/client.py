@@ -11,18 +11,21 @@ import httpx2
 import msgspec
 from lightkube import ALL_NS, AsyncClient, operators
 from lightkube.config import client_adapter
-from lightkube.core.exceptions import ApiError, ConfigError
+from lightkube.core.exceptions import ConfigError
 from lightkube.resources.core_v1 import Node, Pod, Secret
 from lightkube.types import PatchType
 
-from rota.backends.api import Away, EngineError, Refused, Unsure
+from rota.backends.api import Away, EngineError, Full, Refused, Unsure
 from rota.backends.kubernetes import answers
+from rota.backends.kubernetes.settings import PROJECT
 from rota.core.facts.states import Blame
+from rota.kubeapi.words import said, words
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Awaitable
 
     from lightkube.config.kubeconfig import SingleConfig
+    from lightkube.models.meta_v1 import ObjectMeta
 
 TIMEOUT_S = 10.0
 #: A list comes in pages of so many; all of them are of one moment.
@@ -67,17 +70,23 @@ class Change(NamedTuple):
 
 
 class Api:
-    """Speaks with one API server about one namespace."""
+    """Speaks with one API server about one namespace, or about those of all projects.
+
+    Names of pods are made of their keys, so that one is unique whatever namespace it is in.
+    """
 
     def __init__(self, config: SingleConfig, namespace: str) -> None:
-        self._config, self._namespace = config, namespace
-        self._pods = f"api/v1/namespaces/{namespace}/pods"
+        self._config = config
+        #: Empty: each project has its own.
+        self._shared = "" if PROJECT in namespace else namespace
+        #: Where pods are, by their names, as far as they were seen.
+        self._homes: dict[str, str] = {}
 
     async def connect(self) -> tuple[int, int]:
         """The server's version."""
         logging.getLogger("httpx2").setLevel(logging.WARNING)  # It would log every request.
         timeout = httpx2.Timeout(TIMEOUT_S)
-        self._client = AsyncClient(self._config, namespace=self._namespace, timeout=timeout)
+        self._client = AsyncClient(self._config, namespace=self._shared or None, timeout=timeout)
         # For bytes as they are: lightkube takes a log apart into lines, and knows no bookmarks.
         params = client_adapter.ConnectionParams(timeout=timeout)
         self._raw = client_adapter.AsyncClient(self._config, params)
@@ -91,30 +100,50 @@ class Api:
 
     async def create(self, thing: Pod | Secret) -> bool:
         """Whether it was not there before."""
+        self._note(thing.metadata)
         try:
             await self._client.create(thing)
         except httpx2.HTTPStatusError as error:
             if error.response.status_code == CONFLICT and "already exists" in str(error):
                 return False
+            if error.response.status_code == ABSENT and not self._shared:
+                raise Full(said(error)) from None  # The namespace of a project may yet be made.
             raise answers.refusal(error.response.status_code, str(error)) from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise Away(_words(error)) from None
+            raise Away(words(error)) from None
         except (httpx2.HTTPError, msgspec.DecodeError) as error:
-            raise Unsure(_words(error)) from None
+            raise Unsure(words(error)) from None
         except ConfigError as error:
             raise Away(str(error)) from None
         return True
 
     async def pod(self, name: str) -> Pod | None:
         try:
-            return await self._ask(self._client.get(Pod, name))
+            return await self._ask(self._client.get(Pod, name, namespace=await self._home(name)))
         except _Absent:
             return None
 
+    async def _home(self, name: str) -> str:
+        """The namespace of a pod and of its secret."""
+        if not self._shared and name not in self._homes:
+            found = self._client.list(Pod, namespace=ALL_NS, fields={"metadata.name": name})
+            for pod in await self._ask(_all(found)):
+                self._note(pod.metadata)
+            if name not in self._homes:
+                raise _Absent(f"there is no pod {name}")
+        return self._shared or self._homes[name]
+
+    def _note(self, meta: ObjectMeta | None) -> None:
+        if not self._shared and meta is not None:
+            self._homes[meta.name or ""] = meta.namespace or ""
+
     async def pods(self, labels: dict[str, str]) -> tuple[list[Pod], str]:
         """All of them, and the version from which a watch goes on."""
-        found = self._client.list(Pod, labels={**labels}, chunk_size=PAGE)
+        where = self._shared or ALL_NS
+        found = self._client.list(Pod, namespace=where, labels={**labels}, chunk_size=PAGE)
         pods = await self._ask(_all(found))
+        for pod in pods:
+            self._note(pod.metadata)
         return pods, found.resourceVersion
 
     async def machines(self, labels: dict[str, str]) -> list[Node]:
@@ -129,7 +158,7 @@ class Api:
     async def unfinished(self) -> list[Pod]:
         """Pods of all namespaces that may hold something; where that is forbidden, of ours."""
         living: Fields = {"status.phase": operators.not_in(["Succeeded", "Failed"])}
-        for namespace in (ALL_NS, self._namespace):
+        for namespace in dict.fromkeys((ALL_NS, self._shared or ALL_NS)):
             listed = self._client.list(Pod, namespace=namespace, fields=living, chunk_size=PAGE)
             try:
                 return await self._ask(_all(listed))
@@ -140,20 +169,29 @@ class Api:
     async def change(self, name: str, patch: dict[str, Any]) -> None:
         """A merge patch of a pod; one that is gone needs none."""
         with suppress(_Absent):
-            await self._ask(self._client.patch(Pod, name, patch, patch_type=PatchType.MERGE))
+            home = await self._home(name)
+            await self._ask(
+                self._client.patch(Pod, name, patch, namespace=home, patch_type=PatchType.MERGE)
+            )
 
     async def delete(self, kind: type[Pod | Secret], name: str, grace_s: int | None = None) -> None:
         """Ask for its end; what is gone already is as it should be."""
         with suppress(_Absent):
-            await self._ask(self._client.delete(kind, name, grace_period=grace_s))
+            home = await self._home(name)
+            await self._ask(self._client.delete(kind, name, namespace=home, grace_period=grace_s))
+        if kind is Secret:  # The last that is asked of an attempt.
+            self._homes.pop(name, None)
 
     async def log(self, name: str, most: int) -> bytes:
         """What its container has printed, as bytes; nothing: it has not begun, or is gone."""
         asked: dict[str, str | int] = {"container": CONTAINER, "limitBytes": most}
         try:
-            answer = await self._raw.get(f"{self._pods}/{name}/log", params=asked)
+            path = f"{_path(await self._home(name))}/{name}/log"
+            answer = await self._raw.get(path, params=asked)
+        except _Absent:
+            return b""
         except (httpx2.HTTPError, ConfigError) as error:
-            raise Away(_words(error)) from None
+            raise Away(words(error)) from None
         if answer.status_code in (400, ABSENT):
             return b""
         if answer.status_code in (500, 502):
@@ -165,14 +203,15 @@ class Api:
     async def follow(self, name: str, most: int) -> AsyncIterator[bytes]:
         """The same from its beginning to the end of the container."""
         asked: dict[str, str | int] = {"container": CONTAINER, "limitBytes": most, "follow": "true"}
-        path, patience = f"{self._pods}/{name}/log", httpx2.Timeout(TIMEOUT_S, read=None)
+        path = f"{_path(await self._home(name))}/{name}/log"
+        patience = httpx2.Timeout(TIMEOUT_S, read=None)
         try:
             async with self._raw.stream("GET", path, params=asked, timeout=patience) as answer:
                 if answer.is_success:
                     async for part in answer.aiter_raw():
                         yield part
         except (httpx2.HTTPError, ConfigError) as error:
-            raise Away(_words(error)) from None
+            raise Away(words(error)) from None
 
     async def watch(self, labels: dict[str, str], version: str) -> AsyncIterator[Change]:
         """What happens after this version, until the server has had enough.
@@ -188,13 +227,17 @@ class Api:
         }
         silence = httpx2.Timeout(TIMEOUT_S, read=WATCH_S + TIMEOUT_S)
         try:
-            async with self._raw.stream("GET", self._pods, params=params, timeout=silence) as lines:
+            path = _path(self._shared)
+            async with self._raw.stream("GET", path, params=params, timeout=silence) as lines:
                 if lines.status_code != 200:
                     raise Away(f"the API server answers {lines.status_code} to a watch")
                 async for line in lines.aiter_lines():
-                    yield change_of(line)
+                    change = change_of(line)
+                    if change.pod is not None and not change.gone:
+                        self._note(change.pod.metadata)
+                    yield change
         except (httpx2.HTTPError, msgspec.DecodeError, ConfigError) as error:
-            raise Away(_words(error)) from None
+            raise Away(words(error)) from None
 
     async def _get(self, path: str, **params: str | int) -> httpx2.Response:
         answer = await self._raw.get(path, params=params)
@@ -208,9 +251,14 @@ class Api:
             code = error.response.status_code
             if code == ABSENT:
                 raise _Absent(str(error)) from None
-            raise answers.trouble(code, _said(error)) from None
+            raise answers.trouble(code, said(error)) from None
         except (httpx2.HTTPError, msgspec.DecodeError, ConfigError) as error:
-            raise Away(_words(error)) from None
+            raise Away(words(error)) from None
+
+
+def _path(namespace: str) -> str:
+    """Of pods; without a namespace: of all of them."""
+    return f"api/v1/namespaces/{namespace}/pods" if namespace else "api/v1/pods"
 
 
 class _Absent(EngineError):
@@ -229,23 +277,9 @@ def change_of(line: str) -> Change:
     return Change(version, pod, gone=event.type == "DELETED")
 
 
-def _said(error: httpx2.HTTPStatusError) -> str:
-    """The server's own words where it has any."""
-    if isinstance(error, ApiError):
-        return str(error)
-    try:
-        return str(error.response.json()["message"])
-    except (ValueError, KeyError, TypeError):
-        return error.response.text[:300]
-
-
 def without_excuse(body: bytes) -> bytes:
     """A kubelet that has removed a container says so at the end of its log, as if it were log."""
     return _EXCUSE.sub(b"", body)
-
-
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 async def _all(listed: AsyncIterable[T]) -> list[T]:

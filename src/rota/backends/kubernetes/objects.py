@@ -50,6 +50,8 @@ def misfit(order: Order, settings: KubernetesSettings) -> str:
     for what, asked in lacking.items():
         if asked:
             return f"jobs on Kubernetes cannot have {what}"
+    if not settings.namespace_of(order.project):
+        return f"project {order.project!r}: there can be no namespace {settings.namespace} of it"
     if not (launch.image or settings.image):
         return "image: the job names none, and the engine has none for such jobs"
     return ""
@@ -60,7 +62,11 @@ def build(order: Order, settings: KubernetesSettings) -> tuple[Secret, Pod]:
     if problem := misfit(order, settings):
         raise Refused(problem)
     launch = order.launch
-    meta = {"name": name_of(order.key), "namespace": settings.namespace, "labels": _labels(order)}
+    meta = {
+        "name": name_of(order.key),
+        "namespace": settings.namespace_of(order.project),
+        "labels": _labels(order),
+    }
     text = shell_text(launch)
     files = {"script": launch.script, "stdin": launch.stdin}
     data = {"run": text.encode(errors="surrogateescape")}

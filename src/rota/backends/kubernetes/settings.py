@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import msgspec
 
 from rota.backends.api import Driver  # noqa: TC001 - the registry reads the types of ``make``
-from rota.core.facts.errors import Rejected
+from rota.kubeapi import credentials
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 PLACEMENTS = ("ours", "theirs")
+#: In the name of a namespace: each project has its own.
+PROJECT = "{project}"
 
 
 class Bears(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,8 +75,8 @@ class KubernetesSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("kubeconfig and in_cluster: only one of the two")
         if self.kubeconfig and not Path(self.kubeconfig).expanduser().is_file():
             raise ValueError(f"kubeconfig: there is no file {self.kubeconfig!r}")
-        if not _LABEL.fullmatch(self.namespace):
-            allowed = "up to 63 of a-z, 0-9 and -"
+        if not _LABEL.fullmatch(self.namespace.replace(PROJECT, "p")):
+            allowed = f"up to 63 of a-z, 0-9 and -, and {PROJECT} for one of each project"
             raise ValueError(f"namespace: {self.namespace!r} is not valid; {allowed}")
         if self.placement not in PLACEMENTS:
             allowed = " or ".join(PLACEMENTS)
@@ -83,27 +84,20 @@ class KubernetesSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.start_s <= 0:
             raise ValueError(f"start_s: {self.start_s:g} is not valid; seconds above 0")
 
+    def namespace_of(self, project: str) -> str:
+        """Where pods of a project are made; empty: no namespace can have such a name."""
+        if PROJECT not in self.namespace:
+            return self.namespace
+        name = self.namespace.replace(PROJECT, project)
+        return name if project and _LABEL.fullmatch(name) else ""
+
 
 def make(settings: KubernetesSettings) -> Driver:
     """The driver; what the credentials lack is said now and not at the first job."""
-    try:
-        from lightkube.config.kubeconfig import KubeConfig
-        from lightkube.core.exceptions import ConfigError
-    except ImportError:
-        raise Rejected("kind kubernetes needs a library: pip install 'rota[kubernetes]'") from None
+    config = credentials.find(
+        "kind kubernetes", settings.kubeconfig, settings.context, in_cluster=settings.in_cluster
+    )
     from rota.backends.kubernetes.client import Api
     from rota.backends.kubernetes.driver import Kubernetes
 
-    try:
-        if settings.in_cluster:
-            found = KubeConfig.from_service_account()
-        elif settings.kubeconfig:
-            found = KubeConfig.from_file(os.path.expanduser(settings.kubeconfig))
-        else:
-            found = KubeConfig.from_env()
-        config = found.get(settings.context or None)
-    except (ConfigError, KeyError) as error:
-        raise Rejected(f"no credentials for Kubernetes: {error}") from None
-    if config is None:
-        raise Rejected("no credentials for Kubernetes: kubeconfig names no context")
     return Kubernetes(settings, Api(config, settings.namespace))

@@ -47,6 +47,19 @@ def quota_text(quota: dict[str, Any]) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def provider_pairs(entry: dict[str, Any]) -> list[tuple[str, object]]:
+    """Of a quota that another program enforces: when it last told, and where the two differ."""
+    if entry.get("provider", "local") == "local":
+        return []
+    synced = f"last told {entry['synced_at']}" if entry["synced_at"] else "has never told"
+    drift = [("drift", line) for line in entry["drift"]]
+    return [
+        ("provider", f"{entry['provider']}, {synced}"),
+        *drift,
+        ("warning", entry["warning"]),
+    ]
+
+
 def account_table(entries: list[dict[str, Any]], width: int | None = None) -> list[str]:
     """Accounts, what they hold now and what they may hold; projects below their parents."""
     rows = []
@@ -99,7 +112,10 @@ def _print_one(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
-    click.echo("\n".join(account_table([{**answer, "parent": None}], terminal_width())))
+    lines = account_table([{**answer, "parent": None}], terminal_width())
+    if pairs := provider_pairs(answer):
+        lines += ["", *render.block(pairs)]
+    click.echo("\n".join(lines))
 
 
 _SHARES = click.option("--shares", type=types.COUNT, help="Weight among neighbours.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.jobs.show import items
-from rota.cli.rules.accounts import limits_text, quota_text
+from rota.cli.rules.accounts import limits_text, provider_pairs, quota_text
 from rota.cli.shared import render, session, types
 from rota.cli.shared.options import json_option
 from rota.client.http import segment
@@ -120,7 +120,7 @@ def quota_pairs(kind: str, entry: dict[str, Any]) -> list[tuple[str, object]]:
     pairs += [(str(name), limits_text(inner)) for name, inner in limits["types"].items()]
     if limits["hard"]["gpu_hours"] is not None:
         pairs.append(("period", units.format_duration(limits["period_s"])))
-    return [*pairs, ("holds", "" if entry["name"] == "*" else held)]
+    return [*pairs, ("holds", "" if entry["name"] == "*" else held), *provider_pairs(entry)]
 
 
 @quota.command("set")
@@ -191,6 +191,16 @@ def _print(answer: dict[str, Any], kind: str, as_json: bool) -> None:
         click.echo(json.dumps(answer, indent=2))
         return
     click.echo("\n".join(render.block(quota_pairs(kind, answer))))
+
+
+@quota.command()
+@click.argument("project")
+@json_option
+def sync(project: str, as_json: bool) -> None:
+    """Ask the provider of quotas for PROJECT now, and show what it says."""
+    client = session.connect()
+    client.post(f"/queues/quota/{segment(project)}/sync", {})
+    _print(client.get(f"/projects/{segment(project)}"), "project", as_json)
 
 
 @quota.command()

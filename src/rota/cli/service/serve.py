@@ -99,6 +99,7 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         limits=settings.limits,
         audit=settings.audit,
         quota_provider=settings.scheduling.quota_provider,
+        quotas=settings.quotas,
         notify=settings.notify,
         log_level=settings.server.log_level,
         collectors=settings.server.collectors,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Conflict, NotFound, Rejected, named
+from rota.core.facts.outer import Outer
 
 if TYPE_CHECKING:
     from rota.controller.commands import commands as cmd
@@ -110,6 +113,27 @@ def forget_usage(scribe: Scribe, command: cmd.ForgetUsage) -> object:
     for one in found:
         scribe.emit(ev.UsageForgotten(user=one[0], project=one[1]))
     return found
+
+
+def set_quota_provider(scribe: Scribe, command: cmd.SetQuotaProvider) -> None:
+    if scribe.cluster.accounts.provider != command.provider:
+        scribe.emit(ev.QuotaProviderSet(provider=command.provider))
+
+
+def see_quotas(scribe: Scribe, command: cmd.SeeQuotas) -> None:
+    """Put on record what is new; when it was asked last is no news."""
+    known, provider = scribe.cluster.accounts.outer, scribe.cluster.accounts.provider
+    new = []
+    for outer in command.outers:
+        before = known.get(outer.project) or Outer(outer.project, provider)
+        # What is to be set there may have changed since the provider was asked.
+        seen = replace(outer, asked=before.asked)
+        same = before.seen_s and replace(seen, seen_s=before.seen_s) == before
+        if outer.provider == provider and not same:
+            new.append(seen)
+    gone = tuple(name for name in command.gone if name and name in known)
+    if new or gone:
+        scribe.emit(ev.QuotasSeen(outers=tuple(new), gone=gone))
 
 
 def refuse_contradiction(quota: Quota) -> None:

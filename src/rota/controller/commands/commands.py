@@ -9,6 +9,7 @@ import msgspec
 from rota.core.facts.checkpoint import Checkpoint
 from rota.core.facts.indices import Run
 from rota.core.facts.job import JobSpec
+from rota.core.facts.outer import Outer
 from rota.core.facts.parents import Dependency
 from rota.core.facts.pilot import Pilot
 from rota.core.facts.placing import Taint
@@ -154,6 +155,20 @@ class SetElsewhere(Command, frozen=True, kw_only=True):
     """By node, the uuids of devices that others have; nodes that are not named have none such."""
 
     nodes: dict[str, tuple[str, ...]] = {}
+
+
+class SetQuotaProvider(Command, frozen=True, kw_only=True):
+    """Who has quotas outside of Rota; empty: nobody."""
+
+    provider: str = ""
+
+
+class SeeQuotas(Command, frozen=True, kw_only=True):
+    """What that provider says of projects now; nothing is said of those that are not named."""
+
+    outers: tuple[Outer, ...] = ()
+    #: Projects that are no longer asked for.
+    gone: tuple[str, ...] = ()
 
 
 class MarkNode(Command, frozen=True, kw_only=True):

@@ -294,6 +294,8 @@ _OPERATED: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.AddReservation: reserve.add,
     cmd.ReserveForJob: reserve_job.add,
     cmd.SetElsewhere: _set_elsewhere,
+    cmd.SetQuotaProvider: accounts.set_quota_provider,
+    cmd.SeeQuotas: accounts.see_quotas,
     cmd.RemoveReservation: reserve_job.remove,
     cmd.DrainNode: _drain_node,
     cmd.ApproveNode: credentials.approve_node,

@@ -28,6 +28,7 @@ def batch_of(cluster: Cluster, recorded: list[Recorded]) -> Batch:
         tokens={key: cluster.accounts.tokens.get(key) for key in dirty.tokens},
         users={name: cluster.accounts.users.get(name) for name in dirty.users},
         usage={key: cluster.accounts.usage.get(key) for key in dirty.usage},
+        outers={name: cluster.accounts.outer.get(name) for name in dirty.outers},
         settings=dict.fromkeys(dirty.settings, cluster.policy),
         # A reservation has an id of the same row as jobs, and leaves nothing when it goes.
         next_id=cluster.ids.next if dirty.reservations else 0,

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from rota.core.changes import events as ev
 from rota.core.derived.usage import usage_key
 from rota.core.facts.node import Node
+from rota.core.facts.outer import Outer, limits_there
 from rota.core.facts.states import NodeState
+from rota.core.facts.tenant import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,13 +197,26 @@ def _group_set(cluster: Cluster, event: ev.GroupSet, at_s: float) -> None:
 
 
 def _project_set(cluster: Cluster, event: ev.ProjectSet, at_s: float) -> None:
-    cluster.accounts.projects[event.project.name] = event.project
+    name = event.project.name
+    before = cluster.accounts.projects.get(name, Project(name))
+    _ask_provider(cluster, before, event.project)
+    cluster.accounts.projects[name] = event.project
     cluster.rules_changed()
-    cluster.dirty.projects[event.project.name] = None
+    cluster.dirty.projects[name] = None
+
+
+def _ask_provider(cluster: Cluster, before: Project, after: Project) -> None:
+    """Hard limits that change are to be set at the provider, too, where there is one."""
+    accounts, asked = cluster.accounts, limits_there(after.quota.hard)
+    if accounts.outer and asked != limits_there(before.quota.hard):
+        known = accounts.outer.get(after.name) or Outer(after.name, accounts.provider)
+        accounts.outer[after.name] = replace(known, asked=asked)
+        cluster.dirty.outers[after.name] = None
 
 
 def _project_removed(cluster: Cluster, event: ev.ProjectRemoved, at_s: float) -> None:
-    del cluster.accounts.projects[event.project]
+    removed = cluster.accounts.projects.pop(event.project)
+    _ask_provider(cluster, removed, Project(removed.name))
     cluster.rules_changed()
     cluster.dirty.projects[event.project] = None
 
@@ -223,6 +238,32 @@ def _usage_forgotten(cluster: Cluster, event: ev.UsageForgotten, at_s: float) ->
     cluster.accounts.usage.pop(key, None)
     cluster.rules_changed()
     cluster.dirty.usage[key] = None
+
+
+def _quota_provider_set(cluster: Cluster, event: ev.QuotaProviderSet, at_s: float) -> None:
+    outer = cluster.accounts.outer
+    cluster.dirty.outers.update(dict.fromkeys(outer))
+    outer.clear()
+    if event.provider:
+        outer[""] = Outer("", event.provider, seen_s=at_s)
+        cluster.dirty.outers[""] = None
+    cluster.rules_changed()
+
+
+def _quotas_seen(cluster: Cluster, event: ev.QuotasSeen, at_s: float) -> None:
+    """Other limits are other rules; of use, only what was given back may let jobs start."""
+    known = cluster.accounts.outer
+    for outer in event.outers:
+        before = known.get(outer.project)
+        known[outer.project] = outer
+        cluster.dirty.outers[outer.project] = None
+        if before is None or (before.limits, before.users) != (outer.limits, outer.users):
+            cluster.rules_changed()
+        elif before.foreign != outer.foreign:
+            cluster.lanes.given_back.add(("project", outer.project))
+    for name in event.gone:
+        del known[name]
+        cluster.dirty.outers[name] = None
 
 
 def _policy_set(cluster: Cluster, event: ev.PolicySet, at_s: float) -> None:
@@ -333,6 +374,8 @@ SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.UserSet: _user_set,
     ev.UserRemoved: _user_removed,
     ev.UsageForgotten: _usage_forgotten,
+    ev.QuotaProviderSet: _quota_provider_set,
+    ev.QuotasSeen: _quotas_seen,
     ev.PolicySet: _policy_set,
     ev.RuleDropped: _rule_dropped,
     ev.PassesMade: _passes_made,

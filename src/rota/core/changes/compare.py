@@ -65,6 +65,7 @@ def _facts(cluster: Cluster) -> dict[str, Any]:
         "tokens": _plain(cluster.accounts.tokens),
         "users": _plain(cluster.accounts.users),
         "usage": _plain(cluster.accounts.usage),
+        "outer": _plain(cluster.accounts.outer),
         "policy": _plain(cluster.policy),
         "keys": dict(sorted(cluster.ids.keys.items())),
     }

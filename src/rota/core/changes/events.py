@@ -27,6 +27,8 @@ from rota.core.changes.site_events import ProjectRemoved as ProjectRemoved
 from rota.core.changes.site_events import ProjectSet as ProjectSet
 from rota.core.changes.site_events import QueueRemoved as QueueRemoved
 from rota.core.changes.site_events import QueueSet as QueueSet
+from rota.core.changes.site_events import QuotaProviderSet as QuotaProviderSet
+from rota.core.changes.site_events import QuotasSeen as QuotasSeen
 from rota.core.changes.site_events import ReservationRemoved as ReservationRemoved
 from rota.core.changes.site_events import ReservationSet as ReservationSet
 from rota.core.changes.site_events import TokenMade as TokenMade
@@ -354,6 +356,8 @@ AnyEvent = (
     | UserSet
     | UserRemoved
     | UsageForgotten
+    | QuotaProviderSet
+    | QuotasSeen
     | ClockMoved
     | PolicySet
     | RuleDropped

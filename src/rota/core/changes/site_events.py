@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota.core.facts.event import Event
+from rota.core.facts.outer import Outer
 from rota.core.facts.pilot import Pilot
 from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
 
@@ -50,6 +51,19 @@ class PilotRemoved(Event, frozen=True, tag="pilot-removed"):
     """No more are asked for, and those that are there go."""
 
     pilot: str
+
+
+class QuotaProviderSet(Event, frozen=True, tag="quota-provider-set"):
+    """Who has quotas outside of Rota; what another one said no longer counts. Empty: nobody."""
+
+    provider: str
+
+
+class QuotasSeen(Event, frozen=True, tag="quotas-seen"):
+    """What a provider says of projects, as far as it is new; ``gone`` are no longer asked for."""
+
+    outers: tuple[Outer, ...] = ()
+    gone: tuple[str, ...] = ()
 
 
 class ReservationSet(Event, frozen=True, tag="reservation-set"):

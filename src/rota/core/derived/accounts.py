@@ -11,6 +11,7 @@ from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, User
 
 if TYPE_CHECKING:
     from rota.core.derived.usage import Usage
+    from rota.core.facts.outer import Outer
     from rota.core.facts.tenant import Project, Quota, Token
 
 
@@ -21,6 +22,8 @@ class Accounts:
         self.users: dict[str, User] = {}
         self.projects: dict[str, Project] = {}
         self.tokens: dict[str, Token] = {}
+        #: What a provider of quotas outside says, by project; empty: there is none.
+        self.outer: dict[str, Outer] = {}
         #: Of each node that has a key of its own: the id of that token.
         self.keys: dict[str, str] = {}
         #: By ``usage_key``.
@@ -51,6 +54,11 @@ class Accounts:
         """A user's quota: that of its own record, else the default one."""
         record = self.users.get(user) or self.users.get("")
         return record.quota if record is not None else NO_QUOTA
+
+    @property
+    def provider(self) -> str:
+        """Who has quotas outside of Rota; empty: nobody."""
+        return self.outer[""].provider if self.outer else ""
 
     def may_borrow(self) -> bool:
         """Whether any account has a soft limit that it may pass."""

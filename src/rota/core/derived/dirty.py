@@ -25,5 +25,6 @@ class Dirty:
         self.tokens: dict[str, None] = {}
         self.users: dict[str, None] = {}
         self.usage: dict[str, None] = {}
+        self.outers: dict[str, None] = {}
         #: ``policy`` when the rules changed.
         self.settings: dict[str, None] = {}

@@ -2,6 +2,7 @@
 
 explain, explain_past, reasons, prose, survey    why it waits, now or then
 filed                                            what the pass filed it under
+outer_words                                      numbers behind a reason of another program
 queue_position, next_job                         which jobs come before it, and which one first
 queue_stats, outlook                             how long jobs waited, and this one will
 demand                                           what waits, and which nodes would take it

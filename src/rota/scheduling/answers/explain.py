@@ -20,6 +20,7 @@ from rota.core.facts.states import ACTIVE, FINAL, Cause, JobState, Phase
 from rota.core.words.units import format_when
 from rota.scheduling.answers import reasons as why
 from rota.scheduling.answers.filed import waiting_of
+from rota.scheduling.answers.outer_words import outer_numbers
 from rota.scheduling.answers.prose import lines_of, short
 from rota.scheduling.answers.queue_position import ahead_of
 from rota.scheduling.answers.reasons import DEFERRING, Decision, Expected, Reason, Tree, over_quota
@@ -153,7 +154,8 @@ class Inquiry:
         verb = "running" if job.state is JobState.RUNNING else "starting"
         engine = self._engine_of(first)
         if engine and first.detail:
-            return why.Active(verb=f"waiting inside {engine}", nodes=nodes, cause=first.detail)
+            cause = first.detail + outer_numbers(self.cluster, job.spec.project, first.detail)
+            return why.Active(verb=f"waiting inside {engine}", nodes=nodes, cause=cause)
         return why.Active(verb=verb, nodes=nodes, cause=job.pause)
 
     def _engine_of(self, attempt: Attempt) -> str:

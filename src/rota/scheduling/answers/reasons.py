@@ -81,6 +81,9 @@ class OverQuota(_Reason, frozen=True, kw_only=True, tag="quota"):
     #: When time alone may help; 0: it does not.
     again_s: float = 0.0
     text: str = ""
+    #: Who has set it, where that is not Rota; and why nothing may start at all.
+    provider: str = ""
+    note: str = ""
 
 
 def over_quota(short: Short, node: str = "") -> OverQuota:
@@ -94,6 +97,8 @@ def over_quota(short: Short, node: str = "") -> OverQuota:
         hard=short.hard,
         again_s=short.again_s,
         text=f"{short} for the whole of node {node}" if node else str(short),
+        provider=short.provider,
+        note=short.note,
     )
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rota.core.facts.tenant import Limits, Project, Quota, User
+from rota.core.facts.tenant import Limits, Quota, User
 from rota.core.words.units import format_mib
 from rota.scheduling.answers import reasons as why
-from rota.scheduling.answers.whatif import Dropped, Replaced, Resumed, active
+from rota.scheduling.answers.whatif import Dropped, Replaced, Resumed, Together, active
 from rota.scheduling.limits.quota_rules import Dimension
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def remedies(reason: Reason, cluster: Cluster) -> Iterator[Remedy]:
 
 
 def _of_limit(reason: why.OverQuota, cluster: Cluster) -> Iterator[Remedy]:
+    if reason.note:
+        return
     kind, _, name = reason.scope.partition(" ")
     more = int(reason.used + reason.wanted)
     if kind == "group" and name in cluster.groups:
@@ -113,13 +115,38 @@ def _of_quota(reason: why.OverQuota, cluster: Cluster) -> Iterator[Remedy]:
     extra = f" --type {kind}" if kind else "" if reason.hard else " --soft"
     command = f"rota quota set {account} {option} {_shown(dimension, value)}{extra}"
     text = f"raise the quota of {reason.scope} to {_shown(dimension, value)}"
-    record: User | Project | None = cluster.accounts.projects.get(name)
-    if table == "user":
-        record = cluster.accounts.users.get(name) or User(name)
-    if record is not None:
-        quota = _raised(record.quota, field, value, kind, reason.hard)
-        changed = msgspec.structs.replace(record, quota=quota)
-        yield Remedy(text, command, Replaced(f"accounts.{table}s", name, changed), 0.6)
+    if table == "project":
+        change = _of_project(reason, cluster, name, field, value, kind)
+        if change is not None:
+            yield Remedy(text, command, change, 0.6)
+        return
+    user = cluster.accounts.users.get(name) or User(name)
+    quota = _raised(user.quota, field, value, kind, reason.hard)
+    changed = msgspec.structs.replace(user, quota=quota)
+    yield Remedy(text, command, Replaced("accounts.users", name, changed), 0.6)
+
+
+def _of_project(
+    reason: why.OverQuota, cluster: Cluster, name: str, field: str, value: int, kind: str
+) -> Change | None:
+    """The command sets a hard limit in Rota and, where Rota writes there, at the provider."""
+    project, outer = cluster.accounts.projects.get(name), cluster.accounts.outer.get(name)
+    changes: list[Change] = []
+    if project is not None:
+        own = getattr(project.quota.hard, field, None)
+        if reason.provider and own is not None and own < value:
+            return None  # Its own reason brings the same command.
+        if not reason.provider:
+            quota = _raised(project.quota, field, value, kind, reason.hard)
+            changed = msgspec.structs.replace(project, quota=quota)
+            changes.append(Replaced("accounts.projects", name, changed))
+    if outer is not None and not kind and reason.hard and getattr(outer.limits, field, None):
+        limits = msgspec.structs.replace(outer.limits, **{field: value})
+        changed_there = msgspec.structs.replace(outer, limits=limits)
+        changes.append(Replaced("accounts.outer", name, changed_there))
+    if len(changes) == 1:
+        return changes[0]
+    return Together(tuple(changes)) if changes else None
 
 
 def _raised(quota: Quota, field: str, value: int, kind: str, hard: bool) -> Quota:

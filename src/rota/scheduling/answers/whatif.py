@@ -145,6 +145,16 @@ class Replaced(NamedTuple):
         world.put_item(attrgetter(self.table)(world.cluster), self.key, self.record)
 
 
+class Together(NamedTuple):
+    """Several changes that one command makes."""
+
+    changes: tuple[Change, ...]
+
+    def make(self, world: WhatIf) -> None:
+        for change in self.changes:
+            change.make(world)
+
+
 class Dropped(NamedTuple):
     """One record less in one of the Cluster's tables: a reservation."""
 

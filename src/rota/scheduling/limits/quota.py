@@ -72,6 +72,11 @@ class Short(NamedTuple):
     counters: tuple[Counter, ...]
     #: When time alone may have helped; 0: it does not.
     again_s: float
+    #: Who has set it, where that is not Rota, how much of it is used outside of Rota, and why
+    #: nothing may start at all, in words.
+    provider: str = ""
+    foreign: float = 0.0
+    note: str = ""
 
     @property
     def missing(self) -> float:
@@ -79,6 +84,8 @@ class Short(NamedTuple):
         return self.used + self.wanted - self.limit
 
     def __str__(self) -> str:
+        if self.note:
+            return self.note
         if self.dimension is Dimension.JOBS:
             return f"{self.scope} runs {self.used:g} of at most {self.limit:g}"
         unit, size = UNITS[self.dimension]
@@ -89,7 +96,12 @@ class Short(NamedTuple):
                 f"{wanted:.4g} wanted"
             )
         kind = "" if self.hard else " without borrowing"
-        return f"{self.scope} holds {used:g} of at most {limit:g} {unit}{kind}, {wanted:g} wanted"
+        by = f" by the quota in {self.provider}" if self.provider else ""
+        outside = f" ({self.foreign / size:g} outside Rota)" if self.foreign else ""
+        return (
+            f"{self.scope} holds {used:g}{outside} of at most {limit:g} {unit}{kind}{by}, "
+            f"{wanted:g} wanted"
+        )
 
 
 class Part(NamedTuple):
@@ -285,7 +297,10 @@ class Quotas:
 def _short_of(rule: Rule, wish: _Wish) -> Short:
     used, wanted, counters = rule.meter.used[rule.at], wish[rule.at], rule.meter.counters
     again_s = rule.meter.again_s(used + wanted - rule.limit)
-    return Short(rule.scope, rule.at, used, wanted, rule.limit, rule.hard, counters, again_s)
+    return Short(
+        *(rule.scope, rule.at, used, wanted, rule.limit, rule.hard, counters, again_s),
+        *(rule.provider, rule.foreign, rule.note),
+    )
 
 
 def held_by(cluster: Cluster, job: Job) -> Amount:

@@ -65,6 +65,11 @@ class Rule(NamedTuple):
     limit: float
     hard: bool
     meter: Meter
+    #: Who has set it, where that is not Rota, and how much of it is used outside of Rota.
+    provider: str = ""
+    foreign: float = 0.0
+    #: Why nothing may start at all, in words.
+    note: str = ""
 
 
 class Bound(NamedTuple):
@@ -137,10 +142,20 @@ class RuleBook:
             )
             self._free_queues[queue] = free
         accounts = self._cluster.accounts
-        return free and project not in accounts.projects and _is_none(accounts.quota_of(user))
+        outer = bool(accounts.outer and project)
+        return (
+            free
+            and not outer
+            and project not in accounts.projects
+            and _is_none(accounts.quota_of(user))
+        )
 
     def bind(self, binding: Binding) -> Bound:
-        rules = [*self._caps(binding), *self._quotas(binding)]
+        rules = [
+            *self._caps(binding),
+            *self._quotas(binding),
+            *self._outers(binding.user, binding.project),
+        ]
         firm = tuple(rule for rule, lent in rules if not lent)
         soft = tuple(rule for rule, lent in rules if lent)
         meters = {id(rule.meter): rule.meter for rule, _ in rules}
@@ -183,6 +198,44 @@ class RuleBook:
                 found = self._of_quota(quota, scope, *counters_of(user, below, kind), kind)
                 self._of_scope[scope, kind] = [*found]
             yield from self._of_scope[scope, kind]
+
+    def _outers(self, user: str, project: str) -> Iterator[tuple[Rule, bool]]:
+        """What a provider outside allows the project, and those above it."""
+        accounts = self._cluster.accounts
+        if not accounts.outer or not project:
+            return
+        for name in accounts.chain(project) or [project]:
+            scope = f"outer {name}"
+            if (scope, "") not in self._of_scope:
+                self._of_scope[scope, ""] = [(rule, False) for rule in self._of_outer(name)]
+            yield from self._of_scope[scope, ""]
+        outer = accounts.outer.get(project)
+        if outer is not None and outer.users is not None and user not in outer.users:
+            note = f"{outer.provider} does not let user {user} use project {project}"
+            yield self._none(f"user {user}", (("project", project),), note), False
+
+    def _of_outer(self, name: str) -> Iterator[Rule]:
+        """Limits there count what is used outside of Rota, too. Without any word it is nothing."""
+        accounts, scope = self._cluster.accounts, f"project {name}"
+        below = self._projects_below(name) if name in accounts.projects else [name]
+        whole, _ = counters_of("", below, "")
+        outer = accounts.outer.get(name)
+        if outer is None or not outer.seen_s:
+            note = f"{accounts.provider} has never told the quota of project {name}"
+            yield self._none(scope, whole, note)
+            return
+        meter, amount = self._meter(("outer", name), whole), outer.foreign
+        foreign = (0.0, amount.cpu_milli, amount.memory_mib, amount.device_milli)
+        for at, more in zip(Dimension, foreign, strict=False):
+            meter.used[at] += more
+        for rule in self._rules(outer.limits, scope, True, meter):
+            yield rule._replace(provider=outer.provider, foreign=foreign[rule.at])
+
+    def _none(self, scope: str, counters: Counters, why: str) -> Rule:
+        """Nothing may start, until there is other news from the provider."""
+        note = f"{why}: until it does, no job of it may start"
+        provider = self._cluster.accounts.provider
+        return Rule(scope, Dimension.JOBS, 0, True, Meter(counters), provider, note=note)
 
     def _projects_below(self, project: str) -> list[str]:
         if self._below is None:

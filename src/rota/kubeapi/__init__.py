@@ -1,0 +1,5 @@
+"""What every client of a Kubernetes needs, whatever it asks for.
+
+credentials    where they are found
+words          what an error says, in one line
+"""

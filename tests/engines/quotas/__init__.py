@@ -1,0 +1,1 @@
+"""Quotas that a real Slurm or Kubernetes enforces."""

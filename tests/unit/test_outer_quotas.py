@@ -1,0 +1,162 @@
+"""Quotas that another program has: what it says binds, beside Rota's own limits."""
+
+import pytest
+
+from rota.core.changes import events as ev
+from rota.core.changes.invariants import violations
+from rota.core.facts.outer import Outer
+from rota.core.facts.resources import Amount
+from rota.core.facts.tenant import Limits
+from rota.quotas.api import Resources
+from rota.quotas.outer import OuterQuotas
+from rota.scheduling.answers.explain import explain
+from rota.scheduling.limits.quota import Quotas
+from rota.scheduling.outcomes import Capped
+from rota.scheduling.scheduler import Scheduler
+from tests.unit.books import NOW_S, Books, amount
+
+
+def outer_books(provider: str = "slurm") -> Books:
+    books = Books()
+    books.tell(ev.QuotaProviderSet(provider=provider))
+    return books
+
+
+def see(books: Books, project: str, **fields: object) -> None:
+    limits = {key: fields.pop(key) for key in ("cpu_milli", "device_milli") if key in fields}
+    told = Outer(project, "slurm", Limits(**limits), seen_s=NOW_S, **fields)
+    books.tell(ev.QuotasSeen(outers=(told,)))
+
+
+def short(books: Books, job: int, **wish: float) -> str:
+    key = books.cluster.lanes.where[job].key
+    return str(Quotas(books.cluster, books.now_s).short(key, amount(**wish)) or "")
+
+
+def test_of_a_project_that_was_never_told_of_nothing_may_start():
+    books = outer_books()
+    job, without = books.wait("alice", "vision"), books.wait("alice")
+
+    text = "slurm has never told the quota of project vision: until it does, no job of it may start"
+    assert short(books, job, cpus=1) == text
+    assert short(books, without, cpus=1) == ""
+
+
+def test_a_project_that_the_provider_knows_and_does_not_limit_is_free():
+    books = outer_books()
+    see(books, "vision")
+    job = books.wait("alice", "vision")
+
+    assert short(books, job, cpus=1000) == ""
+
+
+def test_what_is_used_outside_counts_together_with_what_rota_holds():
+    books = outer_books()
+    see(books, "vision", cpu_milli=8000, foreign=Amount(cpu_milli=3000))
+    books.run("alice", "vision", cpus=4)
+    job = books.wait("alice", "vision")
+
+    text = "project vision holds 7 (3 outside Rota) of at most 8 CPUs by the quota in slurm"
+    assert short(books, job, cpus=1) == ""
+    assert short(books, job, cpus=2) == f"{text}, 2 wanted"
+
+
+def test_limits_of_rota_and_of_the_provider_both_bind():
+    books = outer_books()
+    books.project("vision", hard=Limits(cpu_milli=4000))
+    see(books, "vision", cpu_milli=8000, device_milli=1000)
+    job = books.wait("alice", "vision")
+
+    assert short(books, job, cpus=5).startswith("project vision holds 0 of at most 4 CPUs, 5")
+    assert "1 devices by the quota in slurm" in short(books, job, cpus=1, gpus=2)
+
+
+def test_a_project_above_binds_those_below_it():
+    books = outer_books()
+    books.project("lab")
+    books.project("vision", "lab")
+    see(books, "vision")
+    job = books.wait("alice", "vision")
+
+    unseen = short(books, job, cpus=1)
+    see(books, "lab", cpu_milli=1000)
+
+    assert "the quota of project lab" in unseen
+    assert short(books, job, cpus=2).startswith("project lab holds 0 of at most 1 CPUs by the")
+
+
+def test_a_user_that_the_provider_does_not_let_in_waits():
+    books = outer_books()
+    see(books, "vision", users=("bob",))
+    job, bobs = books.wait("alice", "vision"), books.wait("bob", "vision")
+
+    assert short(books, job, cpus=1).startswith("slurm does not let user alice use project vision")
+    assert short(books, bobs, cpus=1) == ""
+
+
+def test_jobs_that_wait_for_the_provider_start_when_it_has_given_more():
+    books = outer_books()
+    see(books, "vision", cpu_milli=4000, foreign=Amount(cpu_milli=4000))
+    job = books.wait("alice", "vision", cpus=2)
+    scheduler = Scheduler(books.cluster)
+    scheduler.run(books.now_s)
+    held = scheduler.waits.of(books.cluster.lanes.where[job].number)
+
+    see(books, "vision", cpu_milli=4000, foreign=Amount(cpu_milli=1000))
+    after_use = scheduler.run(books.now_s).starts
+
+    assert isinstance(held, Capped)
+    assert [start.job for start in after_use] == [job]
+    assert not violations(books.cluster)
+
+
+def test_why_tells_the_numbers_and_the_command_that_helps_is_that_of_rota():
+    books = outer_books()
+    see(books, "vision", cpu_milli=1000)
+    job = books.wait("alice", "vision", cpus=2)
+    scheduler = Scheduler(books.cluster)
+    scheduler.run(books.now_s)
+
+    told = explain(scheduler, job, books.now_s)
+
+    text = "project vision holds 0 of at most 1 CPUs by the quota in slurm, 2 wanted"
+    assert told.reason == text
+    assert told.tree.reason.provider == "slurm"
+
+
+def test_limits_that_rota_is_told_are_to_be_set_at_the_provider_and_others_are_not():
+    books = outer_books()
+    books.project("vision", hard=Limits(cpu_milli=4000, jobs=5))
+    asked = books.cluster.accounts.outer["vision"]
+    see(books, "nlp", cpu_milli=9000)
+    books.project("nlp", shares=3)
+
+    assert (asked.asked, asked.seen_s) == (Limits(cpu_milli=4000), 0.0)
+    assert books.cluster.accounts.outer["nlp"].asked is None
+
+
+def test_another_provider_forgets_what_the_one_before_has_said():
+    books = outer_books()
+    see(books, "vision", cpu_milli=1000)
+    job = books.wait("alice", "vision")
+
+    books.tell(ev.QuotaProviderSet(provider=""))
+
+    assert books.cluster.accounts.outer == {}
+    assert short(books, job, cpus=50) == ""
+
+
+@pytest.mark.parametrize(("cpus", "allowed"), [(1, True), (2, False)])
+def test_the_provider_answers_as_other_tools_ask_and_counts_nothing_itself(cpus, allowed):
+    books = outer_books()
+    see(books, "vision", cpu_milli=4000, used=Amount(cpu_milli=3000), foreign=Amount(3000))
+    provider = OuterQuotas(books.cluster)
+
+    info = provider.get_quota("vision")
+    asked = provider.check_quota("vision", Resources(cpu=cpus))
+    given = [provider.allocate_quota("vision", Resources(cpu=cpus)) for _ in range(3)]
+    provider.release_quota("vision", Resources(cpu=cpus))
+
+    assert (info.limits.cpu, info.used.cpu, info.available.cpu) == (4.0, 3.0, 1.0)
+    assert (asked, given) == (allowed, [allowed] * 3)
+    assert not provider.check_quota("unheard", Resources())
