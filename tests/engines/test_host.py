@@ -22,6 +22,18 @@ def test_jobs_run_in_the_engine_and_their_ends_are_told(site: EngineSite):
     assert good["attempts"][0]["external_id"] == "1"
 
 
+def test_what_a_job_printed_is_searched_while_it_runs_and_after(site: EngineSite):
+    job = site.box.job(["sh", "-c", "printf 'one\\ntwo\\nthree\\n'; sleep 2"])
+    until(lambda: "three" in site.box.output(job), "its output")
+
+    during = site.box.api("GET", f"/jobs/{job}/logs?search=t[wh]&regex=1")
+    site.box.ended(job)
+    after = site.box.api("GET", f"/jobs/{job}/logs?search=two&numbers=1")
+
+    assert during == (200, "two\nthree\n")
+    assert after == (200, "2:two\n")
+
+
 def test_a_job_is_cancelled_in_the_engine(site: EngineSite):
     job = site.box.job(["sleep", "600"])
     site.box.reach(job, "running")

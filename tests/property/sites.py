@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from hypothesis import strategies as st
 
+from rota.core.facts.features import Feature
 from rota.core.facts.job import JobSpec, Role, ServiceClass
-from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.node import Device, Machine, NodeSpec
 from rota.core.facts.placing import Affinity, Operator, Placement, Selector, Taint, Toleration
 from rota.core.facts.policy import (
     Backfill,
@@ -93,8 +94,21 @@ def nodes(
         rack = draw(st.sampled_from(("r1", "r1", "r2", "")))
         zone = draw(st.sampled_from(("", "a", "b")))
         special, pins = draw(st.integers(0, 4)) == 0, draw(st.booleans())
-        found.append(_node(number, kind, few, rack, zone, special, pins))
+        node = _node(number, kind, few, rack, zone, special, pins)
+        found.append(_pool(node) if draw(st.integers(0, 5)) == 0 else node)
     return tuple(found)
+
+
+def _pool(node: NodeSpec) -> NodeSpec:
+    """The same as two machines of an engine that chooses between them."""
+    cut = -(-len(node.devices) // 2)
+    half = Machine(
+        max(1000, node.cpu_milli // 2), MEMORY_MIB // 2, DISK_MIB // 2, node.devices[:cut], 2
+    )
+    able = tuple(feature for feature in Feature if feature not in (Feature.IMAGES_ONLY, "shares"))
+    return msgspec.structs.replace(
+        node, cpus=(), engine="lab", pool=True, inside_max=2, features=able, largest=half
+    )
 
 
 plain_requests = st.builds(

@@ -55,10 +55,14 @@ def groups_of(stage: Stage, shape: Shape) -> list[set[str]]:
     """The sets of nodes that one job may be spread over."""
     nodes = stage.cluster.nodes
     key = shape.placement.topology
-    if not key:
-        return [set(nodes)]
-    values = sorted({node.all_labels.get(key, "") for node in nodes.values()} - {""})
-    return [{n for n, node in nodes.items() if node.all_labels.get(key) == v} for v in values]
+    groups = [set(nodes)]
+    if key:
+        values = sorted({node.all_labels.get(key, "") for node in nodes.values()} - {""})
+        groups = [{n for n, node in nodes.items() if node.all_labels.get(key) == v} for v in values]
+    if shape.task_count == 1:
+        return groups
+    sides = sorted({node.spec.side for node in nodes.values()})
+    return [{n for n in group if nodes[n].spec.side == side} for group in groups for side in sides]
 
 
 def has_room(stage: Stage, shape: Shape) -> bool:
@@ -69,14 +73,19 @@ def has_room(stage: Stage, shape: Shape) -> bool:
         name: count_in(Room.now(stage.cluster.nodes[name], rules), shape, role)
         for name in allowed(stage, shape, role)
     }
+    nodes = stage.cluster.nodes
     return any(
-        _enough([count for name, count in counts.items() if name in group], shape, role)
+        # The engine of a pool spreads them itself.
+        _enough(
+            [count for name, count in counts.items() if name in group],
+            shape.placement.node_count if not any(nodes[n].spec.pool for n in group) else 0,
+            role,
+        )
         for group in groups_of(stage, shape)
     )
 
 
-def _enough(counts: list[int], shape: Shape, role: Role) -> bool:
-    nodes = shape.placement.node_count
+def _enough(counts: list[int], nodes: int, role: Role) -> bool:
     if not nodes:
         return sum(counts) >= (role.min_count or role.count)
     shares = sorted(role.count // nodes + (n < role.count % nodes) for n in range(nodes))

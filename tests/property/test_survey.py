@@ -12,6 +12,7 @@ OF_NODES = (
     why.Unfit,
     why.Away,
     why.Scarce,
+    why.Metered,
     why.BadCompany,
     why.Claimed,
     why.WouldDelay,

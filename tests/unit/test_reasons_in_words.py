@@ -144,6 +144,11 @@ WORDS: list[tuple[Reason, str, str]] = [
         "node a: another job has it to itself",
     ),
     (
+        why.Metered(nodes=1, node="main.hpc", problem="2 wait inside hpc already"),
+        "node main.hpc: 2 wait inside hpc already",
+        "node main.hpc: 2 wait inside hpc already",
+    ),
+    (
         why.BadCompany(nodes=2, node="a", problem="web is there"),
         "neighbours: web is there",
         "2 nodes (such as a): web is there",

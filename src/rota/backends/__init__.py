@@ -13,6 +13,9 @@ machine above it is the agent's own, and the controller sees nodes like any othe
     journal       what has been asked of an engine, on disk before it is asked
     reconcile     the engine's list held against the journal: what follows
     pace          how long to wait before an engine is asked again
+    intake        from attempts that shall start to submits
+    gangs         members of a gang: when all are there, and how one job stands for all
+    metering      what waits inside an engine, and what of it comes back
     news          what an engine shows, in the words of the agent's state machine
     node_session  one node of an engine in the controller's eyes
     logs          what jobs on an engine printed

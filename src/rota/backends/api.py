@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from rota.core.facts.features import Feature as Feature  # noqa: TC001 - for drivers
 from rota.core.facts.node import NodeSpec
 from rota.core.facts.states import Blame, Cause
 
@@ -45,30 +46,6 @@ class Unsure(EngineError):
     """It may have happened: the answer was lost. Look before trying again."""
 
 
-class Feature(StrEnum):
-    """What not every engine can do. A job that needs one that is missing is refused in a line."""
-
-    #: Rota names the node that a job runs on.
-    PLACES = "places"
-    #: A job runs as the user who submitted it.
-    USERS = "users"
-    #: Standard output and error are two streams.
-    STREAMS = "streams"
-    STDIN = "stdin"
-    #: Signals reach its processes one by one; without it a stop is all there is.
-    SIGNALS = "signals"
-    SUSPEND = "suspend"
-    ULIMITS = "ulimits"
-    GANGS = "gangs"
-    IMAGES = "images"
-    TERMINALS = "terminals"
-    PORTS = "ports"
-    #: The engine ends a job that uses more memory than it asked for.
-    MEMORY = "memory"
-    #: What a job printed can be read after it was forgotten.
-    KEEPS_LOGS = "keeps-logs"
-
-
 class Phase(StrEnum):
     """Where a job is inside the engine."""
 
@@ -86,8 +63,9 @@ class EngineJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     phase: Phase
     #: Why it waits, in the engine's own words.
     reason: str = ""
-    #: The engine's node that it runs or ran on.
+    #: The engine's node that it runs or ran on; of a gang that is one job, all of them.
     node: str = ""
+    nodes: tuple[str, ...] = ()
     submitted_s: float = 0.0
     started_s: float = 0.0
     ended_s: float = 0.0

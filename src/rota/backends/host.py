@@ -17,18 +17,20 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rota.backends.api import Away, EngineError, Feature, Full, Phase, Refused
+from rota.backends.api import Away, EngineError, Feature, Phase, Refused
+from rota.backends.gangs import spread
+from rota.backends.intake import Intake
 from rota.backends.journal import Entry, State
 from rota.backends.logs import EngineLogs
-from rota.backends.news import ended, known, started, unstarted
-from rota.backends.node_session import NodeSession
+from rota.backends.metering import Meter
+from rota.backends.news import ended, known, started
+from rota.backends.node_session import NodeSession, as_ours, out_of_service
 from rota.backends.orders import Key, order_of
 from rota.backends.pace import Breaker
 from rota.backends.pilot_tables import PREFIX
 from rota.backends.reconcile import Absences, look
-from rota.core.facts.placing import Taint
-from rota.core.facts.states import Blame, Cause
-from rota.rpc.visits import LogFound, ReadLog, SearchLog
+from rota.backends.registry import EngineSettings
+from rota.core.facts.states import Cause
 from rota.session.instructions import (
     Ended,
     Forget,
@@ -46,14 +48,11 @@ if TYPE_CHECKING:
 
     from rota.backends.api import Driver, EngineJob, EngineNode
     from rota.backends.journal import Journal
+    from rota.rpc.visits import ReadLog, SearchLog
     from rota.session.instructions import Instruction, Known, Started
 
-#: So many submits at a time.
-SUBMITS_MAX = 8
-#: Nodes of the engine are looked at so often.
-NODES_S = 30.0
-#: What keeps new jobs from a machine to which its engine gives none.
-OUT_OF_SERVICE = Taint("engine", "out-of-service")
+#: Nodes of the engine are looked at so often, and pools as often as jobs, but not more often.
+NODES_S, POOLS_S = 30.0, 1.0
 #: A stop that an engine does not take is tried again.
 AGAIN_S = 1.0
 
@@ -71,11 +70,11 @@ class Engine:
         home: Path,
         url: str,
         token: str = "",
-        give_back_s: float = 60.0,
+        settings: EngineSettings | None = None,
     ) -> None:
         self._name, self._driver, self._journal = name, driver, journal
         self._home, self._url, self._token = home, url, token
-        self._give_back_s = give_back_s
+        self._settings = settings or EngineSettings(kind=driver.kind)
         self._breaker = Breaker(name)
         self._logs = EngineLogs(driver, home / "logs")
         self._absences = Absences(driver.settle_s)
@@ -84,10 +83,16 @@ class Engine:
         self._engine_nodes: dict[str, str] = {}
         #: What the engine showed of each living attempt when it was last looked at.
         self._seen: dict[str, EngineJob] = {}
-        self._submitting: dict[str, asyncio.Task[None]] = {}
-        self._door = asyncio.Semaphore(SUBMITS_MAX)
-        #: Not to be started any more.
-        self._withdrawn: set[str] = set()
+        self._meter = Meter(self._settings.inside_max, self._settings.give_back_s)
+        self._intake = Intake(
+            name,
+            driver,
+            journal,
+            self._settings.give_back_s,
+            lambda node: self._sessions[node].spec,
+            self._over,
+            self._tell_waits,
+        )
         self._errands: set[asyncio.Task[None]] = set()
         self._listed = False
         self._stop = asyncio.Event()
@@ -101,10 +106,12 @@ class Engine:
         duties = [asyncio.create_task(self._hold_nodes()), asyncio.create_task(self._follow())]
         stopped = asyncio.create_task(self._stop.wait())
         done, _ = await asyncio.wait([*duties, stopped], return_when=asyncio.FIRST_COMPLETED)
-        for task in (*duties, stopped, *self._errands, *self._submitting.values()):
+        for task in (*duties, stopped, *self._errands):
             task.cancel()
+        self._intake.cancel()
         await asyncio.gather(*duties, return_exceptions=True)
         await self._driver.close()
+        self._logs.close()
         self._journal.close()
         for task in done - {stopped}:
             task.result()
@@ -122,29 +129,33 @@ class Engine:
     async def _hold_nodes(self) -> None:
         while True:
             await self._look_at_nodes()
-            await asyncio.sleep(NODES_S)
+            # What a pool has for us follows what others use of it.
+            pools = any(session.spec.pool for session in self._sessions.values())
+            await asyncio.sleep(max(POOLS_S, self._driver.poll_s) if pools else NODES_S)
 
     async def _look_at_nodes(self) -> None:
         try:
-            for session in map(self._take_node, await self._driver.nodes()):
-                if session is not None:
-                    self._begin(session.hold())
+            listed = await self._driver.nodes()
         except EngineError as error:
             self._breaker.failed(str(error))
+            return
+        names = {f"{node.spec.name}.{self._name}" for node in listed}
+        for name, session in self._sessions.items():
+            if name not in names:
+                session.become(out_of_service(session.spec, "the engine does not list it any more"))
+        for session in filter(None, map(self._take_node, listed)):
+            self._begin(session.hold())
 
     def _take_node(self, node: EngineNode) -> NodeSession | None:
         """A session for a machine that is new; one that is known hears what has changed."""
         inside = node.spec.name
-        spec = replace(node.spec, name=f"{inside}.{self._name}", engine=self._name)
-        if not node.usable:
-            remark = node.detail or "out of service in the engine"
-            spec = replace(spec, remarks=(remark,), taints=(*spec.taints, OUT_OF_SERVICE))
+        spec = as_ours(node, self._name, self._driver.features, self._settings.inside_max)
         session = self._sessions.get(spec.name)
         if session is not None:
             session.become(spec)
             return None
         home = self._home / "nodes" / inside
-        self._engine_nodes[spec.name] = "" if node.pool else inside
+        self._engine_nodes[spec.name] = inside
         session = NodeSession(spec, self._url, home, self._token, self._obey, self._visit)
         self._sessions[spec.name] = session
         if self._listed:
@@ -156,7 +167,7 @@ class Engine:
         fresh = [spawn for spawn in spawns if spawn.uid not in self._journal.entries]
         self._journal.put(self._intent(session, spawn) for spawn in fresh)
         for spawn in fresh:
-            self._submit(spawn.uid)
+            self._intake.submit(spawn.uid)
         for order in instructions:
             if isinstance(order, Signal):
                 self._begin(self._signal(order))
@@ -171,9 +182,9 @@ class Engine:
             session.hears(told)
 
     def _intent(self, session: NodeSession, spawn: Spawn) -> Entry:
-        launch = spawn.launch
-        node = self._engine_nodes[session.name]
-        order = order_of(launch, Key(session.cluster, spawn.uid), node)
+        launch, key = spawn.launch, Key(session.cluster, spawn.uid)
+        node, pool = self._engine_nodes[session.name], session.spec.pool
+        order = order_of(launch, key, node, pool=pool)
         return Entry(
             uid=spawn.uid,
             node=session.name,
@@ -181,6 +192,7 @@ class Engine:
             order=order,
             at_s=time.time(),
             grace_s=launch.grace_s,
+            gang=order.gang,
         )
 
     def _told_again(self, uid: str) -> Started | Ended | None:
@@ -197,44 +209,14 @@ class Engine:
         self._errands.add(task)
         task.add_done_callback(self._errands.discard)
 
-    def _submit(self, uid: str) -> None:
-        task = self._submitting[uid] = asyncio.create_task(self._hand_in(uid))
-        task.add_done_callback(lambda _: self._submitting.pop(uid, None))
-
-    async def _hand_in(self, uid: str) -> None:
-        """Once. What may have happened is found out by the next looks, not by another try."""
-        entry = self._journal.entries.get(uid)
-        if entry is None or entry.order is None:
-            return
-        async with self._door:
-            waited_s = time.monotonic()
-            while True:
-                if uid in self._withdrawn:
-                    self._over(entry, unstarted(uid, "stopped before it was started", Blame.NODE))
-                    return
-                try:
-                    number = await self._driver.submit(entry.order)
-                    break
-                except Refused as error:
-                    self._over(entry, unstarted(uid, str(error), error.fault))
-                    return
-                except Full as error:
-                    if time.monotonic() - waited_s > self._give_back_s:
-                        self._over(entry, unstarted(uid, str(error), Blame.NODE))
-                        return
-                    self._tell_waits(entry, str(error))
-                    await asyncio.sleep(AGAIN_S)
-                except EngineError as error:
-                    log.warning("attempt %s may not have reached %s: %s", uid, self._name, error)
-                    return
-        self._journal.put([replace(entry, state=State.SUBMITTED, id=number, at_s=time.time())])
-
     async def _signal(self, order: Signal) -> None:
         """Until the engine has taken it, or the attempt has ended."""
         while (entry := self._journal.entries.get(order.uid)) is not None and not entry.over:
-            job = self._seen.get(order.uid)
-            if job is None:
-                return  # The state machine repeats what matters once it is known to run.
+            job = self._handle(order.uid)
+            if job is None or job.uid != order.uid:
+                # The state machine repeats what matters once it is known to run; of a gang that is
+                # one job the first member speaks for all.
+                return
             try:
                 if order.signal == SIGKILL:
                     await self._driver.stop(job, 0.0)
@@ -251,11 +233,18 @@ class Engine:
             else:
                 return
 
+    def _handle(self, uid: str) -> EngineJob | None:
+        """The job that the engine knows it by; None: it shows none."""
+        job, entry = self._seen.get(uid), self._journal.entries.get(uid)
+        if job is None or entry is None or entry.gang is None or not self._intake.whole:
+            return job
+        return replace(job, uid=entry.gang.leader)
+
     async def _withdraw(self, uids: list[str]) -> None:
         """They shall not start: those that wait in the engine are taken out of it."""
-        self._withdrawn |= set(uids)
+        self._intake.withdraw(uids)
         for uid in uids:
-            if (job := self._seen.get(uid)) is not None:
+            if (job := self._handle(uid)) is not None:
                 with suppress(EngineError):
                     await self._driver.stop(job, 0.0)
 
@@ -268,7 +257,7 @@ class Engine:
                         await self._logs.keep(entry.end)
                     await self._driver.forget(entry.end)
         self._journal.forget(uids, time.time())
-        self._withdrawn.difference_update(uids)
+        self._intake.forget(uids)
 
     def _over(self, entry: Entry, end: EngineJob) -> None:
         """On disk first; its state machine hears of it after that."""
@@ -278,9 +267,9 @@ class Engine:
         if (session := self._sessions.get(entry.node)) is not None:
             session.hears([ended(entry)])
 
-    def _tell_waits(self, entry: Entry, reason: str, number: str = "") -> None:
+    def _tell_waits(self, entry: Entry, reason: str, number: str = "", where: str = "") -> None:
         if (session := self._sessions.get(entry.node)) is not None:
-            session.hears_waits(Waits(entry.uid, reason, number))
+            session.hears_waits(Waits(entry.uid, reason, number, where))
 
     async def _follow(self) -> None:
         while True:
@@ -304,10 +293,11 @@ class Engine:
         return self._driver.cluster
 
     async def _look(self) -> None:
-        asked_s, busy = time.monotonic(), set(self._submitting)
-        listing = [job for job in await self._driver.jobs() if not job.uid.startswith(PREFIX)]
-        nodes = {inside: ours for ours, inside in self._engine_nodes.items()}
-        busy |= set(self._submitting)
+        asked_s, busy = time.monotonic(), set(self._intake.busy)
+        shown = [job for job in await self._driver.jobs() if not job.uid.startswith(PREFIX)]
+        listing = self._for_each(shown)
+        busy |= set(self._intake.busy)
+        nodes = self._ours_by_theirs()
         found = look(self._journal.entries, listing, busy, self._absences, asked_s, nodes)
         if found.lost:
             await self._search(found.lost, busy)
@@ -315,6 +305,7 @@ class Engine:
         self._journal.put(found.changed)
         adopted = {entry.node for entry in found.changed if entry.uid not in before}
         self._seen = found.seen
+        self._meter.note(found.seen.values(), asked_s)
         if not self._listed:
             self._listed = True
             adopted = set(self._sessions)
@@ -326,8 +317,7 @@ class Engine:
             await self._look_at_nodes()  # Told first, so that another try goes elsewhere.
         self._tell(over)
         for uid in found.due:
-            if uid not in self._submitting:
-                self._submit(uid)
+            self._intake.submit(uid)
         for twin in found.twins:
             log.error("attempt %s is in %s twice: %s is stopped", twin.uid, self._name, twin.id)
             with suppress(EngineError):
@@ -336,9 +326,22 @@ class Engine:
             await self._withdraw(session.agent.unstarted())
         await self._give_back()
 
+    def _for_each(self, listing: list[EngineJob]) -> list[EngineJob]:
+        """A gang that is one job of the engine is shown as often as it has members."""
+        return [*spread(listing, self._journal.entries)] if self._intake.whole else listing
+
+    def _ours_by_theirs(self) -> dict[str, str]:
+        """The node of ours for a node of the engine; of all that are in no list, the first pool."""
+        known = {inside: ours for ours, inside in self._engine_nodes.items()}
+        pools = sorted(name for name, session in self._sessions.items() if session.spec.pool)
+        return known | ({"": pools[0]} if pools else {})
+
     async def _search(self, lost: list[str], busy: set[str]) -> None:
         """What the list no longer has may be in the accounting; if not, it is gone for good."""
-        found = {job.uid: job for job in await self._driver.find(lost)}
+        entries, whole = self._journal.entries, self._intake.whole
+        gangs = {uid: entry.gang for uid in lost if (entry := entries.get(uid)) is not None}
+        asked = {gang.leader if whole and gang else uid for uid, gang in gangs.items()}
+        found = {job.uid: job for job in self._for_each(await self._driver.find(sorted(asked)))}
         for uid in lost:
             entry, job = self._journal.entries.get(uid), found.get(uid)
             if entry is None or entry.over or uid in busy:
@@ -357,8 +360,8 @@ class Engine:
             entry = self._journal.entries[uid]
             if job.phase is Phase.RUNNING:
                 events.setdefault(entry.node, []).append(started(job))
-            elif job.phase is Phase.WAITING:
-                self._tell_waits(entry, job.reason or "it waits", job.id)
+            elif job.phase is Phase.WAITING and self._meter.is_news(uid):
+                self._tell_waits(entry, job.reason or "it waits", job.id, job.node)
         for entry in over:
             events.setdefault(entry.node, []).append(ended(entry))
         for name, told in events.items():
@@ -367,12 +370,14 @@ class Engine:
 
     async def _give_back(self) -> None:
         """What waits inside for too long waits better outside, where others may pass it."""
-        for uid, job in [*self._seen.items()]:
-            entry = self._journal.entries[uid]
-            waits = job.phase is Phase.WAITING and time.time() - entry.at_s > self._give_back_s
-            if waits and not entry.given_back and self._give_back_s:
-                why = f"it waited inside {self._name}: {job.reason}"
-                self._journal.put([replace(entry, given_back=why)])
+        self._intake.give_back_incomplete(time.time())
+        entries = self._journal.entries
+        pools = {name for name, session in self._sessions.items() if session.spec.pool}
+        for uid, why in self._meter.given_back(self._seen, entries, pools, time.time()):
+            reason = f"{why} inside {self._name}: {self._seen[uid].reason}"
+            self._journal.put([replace(entries[uid], given_back=reason)])
+            job = self._handle(uid)
+            if job is not None and job.uid == uid:
                 with suppress(EngineError):
                     await self._driver.stop(job, 0.0)
 
@@ -381,13 +386,9 @@ class Engine:
         return tuple(known(entry, self._seen.get(entry.uid)) for entry in entries)
 
     def _visit(self, session: NodeSession, request: ReadLog | SearchLog) -> None:
-        if isinstance(request, SearchLog):
-            error = "logs on an engine are read, not searched"
-            session.send(LogFound(request.request, error=error))
-        else:
-            self._begin(self._read_log(session, request))
+        self._begin(self._read_log(session, request))
 
-    async def _read_log(self, session: NodeSession, request: ReadLog) -> None:
+    async def _read_log(self, session: NodeSession, request: ReadLog | SearchLog) -> None:
         uid, entry = request.uid, self._journal.entries.get(request.uid)
         job = self._seen.get(uid) or (entry.end if entry is not None else self._journal.past(uid))
-        session.send(await self._logs.read(job, request))
+        session.send(await self._logs.answer(job, request))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.backends.api import EngineJob
-from rota.backends.orders import Order
+from rota.backends.orders import Gang, Order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +54,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     grace_s: float = 30.0
     #: Why it was taken out of the engine again; empty: it was not.
     given_back: str = ""
+    #: Whose peer it is, also when its order is gone.
+    gang: Gang | None = None
 
     @property
     def over(self) -> bool:

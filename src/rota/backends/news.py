@@ -26,7 +26,7 @@ def unstarted(uid: str, why: str, fault: Blame) -> EngineJob:
 
 
 def started(job: EngineJob) -> Started:
-    return Started(job.uid, 0, 0, job.started_s, job.id)
+    return Started(job.uid, 0, 0, job.started_s, job.id, job.node)
 
 
 def ended(entry: Entry) -> Ended:
@@ -46,6 +46,7 @@ def ended(entry: Entry) -> Ended:
         fault=str(fault) if fault is not None else "",
         cause=cause,
         external=job.id,
+        where=job.node,
     )
 
 
@@ -66,7 +67,15 @@ def known(entry: Entry, job: EngineJob | None) -> Known:
             fault=end.fault,
             cause=end.cause,
             external=end.external,
+            where=end.where,
         )
     if job is not None and job.phase is Phase.RUNNING:
-        return Known(entry.uid, "running", keep, started_s=job.started_s, external=job.id)
+        return Known(
+            entry.uid,
+            "running",
+            keep,
+            started_s=job.started_s,
+            external=job.id,
+            where=job.node,
+        )
     return Known(entry.uid, "starting", keep)

@@ -37,10 +37,20 @@ def parse_key(text: str) -> Key | None:
 class Gang(msgspec.Struct, frozen=True, omit_defaults=True):
     """The members of a job of several tasks that start together."""
 
+    #: By rank.
     uids: tuple[str, ...] = ()
     rank: int = 0
-    #: How many of them run on one node of the engine.
+    #: How many of them run on one node of the engine at the most, and on how many nodes (0: on as
+    #: few as that takes).
     per_node: int = 1
+    nodes: int = 0
+    #: Where each writes its output and errors, by rank; empty: all where the first one does.
+    outputs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def leader(self) -> str:
+        """The member whose key stands for all where a gang is one job."""
+        return self.uids[0]
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -58,8 +68,10 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     time_limit_s: int = 0
     gpus: int = 0
     gpu_type: str = ""
-    #: The engine's node that it shall run on; empty: the engine chooses.
+    #: The engine's node that it shall run on, or several with commas; empty: the engine chooses.
     node: str = ""
+    #: The pool that it was placed in.
+    pool: str = ""
     gang: Gang | None = None
     labels: dict[str, str] = {}
 
@@ -68,12 +80,15 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.key.uid
 
 
-def order_of(launch: Launch, key: Key, node: str) -> Order:
-    """What the controller asked for, for the engine's ``node``; empty: the engine chooses."""
-    order = Order(key=key, launch=launch, gpus=len(launch.devices), node=node)
+def order_of(launch: Launch, key: Key, node: str, *, pool: bool = False) -> Order:
+    """What the controller asked for, for the engine's ``node``, or for a pool of that name."""
+    order = Order(key=key, launch=launch, node="" if pool else node, pool=node if pool else "")
     said = launch.order
     if said is None:
         return order
+    gang = None
+    if len(said.gang) > 1:
+        gang = Gang(said.gang, said.gang.index(key.uid), nodes=said.nodes)
     return replace(
         order,
         name=said.name,
@@ -81,4 +96,7 @@ def order_of(launch: Launch, key: Key, node: str) -> Order:
         queue=said.queue,
         time_limit_s=said.time_limit_s,
         labels=said.labels,
+        gpus=said.gpus,
+        gpu_type=said.gpu_type,
+        gang=gang,
     )

@@ -20,6 +20,6 @@ def run(name: str, table: Mapping[str, Any], home: Path, url: str, token: str) -
 
     async def serve() -> None:
         journal = Journal(home / "journal.db")
-        await Engine(name, driver, journal, home, url, token, common.give_back_s).run()
+        await Engine(name, driver, journal, home, url, token, common).run()
 
     asyncio.run(serve())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import msgspec
 
@@ -26,7 +26,7 @@ _OWN: dict[str, str] = {
     "slurm": "rota.backends.slurm.driver:driver",
 }
 #: Keys that every engine has.
-COMMON = ("kind", "give_back_s")
+COMMON = ("kind", "give_back_s", "inside_max")
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +35,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     #: What waits inside the engine for longer comes back to Rota's queue; 0: it waits there.
     give_back_s: float = 60.0
+    #: With placement theirs so many attempts may wait in a pool at once: order stays Rota's.
+    inside_max: Annotated[int, msgspec.Meta(ge=0)] = 2
 
 
 def kinds() -> dict[str, str]:

@@ -14,7 +14,7 @@ import msgspec
 from rota.controller.agents.admission import admit
 from rota.controller.agents.liveness import Liveness, beat_s_of, let_go
 from rota.controller.agents.observe import observe
-from rota.controller.agents.registering import confirm_lease, register
+from rota.controller.agents.registering import confirm_lease, register, resize
 from rota.controller.agents.sessions import Session, Sessions
 from rota.controller.commands import commands as cmd
 from rota.controller.commands import site
@@ -41,6 +41,7 @@ from rota.rpc.messages import (
     Hello,
     Observed,
     Refused,
+    Resized,
     Welcome,
 )
 from rota.scheduling.guarded import Guard, no_guard
@@ -282,6 +283,8 @@ class Controller:
             tick.to_agents.append((session.link, BeatSeen(session.id, message.number)))
         elif isinstance(message, DeviceUse) and message.session == session.id:
             scribe.emit(ev.DevicesSeen(node=session.node, foreign=message.foreign))
+        elif isinstance(message, Resized) and message.session == session.id:
+            resize(scribe, session, message.node)
         elif isinstance(message, Farewell) and message.session == session.id:
             self._farewell(scribe, tick, session, message)
 

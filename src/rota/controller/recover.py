@@ -54,7 +54,7 @@ def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:
         cluster.ids.ended = ended
     cluster.ids.next = snapshot.next_id
     for node in snapshot.nodes:
-        node.live, node.withheld = {}, {}
+        node.live, node.withheld, node.inside = {}, {}, {}
         cluster.nodes[node.name] = node
     cluster.owners_changed()
     cluster.queues |= {queue.name: queue for queue in snapshot.queues}

@@ -60,8 +60,13 @@ class EngineOrder(msgspec.Struct, frozen=True, omit_defaults=True):
     #: 0: none.
     time_limit_s: int = 0
     labels: dict[str, str] = {}
+    #: Devices are counted: which ones, the engine says.
+    gpus: int = 0
+    gpu_type: str = ""
     #: The members of its gang in the order of their ranks; empty: it is alone.
     gang: tuple[str, ...] = ()
+    #: How many nodes they are spread over; 0: as it comes.
+    nodes: int = 0
 
 
 class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -164,8 +169,9 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
     ports: dict[str, int] = {}
     #: For whose sake the start failed, where the agent knows it.
     fault: Blame | None = None
-    #: What its engine calls it.
+    #: What its engine calls it, and the machine of the engine that it runs on.
     external: str = ""
+    where: str = ""
 
 
 class Hello(FromAgent, frozen=True, tag="hello"):
@@ -203,6 +209,13 @@ class Observed(FromAgent, frozen=True, tag="observed"):
     number: int
     attempts: tuple[Seen, ...]
     full: bool = False
+
+
+class Resized(FromAgent, frozen=True, tag="resized"):
+    """The engine says something new of its node: what there is for jobs follows others' use."""
+
+    session: int
+    node: NodeSpec
 
 
 class DeviceUse(FromAgent, frozen=True, tag="device-use"):
@@ -347,6 +360,7 @@ AgentMessage = (
     Hello
     | Observed
     | Beat
+    | Resized
     | DeviceUse
     | Farewell
     | LogPart

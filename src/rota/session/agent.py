@@ -15,7 +15,7 @@ from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import TYPE_CHECKING
 
 from rota.rpc.messages import Observed, Seen, Sighting
-from rota.session.charge import Charge, Stage, never_started, sighting_of
+from rota.session.charge import Charge, Stage, never_started, sighting_of, waiting
 from rota.session.instructions import Ended, Forget, GiveUp, Keep, Redial, Seek, Signal, Spawn
 from rota.session.news import signal_number, tell
 from rota.session.sequence import misfit
@@ -314,7 +314,7 @@ class Agent:
         out: list[Instruction] = []
         charge = self._charges.get(event.uid)
         if charge is not None and charge.stage is Stage.SPAWNING:
-            seen = Seen(event.uid, Sighting.WAITING, detail=event.reason, external=event.external)
+            seen = waiting(event)
             if seen != charge.seen:
                 charge.seen = seen
                 self._report((charge,), out)
@@ -323,7 +323,7 @@ class Agent:
     def _run(
         self, charge: Charge, start: Started | Known, now_s: float, out: list[Instruction]
     ) -> None:
-        charge.run(start.pid, start.started_s, start.external)
+        charge.run(start)
         if charge.stopping:
             self._terminate(charge, now_s, out)
         elif charge.suspended:

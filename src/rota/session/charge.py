@@ -12,7 +12,7 @@ from rota.rpc.messages import Seen, Sighting
 
 if TYPE_CHECKING:
     from rota.rpc.messages import Launch
-    from rota.session.instructions import Ended, Keep
+    from rota.session.instructions import Ended, Keep, Known, Started, Waits
 
 #: What an end begins with that health checks brought about.
 UNHEALTHY = "unhealthy: "
@@ -65,12 +65,17 @@ class Charge:
     def over(self) -> bool:
         return self.stage in (Stage.ENDED, Stage.MISSING)
 
-    def run(self, pid: int, started_s: float, external: str) -> None:
+    def run(self, start: Started | Known) -> None:
         self.stage = Stage.RUNNING
         self.launch = None
-        self.pid = pid
+        self.pid = start.pid
         self.seen = Seen(
-            self.uid, Sighting.RUNNING, pid=pid, started_s=started_s, external=external
+            self.uid,
+            Sighting.RUNNING,
+            pid=start.pid,
+            started_s=start.started_s,
+            external=start.external,
+            where=start.where,
         )
 
 
@@ -78,6 +83,17 @@ def never_started(uid: str, cause: Cause, now_s: float) -> Seen:
     """It was stopped before anything was done for it."""
     detail = "stopped before it was started"
     return Seen(uid, Sighting.ENDED, ended_s=now_s, cause=cause, detail=detail)
+
+
+def waiting(event: Waits) -> Seen:
+    """Inside its engine, for a reason of the engine's own."""
+    return Seen(
+        event.uid,
+        Sighting.WAITING,
+        detail=event.reason,
+        external=event.external,
+        where=event.where,
+    )
 
 
 def sighting_of(event: Ended) -> Seen:
@@ -115,4 +131,5 @@ def sighting_of(event: Ended) -> Seen:
         peak_memory_mib=math.ceil(event.maxrss_kb / 1024),
         cpu_s=event.cpu_s,
         external=event.external,
+        where=event.where,
     )

@@ -100,8 +100,9 @@ class Started(KeeperEvent, frozen=True, tag="started"):
     pid: int
     start: int
     started_s: float
-    #: What its engine calls it.
+    #: What its engine calls it, and the machine of the engine that it runs on.
     external: str = ""
+    where: str = ""
 
 
 class Waits(KeeperEvent, frozen=True, tag="waits"):
@@ -110,6 +111,8 @@ class Waits(KeeperEvent, frozen=True, tag="waits"):
     uid: str
     reason: str
     external: str = ""
+    #: The machine that it was given; empty: it waits for one.
+    where: str = ""
 
 
 class Ended(KeeperEvent, frozen=True, tag="ended"):
@@ -136,6 +139,7 @@ class Ended(KeeperEvent, frozen=True, tag="ended"):
     #: Where an engine knows more than the exit status.
     cause: Cause | None = None
     external: str = ""
+    where: str = ""
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -160,6 +164,7 @@ class Known(msgspec.Struct, frozen=True):
     fault: str = ""
     cause: Cause | None = None
     external: str = ""
+    where: str = ""
 
     def end(self) -> Ended:
         """The same facts as the event that told of the end."""
@@ -173,6 +178,7 @@ class Known(msgspec.Struct, frozen=True):
             fault=self.fault,
             cause=self.cause,
             external=self.external,
+            where=self.where,
             note=self.note,
             lost=self.lost,
             maxrss_kb=self.maxrss_kb,

@@ -19,6 +19,7 @@ from rota.rpc.messages import (
     Hello,
     Launch,
     Observed,
+    Resized,
     Seen,
     Sighting,
     Wanted,
@@ -76,7 +77,10 @@ class PretendedAgents(ABC):
             self.alive = {uid: where for uid, where in self.alive.items() if where != node}
         self._identity[node] = identity
         foreign = self._foreign.get(node, ())
-        hello = Hello(PROTOCOL, self._specs[node], *identity, "0", foreign=foreign, home=home)
+        spec = self._specs[node]
+        hello = Hello(
+            PROTOCOL, spec, *identity, "0", foreign=foreign, home=home, engine=spec.engine
+        )
         return self.dial(node, hello)
 
     def dial(self, node: str, hello: Hello) -> Tick:
@@ -130,7 +134,12 @@ class PretendedAgents(ABC):
         for node in nodes:
             self.say(node, Beat(self.session_of[self.link_of[node]], next(self._links)))
 
-    def say(self, node: str, message: Observed | DeviceUse | Beat) -> Tick:
+    def resize(self, spec: NodeSpec) -> None:
+        """The engine of a node says something new of it."""
+        self._specs[spec.name] = spec
+        self.say(spec.name, Resized(self.session_of[self.link_of[spec.name]], spec))
+
+    def say(self, node: str, message: Observed | DeviceUse | Beat | Resized) -> Tick:
         return self.tick(FromLink(self.link_of[node], message))
 
     def see_strangers(self, node: str, *foreign: ForeignUse) -> None:

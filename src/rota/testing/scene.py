@@ -289,6 +289,10 @@ class Scene(PretendedAgents):
         """The one-line reason why a job waits."""
         return explain(self.controller.scheduler, self._id(job), self.now_s).reason
 
+    def lines(self, job: int | str) -> list[str]:
+        """The whole story."""
+        return explain(self.controller.scheduler, self._id(job), self.now_s).lines
+
     def _id(self, job: int | str) -> int:
         return self.names[job] if isinstance(job, str) else job
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.controller.commands import commands as cmd
+from rota.core.facts.features import Feature
+from rota.core.facts.node import Machine
 from rota.core.facts.placing import Taint, TaintEffect
 from rota.core.facts.policy import Backfill, Mixing, Overrun, PreemptMode
 from rota.core.facts.states import QueueState
@@ -44,6 +46,15 @@ STRATEGIES = ("score", "score", "first-fit", "best-fit", "spread", "fgd", "dotpr
 MIGRATING = 7
 
 
+def _pool(spec: NodeSpec) -> NodeSpec:
+    """The same as two machines of an engine, which has its own agent here."""
+    half = Machine(spec.cpu_milli // 2, spec.memory_mib // 2, spec.disk_mib // 2, count=2)
+    able = tuple(feature for feature in Feature if feature is not Feature.IMAGES_ONLY)
+    return msgspec.structs.replace(
+        spec, cpus=(), devices=(), engine="lab", features=able, pool=True, largest=half
+    )
+
+
 class Site:
     """Draws from a stream of its own, so that plain worlds stay what they were."""
 
@@ -57,11 +68,13 @@ class Site:
         self.patience_s = 0.0 if plain else self.chance.choice((0.0, 10.0, 60.0))
 
     def equip(self, specs: list[NodeSpec]) -> list[NodeSpec]:
-        """Labels, racks, now and then a taint, and one node without devices."""
+        """Labels, racks, now and then a taint, one node without devices, and one that is a pool."""
         if self.plain:
             return specs
         mixed = len(specs) > 1 and self.chance.random() < 0.3
-        return [
+        # With a chance of its own: the rest of the world stays as it was.
+        pooled = len(specs) > 1 and Random(f"{self.world.seed} pool").random() < 0.3
+        equipped = [
             msgspec.structs.replace(
                 spec,
                 labels={"zone": "ab"[number % 2], "rack": f"r{number // 2}", "speed": str(number)},
@@ -70,6 +83,7 @@ class Site:
             )
             for number, spec in enumerate(specs)
         ]
+        return [*equipped[:-1], _pool(equipped[-1])] if pooled else equipped
 
     def opening(self) -> list[cmd.Command]:
         """What is decided before anybody comes."""

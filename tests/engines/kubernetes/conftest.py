@@ -240,21 +240,29 @@ def alone(kube: Kube) -> Iterator[Alone]:
 class KubeSite(EngineSite):
     """A controller, and the host of a Kubernetes beside it."""
 
-    def __init__(self, box: Box, folder: Path, kube: Kube) -> None:
+    def __init__(self, box: Box, folder: Path, kube: Kube, **more: Any) -> None:
         super().__init__(box, folder)
-        lines = [f'{key} = "{value}"' for key, value in table(kube).items()]
+        lines = [f"{key} = {json.dumps(value)}" for key, value in table(kube, **more).items()]
         (folder / "rota.toml").write_text("\n".join(["[engines.lab]", *lines, ""]))
         self._kube = kube
 
+    def nodes(self) -> dict[str, Any]:
+        return {node["name"]: node for node in self.box.api("GET", "/nodes")[1]["items"]}
+
     def is_up(self) -> bool:
-        _, page = self.box.api("GET", "/nodes")
-        return [node["state"] for node in page["items"]].count("up") == 3
+        nodes = self.nodes().values()
+        # Three machines, or pools of them.
+        machines = sum(node["machines"] or 1 for node in nodes if node["state"] == "up")
+        return machines == 3
 
     def pods(self) -> list[Any]:
         """Those of this site that are there now."""
         with closing(sqlite3.connect(self.box.state / "engines" / "lab" / "journal.db")) as journal:
             found = journal.execute("SELECT value FROM facts WHERE name = 'cluster'").fetchone()
         return list(self._kube.show("pods", "-l", f"rota/cluster={found[0]}")["items"])
+
+    def services(self) -> list[Any]:
+        return list(self._kube.show("services", "-l", "rota/cluster")["items"])
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from rota.backends.orders import Key, Order
 from rota.backends.registry import make
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import Blame, Cause
-from rota.rpc.messages import EngineOrder, Launch
+from rota.rpc.messages import Launch
 
 KEY = Key("c1", "a.1")
 AT = "2026-01-01T00:00:{:02}Z"
@@ -296,7 +296,6 @@ def test_a_pod_is_never_started_again_and_carries_its_key_and_its_bounds():
         ({"bundle": "x"}, "a bundle"),
         ({"ports": ("web",)}, "named ports"),
         ({"ulimits": {"nofile": 5}}, "ulimit"),
-        ({"order": EngineOrder(gang=("a", "b"))}, "several tasks"),
         ({}, "image: the job names none"),
     ],
 )

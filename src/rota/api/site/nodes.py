@@ -15,6 +15,7 @@ from rota.api.bodies.site_requests import DrainRequest, MarkRequest
 from rota.api.bodies.submission import moment
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.node_keys import PendingView, pending_views
+from rota.api.views.pools import pool_words
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import DrainNode, MarkNode
 from rota.core.facts.errors import Rejected, named
@@ -108,6 +109,11 @@ class NodeView(msgspec.Struct):
     key: str = ""
     key_at: Moment | None = None
     joined_with: str = ""
+    #: The engine that it belongs to; empty: it has an agent.
+    engine: str = ""
+    #: Of a pool: how many machines it stands for, and the jobs that wait inside the engine.
+    machines: int | None = None
+    waiting_inside: list[int] = []
 
 
 class NodesView(msgspec.Struct):
@@ -227,7 +233,7 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
         migrates=node.migrates,
         deadline_at=when(node.deadline_s),
         ends_at=when(node.spec.ends_s),
-        note="; ".join(filter(None, (node.note, *node.spec.remarks))),
+        note="; ".join(filter(None, (node.note, *node.spec.remarks, pool_words(node)))),
         total=AmountView(spec.cpu_milli / 1000, spec.memory_mib, spec.disk_mib, len(devices)),
         free=AmountView(room.cpu_milli / 1000, room.memory_mib, room.disk_mib, free_gpus),
         used=AmountView(
@@ -249,6 +255,9 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
         key=key.id if key else "",
         key_at=when(key.created_s) if key else None,
         joined_with=key.joined if key else "",
+        engine=spec.engine,
+        machines=spec.largest.count if spec.pool and spec.largest is not None else None,
+        waiting_inside=sorted({cluster.live.where[uid][0] for uid in node.inside}),
     )
 
 

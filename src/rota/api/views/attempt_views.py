@@ -54,6 +54,8 @@ class AttemptView(msgspec.Struct):
     pid: int | None
     #: What its engine calls it; null: it ran on a machine with an agent.
     external_id: str | None
+    #: The machine of its engine that it runs or ran on; null: the engine did not say, or has none.
+    engine_node: str | None
 
 
 def cause_text(outcome: Outcome | Attempt, *, open_: bool) -> str | None:
@@ -105,6 +107,7 @@ def attempt_views(job: Job, *, open_: bool) -> list[AttemptView]:
             cpu_s=attempt.cpu_s,
             pid=attempt.pid or None,
             external_id=attempt.external or None,
+            engine_node=attempt.where or None,
         )
         for task in job.tasks
         for attempt in task.attempts

@@ -12,7 +12,7 @@ import msgspec
 from lightkube import ALL_NS, AsyncClient, operators
 from lightkube.config import client_adapter
 from lightkube.core.exceptions import ConfigError
-from lightkube.resources.core_v1 import Node, Pod, Secret
+from lightkube.resources.core_v1 import Node, Pod, Secret, Service
 from lightkube.types import PatchType
 
 from rota.backends.api import Away, EngineError, Full, Refused, Unsure
@@ -98,7 +98,7 @@ class Api:
             await self._client.close()
             await self._raw.aclose()
 
-    async def create(self, thing: Pod | Secret) -> bool:
+    async def create(self, thing: Pod | Secret | Service) -> bool:
         """Whether it was not there before."""
         self._note(thing.metadata)
         try:
@@ -166,12 +166,14 @@ class Api:
                 continue
         return []
 
-    async def change(self, name: str, patch: dict[str, Any]) -> None:
-        """A merge patch of a pod; one that is gone needs none."""
+    async def change(
+        self, name: str, patch: dict[str, Any], kind: type[Pod | Service] = Pod
+    ) -> None:
+        """A merge patch, of a pod if nothing else is said; one that is gone needs none."""
         with suppress(_Absent):
             home = await self._home(name)
             await self._ask(
-                self._client.patch(Pod, name, patch, namespace=home, patch_type=PatchType.MERGE)
+                self._client.patch(kind, name, patch, namespace=home, patch_type=PatchType.MERGE)
             )
 
     async def delete(self, kind: type[Pod | Secret], name: str, grace_s: int | None = None) -> None:

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lightkube.resources.core_v1 import Pod, Secret
+from lightkube.resources.core_v1 import Pod, Secret, Service
 
 from rota.backends.api import EngineError, Feature, Full, Phase, Refused
 from rota.backends.kubernetes import machines, objects
@@ -52,7 +52,11 @@ class Kubernetes:
         #: What pods have printed that are being stopped: their nodes drop it with them.
         self._heard: dict[str, bytes] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
-        able = {Feature.STDIN, Feature.IMAGES, Feature.MEMORY}
+        #: What keeps a pod to the nodes of its pool.
+        self._selectors: dict[str, dict[str, str]] = {}
+        able = {Feature.STDIN, Feature.IMAGES, Feature.MEMORY, Feature.GANGS, Feature.ROLES}
+        if not settings.image:
+            able.add(Feature.IMAGES_ONLY)
         if settings.placement == "ours":
             able.add(Feature.PLACES)
         self.features = frozenset(able)
@@ -73,12 +77,18 @@ class Kubernetes:
     async def nodes(self) -> list[EngineNode]:
         found = await self._api.machines(self._settings.node_selector)
         pods = await self._api.unfinished()
-        return machines.engine_nodes(found, pods, self.cluster, self._settings)
+        listed = machines.engine_nodes(found, pods, self.cluster, self._settings)
+        self._selectors = {node.spec.name: node.spec.labels for node in listed if node.pool}
+        return listed
 
     async def submit(self, order: Order) -> str:
         """The secret first: a pod that finds none would wait for its node's next try."""
-        secret, pod = objects.build(order, self._settings)
+        secret, pod = objects.build(order, self._settings, self._selectors.get(order.pool, {}))
         name = objects.name_of(order.key)
+        leads = order.gang is not None and order.uid == order.gang.leader
+        if leads:
+            # Under the name of its first pod its members find each other.
+            await self._api.create(objects.service_of(order, self._settings))
         await self._api.create(secret)
         try:
             fresh = await self._api.create(pod)
@@ -89,7 +99,15 @@ class Kubernetes:
             there = await self._api.pod(name)
             if there is not None and key_of(there) != order.key:
                 raise Refused(f"pod {name} is not ours", Blame.NODE)
+        if leads:
+            await self._bind_names(name)
         return name
+
+    async def _bind_names(self, name: str) -> None:
+        """The names of a gang go with its first pod; what is lost of this is left to be tidied."""
+        with suppress(EngineError):
+            if (first := await self._api.pod(name)) is not None:
+                await self._api.change(name, objects.owned_by(first), Service)
 
     async def jobs(self) -> list[EngineJob]:
         labels = {objects.CLUSTER: self.cluster}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from lightkube.models.core_v1 import NodeSpec as KubeSpec
 from lightkube.models.core_v1 import NodeStatus, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.utils.quantity import parse_quantity
+from msgspec.structs import replace
 
 from rota.backends.api import EngineNode
-from rota.backends.kubernetes.objects import CLUSTER
-from rota.core.facts.node import Device, NodeSpec
+from rota.backends.kubernetes.objects import CLUSTER, POOL
+from rota.core.facts.node import Device, Machine, NodeSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
 
 #: What NVIDIA's device plug-in and its feature discovery write on a node.
 _MODEL, _MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
+_TYPE = "node.kubernetes.io/instance-type"
 #: How Kubernetes itself says what ``unschedulable`` and ``Ready`` say.
 _OF_STATE = "node.kubernetes.io/"
-POOL = "pool"
+#: A pod of ours that was placed in no pool.
+OURS = "-"
 
 
 class Held(NamedTuple):
@@ -46,19 +50,36 @@ class Held(NamedTuple):
         return Held(*map(max, self, other))
 
 
+class Use(NamedTuple):
+    """What one pod holds on its node; ``pool``: where we placed it, empty: it is not ours."""
+
+    node: str
+    held: Held
+    pool: str = ""
+
+
 def engine_nodes(
     machines: Iterable[Node], pods: Iterable[Pod], cluster: str, settings: KubernetesSettings
 ) -> list[EngineNode]:
-    """Every machine, or with placement theirs one pool of those in service."""
-    foreign: dict[str, Held] = {}
-    for pod in pods:
-        labels = (pod.metadata or ObjectMeta()).labels or {}
-        if labels.get(CLUSTER) != cluster and pod.spec is not None:
-            where = pod.spec.nodeName or ""
-            foreign[where] = foreign.get(where, Held()).plus(requested(pod, settings.gpu_resource))
-    shown = [_shown(machine, foreign, settings) for machine in machines]
+    """Every machine, or with placement theirs one pool of each kind of those in service."""
+    uses = [_use(pod, cluster, settings) for pod in pods if pod.spec is not None]
+    ours = settings.placement == "ours"
+    shown = [_shown(machine, uses if ours else [], settings) for machine in machines]
     shown.sort(key=lambda node: node.spec.name)
-    return shown if settings.placement == "ours" else [_pool(shown)]
+    if ours:
+        return shown
+    kinds: dict[str, list[EngineNode]] = {}
+    for node in shown:
+        kinds.setdefault(_kind(node.spec), []).append(node)
+    return [_pool(name, members, uses) for name, members in sorted(kinds.items())]
+
+
+def _use(pod: Pod, cluster: str, settings: KubernetesSettings) -> Use:
+    meta, where = pod.metadata or ObjectMeta(), pod.spec.nodeName if pod.spec is not None else ""
+    held = requested(pod, settings.gpu_resource)
+    if (meta.labels or {}).get(CLUSTER) != cluster:
+        return Use(where or "", held)
+    return Use(where or "", held, (meta.annotations or {}).get(POOL) or OURS)
 
 
 def requested(pod: Pod, gpu: str) -> Held:
@@ -78,40 +99,73 @@ def is_ready(machine: Node) -> bool:
     return any(c.type == "Ready" and c.status == "True" for c in conditions)
 
 
-def _shown(machine: Node, foreign: Mapping[str, Held], settings: KubernetesSettings) -> EngineNode:
+def _shown(machine: Node, uses: list[Use], settings: KubernetesSettings) -> EngineNode:
     meta, status = machine.metadata or ObjectMeta(), machine.status or NodeStatus()
     name, labels = meta.name or "", meta.labels or {}
     has = _held(status.allocatable or status.capacity or {}, settings.gpu_resource)
-    free = has.less(foreign.get(name, Held()))
     memory = labels.get(_MEMORY, "")
     spec = NodeSpec(
         name=name,
-        cpu_milli=free.milli,
-        memory_mib=free.size >> 20,
-        devices=_devices(name, free.gpus, labels.get(_MODEL, ""), int(memory or 0)),
+        cpu_milli=has.milli,
+        memory_mib=has.size >> 20,
+        devices=_devices(name, has.gpus, labels.get(_MODEL, ""), int(memory or 0)),
         labels=labels,
         system=status.nodeInfo.osImage if status.nodeInfo is not None else "",
     )
     problem = _problem(machine, settings)
-    return EngineNode(spec=spec, usable=not problem, detail=problem)
+    foreign = Held()
+    for use in uses:
+        if use.node == name and not use.pool:
+            foreign = foreign.plus(use.held)
+    return EngineNode(spec=_less(spec, foreign), usable=not problem, detail=problem)
 
 
-def _pool(shown: list[EngineNode]) -> EngineNode:
-    usable = [node.spec for node in shown if node.usable]
-    models = sorted({device.model for spec in usable for device in spec.devices})
-    spec = NodeSpec(
-        name=POOL,
-        cpu_milli=sum(spec.cpu_milli for spec in usable),
-        memory_mib=sum(spec.memory_mib for spec in usable),
-        devices=_devices(
-            POOL,
-            sum(len(spec.devices) for spec in usable),
-            models[0] if len(models) == 1 else "",
-            min((d.memory_mib for spec in usable for d in spec.devices), default=0),
-        ),
+def _less(spec: NodeSpec, foreign: Held) -> NodeSpec:
+    """What there is for jobs of ours beside others."""
+    if foreign == Held():
+        return spec
+    has = Held(spec.cpu_milli, spec.memory_mib << 20, len(spec.devices))
+    free = has.less(foreign)
+    whole = Machine(spec.cpu_milli, spec.memory_mib, devices=spec.devices)
+    return replace(
+        spec,
+        cpu_milli=free.milli,
+        memory_mib=free.size >> 20,
+        devices=spec.devices[: free.gpus],
+        largest=spec.largest or whole,
     )
-    why = "" if usable else "Kubernetes has no node in service"
-    return EngineNode(spec=spec, usable=bool(usable), detail=why, pool=True)
+
+
+def _kind(spec: NodeSpec) -> str:
+    """Machines of one kind have the same of everything, and the same type where that is told."""
+    model = spec.devices[0].model or "gpu" if spec.devices else ""
+    size = f"{spec.cpu_milli // 1000}c-{spec.memory_mib >> 10}g"
+    parts = [spec.labels.get(_TYPE) or size, f"{len(spec.devices)}x{model}" if model else ""]
+    return "-".join(re.sub(r"[^0-9A-Za-z_.-]", "-", part) for part in parts if part)
+
+
+def _pool(name: str, members: list[EngineNode], uses: list[Use]) -> EngineNode:
+    usable = {node.spec.name: node.spec for node in members if node.usable}
+    one = members[0].spec
+    devices = [device for spec in usable.values() for device in spec.devices]
+    spec = NodeSpec(
+        name=name,
+        cpu_milli=sum(spec.cpu_milli for spec in usable.values()),
+        memory_mib=sum(spec.memory_mib for spec in usable.values()),
+        devices=tuple(
+            Device(index=at, uuid=f"{name}/{at}", model=d.model, memory_mib=d.memory_mib)
+            for at, d in enumerate(devices)
+        ),
+        # What all of them have, and a pod can be kept to.
+        labels={key: one.labels[key] for key in (_TYPE, _MODEL) if key in one.labels},
+        largest=Machine(one.cpu_milli, one.memory_mib, devices=one.devices, count=len(usable)),
+    )
+    foreign = Held()
+    for use in uses:
+        if use.node in usable and use.pool != name:
+            foreign = foreign.plus(use.held)
+    why = "" if usable else members[0].detail
+    return EngineNode(spec=_less(spec, foreign), usable=bool(usable), detail=why, pool=True)
 
 
 def _devices(owner: str, count: int, model: str, memory_mib: int) -> tuple[Device, ...]:

@@ -6,20 +6,26 @@ import base64
 import hashlib
 import math
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from lightkube.resources.core_v1 import Pod, Secret
+from lightkube.resources.core_v1 import Pod, Secret, Service
 
 from rota.backends.api import Refused
 from rota.backends.kubernetes.client import CONTAINER
 from rota.backends.kubernetes.script import FOLDER, shell_text
+from rota.backends.orders import Key
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rota.backends.kubernetes.settings import KubernetesSettings, Mount
-    from rota.backends.orders import Key, Order
+    from rota.backends.orders import Order
 
 CLUSTER, UID, KEY = "rota/cluster", "rota/uid", "rota/key"
+#: The pool that it was placed in, and the gang that it is of.
+POOL, GANG = "rota/pool", "rota/gang"
 #: Why we gave up a container that could not be made.
 HOPELESS = "rota/hopeless"
 #: Until the end is on the controller's disk, a pod that was deleted by anybody keeps its status.
@@ -29,6 +35,9 @@ BACKSTOP_S = 600
 #: A longer one does not fit into a variable.
 VARIABLE_MAX = 100_000
 _VARIABLE = "ROTA_POD_SCRIPT"
+#: Where a gang meets that was given no port: its first member has an address of its own.
+MEETING_PORT = 29500
+_ANY: MappingProxyType[str, str] = MappingProxyType({})
 _LABEL_VALUE = re.compile(r"[0-9A-Za-z]([0-9A-Za-z._-]{0,61}[0-9A-Za-z])?")
 
 
@@ -39,13 +48,12 @@ def name_of(key: Key) -> str:
 
 def misfit(order: Order, settings: KubernetesSettings) -> str:
     """What the order asks for and a pod of ours does not have; empty: nothing."""
-    launch, extra = order.launch, order.launch.order
+    launch = order.launch
     lacking = {
         "a terminal": launch.terminal,
         "a bundle as its working folder": bool(launch.bundle),
         "named ports": bool(launch.ports) or launch.health is not None,
         "limits of its own (ulimit)": bool(launch.ulimits),
-        "several tasks": extra is not None and len(extra.gang) > 1,
     }
     for what, asked in lacking.items():
         if asked:
@@ -57,26 +65,79 @@ def misfit(order: Order, settings: KubernetesSettings) -> str:
     return ""
 
 
-def build(order: Order, settings: KubernetesSettings) -> tuple[Secret, Pod]:
-    """Both have the same name. An order that a pod cannot fulfil is refused."""
+def gang_name(order: Order) -> str:
+    """Of the service under which its members find each other; empty: it is alone."""
+    return name_of(Key(order.key.cluster, order.gang.leader)) if order.gang is not None else ""
+
+
+def service_of(order: Order, settings: KubernetesSettings) -> Service:
+    """Names for the members of a gang."""
+    name = gang_name(order)
+    labels = {"app.kubernetes.io/managed-by": "rota", CLUSTER: order.key.cluster}
+    home = settings.namespace_of(order.project)
+    meta = {"name": name, "namespace": home, "labels": labels}
+    # Members look for each other before they are ready for anything else.
+    spec = {"clusterIP": "None", "selector": {GANG: name}, "publishNotReadyAddresses": True}
+    return msgspec.convert({"metadata": meta, "spec": spec}, Service)
+
+
+def owned_by(pod: Pod) -> dict[str, Any]:
+    """The patch with which a thing goes when this pod goes."""
+    meta = pod.metadata
+    assert meta is not None
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid}
+    return {"metadata": {"ownerReferences": [owner]}}
+
+
+def _gang_variables(order: Order) -> dict[str, str]:
+    """Each member has a pod, and so a node, of its own."""
+    gang = order.gang
+    if gang is None:
+        return {}
+    size, rank = str(len(gang.uids)), str(gang.rank)
+    return {
+        **{"ROTA_RANK": rank, "RANK": rank, "NODE_RANK": rank, "ROTA_TASK_INDEX": rank},
+        **{"WORLD_SIZE": size, "ROTA_NUM_TASKS": size},
+        **{"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"},
+        "MASTER_ADDR": f"{_host(0)}.{gang_name(order)}",
+        "MASTER_PORT": order.launch.environment.get("MASTER_PORT") or str(MEETING_PORT),
+    }
+
+
+def _host(rank: int) -> str:
+    return f"member-{rank}"
+
+
+def build(
+    order: Order, settings: KubernetesSettings, selector: Mapping[str, str] = _ANY
+) -> tuple[Secret, Pod]:
+    """Both have the same name. An order that a pod cannot fulfil is refused.
+
+    ``selector`` keeps it to the nodes of its pool.
+    """
     if problem := misfit(order, settings):
         raise Refused(problem)
-    launch = order.launch
+    environment = order.launch.environment | _gang_variables(order)
+    launch = msgspec.structs.replace(order.launch, environment=environment)
     meta = {
         "name": name_of(order.key),
         "namespace": settings.namespace_of(order.project),
         "labels": _labels(order),
     }
-    text = shell_text(launch)
+    text = shell_text(launch, order.gpus)
     files = {"script": launch.script, "stdin": launch.stdin}
     data = {"run": text.encode(errors="surrogateescape")}
     data |= {name: body for name, body in files.items() if body}
     coded = {name: base64.b64encode(body).decode() for name, body in data.items()}
     inline = text.isascii() and len(text) <= VARIABLE_MAX
     notes = {KEY: str(order.key), "rota/name": order.name, "rota/project": order.project}
+    if order.pool:
+        notes[POOL] = order.pool
     pod = {
         "metadata": {**meta, "annotations": notes, "finalizers": [FINALIZER]},
-        "spec": _spec(order, settings, inline, mounted=not inline or len(data) > 1),
+        "spec": _spec(order, settings, inline, mounted=not inline or len(data) > 1)
+        | {"nodeSelector": {**settings.node_selector, **selector}}
+        | _gang_names(order),
     }
     secret = {"metadata": meta, "data": coded}
     return msgspec.convert(secret, Secret), msgspec.convert(pod, Pod)
@@ -84,7 +145,14 @@ def build(order: Order, settings: KubernetesSettings) -> tuple[Secret, Pod]:
 
 def _labels(order: Order) -> dict[str, str]:
     uid = order.uid if _LABEL_VALUE.fullmatch(order.uid) else name_of(order.key)
-    return {"app.kubernetes.io/managed-by": "rota", CLUSTER: order.key.cluster, UID: uid}
+    gang = {GANG: gang_name(order)} if order.gang is not None else {}
+    return {"app.kubernetes.io/managed-by": "rota", CLUSTER: order.key.cluster, UID: uid, **gang}
+
+
+def _gang_names(order: Order) -> dict[str, Any]:
+    if order.gang is None:
+        return {}
+    return {"hostname": _host(order.gang.rank), "subdomain": gang_name(order)}
 
 
 def _spec(
@@ -121,7 +189,6 @@ def _spec(
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": max(1, math.ceil(launch.grace_s)),
-        "nodeSelector": settings.node_selector,
         "tolerations": [toleration.as_toleration() for toleration in settings.tolerations],
         "priorityClassName": settings.priority_class or None,
         "serviceAccountName": settings.service_account or None,

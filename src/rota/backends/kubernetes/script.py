@@ -19,7 +19,7 @@ FOLDER = "/rota"
 _THEIRS = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 
 
-def shell_text(launch: Launch) -> str:
+def shell_text(launch: Launch, gpus: int = 0) -> str:
     """For a POSIX shell. Its last line becomes the job: signals and the exit code are the job's."""
     argv = list(launch.argv)
     if launch.script:
@@ -27,7 +27,7 @@ def shell_text(launch: Launch) -> str:
     workdir = quote(launch.workdir)
     exported = [quote(f"{name}={value}") for name, value in launch.environment.items()]
     # Unquoted on purpose: a variable that is not set adds no word.
-    passed = [f'${{{name}+"{name}=${name}"}}' for name in _THEIRS if launch.devices]
+    passed = [f'${{{name}+"{name}=${name}"}}' for name in _THEIRS if gpus]
     output = _redirection(launch)
     return "\n".join(
         [

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -20,16 +20,17 @@ from rota.backends.pace import Pace
 from rota.backends.slurm.commands import ByCommands
 from rota.backends.slurm.folders import Folders
 from rota.backends.slurm.inner import Wish
-from rota.backends.slurm.nodes import as_nodes, as_pools
+from rota.backends.slurm.nodes import Use, as_nodes, as_pools, partition_of, pool_at
+from rota.backends.slurm.records import Held
 from rota.backends.slurm.rest import ByRest
 from rota.backends.slurm.script import check, script
 from rota.backends.slurm.settings import SlurmSettings  # noqa: TC001 - read as an annotation
 from rota.backends.slurm.shim import UNSTARTED
-from rota.backends.slurm.states import as_job
+from rota.backends.slurm.states import ENDS, WAITING, as_job, nodes_in
 from rota.core.facts.states import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rota.backends.api import EngineNode
     from rota.backends.orders import Order
@@ -42,8 +43,8 @@ SETTLE_S = 10.0
 DAY_S = 86400.0
 #: What every Slurm can do. Whether it holds jobs to their memory, only its site knows.
 _ALWAYS = frozenset(
-    {Feature.STREAMS, Feature.STDIN, Feature.SIGNALS, Feature.ULIMITS, Feature.GANGS}
-    | {Feature.KEEPS_LOGS}
+    {Feature.STREAMS, Feature.STDIN, Feature.SIGNALS, Feature.ULIMITS}
+    | {Feature.GANGS, Feature.WHOLE_GANGS, Feature.KEEPS_LOGS}
 )
 _TERM = 15
 #: A stop that Slurm did not answer is tried again.
@@ -73,6 +74,9 @@ class SlurmDriver:
         self.features: frozenset[Feature] = _ALWAYS
         #: Whose the attempts are that we handed in: jobs of others with their keys are not they.
         self._users: dict[str, str] = {}
+        #: What Slurm listed last, whoever's it is, and the pools that ours were placed in.
+        self._records: list[Record] | None = None
+        self._pools: dict[str, str] = {}
         #: What ended attempts have written down, by uid, id and restart: it changes no more.
         self._left: dict[tuple[str, str, int], Left] = {}
         self._stops: dict[str, asyncio.Task[None]] = {}
@@ -96,11 +100,34 @@ class SlurmDriver:
 
     async def nodes(self) -> list[EngineNode]:
         found = await self._transport.nodes()
-        return (as_nodes if self._places else as_pools)(found, self._settings.partition)
+        if self._records is None:
+            self._records = await self._transport.jobs()
+        uses = self._uses(self._records, {str(node.get("name")): node for node in found})
+        listed = (as_nodes if self._places else as_pools)(found, self._settings.partition, uses)
+        if self._transport.acts_for_all:
+            return listed
+        own = self._transport.user
+        return [replace(node, spec=replace(node.spec, user=own)) for node in listed]
+
+    def _uses(self, records: Iterable[Record], nodes: Mapping[str, Any]) -> Iterator[Use]:
+        """Who holds what on which node, node by node; ours with the pool that they are in."""
+        for record in records:
+            if record.state in WAITING or record.state in ENDS or not record.nodes:
+                continue
+            key = parse_key(record.comment)
+            ours = key is not None and key.cluster == self.cluster
+            names = nodes_in(record.nodes)
+            for name in names:
+                pool = ""
+                if key is not None and ours and name in nodes:
+                    pool = self._pools.get(key.uid) or pool_at(record.partition, nodes[name])
+                yield Use(name, Held().plus(record.held, 1 / len(names)), pool)
 
     async def submit(self, order: Order) -> str:
         check(order.launch)
         user = self._user_of(order)
+        if order.pool:
+            self._pools[order.uid] = order.pool
         await self._folders.prepare(user)
         wish = self._wish(order, user)
         self._users[order.uid] = user
@@ -126,21 +153,30 @@ class SlurmDriver:
             script=script(order, lambda uid: self._folders.of(user, uid)),
             user=user,
             name=order.name or "rota",
-            partition=settings.queues.get(order.queue, order.queue) or settings.partition,
+            partition=self._partition(order),
             account=order.account or (project if order.project else "") or settings.account,
             qos=order.qos or settings.qos,
             minutes=math.ceil(limit_s / 60) if order.time_limit_s else 0,
-            nodes=math.ceil(len(gang.uids) / per_node) if gang is not None else 1,
+            nodes=(gang.nodes or math.ceil(len(gang.uids) / per_node)) if gang is not None else 1,
+            tasks=len(gang.uids) if gang is not None else 1,
             tasks_per_node=per_node,
             cpus_per_task=max(1, math.ceil(launch.cpu_milli / 1000)),
             memory_mib_per_node=launch.memory_mib * per_node,
             gres=f"gpu{model}:{order.gpus * per_node}" if order.gpus else "",
-            on=order.node if self._places and gang is None else "",
+            on=order.node if self._places else "",
         )
+
+    def _partition(self, order: Order) -> str:
+        """A pool is one of a partition; else the queue says which one."""
+        if order.pool:
+            return partition_of(order.pool)
+        settings = self._settings
+        return settings.queues.get(order.queue, order.queue) or settings.partition
 
     async def jobs(self) -> list[EngineJob]:
         asked_s = time.monotonic()
-        jobs = self._of_ours(await self._transport.jobs())
+        self._records = await self._transport.jobs()
+        jobs = self._of_ours(self._records)
         self._pace.saw({(job.id, job.phase) for job in jobs}, time.monotonic() - asked_s)
         words = [self._with_its_word(job) for job in jobs if _unclear(job)]
         told = {job.id: job for job in await asyncio.gather(*words)}
@@ -225,6 +261,7 @@ class SlurmDriver:
     async def forget(self, job: EngineJob) -> None:
         """Slurm forgets by itself, and its accounting is not ours to change."""
         self._users.pop(job.uid, None)
+        self._pools.pop(job.uid, None)
 
     async def read_log(
         self, job: EngineJob, stream: str, offset: int, limit: int, lines: int = 0

@@ -30,6 +30,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     #: Minutes are the smallest step; 0: the partition's own.
     minutes: int = 0
     nodes: int = 1
+    tasks: int = 1
     tasks_per_node: int = 1
     cpus_per_task: int = 1
     #: 0: as much as the partition gives.
@@ -38,10 +39,6 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     gres: str = ""
     #: The nodes that it must have; empty: Slurm chooses.
     on: str = ""
-
-    @property
-    def tasks(self) -> int:
-        return self.nodes * self.tasks_per_node
 
 
 class Transport(Protocol):

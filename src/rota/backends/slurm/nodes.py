@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
 
 from rota.backends.api import EngineNode
-from rota.core.facts.node import Device, NodeSpec
+from rota.backends.slurm.records import Held
+from rota.core.facts.node import Device, Machine, NodeSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,39 +27,94 @@ _GPU = re.compile(r"gpu(?::(?P<model>[^:,(]+))?:(?P<count>\d+)(?:\([^)]*\))?(?:,
 PARTITIONS, FEATURE = "slurm/partitions", "slurm/feature-"
 
 
-def as_nodes(nodes: Iterable[Mapping[str, Any]], partition: str = "") -> list[EngineNode]:
-    """Every machine, or those of one partition."""
+class Use(NamedTuple):
+    """What one job holds on one node; ``pool``: where it was placed by us, empty: it is not ours.
+
+    One of ours that Slurm started outside its pool takes room from the pool that it runs in.
+    """
+
+    node: str
+    held: Held
+    pool: str = ""
+
+
+def as_nodes(
+    nodes: Iterable[Mapping[str, Any]], partition: str = "", uses: Iterable[Use] = ()
+) -> list[EngineNode]:
+    """Every machine, or those of one partition, less what others use of it."""
+    foreign: dict[str, Held] = {}
+    for use in uses:
+        if not use.pool:
+            foreign[use.node] = foreign.get(use.node, Held()).plus(use.held)
     listed = [_node(node) for node in nodes if not partition or partition in _partitions(node)]
+    listed = [
+        _less(node, foreign[n]) if (n := node.spec.name) in foreign else node for node in listed
+    ]
     return sorted(listed, key=lambda node: node.spec.name)
 
 
-def as_pools(nodes: Iterable[Mapping[str, Any]], partition: str = "") -> list[EngineNode]:
-    """One for each partition and kind of machine, as large as what is in service of it."""
+def as_pools(
+    nodes: Iterable[Mapping[str, Any]], partition: str = "", uses: Iterable[Use] = ()
+) -> list[EngineNode]:
+    """One for each partition and kind of machine: what is in service of it, less others' use."""
     kinds: dict[str, list[EngineNode]] = {}
     for raw in nodes:
         for name in _partitions(raw):
             if not partition or name == partition:
                 node = _node(raw)
                 kinds.setdefault(f"{name}.{_kind(node.spec)}", []).append(node)
-    return [_pool(name, members) for name, members in sorted(kinds.items())]
+    listed = [*uses]
+    return [_pool(name, members, listed) for name, members in sorted(kinds.items())]
 
 
-def _pool(name: str, members: list[EngineNode]) -> EngineNode:
-    usable = [member.spec for member in members if member.usable]
-    devices = [device for spec in usable for device in spec.devices]
+def partition_of(pool: str) -> str:
+    return pool.rpartition(".")[0]
+
+
+def pool_at(partition: str, node: Mapping[str, Any]) -> str:
+    """The pool of a partition that a machine is in."""
+    return f"{partition}.{_kind(_node(node).spec)}"
+
+
+def _pool(name: str, members: list[EngineNode], uses: list[Use]) -> EngineNode:
+    usable = {member.spec.name: member.spec for member in members if member.usable}
+    foreign = Held()
+    for use in uses:
+        if use.node in usable and use.pool != name:
+            foreign = foreign.plus(use.held)
+    one = members[0].spec
+    machine = Machine(one.cpu_milli, one.memory_mib, devices=one.devices, count=len(usable))
     spec = NodeSpec(
         name=name,
-        cpu_milli=sum(spec.cpu_milli for spec in usable),
-        memory_mib=sum(spec.memory_mib for spec in usable),
-        devices=tuple(
-            Device(index=at, uuid=f"{name}-{at}", model=device.model)
-            for at, device in enumerate(devices)
-        ),
-        labels={PARTITIONS: name.partition(".")[0]},
+        cpu_milli=sum(spec.cpu_milli for spec in usable.values()),
+        memory_mib=sum(spec.memory_mib for spec in usable.values()),
+        devices=tuple(device for spec in usable.values() for device in spec.devices),
+        labels={PARTITIONS: partition_of(name)},
         system="slurm",
+        largest=machine,
     )
     detail = "" if usable else members[0].detail
-    return EngineNode(spec=spec, usable=bool(usable), detail=detail, pool=True)
+    node = EngineNode(spec=spec, usable=bool(usable), detail=detail, pool=True)
+    return _less(node, foreign)
+
+
+def _less(node: EngineNode, foreign: Held) -> EngineNode:
+    """What there is for jobs of ours beside others; the devices are numbered anew."""
+    spec = node.spec
+    left = max(0, len(spec.devices) - math.ceil(foreign.gpus))
+    devices = [
+        Device(index=at, uuid=f"{spec.name}-{at}", model=device.model)
+        for at, device in enumerate(spec.devices[:left])
+    ]
+    largest = Machine(spec.cpu_milli, spec.memory_mib, devices=spec.devices)
+    less = replace(
+        spec,
+        cpu_milli=max(0, spec.cpu_milli - math.ceil(1000 * foreign.cpus)),
+        memory_mib=max(0, spec.memory_mib - math.ceil(foreign.memory_mib)),
+        devices=tuple(devices),
+        largest=spec.largest or largest,
+    )
+    return replace(node, spec=less)
 
 
 def _kind(spec: NodeSpec) -> str:

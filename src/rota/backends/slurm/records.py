@@ -6,7 +6,8 @@ prints lines; the accounting by REST has a shape of its own, and does not know e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -15,6 +16,19 @@ if TYPE_CHECKING:
 
 #: What ``sacct`` is asked for, in this order. The comment is the only text of a stranger's.
 SACCT_FIELDS = "JobIDRaw,State,ExitCode,Submit,Start,End,NodeList,User,Comment"
+
+_UNITS = MappingProxyType({"K": 1 / 1024, "M": 1, "G": 1024, "T": 1 << 20, "P": 1 << 30})
+
+
+class Held(NamedTuple):
+    """Processors, memory and GPUs."""
+
+    cpus: float = 0
+    memory_mib: float = 0
+    gpus: float = 0
+
+    def plus(self, other: Held, part: float = 1.0) -> Held:
+        return Held(*(mine + part * more for mine, more in zip(self, other, strict=True)))
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +50,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     #: Who cancelled it.
     by: str = ""
+    partition: str = ""
+    #: What it holds on all its nodes together.
+    held: Held = Held()
 
 
 def of_controller(job: dict[str, Any]) -> Record:
@@ -55,7 +72,28 @@ def of_controller(job: dict[str, Any]) -> Record:
         ended_s=_number(job.get("end_time")),
         status=_status(job.get("exit_code")),
         restarts=_number(job.get("restart_cnt")),
+        partition=job.get("partition") or "",
+        held=held_of(job.get("tres_alloc_str") or ""),
     )
+
+
+def held_of(amounts: str) -> Held:
+    """Of ``cpu=4,mem=1.5G,node=2,gres/gpu=1,gres/gpu:h200=1``."""
+    found = dict(part.split("=", 1) for part in amounts.split(",") if "=" in part)
+    return Held(
+        _amount(found.get("cpu", "")),
+        _amount(found.get("mem", "")),
+        _amount(found.get("gres/gpu", "")),
+    )
+
+
+def _amount(text: str) -> float:
+    """Memory is counted in MiB, with or without a unit."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "")
+    try:
+        return float(number) * _UNITS.get(unit, 1)
+    except ValueError:
+        return 0.0
 
 
 def of_accounting(job: dict[str, Any]) -> Record:

@@ -149,8 +149,16 @@ def described(wish: Wish, number: int, feature: str = "") -> dict[str, Any]:
         "qos": wish.qos,
         "time_limit": wish.minutes,
         "memory_per_node": wish.memory_mib_per_node,
-        "constraints": feature.replace("{node}", wish.on) if feature and wish.on else "",
+        "constraints": _constraints(wish.on, feature) if feature and wish.on else "",
         "gres": "" if newer else wish.gres,
         "tres_per_node": f"gres/{wish.gres}" if newer and wish.gres else "",
     }
     return job | {key: value for key, value in named.items() if value}
+
+
+def _constraints(nodes: str, feature: str) -> str:
+    """Of several nodes, one with each of their features."""
+    features = [feature.replace("{node}", node) for node in nodes.split(",")]
+    if len(features) == 1:
+        return features[0]
+    return f"[{'&'.join(f'{word}*1' for word in features)}]"

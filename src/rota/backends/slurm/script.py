@@ -83,11 +83,16 @@ def script(order: Order, folder_of: Callable[[str], str]) -> str:
 def _gang(order: Order, gang: Gang, folder_of: Callable[[str], str]) -> str:
     """One job for all: Slurm starts a task for each member, which finds its folder by its rank."""
     folders = " ".join(quote(folder_of(uid)) for uid in gang.uids)
-    task = _task(
-        order.launch,
-        f"folders=({folders})\nfolder=${{folders[$SLURM_PROCID]}}\n",
-        "".join(f"export {line}\n" for line in _ranks(len(gang.uids), gang.per_node)),
-    )
+    known = f"folders=({folders})\nfolder=${{folders[$SLURM_PROCID]}}\n"
+    known += f"rota_uids=({' '.join(map(quote, gang.uids))})\n"
+    launch = order.launch
+    if gang.outputs:
+        # Each member has files of its own.
+        for name, at in (("out", 0), ("err", 1)):
+            paths = " ".join(quote(paths[at]) for paths in gang.outputs)
+            known += f"{name}s=({paths})\n{name}=${{{name}s[$SLURM_PROCID]}}\n"
+    ranks = shim.BESIDE.lstrip() + "".join(f"export {line}\n" for line in _ranks(len(gang.uids)))
+    task = _task(launch, known, ranks, own=bool(gang.outputs))
     first = quote(folder_of(order.uid))
     return (
         "#!/bin/bash\numask 077\n"
@@ -101,31 +106,33 @@ def _gang(order: Order, gang: Gang, folder_of: Callable[[str], str]) -> str:
     )
 
 
-def _ranks(size: int, per_node: int) -> Iterator[str]:
+def _ranks(size: int) -> Iterator[str]:
     """Where a member stands, by what Slurm tells each task."""
     yield from ("ROTA_RANK=$SLURM_PROCID", "RANK=$SLURM_PROCID", "ROTA_TASK_INDEX=$SLURM_PROCID")
-    yield from (f"ROTA_NUM_TASKS={size}", f"WORLD_SIZE={size}", f"LOCAL_WORLD_SIZE={per_node}")
+    yield from (f"ROTA_NUM_TASKS={size}", f"WORLD_SIZE={size}", "LOCAL_WORLD_SIZE=$beside")
+    yield "ROTA_ATTEMPT_UID=${rota_uids[$SLURM_PROCID]}"
     yield from ("LOCAL_RANK=$SLURM_LOCALID", "NODE_RANK=$SLURM_NODEID", "MASTER_ADDR=$first")
     yield "MASTER_PORT=${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 20000))}"
     yield "ROTA_NODELIST=$SLURM_JOB_NODELIST"
 
 
-def _task(launch: Launch, folder: str, ranks: str) -> str:
-    setup = "".join(_setup(launch, ranks))
+def _task(launch: Launch, folder: str, ranks: str, *, own: bool = False) -> str:
+    """``own``: the paths of its output are in variables."""
+    setup = "".join(_setup(launch, ranks, own=own))
     return (
         f"#!/bin/bash\n{folder}"
         f'if [ "$1" != setup ]; then\n{shim.WATCH.strip()}\nfi\n{shim.SETUP.strip()}\n{setup}'
     )
 
 
-def _setup(launch: Launch, ranks: str) -> Iterator[str]:
+def _setup(launch: Launch, ranks: str, *, own: bool) -> Iterator[str]:
     if launch.script:
         yield _stored("script", launch.script)
         yield 'chmod 700 "$folder/script"\n'
     if launch.stdin:
         yield _stored("stdin", launch.stdin)
     yield f"enter {quote(launch.workdir)}\n"
-    yield from _outputs(launch)
+    yield from _outputs(launch, own=own)
     yield f"umask {launch.umask:04o}\n"
     for name, most in launch.ulimits.items():
         letter, unit = _LIMITS[name]
@@ -154,19 +161,20 @@ def _stored(name: str, body: bytes) -> str:
     return f"stored {name} <<'{_END}'\n{base64.encodebytes(body).decode()}{_END}\n"
 
 
-def _outputs(launch: Launch) -> Iterator[str]:
+def _outputs(launch: Launch, *, own: bool) -> Iterator[str]:
     """Those that were named are found by links in the attempt's folder."""
     both = bool(launch.stdout) and launch.stdout == launch.stderr
-    for stream, path, words, number in (
-        ("stdout", launch.stdout, "output", 1),
-        ("stderr", launch.stderr, "error output", 2),
+    for stream, named, words, number, variable in (
+        ("stdout", launch.stdout, "output", 1, '"$out"'),
+        ("stderr", launch.stderr, "error output", 2, '"$err"'),
     ):
-        if not path:
+        path = variable if own else quote(named)
+        if not named:
             yield f'exec {number}>>"$folder/{stream}" || fail node "$folder: cannot be written"\n'
             continue
         yield f"umask {launch.umask:04o}\n"
         if number == 1 or not both:
-            yield f"opened {quote(path)} {quote(launch.outputs)} {quote(words)}\n"
-        yield f"exec {number}>>{quote(path)}\numask 077\n"
-        yield f'ln -sfn -- "$(realpath -- {quote(path)})" "$folder/{stream}"\n'
+            yield f"opened {path} {quote(launch.outputs)} {quote(words)}\n"
+        yield f"exec {number}>>{path}\numask 077\n"
+        yield f'ln -sfn -- "$(realpath -- {path})" "$folder/{stream}"\n'
     yield 'exec <"$folder/stdin"\n' if launch.stdin else "exec </dev/null\n"

@@ -96,6 +96,17 @@ for name in $(compgen -e); do
 done
 """
 
+#: How many members of a gang this node has, of a list such as ``2(x3),1``.
+BESIDE = r"""
+beside=0 nodes=0
+for part in ${SLURM_STEP_TASKS_PER_NODE//,/ }; do
+    times=1
+    case $part in *x*) times=${part#*x} times=${times%)} ;; esac
+    nodes=$((nodes + times))
+    if [ "$SLURM_NODEID" -lt $nodes ]; then beside=${part%%(*}; break; fi
+done
+"""
+
 #: Says what a shell would say, before the program takes its place.
 BEGIN = r"""
 case $1 in

@@ -53,7 +53,8 @@ _DETAILS = MappingProxyType(
 
 def as_job(uid: str, record: Record) -> EngineJob:
     """What the host of the engine hears of it."""
-    node = _first(record.nodes)
+    nodes = nodes_in(record.nodes)
+    node = nodes[0] if nodes else ""
     if record.state not in ENDS:
         waits = record.state in WAITING
         return EngineJob(
@@ -62,6 +63,7 @@ def as_job(uid: str, record: Record) -> EngineJob:
             phase=Phase.WAITING if waits else Phase.RUNNING,
             reason=_waits_for(record) if waits else "",
             node="" if waits else node,
+            nodes=() if waits else tuple(nodes),
             submitted_s=record.submitted_s,
             # Of one that waits Slurm tells when it might start.
             started_s=0.0 if waits else record.started_s,
@@ -78,6 +80,7 @@ def as_job(uid: str, record: Record) -> EngineJob:
         phase=Phase.ENDED,
         reason=record.reason,
         node=node,
+        nodes=tuple(nodes),
         submitted_s=record.submitted_s,
         # One that was cancelled while it waited has the moment of its end there.
         started_s=record.started_s if node else 0.0,
@@ -111,8 +114,9 @@ def _detail(record: Record, cause: Cause | None) -> str:
     return f"{_DETAILS[cause]}{by}" + (f": {record.reason}" if shows else "")
 
 
-def _first(nodes: str) -> str:
+def nodes_in(short: str) -> list[str]:
+    """The names in a list such as ``n[1-3]``."""
     try:
-        return next(iter(expand(nodes)), "")
+        return list(expand(short))
     except ValueError:
-        return nodes
+        return [short]

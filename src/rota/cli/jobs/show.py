@@ -208,7 +208,7 @@ def attempt_table(
         (
             attempt.get("number", ""),
             attempt.get("task", 0),
-            attempt.get("node", ""),
+            _where(attempt),
             job_fields.local_time(attempt.get("started_at")) or "-",
             job_fields.clock(job_fields.run_time_s(attempt, now_s)),
             _mib(attempt.get("peak_memory_mb")) or "-",
@@ -218,6 +218,12 @@ def attempt_table(
         for attempt in attempts
     ]
     return render.table(_ATTEMPTS, rows, width)
+
+
+def _where(attempt: dict[str, Any]) -> str:
+    """Its node; of a pool also the machine that the engine chose."""
+    node, machine = str(attempt.get("node", "")), attempt.get("engine_node")
+    return f"{node} ({machine})" if machine and not node.startswith(f"{machine}.") else node
 
 
 def _code(attempt: dict[str, Any]) -> str:

@@ -16,7 +16,8 @@ from rota.given_tokens import NoToken, read_token
 def engine() -> None:
     """Engines that a site already has, set up in [engines.NAME] of rota.toml.
 
-    Rota keeps queueing, fairness and quotas; the engine runs the work.
+    Rota keeps queueing, fairness and quotas; the engine runs the work. With placement "theirs" it
+    chooses the machines, and inside_max and give_back_s bound what waits inside it.
     """
 
 

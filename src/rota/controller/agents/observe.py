@@ -8,6 +8,7 @@ from rota.controller.commands.endpoints import note_ports
 from rota.controller.tick import lifecycle
 from rota.core.changes import events as ev
 from rota.core.facts.faults import blame_of
+from rota.core.facts.node import Closure
 from rota.core.facts.quarantine import users_of, verdict
 from rota.core.facts.states import Blame, Cause, Phase
 from rota.core.words.units import format_duration
@@ -25,6 +26,8 @@ FAILED_STARTS_MAX, FAILED_USERS_MIN = 3, 2
 #: For how long: twice as long each time, until a start works there.
 COOL_S, COOL_S_MAX = 30.0, 1800.0
 DOUBLINGS_MAX = 16
+#: So long a pool gets no tasks of a kind that it gave back.
+CLOSED_S = 60.0
 #: Stops after which an exit with 0 still counts as the end of the work.
 GIVING_WAY = (Cause.PREEMPTED, Cause.BACKFILL_WINDOW, Cause.MIGRATED)
 
@@ -51,8 +54,9 @@ def observe(scribe: Scribe, node: str, seen: Seen) -> bool:
 
 def _waits(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) -> None:
     """Inside its engine; on record when the reason is another one."""
-    told = (seen.detail, seen.external)
-    if attempt.phase is Phase.PLACED and (attempt.detail, attempt.external) != told:
+    told = (seen.detail, seen.external, seen.where)
+    known = (attempt.detail, attempt.external, attempt.where)
+    if attempt.phase is Phase.PLACED and known != told:
         scribe.emit(ev.AttemptWaits(job.id, task, attempt.uid, *told))
 
 
@@ -68,6 +72,7 @@ def _running(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) 
             pid=seen.pid,
             started_s=started_s,
             external=seen.external,
+            where=seen.where,
         )
     )
     if seen.ports:
@@ -103,12 +108,30 @@ def _ended(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) ->
             fault=blame,
             peak_memory_mib=seen.peak_memory_mib,
             cpu_s=seen.cpu_s,
+            external=seen.external,
+            where=seen.where,
         )
     )
-    if blame is Blame.NODE:
-        _judge_node(scribe, attempt.allocation.node, detail)
-    _judge_ends(scribe, attempt.allocation.node)
+    _judge(scribe, job, task, attempt, blame, detail)
     lifecycle.after_attempt_end(scribe, job, attempt)
+
+
+def _judge(
+    scribe: Scribe, job: Job, task: int, attempt: Attempt, blame: Blame | None, detail: str
+) -> None:
+    """What an end says about its node. A pool is no machine: it is not broken, it was full."""
+    node = scribe.cluster.nodes.get(attempt.allocation.node)
+    if node is None or not node.spec.pool:
+        if blame is Blame.NODE:
+            _judge_node(scribe, attempt.allocation.node, detail)
+        _judge_ends(scribe, attempt.allocation.node)
+    elif blame is Blame.NODE:
+        request = job.spec.roles[job.tasks[task].role].request
+        others = tuple(closure for closure in node.closures if closure.request != request)
+        closure = Closure(request, scribe.now_s + CLOSED_S, detail)
+        asked_by, scribe.actor = scribe.actor, "rota"
+        scribe.emit(ev.PoolClosed(node=node.name, closures=(*others, closure)))
+        scribe.actor = asked_by
 
 
 def _judge_node(scribe: Scribe, name: str, detail: str) -> None:

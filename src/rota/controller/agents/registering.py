@@ -16,7 +16,7 @@ from rota.core.facts.states import NodeState
 if TYPE_CHECKING:
     from rota.controller.agents.sessions import Session
     from rota.controller.tick.scribe import Scribe
-    from rota.core.facts.node import Node
+    from rota.core.facts.node import Node, NodeSpec
     from rota.rpc.messages import Hello
 
 
@@ -45,6 +45,22 @@ def confirm_lease(scribe: Scribe, session: Session) -> None:
             incarnation=node.incarnation,
             boot_id=node.boot_id,
             lease_s=session.lease_s,
+            home=node.home,
+        )
+    )
+
+
+def resize(scribe: Scribe, session: Session, spec: NodeSpec) -> None:
+    """An engine says something new of its node. Its name is that of the session."""
+    node = scribe.cluster.nodes.get(session.node)
+    if node is None or spec.name != session.node or node.marked(spec) == node.spec:
+        return
+    scribe.emit(
+        ev.NodeRegistered(
+            spec=spec,
+            incarnation=node.incarnation,
+            boot_id=node.boot_id,
+            lease_s=node.lease_s,
             home=node.home,
         )
     )

@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.node_keys import DIGEST_DIGITS
-from rota.rpc.messages import CheckpointAnswer, DeviceUse, Farewell, Hello, NewKey, Observed
+from rota.rpc.messages import (
+    CheckpointAnswer,
+    DeviceUse,
+    Farewell,
+    Hello,
+    NewKey,
+    Observed,
+    Resized,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,6 +50,8 @@ def doubt(message: AgentMessage) -> str:
         return next(_doubts_of_use(message.foreign), "")
     if isinstance(message, Farewell) and len(message.note) > TEXT_MAX:
         return _wrong("note", message.note, f"up to {TEXT_MAX} characters")
+    if isinstance(message, Resized):
+        return next(_doubts_of_machine(message.node), "")
     if isinstance(message, NewKey):
         return _doubt_key(message.digest)
     if isinstance(message, CheckpointAnswer):
@@ -67,8 +77,8 @@ def _doubt_seen(seen: Seen) -> str:
         return _wrong("signal", seen.signal, f"0 to {SIGNAL_MAX}")
     if seen.exit_code is not None and not -CODE_MAX <= seen.exit_code < CODE_MAX:
         return _wrong("exit_code", seen.exit_code, "a number of 32 bits")
-    if len(seen.external) > WORD_MAX:
-        return _wrong("external", seen.external, f"up to {WORD_MAX} characters")
+    if len(seen.external) > WORD_MAX or len(seen.where) > TEXT_MAX:
+        return _wrong("external, where", seen.external, f"up to {WORD_MAX} characters")
     if len(seen.detail) > TEXT_MAX:
         return _wrong("detail", seen.detail, f"up to {TEXT_MAX} characters")
     return ""
@@ -92,9 +102,19 @@ def _doubts_of_hello(hello: Hello) -> Iterator[str]:
         yield _wrong("pid", hello.pid, f"0 to {PID_MAX - 1}")
     if hello.key and (why := _doubt_key(hello.key)):
         yield why
-    yield from _doubts_of_node(hello.node)
-    yield from _doubts_of_devices(hello.node)
+    yield from _doubts_of_machine(hello.node)
     yield from _doubts_of_use(hello.foreign)
+
+
+def _doubts_of_machine(node: NodeSpec) -> Iterator[str]:
+    yield from _doubts_of_node(node)
+    yield from _doubts_of_devices(node)
+    largest = node.largest
+    if largest is None:
+        return
+    amounts = (largest.cpu_milli, largest.memory_mib, largest.disk_mib)
+    if any(not 0 <= amount < COUNT_MAX for amount in (*amounts, largest.count)):
+        yield _wrong("node.largest", amounts, "from 0")
 
 
 def _doubts_of_node(node: NodeSpec) -> Iterator[str]:
@@ -110,6 +130,8 @@ def _doubts_of_node(node: NodeSpec) -> Iterator[str]:
     for domain in (node.cpus, *node.numa_cpus):
         if not _are_indices(domain):
             yield _wrong("node.cpus", domain, "different numbers from 0")
+    if not 0 <= node.inside_max < PID_MAX:
+        yield _wrong("node.inside_max", node.inside_max, "from 0")
     texts = [node.address, node.system, node.user, *node.labels, *node.labels.values()]
     if any(len(text) > TEXT_MAX for text in texts):
         yield _wrong("node.labels", "", f"up to {TEXT_MAX} characters each")

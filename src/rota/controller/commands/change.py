@@ -32,6 +32,7 @@ from rota.controller.tick import lifecycle
 from rota.core.changes import events as ev
 from rota.core.changes.dependencies import refuse_cycle, refuse_unknown, with_runs
 from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected
+from rota.core.facts.features import WITHOUT, Feature, can
 from rota.core.facts.job import Job, JobSpec, Outcome
 from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState
 from rota.core.facts.tenant import Access, Actor
@@ -254,6 +255,11 @@ def _suspend_job(scribe: Scribe, job: Job, by: str) -> None:
         )
     if any(attempt.stop_cause is not None for attempt in job.live_attempts):
         raise Conflict(f"job {job.id} is being stopped", field="id", value=job.id)
+    for attempt in job.live_attempts:
+        node = scribe.cluster.nodes.get(attempt.allocation.node)
+        if node is not None and not can(node.spec, Feature.SUSPEND):
+            words = f"engine {node.spec.engine} {WITHOUT[Feature.SUSPEND]}"
+            raise Conflict(f"job {job.id}: {words}", field="id", value=job.id)
     if not job.suspended_s or job.yields_to:
         scribe.emit(ev.JobSuspended(job=job.id, by=by))
 

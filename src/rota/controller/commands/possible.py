@@ -9,11 +9,15 @@ import msgspec
 
 from rota.core.derived.lanes import shape_of
 from rota.core.facts.errors import Rejected
+from rota.core.facts.features import WITHOUT
 from rota.core.facts.job import ServiceClass
+from rota.scheduling.place.filters import missing_feature
 from rota.scheduling.place.node_room import Room
 from rota.scheduling.place.trial_rooms import count_in, place_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Shape
     from rota.core.facts.job import JobSpec, Role
@@ -35,6 +39,7 @@ def refuse_impossible(cluster: Cluster, spec: JobSpec) -> None:
     if not cluster.nodes or cluster.pilots:
         return
     shape = shape_of(spec, cluster.policy.gang.partial)
+    _refuse_unable(cluster, shape)
     for role in shape.roles:
         _refuse_task(cluster, shape, role.request)
         if role.count > 1 or shape.placement.node_count:
@@ -43,17 +48,39 @@ def refuse_impossible(cluster: Cluster, spec: JobSpec) -> None:
         _refuse_together(cluster, shape)
 
 
+def _able(cluster: Cluster, shape: Shape) -> Iterator[Node]:
+    """The nodes that can do what the job needs, one by one: most callers look at the first."""
+    wanted = shape.placement.nodes
+    named = [node for name in wanted if (node := cluster.nodes.get(name)) is not None]
+    nodes = named or cluster.nodes.values()
+    return (node for node in nodes if missing_feature(shape, node.spec) is None)
+
+
+def _refuse_unable(cluster: Cluster, shape: Shape) -> None:
+    """What its engines cannot do, where there is nowhere else to run."""
+    if next(_able(cluster, shape), None) is not None:
+        return
+    specs = [node.spec for name, node in cluster.nodes.items() if name in shape.placement.nodes]
+    elsewhere = "the job names no other nodes" if specs else "all nodes here are those of engines"
+    lacking = [
+        f"engine {spec.engine} {WITHOUT[missing]}"
+        for spec in specs or [node.spec for node in cluster.nodes.values()]
+        if (missing := missing_feature(shape, spec)) is not None
+    ]
+    raise Rejected(f"{'; '.join(dict.fromkeys(lacking))}, and {elsewhere}")
+
+
 def _refuse_task(cluster: Cluster, shape: Shape, request: Request) -> None:
     """One node that fits is enough, so most submits look at one."""
     firm = shape.service is ServiceClass.GUARANTEED
     rules = cluster.policy.place
     first = ""
-    for node in cluster.nodes.values():
+    for node in _able(cluster, shape):
         short = Room.empty(_whole(node), rules).shortage(request, firm=firm)
         if not short:
             return
         first = first or short
-    _refuse(first, request, nodes_have(cluster, first))
+    _refuse(first, request, nodes_have([*_able(cluster, shape)], first))
 
 
 def _refuse_gang(cluster: Cluster, shape: Shape, role: Role) -> None:
@@ -62,10 +89,11 @@ def _refuse_gang(cluster: Cluster, shape: Shape, role: Role) -> None:
     share = -(-role.count // nodes) if nodes else 0
     wanted = role.min_count or role.count
     hosts = found = 0
-    for node in cluster.nodes.values():
+    for node in _able(cluster, shape):
+        machines = node.spec.largest.count if node.spec.pool and node.spec.largest else 1
         count = count_in(Room.empty(_whole(node), cluster.policy.place), shape, role)
-        found += count
-        hosts += count >= max(share, 1)
+        found += count * machines
+        hosts += machines if count >= max(share, 1) else 0
         if found >= wanted and hosts >= nodes:
             return
     if nodes and hosts < nodes:
@@ -79,7 +107,10 @@ def _refuse_together(cluster: Cluster, shape: Shape) -> None:
     """Roles that fit one by one may not fit beside each other; on a large site nobody asks."""
     if len(cluster.nodes) > FEW or shape.placement.topology:
         return
-    rooms = {n.name: Room.empty(_whole(n), cluster.policy.place) for n in cluster.nodes.values()}
+    nodes = [*_able(cluster, shape)]
+    if any(node.spec.pool for node in nodes):
+        return
+    rooms = {node.name: Room.empty(_whole(node), cluster.policy.place) for node in nodes}
     alone = msgspec.structs.replace(shape.placement, nodes=(), exclude=())
     if place_in(rooms, shape._replace(placement=alone), {}) is None:
         tasks = sum(role.count for role in shape.roles)
@@ -89,11 +120,20 @@ def _refuse_together(cluster: Cluster, shape: Shape) -> None:
 
 
 def _whole(node: Node) -> Node:
-    """The node with the devices that others have now, by an inventory outside: they come back."""
-    if not node.elsewhere:
+    """One machine of the node, with what others have of it now: that comes back."""
+    largest = node.spec.largest
+    if not node.elsewhere and largest is None:
         return node
     twin = copy.copy(node)
-    twin.spec = node.spec.with_closed(node.closed)
+    twin.spec = node.spec.with_closed(node.closed) if node.elsewhere else node.spec
+    if largest is not None:
+        twin.spec = msgspec.structs.replace(
+            twin.spec,
+            cpu_milli=largest.cpu_milli,
+            memory_mib=largest.memory_mib,
+            disk_mib=largest.disk_mib,
+            devices=largest.devices,
+        )
     return twin
 
 
@@ -118,9 +158,9 @@ def _device_words(request: Request) -> str:
     )
 
 
-def nodes_have(cluster: Cluster, dimension: str) -> str:
-    """What the largest node has in a dimension, in words."""
-    specs = [_whole(node).spec for node in cluster.nodes.values()]
+def nodes_have(nodes: Sequence[Node], dimension: str) -> str:
+    """What the largest of these nodes has in a dimension, in words."""
+    specs = [_whole(node).spec for node in nodes]
     if dimension == "cpus":
         return f"the largest node has {max(spec.cpu_milli for spec in specs) / 1000:g} CPUs"
     if dimension == "memory":

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.node import NodeSpec
 
 _environment: msgspec.msgpack.Decoder[dict[str, str]] = msgspec.msgpack.Decoder(dict[str, str])
 #: A mark in the name of an output file, with a width if one is given.
@@ -93,7 +94,8 @@ def wanted(
     inside = tuple(ours) if job.spec.image else ()
     launch = _launch(job, task, environment, read_blob, saved, inside, told)
     if node.spec.engine:
-        launch = msgspec.structs.replace(launch, order=_engine_order(job))
+        order = _engine_order(job, attempt, node.spec)
+        launch = msgspec.structs.replace(launch, order=order, devices=(), cpus=())
     return Wanted(uid=attempt.uid, launch=launch, suspended=suspended, saves=job.saves)
 
 
@@ -214,8 +216,9 @@ def _launch(
     )
 
 
-def _engine_order(job: Job) -> EngineOrder:
-    spec = job.spec
+def _engine_order(job: Job, attempt: Attempt, node: NodeSpec) -> EngineOrder:
+    spec, held = job.spec, attempt.allocation.devices
+    models = {device.model for device in node.devices if device.index in held}
     members = [attempt.uid for attempt in job.live_attempts] if spec.task_count > 1 else []
     return EngineOrder(
         name=fill_in(spec.name, job),
@@ -223,7 +226,10 @@ def _engine_order(job: Job) -> EngineOrder:
         queue=spec.queue,
         time_limit_s=spec.time_limit_s,
         labels=spec.labels,
+        gpus=len(held),
+        gpu_type=models.pop() if len(models) == 1 else "",
         gang=tuple(members),
+        nodes=spec.placement.node_count,
     )
 
 

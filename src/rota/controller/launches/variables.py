@@ -73,6 +73,9 @@ def own_variables(cluster: Cluster, job: Job, attempt: Attempt, name: str) -> di
     for key, value in job.parameters.items():
         variables[f"ROTA_PARAM_{key}"] = value
     node = cluster.nodes[held.node].spec
+    if node.pool:
+        # Which machine and which devices, the engine says.
+        del variables["ROTA_GPUS"], variables["SLURMD_NODENAME"]
     # An engine hands out devices itself, and says so in its own words.
     if not node.engine and any(device.kind == "gpu" for device in node.devices):
         variables |= _visible_devices(node, held.devices)

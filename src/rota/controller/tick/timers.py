@@ -186,6 +186,14 @@ def _try_nodes(scribe: Scribe, timer: Timer) -> None:
             scribe.emit(ev.NodeDrained(node=node.name, drained=False, trial=True))
 
 
+def _reopen_pools(scribe: Scribe, timer: Timer) -> None:
+    """Pools that were closed to some tasks for a while take them again."""
+    for node in list(scribe.cluster.nodes.values()):
+        left = tuple(closure for closure in node.closures if closure.until_s > scribe.now_s)
+        if left != node.closures:
+            scribe.emit(ev.PoolClosed(node=node.name, closures=left))
+
+
 def _save(scribe: Scribe, timer: Timer) -> None:
     """A job that wants to be reminded is asked to save its work, unless it has just done so."""
     cluster = scribe.cluster
@@ -231,6 +239,7 @@ RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
     "drain": _empty_nodes,
     "ends": _end_nodes,
     "cooled": _try_nodes,
+    "reopen": _reopen_pools,
     "save": _save,
     # A pass found that time alone may change its answer: this tick's pass knows which.
     "pass": lambda scribe, timer: None,

@@ -75,8 +75,22 @@ def _attempt_waits(cluster: Cluster, event: ev.AttemptWaits, at_s: float) -> Non
     attempt = _attempt(job, event.task, event.uid)
     if attempt.stop_cause is None:
         attempt.detail = event.detail
-    attempt.external = event.external
+    attempt.external, attempt.where = event.external, event.where
+    attempt.waits_s = attempt.waits_s or at_s
+    _wait_inside(cluster, attempt, waits=not event.where)
     job_changed(cluster, job, before)
+
+
+def _wait_inside(cluster: Cluster, attempt: Attempt, *, waits: bool) -> None:
+    """How many a pool lets wait decides whether it gets more."""
+    node = cluster.nodes.get(attempt.allocation.node)
+    if node is None or not node.spec.pool or (attempt.uid in node.inside) == waits:
+        return
+    if waits:
+        node.inside[attempt.uid] = None
+    else:
+        del node.inside[attempt.uid]
+    cluster.agenda.touch(node.name)
 
 
 def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) -> None:
@@ -84,7 +98,8 @@ def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) ->
     attempt = _attempt(job, event.task, event.uid)
     stop_clock(cluster, job, attempt)
     begin(cluster, job, attempt, event.started_s)
-    attempt.pid, attempt.external = event.pid, event.external
+    attempt.pid, attempt.external, attempt.where = event.pid, event.external, event.where
+    _wait_inside(cluster, attempt, waits=False)
     if attempt.stop_cause is None:
         attempt.detail = ""
     _judge_node(cluster, job, attempt)
@@ -119,6 +134,8 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
     attempt.fault = event.fault
     attempt.peak_memory_mib = event.peak_memory_mib
     attempt.cpu_s = event.cpu_s
+    attempt.external = event.external or attempt.external
+    attempt.where = event.where or attempt.where
     _charge(cluster, job, attempt)
     let_go(cluster, job, attempt)
     if first_seen:
@@ -136,7 +153,7 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
 def _judge_node(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     """Remember whose starts failed for the node's sake; one start that works clears it."""
     node = cluster.nodes.get(attempt.allocation.node)
-    if node is None:
+    if node is None or node.spec.pool:
         return
     before = (node.failed_starts, node.coolings)
     if attempt.started_s:
@@ -150,7 +167,7 @@ def _judge_node(cluster: Cluster, job: Job, attempt: Attempt) -> None:
 def _remember_end(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     """A job that died at once counts against the node, one that ran well speaks for it."""
     node = cluster.nodes.get(attempt.allocation.node)
-    if node is None:
+    if node is None or node.spec.pool:
         return
     ends = after_end(node.early_ends, job, attempt)
     if ends != node.early_ends:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from rota.core.changes import events as ev
 from rota.core.changes.apply_jobs import set_attempt_timers, set_timers
 from rota.core.changes.apply_site import set_drain_timer
@@ -45,8 +47,12 @@ def _clock_moved(cluster: Cluster, event: ev.ClockMoved, at_s: float) -> None:
             cluster.dirty.arrays[array.id] = array
     for name, node in cluster.nodes.items():
         cluster.agenda.touch(name)
-        if node.cools_s:
+        if node.cools_s or node.closures:
             _move(node, ("cools_s",), event.shift_s)
+            node.closures = tuple(
+                replace(closure, until_s=closure.until_s + event.shift_s)
+                for closure in node.closures
+            )
             set_drain_timer(cluster, node)
             cluster.dirty.nodes[name] = None
     cluster.rules_changed()

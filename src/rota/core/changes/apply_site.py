@@ -30,7 +30,7 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
     owner = node.spec.user if node is not None else ""
     if node is None:
         node = cluster.nodes[name] = Node(
-            event.spec, event.incarnation, event.boot_id, live={}, withheld={}
+            event.spec, event.incarnation, event.boot_id, live={}, withheld={}, inside={}
         )
     spec = node.marked(event.spec)
     if (spec.total, spec.devices) != (node.spec.total, node.spec.devices):
@@ -108,7 +108,9 @@ def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
 
 
 def set_drain_timer(cluster: Cluster, node: Node) -> None:
-    """When whatever is left on a node has to go, and when it is tried again."""
+    """When whatever is left on a node has to go, when it is tried again, and with what."""
+    for closure in node.closures:
+        cluster.agenda.push(closure.until_s, "reopen", 0)
     if node.deadline_s:
         cluster.agenda.push(node.deadline_s, "drain", 0)
     if node.cools_s:
@@ -125,6 +127,13 @@ def _node_quarantined(cluster: Cluster, event: ev.NodeQuarantined, at_s: float) 
         _note(node, event.note)
     else:
         node.drained, node.note, node.cools_s = True, event.note, 0.0
+    _node_changed(cluster, event.node)
+
+
+def _pool_closed(cluster: Cluster, event: ev.PoolClosed, at_s: float) -> None:
+    node = cluster.nodes[event.node]
+    node.closures = event.closures
+    set_drain_timer(cluster, node)
     _node_changed(cluster, event.node)
 
 
@@ -362,6 +371,7 @@ SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.NodesVanished: _nodes_vanished,
     ev.NodeDrained: _node_drained,
     ev.NodeQuarantined: _node_quarantined,
+    ev.PoolClosed: _pool_closed,
     ev.DevicesSeen: _devices_seen,
     ev.DevicesElsewhere: _devices_elsewhere,
     ev.NodeMarked: _node_marked,

@@ -20,6 +20,7 @@ from rota.core.changes.node_events import NodeRegistered as NodeRegistered
 from rota.core.changes.node_events import NodeRemoved as NodeRemoved
 from rota.core.changes.node_events import NodeSilent as NodeSilent
 from rota.core.changes.node_events import NodesVanished as NodesVanished
+from rota.core.changes.node_events import PoolClosed as PoolClosed
 from rota.core.changes.site_events import GroupSet as GroupSet
 from rota.core.changes.site_events import PilotRemoved as PilotRemoved
 from rota.core.changes.site_events import PilotSet as PilotSet
@@ -177,6 +178,8 @@ class AttemptWaits(Event, frozen=True, tag="attempt-waits"):
     uid: str
     detail: str
     external: str = ""
+    #: The machine that it was given and does not run on yet; empty: it waits for one.
+    where: str = ""
 
 
 class AttemptStarted(Event, frozen=True, tag="attempt-started"):
@@ -185,8 +188,9 @@ class AttemptStarted(Event, frozen=True, tag="attempt-started"):
     uid: str
     pid: int
     started_s: float
-    #: What its engine calls it.
+    #: What its engine calls it, and the machine of the engine that it runs on.
     external: str = ""
+    where: str = ""
 
 
 class AttemptStopAsked(Event, frozen=True, tag="attempt-stop-asked"):
@@ -213,6 +217,9 @@ class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
     fault: Blame | None = None
     peak_memory_mib: int = 0
     cpu_s: float = 0.0
+    #: Of a start that was not reported before.
+    external: str = ""
+    where: str = ""
 
 
 class StopPlanned(Event, frozen=True, tag="stop-planned"):
@@ -342,6 +349,7 @@ AnyEvent = (
     | NodesVanished
     | NodeDrained
     | NodeQuarantined
+    | PoolClosed
     | DevicesSeen
     | DevicesElsewhere
     | NodeMarked

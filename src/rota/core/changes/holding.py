@@ -26,6 +26,8 @@ def hold(
         if attempt.after and attempt.phase is Phase.PLACED:
             node.withheld[attempt.uid] = attempt.after
             live.wait(attempt)
+        if node.spec.pool and attempt.waits_inside:
+            node.inside[attempt.uid] = None
         cluster.agenda.touch(node.name, attempt.uid)
     begin_to_charge(cluster, job, attempt, at_s)
     if attempt.borrows:
@@ -51,6 +53,11 @@ def let_go(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     if node is not None:
         node.live.pop(attempt.uid, None)
         node.withheld.pop(attempt.uid, None)
+        node.inside.pop(attempt.uid, None)
+        if node.spec.engine and not all(device.healthy for device in node.spec.devices):
+            # There are fewer devices than were in use: which numbers are left has changed.
+            node.spec = node.marked(node.spec)
+            cluster.dirty.nodes[node.name] = None
         cluster.agenda.touch(node.name, attempt.uid)
     recount_beside(cluster, job, attempt, at_s)
     if attempt.borrows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.core.facts.event import Event
-from rota.core.facts.node import ForeignUse, NodeSpec
+from rota.core.facts.node import Closure, ForeignUse, NodeSpec
 from rota.core.facts.placing import Taint
 from rota.core.facts.tenant import Token
 
@@ -69,6 +69,16 @@ class NodeQuarantined(Event, frozen=True, tag="node-quarantined"):
     node: str
     note: str
     devices: tuple[str, ...] = ()
+
+
+class PoolClosed(Event, frozen=True, tag="pool-closed"):
+    """The engine of a pool let tasks wait for too long: it gets no such ones for a while.
+
+    ``closures`` are all that hold from now on; none: it is open to everything.
+    """
+
+    node: str
+    closures: tuple[Closure, ...] = ()
 
 
 class DevicesSeen(Event, frozen=True, tag="devices-seen"):

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from rota.core.derived.log import Log
+from rota.core.facts.features import needs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rota.core.facts.features import Feature
     from rota.core.facts.job import JobSpec, Role, ServiceClass
     from rota.core.facts.placing import Placement
     from rota.core.facts.resources import Request
@@ -41,6 +43,12 @@ class Shape(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
     #: Its user, where some node starts the jobs of one user only.
     user: str = ""
+    #: What it needs that not every engine has.
+    needs: tuple[Feature, ...] = ()
+
+    @property
+    def task_count(self) -> int:
+        return sum([role.count for role in self.roles])
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -63,7 +71,8 @@ def shape_of(spec: JobSpec, partial: float = 1.0, *, personal: bool = False) -> 
         roles = tuple(
             role if role.count == 1 or role.min_count else _least(role, partial) for role in roles
         )
-    return Shape(roles, spec.placement, spec.service, labels, spec.user if personal else "")
+    user = spec.user if personal else ""
+    return Shape(roles, spec.placement, spec.service, labels, user, needs_of(spec))
 
 
 def _least(role: Role, partial: float) -> Role:

@@ -4,7 +4,7 @@ Of jobs
     job, array, parents, placing, notices, health, checkpoint, steps, endpoints, visits, indices,
     loans
 Of the site
-    node, pilot, resources, tenant, outer, policy, quarantine, audit
+    node, pilot, resources, features, tenant, outer, policy, quarantine, audit
 Moves and refusals
     states, phases, faults, errors    legal moves, finer words, whose doing, refusals
     event                             the base of everything that happens

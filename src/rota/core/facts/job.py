@@ -157,6 +157,9 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     #: Its first process, or what its engine calls it.
     pid: int = 0
     external: str = ""
+    #: Since when its engine lets it wait; the machine of the engine that it runs on.
+    waits_s: float = 0.0
+    where: str = ""
     started_s: float = 0.0
     ended_s: float = 0.0
     #: Set once a stop was asked for: the first cause stays.
@@ -186,6 +189,11 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     @property
     def live(self) -> bool:
         return self.phase is not Phase.ENDED
+
+    @property
+    def waits_inside(self) -> bool:
+        """Whether its engine has taken it and has no machine for it."""
+        return self.waits_s > 0 and self.phase is Phase.PLACED and not self.where
 
 
 def granted_s(spec: JobSpec, most_s: int) -> int:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from rota.core.facts.placing import Taint
-from rota.core.facts.resources import Amount, part_of
+from rota.core.facts.resources import Amount, Request, part_of
 from rota.core.facts.states import NodeState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Device(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,9 +42,25 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
     elsewhere: bool = False
 
     @property
+    def make(self) -> tuple[str, str, int]:
+        """What tells it from other sorts of devices."""
+        return self.kind, self.model, self.memory_mib
+
+    @property
     def usable(self) -> bool:
         """Whether it may be handed out at all."""
         return self.healthy and not self.closed
+
+
+class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one task may have at the most: a machine of an engine when nothing runs on it."""
+
+    cpu_milli: int
+    memory_mib: int
+    disk_mib: int = 0
+    devices: tuple[Device, ...] = ()
+    #: How many there are of it.
+    count: int = 1
 
 
 class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,6 +90,25 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     #: stays. With ``unlimited`` jobs without a limit may begin all the same.
     ends_s: float = 0.0
     unlimited: bool = False
+    #: What that engine can do (``Feature``).
+    features: tuple[str, ...] = ()
+    #: It stands for equal machines among which the engine chooses. Its devices are counted: their
+    #: numbers mean nothing, and what others use is not among them.
+    pool: bool = False
+    #: So many attempts may wait inside a pool; 0: what does not start at once comes back.
+    inside_max: int = 0
+    #: One of its machines, where that is not the same as what there is for jobs now.
+    largest: Machine | None = None
+
+    @property
+    def machine(self) -> Machine | NodeSpec:
+        """What one task may have at the most, when nothing else runs."""
+        return self.largest or self
+
+    @property
+    def side(self) -> str:
+        """Members of a gang are all on one: in one pool, in one engine, or on machines of ours."""
+        return f"{self.engine} {self.name}" if self.pool else self.engine
 
     def seen_by_holder(self, held: tuple[int, ...]) -> tuple[str, ...]:
         """What the programs of a job call the devices that it holds here, in the same order.
@@ -93,6 +135,26 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
                 msgspec.structs.replace(device, closed=own or theirs, elsewhere=theirs and not own)
             )
         return msgspec.structs.replace(self, devices=tuple(devices))
+
+    def with_tokens(self, held: Iterable[Device]) -> NodeSpec:
+        """The same; devices of an engine are counted, and those in use keep their numbers.
+
+        Where there are fewer than are in use, the rest counts as broken: nobody gets it afterwards.
+        """
+        left = Counter(device.make for device in self.devices if device.healthy)
+        tokens = []
+        for device in held:
+            gone = not left[device.make]
+            left[device.make] -= not gone
+            tokens.append(msgspec.structs.replace(device, healthy=not gone))
+        taken = {token.index for token in tokens}
+        free = (number for number in count() if number not in taken)
+        for (kind, model, memory_mib), more in left.items():
+            for number in islice(free, more):
+                uuid = f"{self.name}/{number}"
+                tokens.append(Device(number, uuid, kind, model, memory_mib))
+        tokens.sort(key=lambda token: token.index)
+        return msgspec.structs.replace(self, devices=tuple(tokens))
 
     @property
     def total(self) -> Amount:
@@ -148,6 +210,14 @@ class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
         return max(self.device_memory_mib, part_of(device.memory_mib, self.device_milli))
 
 
+class Closure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A pool is closed to tasks that ask for this: the engine let one wait for too long."""
+
+    request: Request
+    until_s: float
+    note: str = ""
+
+
 class EarlyEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     """A job that failed within seconds of its start, and the devices that it had."""
 
@@ -177,6 +247,10 @@ class Node(msgspec.Struct):
     live: dict[str, Allocation] = {}
     #: Of ``live``: attempts that wait for others to leave this node, and hold nothing yet.
     withheld: dict[str, tuple[str, ...]] = {}
+    #: Of ``live``: attempts that the engine of a pool has taken and lets wait.
+    inside: dict[str, None] = {}
+    #: What a pool is closed to for a while.
+    closures: tuple[Closure, ...] = ()
     #: Labels and taints that an operator added to what the agent says.
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
@@ -212,6 +286,9 @@ class Node(msgspec.Struct):
 
     def marked(self, spec: NodeSpec) -> NodeSpec:
         """What the agent says of its machine, with the devices marked that jobs do not get."""
+        if spec.engine:
+            held = {index for given in self.live.values() for index in given.devices}
+            spec = spec.with_tokens([d for d in self.spec.devices if d.index in held])
         return spec.with_closed(self.closed, self.elsewhere)
 
     @property

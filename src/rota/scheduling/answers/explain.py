@@ -21,7 +21,7 @@ from rota.core.words.units import format_when
 from rota.scheduling.answers import reasons as why
 from rota.scheduling.answers.filed import waiting_of
 from rota.scheduling.answers.outer_words import outer_numbers
-from rota.scheduling.answers.prose import lines_of, short
+from rota.scheduling.answers.prose import lines_of, short, span
 from rota.scheduling.answers.queue_position import ahead_of
 from rota.scheduling.answers.reasons import DEFERRING, Decision, Expected, Reason, Tree, over_quota
 from rota.scheduling.answers.survey import FEW, Survey
@@ -154,7 +154,9 @@ class Inquiry:
         verb = "running" if job.state is JobState.RUNNING else "starting"
         engine = self._engine_of(first)
         if engine and first.detail:
-            cause = first.detail + outer_numbers(self.cluster, job.spec.project, first.detail)
+            since_s = max(0.0, self.now_s - (first.waits_s or first.placed_s))
+            numbers = outer_numbers(self.cluster, job.spec.project, first.detail)
+            cause = f"{first.detail}{numbers}, since {span(since_s)}"
             return why.Active(verb=f"waiting inside {engine}", nodes=nodes, cause=cause)
         return why.Active(verb=verb, nodes=nodes, cause=job.pause)
 

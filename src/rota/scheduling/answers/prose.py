@@ -58,8 +58,9 @@ def _short_of_room(reason: Reason, now_s: float) -> str:
             return _unfit(reason)
         case why.Scarce():
             return _SCARCE.get(reason.resource, f"not enough free {reason.resource}")
-        case why.BadCompany():
-            return f"neighbours: {reason.problem}"
+        case why.BadCompany() | why.Metered():
+            company = isinstance(reason, why.BadCompany)
+            return f"{'neighbours' if company else f'node {reason.node}'}: {reason.problem}"
         case why.Claimed():
             return f"{_reservation(reason)} {_begins(reason, now_s)}"
         case why.WouldDelay():
@@ -135,7 +136,7 @@ def _line_of_room(reason: Reason, now_s: float) -> str:
             return _said(_nodes(reason.nodes, reason.node), reason.problem, reason.nodes)
         case why.Scarce():
             return _scarce(reason)
-        case why.BadCompany():
+        case why.BadCompany() | why.Metered():
             return f"{_nodes(reason.nodes, reason.node)}: {reason.problem}"
         case why.Claimed():
             stays = f"may stay {span(reason.stays_s)}" if reason.stays_s else "has no time limit"

@@ -139,6 +139,14 @@ class Scarce(_Reason, frozen=True, kw_only=True, tag="room"):
     foreign: int = 0
 
 
+class Metered(_Reason, frozen=True, kw_only=True, tag="engine"):
+    """Pools of engines that get no such task for now, with room or without."""
+
+    nodes: int
+    node: str
+    problem: str
+
+
 class BadCompany(_Reason, frozen=True, kw_only=True, tag="neighbours"):
     """Nodes with room that its wishes about neighbours, or a plug-in, rule out now."""
 
@@ -225,6 +233,7 @@ Reason = (
     | Away
     | Unfit
     | Scarce
+    | Metered
     | BadCompany
     | Claimed
     | WouldDelay

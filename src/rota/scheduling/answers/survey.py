@@ -18,6 +18,7 @@ from rota.scheduling.answers.reasons import (
     Away,
     BadCompany,
     Claimed,
+    Metered,
     Scarce,
     Unfit,
     WouldDelay,
@@ -26,6 +27,7 @@ from rota.scheduling.answers.reasons import (
 from rota.scheduling.later.promises import asking_of
 from rota.scheduling.place.devices import open_devices
 from rota.scheduling.place.filters import FILTERS, NO_PROBLEM, Case, Problem, problems
+from rota.scheduling.place.node_checks import pool_problem
 from rota.scheduling.place.node_room import Room
 
 if TYPE_CHECKING:
@@ -120,13 +122,15 @@ class Survey:
 
     def _look_into(self, name: str, count: int) -> None:
         """A node that takes work and could take this: has it room, and for how long?"""
-        this, request = self._pass, self._request
+        this, request, node = self._pass, self._request, self._pass.cluster.nodes[name]
         room = self._room(name)
         exclusive = self._shape.placement.exclusive
         short = room.shortage(request, firm=self._firm, exclusive=exclusive)
         if short:
             scarce, part = _scarce(room, request, short, count)
             self._count("room", scarce.resource, scarce, (part,), count)
+        elif node.spec.pool and (text := pool_problem(node, self._shape)):
+            self._count("engine", text, Metered(nodes=count, node=name, problem=text), (), count)
         elif name in this.space.rooms and (text := this.checks.problem(self._shape, name)):
             reason = BadCompany(nodes=count, node=name, problem=text)
             self._count("neighbours", text, reason, (), count)
@@ -207,8 +211,8 @@ class Survey:
 
     def all(self) -> list[Reason]:
         """Every reason, what is nearest to a fit first."""
-        kinds = ("quota", "reserved", "backfill", "room", "neighbours", "node_away", "filter")
-        return [reason for kind in kinds for reason in self.of(kind)]
+        kinds = ("quota", "reserved", "backfill", "engine", "room", "neighbours", "node_away")
+        return [reason for kind in (*kinds, "filter") for reason in self.of(kind)]
 
 
 def _with_count(tally: _Tally) -> Reason:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.facts.features import Feature, can
 from rota.core.facts.job import ServiceClass
 from rota.core.facts.loans import Loan, without
 from rota.core.facts.node import Allocation
@@ -58,8 +59,13 @@ class Lenders(Candidates):
             and attempt.uid not in self.leaving
             and not attempt.borrows
             and not attempt.allocation.exclusive
+            and self._can_stand_still(attempt.allocation.node)
             for attempt in job.live_attempts
         )
+
+    def _can_stand_still(self, name: str) -> bool:
+        node = self.cluster.nodes.get(name)
+        return node is None or can(node.spec, Feature.SUSPEND)
 
 
 def _unlent(cluster: Cluster, attempt: Attempt) -> Allocation:

@@ -84,6 +84,8 @@ class Search:
     @property
     def _is_plain(self) -> bool:
         placement = self._asking.shape.placement
+        if self._space.sides:
+            return False
         return len(self._counts) == 1 and not placement.topology and not placement.node_count
 
     def _ask(self, name: str, at_s: float, number: int = 0) -> tuple[int, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.core.facts.features import WITHOUT, Feature
 from rota.core.facts.job import ServiceClass
 from rota.core.facts.placing import TaintEffect
 from rota.core.facts.policy import Mixing
@@ -63,11 +64,40 @@ def _user(case: Case) -> str:
     return f"runs only jobs of {owner}" if owner and case.shape.user != owner else ""
 
 
+def _engine(case: Case) -> str:
+    missing = missing_feature(case.shape, case.spec)
+    return f"engine {case.spec.engine} {WITHOUT[missing]}" if missing is not None else ""
+
+
+def _pool(case: Case) -> str:
+    """What only a single machine can be asked for, and one task needs a single machine."""
+    spec, placement = case.spec, case.shape.placement
+    if not spec.pool:
+        return ""
+    if placement.exclusive:
+        return f"is a pool of engine {spec.engine}: no job has a machine of it to itself"
+    machines = spec.largest.count if spec.largest is not None else 1
+    if placement.node_count > machines:
+        return f"has {machines} machines, needs {placement.node_count}"
+    share, has = _share(case), spec.machine
+    needed = (share * case.request.cpu_milli, share * case.request.memory_mib)
+    if needed[0] > has.cpu_milli or needed[1] > has.memory_mib:
+        return f"has no machine that takes {share} of its tasks"
+    return ""
+
+
+def _share(case: Case) -> int:
+    """How many tasks of a gang that is spread over nodes must fit on each of them."""
+    nodes = case.shape.placement.node_count
+    counts = [role.count for role in case.shape.roles if role.request == case.request]
+    return -(-max(counts, default=0) // nodes) if nodes else 0
+
+
 def _device(case: Case) -> str:
     request = case.request
     if not request.device_count:
         return ""
-    of_kind = [d for d in case.spec.devices if d.kind == request.device]
+    of_kind = [d for d in case.spec.machine.devices if d.kind == request.device]
     return _too_few(request, of_kind, _noun(request, typed=False))
 
 
@@ -75,7 +105,7 @@ def _device_type(case: Case) -> str:
     request = case.request
     if not request.device_count or request.device_type in ("", "auto"):
         return ""
-    of_type = [d for d in case.spec.devices if _is_asked(d, request)]
+    of_type = [d for d in case.spec.machine.devices if _is_asked(d, request)]
     return _too_few(request, of_type, _noun(request, typed=True))
 
 
@@ -84,7 +114,8 @@ def _device_memory(case: Case) -> str:
     least = max(request.device_memory_mib, 1 if request.shared else 0)
     if not request.device_count or not least:
         return ""
-    large = [d for d in case.spec.devices if _is_asked(d, request) and d.memory_mib >= least]
+    devices = case.spec.machine.devices
+    large = [d for d in devices if _is_asked(d, request) and d.memory_mib >= least]
     noun = _noun(request, typed=True)
     if request.device_memory_mib:
         return _too_few(request, large, f"{noun} with {format_mib(request.device_memory_mib)}")
@@ -92,24 +123,27 @@ def _device_memory(case: Case) -> str:
 
 
 def _cpus(case: Case) -> str:
-    total = _offered(case, case.spec.cpu_milli, case.policy.place.overcommit_cpu)
+    total = _offered(case, case.spec.machine.cpu_milli, case.policy.place.overcommit_cpu)
     if case.request.cpu_milli <= total:
         return ""
-    return f"has {format_cpu(total)} cpus, needs {format_cpu(case.request.cpu_milli)}"
+    needs = format_cpu(case.request.cpu_milli)
+    return f"{_machine(case)} {format_cpu(total)} cpus, needs {needs}"
 
 
 def _memory(case: Case) -> str:
-    total = _offered(case, case.spec.memory_mib, case.policy.place.overcommit_memory)
+    total = _offered(case, case.spec.machine.memory_mib, case.policy.place.overcommit_memory)
     if case.request.memory_mib <= total:
         return ""
-    return f"has {format_mib(total)} of memory, needs {format_mib(case.request.memory_mib)}"
+    needs = format_mib(case.request.memory_mib)
+    return f"{_machine(case)} {format_mib(total)} of memory, needs {needs}"
 
 
 def _disk(case: Case) -> str:
-    if case.request.disk_mib <= case.spec.disk_mib:
+    disk_mib = case.spec.machine.disk_mib
+    if case.request.disk_mib <= disk_mib:
         return ""
-    has, needs = format_mib(case.spec.disk_mib), format_mib(case.request.disk_mib)
-    return f"has {has} of disk, needs {needs}"
+    has, needs = format_mib(disk_mib), format_mib(case.request.disk_mib)
+    return f"{_machine(case)} {has} of disk, needs {needs}"
 
 
 def _labels(case: Case) -> str:
@@ -136,8 +170,8 @@ def _mixing(case: Case) -> str:
     if case.policy.place.cpu_jobs_on_gpu_nodes is not Mixing.NEVER or case.request.device_count:
         return ""
     return (
-        f"keeps its {case.spec.devices[0].kind}s for jobs that use them"
-        if case.spec.devices
+        f"keeps its {case.spec.machine.devices[0].kind}s for jobs that use them"
+        if case.spec.machine.devices
         else ""
     )
 
@@ -147,6 +181,8 @@ FILTERS: tuple[tuple[str, Callable[[Case], str]], ...] = (
     ("named", _named),  # the job lists its nodes
     ("excluded", _excluded),  # the job does not want this one
     ("user", _user),  # an agent that is not root starts the jobs of its own user
+    ("engine", _engine),  # what its engine can do
+    ("pool", _pool),  # what no pool can do
     ("device", _device),  # enough devices of the kind
     ("device type", _device_type),  # enough of the model
     ("device memory", _device_memory),  # enough that are large enough
@@ -170,6 +206,32 @@ def problems(case: Case) -> Iterator[Problem]:
     for name, check in FILTERS:
         if text := check(case):
             yield Problem(name, text)
+
+
+def missing_feature(shape: Shape, spec: NodeSpec) -> Feature | None:
+    """What a job needs and the engine of a node does not have; None: nothing."""
+    if not spec.engine:
+        return None
+    if Feature.IMAGES_ONLY in spec.features and Feature.IMAGES not in shape.needs:
+        return Feature.IMAGES_ONLY
+    return next((need for need in _needs(shape) if need not in spec.features), None)
+
+
+def _needs(shape: Shape) -> Iterator[Feature]:
+    yield from shape.needs
+    if shape.task_count > 1:
+        yield Feature.GANGS
+    if len(shape.roles) > 1:
+        yield Feature.ROLES
+    if any(0 < role.min_count < role.count for role in shape.roles):
+        yield Feature.ELASTIC
+    if any(role.request.shared or role.request.device_indices for role in shape.roles):
+        yield Feature.SHARES
+
+
+def _machine(case: Case) -> str:
+    """One task must fit one real machine, not the sum of a pool."""
+    return "has machines with" if case.spec.pool else "has"
 
 
 def _offered(case: Case, there: int, overcommit: float) -> int:

@@ -53,7 +53,7 @@ class Asker:
     """Answers for single nodes what integers cannot: claims, neighbours, names."""
 
     __slots__ = ("_checks", "_claims", "barred", "bonus", "entry", "group", "kept", "own",
-                 "shape", "short", "space", "until_s", "wants")  # fmt: skip
+                 "shape", "short", "side", "space", "until_s", "wants")  # fmt: skip
 
     def __init__(
         self, space: Space, checks: NodeChecks, claims: Claims, entry: Entry, until_s: float
@@ -68,6 +68,8 @@ class Asker:
         #: Nodes that must not be used (again) in this placement; the value of its topology.
         self.barred: set[str] = set()
         self.group: str | None = None
+        #: Of a gang, where there are engines: the one that all of it must lie in.
+        self.side: str | None = None
         #: Nodes that this very job already has tasks on: exclusive, but its own.
         self.own: set[str] = set()
         #: What such nodes keep from others, and why one more may not be had: it exceeds a quota.
@@ -117,13 +119,31 @@ class Asker:
         return room
 
     def _in_group(self, name: str) -> bool:
+        if self.side is not None and self.space.sides.get(name, "") != self.side:
+            return False
         if self.group is None:
             return True
         return self.space.class_of[name].labels.get(self.shape.placement.topology) == self.group
 
 
 def place(asker: Asker) -> list[Placed] | None:
-    """Room for the job, taken in ``asker.space``; None, with nothing taken, when there is none."""
+    """Room for the job, taken in ``asker.space``; None, with nothing taken, when there is none.
+
+    Members of a gang are all on machines of ours, or in one engine, or in one pool of it.
+    """
+    space = asker.space
+    if not space.sides or asker.shape.task_count == 1:
+        return _place_anywhere(asker)
+    group = asker.group
+    for side in ("", *sorted(set(space.sides.values()))):
+        asker.side, asker.group = side, group
+        placed = _place_anywhere(asker)
+        if placed is not None:
+            return placed
+    return None
+
+
+def _place_anywhere(asker: Asker) -> list[Placed] | None:
     shape = asker.shape
     if not shape.placement.topology:
         return _place_roles(asker)
@@ -197,6 +217,9 @@ def _spread(
     asker: Asker, want: Want, role: Role, first: int, placed: list[Placed], nodes: int
 ) -> bool:
     """The same number of tasks on each of so many nodes, give or take one."""
+    if any(asker.side == asker.space.sides[name] for name in asker.space.pools):
+        # Its engine does that.
+        return _place_some(asker, want, role.count, first, placed, whole=True) == role.count
     done = 0
     for number in range(min(nodes, role.count)):
         share = role.count // nodes + (number < role.count % nodes)

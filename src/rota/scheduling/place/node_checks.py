@@ -15,11 +15,23 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Shape
-    from rota.core.facts.node import Allocation
+    from rota.core.facts.node import Allocation, Node
     from rota.scheduling.api import Entry
     from rota.scheduling.limits.quota import Quotas, Short
     from rota.scheduling.place.node_index import Space
     from rota.scheduling.rules import Rules
+
+
+def pool_problem(node: Node, shape: Shape) -> str:
+    """Why a pool with room gets no such task now: order is ours, and waiting inside has none."""
+    inside, engine = len(node.inside), node.spec.engine
+    if inside and inside >= node.spec.inside_max:
+        return f"{inside} {'waits' if inside == 1 else 'wait'} inside {engine} already"
+    requests = [role.request for role in shape.roles]
+    for closure in node.closures:
+        if closure.request in requests:
+            return f"closed to such tasks for a minute: {closure.note}"
+    return ""
 
 
 class NodeChecks:
@@ -36,7 +48,7 @@ class NodeChecks:
 
     def hinders(self, shape: Shape) -> bool:
         """Whether more than room and rules of its own may keep a shape waiting."""
-        return bool(shape.placement.affinities or self._rules.filters)
+        return bool(shape.placement.affinities or self._rules.filters or self._space.pools)
 
     def refuses(self, shape: Shape, name: str) -> bool:
         return bool(self.problem(shape, name))
@@ -53,6 +65,8 @@ class NodeChecks:
             text = affinity_problem(shape, name, labels, self._all(), dict(shape.labels))
             if text:
                 return text
+        if name in self._space.pools and (text := pool_problem(self._cluster.nodes[name], shape)):
+            return text
         return self._rules.plugged_problem(shape, self.view(name))[1] if self._rules.filters else ""
 
     def keeps_off(self, entry: Entry, name: str) -> bool:

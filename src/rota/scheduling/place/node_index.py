@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Shape
-    from rota.core.facts.node import Allocation
+    from rota.core.facts.node import Allocation, Node
     from rota.core.facts.policy import Policy
     from rota.scheduling.api import NodeView
     from rota.scheduling.place.buckets import Bucket
@@ -68,6 +68,10 @@ class Space:
         #: Nodes are taken in the order of their names, whatever they have left.
         self.in_order = name == "first-fit"
         self._names: list[str] | None = None
+        #: Nodes of engines, with what members of a gang there must have in common.
+        self.sides: dict[str, str] = {}
+        #: Those of them among whose machines the engine chooses.
+        self.pools: set[str] = set()
         #: Changes whenever room is given back: where a want found nothing, it may now.
         self.grown = 0
         #: Changes whenever anything is taken or given back.
@@ -81,6 +85,7 @@ class Space:
             self._drop(name)
         else:
             classes.sort_in(node)
+            self._note_side(node)
             before = self._buckets.at.get(name)
             room = self.rooms.get(name)
             if room is None:
@@ -97,6 +102,12 @@ class Space:
         if classes.forget_empty() or measure != self._measure():
             self._heaps.scores_changed()
 
+    def _note_side(self, node: Node) -> None:
+        if node.spec.engine:
+            self.sides[node.name] = node.spec.side
+        if node.spec.pool:
+            self.pools.add(node.name)
+
     def _measure(self) -> tuple[Total, float]:
         """What scores are measured against."""
         classes = self._classes
@@ -105,6 +116,8 @@ class Space:
     def _drop(self, name: str) -> None:
         self._buckets.leave(name)
         self._classes.drop(name)
+        self.sides.pop(name, None)
+        self.pools.discard(name)
         if self.rooms.pop(name, None) is None:
             return
         # Nodes behind it move up, and a want goes on from a place in the order of names.
@@ -263,12 +276,12 @@ class Space:
     def must_ask(self, name: str, want: Want, until_s: float) -> bool:
         """Whether integers do not say all about a want on this node."""
         bucket = self._buckets.at.get(name)
-        return bucket is None or _must_ask(bucket, want, until_s)
+        return bucket is None or self._must_ask(bucket, want, until_s)
 
     def _node_in(
         self, bucket: Bucket, want: Want, until_s: float, ask: Ask
     ) -> tuple[str, Room] | None:
-        if not _must_ask(bucket, want, until_s):
+        if not self._must_ask(bucket, want, until_s):
             name = self._buckets.first(bucket)
             return name, self.rooms[name]
         for name in self._buckets.members(bucket):
@@ -308,6 +321,8 @@ class Space:
         """Whether a node of this kind takes one of a want when nothing else is there."""
         return self._heaps.standing(want, self.class_of[name].id) is not None
 
-
-def _must_ask(bucket: Bucket, want: Want, until_s: float) -> bool:
-    return want.picky or until_s > bucket.claim_s or bucket.kind.mixed
+    def _must_ask(self, bucket: Bucket, want: Want, until_s: float) -> bool:
+        if want.picky or until_s > bucket.claim_s or bucket.kind.mixed:
+            return True
+        # Where there are engines, a gang must not lie half in one.
+        return want.gang and bool(self.sides)

@@ -37,7 +37,10 @@ def class_key(node: Node) -> object:
     labels = tuple(sorted(node.all_labels.items()))
     key = (spec.cpu_milli, spec.memory_mib, spec.disk_mib, devices, labels, node.all_taints)
     # Equals are told apart by this: nodes without an owner stand where they always did.
-    return (*key, spec.user) if spec.user else key
+    owned = (*key, spec.user) if spec.user else key
+    if not spec.engine:
+        return owned
+    return (*owned, spec.engine, spec.features, spec.pool, spec.largest)
 
 
 class Standing(NamedTuple):
@@ -85,6 +88,8 @@ class NodeClass:
         self.mixed = len({(d.kind, d.model, d.memory_mib) for d in spec.devices}) > 1 or any(
             device.parent >= 0 for device in spec.devices
         )
+        #: Its engine may keep tasks out for reasons of its own.
+        self.mixed = self.mixed or spec.pool
 
     def standing(
         self, request: Request, shape: Shape, policy: Policy, fit: int, dearest: float

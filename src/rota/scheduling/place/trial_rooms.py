@@ -56,7 +56,19 @@ def place_in(
 def place_among(
     rooms: Mapping[str, Room], shape: Shape, names: Sequence[str]
 ) -> list[Allocation] | None:
-    """The same on these nodes, whatever group they are in."""
+    """The same on these nodes, whatever group they are in; of a gang all in one engine, or none."""
+    sides: dict[str, list[str]] = {}
+    for name in names:
+        sides.setdefault(rooms[name].node.spec.side, []).append(name)
+    if len(sides) <= 1 or shape.task_count == 1:
+        return _place_beside(rooms, shape, names)
+    tries = (_place_beside(rooms, shape, sides[side]) for side in sorted(sides))
+    return next((placed for placed in tries if placed is not None), None)
+
+
+def _place_beside(
+    rooms: Mapping[str, Room], shape: Shape, names: Sequence[str]
+) -> list[Allocation] | None:
     placed: list[Allocation] = []
     whole = True
     for role in shape.roles:
@@ -77,7 +89,9 @@ def _place_role(
     names: Sequence[str],
     placed: list[Allocation],
 ) -> None:
-    nodes = shape.placement.node_count
+    # A pool's engine spreads them itself.
+    pool = any(rooms[name].node.spec.pool for name in names)
+    nodes = 0 if pool else shape.placement.node_count
     # A node that the job has to itself is open to all of its roles.
     own = {a.node for a in placed} if shape.placement.exclusive else set()
     counts = {name: count_in(rooms[name], shape, role, own=name in own) for name in names}

@@ -68,8 +68,8 @@ def content_of(value: object) -> int:
 class Want:
     """One kind of task, and the buckets that it fits in by how many of it they take."""
 
-    __slots__ = ("cleaned", "clip", "cursor", "exclusive", "firm", "heaps", "packed", "picky",
-                 "points", "request", "seen", "shape", "standings")  # fmt: skip
+    __slots__ = ("cleaned", "clip", "cursor", "exclusive", "firm", "gang", "heaps", "packed",
+                 "picky", "points", "request", "seen", "shape", "standings")  # fmt: skip
 
     def __init__(self, request: Request, shape: Shape, clip: int, picky: bool) -> None:
         self.request = request
@@ -78,6 +78,7 @@ class Want:
         self.clip = clip
         self.firm = shape.service is ServiceClass.GUARANTEED
         self.exclusive = shape.placement.exclusive
+        self.gang = shape.task_count > 1
         alone = 0 if request.shared else request.device_count
         self.packed = pack(request.cpu_milli, request.memory_mib, request.disk_mib, alone)
         #: By the number of a class; None: never on such a node.

@@ -46,6 +46,7 @@ _WORDS: dict[type, str] = {
     why.Away: "ReqNodeNotAvail",
     why.Unfit: "BadConstraints",
     why.Scarce: "Resources",
+    why.Metered: "Resources",
     why.BadCompany: "Resources",
     why.Claimed: "ReqNodeNotAvail",
     why.WouldDelay: "Priority",

@@ -1,0 +1,152 @@
+"""From attempts that shall start to submits: each once, and a gang when all of it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rota.backends import gangs
+from rota.backends.api import EngineError, Feature, Full, Refused
+from rota.backends.journal import State
+from rota.backends.news import unstarted
+from rota.core.facts.states import Blame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rota.backends.api import Driver, EngineJob
+    from rota.backends.journal import Entry, Journal
+    from rota.core.facts.node import NodeSpec
+
+#: So many submits at a time.
+SUBMITS_MAX = 8
+#: What an engine does not take for now is tried again.
+AGAIN_S = 1.0
+STOPPED = "stopped before it was started"
+
+log = logging.getLogger("rota.engine")
+
+
+class Intake:
+    """``over`` hears of attempts that end here, ``waits`` of those that the engine is too full for.
+
+    ``spec_of`` gives a node of ours by its name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        driver: Driver,
+        journal: Journal,
+        give_back_s: float,
+        spec_of: Callable[[str], NodeSpec],
+        over: Callable[[Entry, EngineJob], None],
+        waits: Callable[[Entry, str], None],
+    ) -> None:
+        self._name, self._driver, self._journal = name, driver, journal
+        self._give_back_s, self._spec_of = give_back_s, spec_of
+        self._over, self._waits = over, waits
+        #: Submits under way, of which no list of the engine says anything.
+        self.busy: dict[str, asyncio.Task[None]] = {}
+        self._door = asyncio.Semaphore(SUBMITS_MAX)
+        #: Not to be started any more.
+        self._withdrawn: set[str] = set()
+        #: Once handed in, the engine may have it.
+        self._tried: set[str] = set()
+
+    @property
+    def whole(self) -> bool:
+        """Whether a gang is one job of the engine."""
+        return Feature.WHOLE_GANGS in self._driver.features
+
+    def cancel(self) -> None:
+        for task in self.busy.values():
+            task.cancel()
+
+    def submit(self, uid: str) -> None:
+        """Hand it in, unless that is being done; a member of a gang with the last one of it."""
+        entry = self._journal.entries.get(uid)
+        if entry is None:
+            return
+        members = gangs.peers(entry, self._journal.entries)
+        if not members and uid in self._tried and not self.whole:
+            members = [entry]  # Its peers have been, and are forgotten.
+        groups = [members] if self.whole else [[member] for member in members]
+        for group in groups:
+            if group and not any(member.uid in self.busy for member in group):
+                self._begin(group)
+
+    def _begin(self, group: list[Entry]) -> None:
+        uids = [member.uid for member in group]
+        self._tried.update(uids)
+        task = asyncio.create_task(self._hand_in(uids))
+        self.busy |= dict.fromkeys(uids, task)
+        task.add_done_callback(lambda _: [self.busy.pop(uid, None) for uid in uids])
+
+    async def _hand_in(self, uids: list[str]) -> None:
+        """Once. What may have happened is found out by the next looks, not by another try."""
+        group = [self._journal.entries[uid] for uid in uids if uid in self._journal.entries]
+        if len(group) < len(uids) or any(entry.order is None or entry.over for entry in group):
+            return
+        order = gangs.whole(group, self._spec_of) if len(group) > 1 else group[0].order
+        assert order is not None
+        async with self._door:
+            waited_s = time.monotonic()
+            while True:
+                if self._withdrawn.intersection(uids):
+                    self._end(group, STOPPED, Blame.NODE)
+                    return
+                try:
+                    number = await self._driver.submit(order)
+                    break
+                except Refused as error:
+                    self._end(group, str(error), error.fault)
+                    return
+                except Full as error:
+                    if time.monotonic() - waited_s > self._give_back_s:
+                        self._end(group, str(error), Blame.NODE)
+                        return
+                    for entry in group:
+                        self._waits(entry, str(error))
+                    await asyncio.sleep(AGAIN_S)
+                except EngineError as error:
+                    log.warning("%s may not have reached %s: %s", uids[0], self._name, error)
+                    return
+        now_s = time.time()
+        self._journal.put(
+            replace(entry, state=State.SUBMITTED, id=number, at_s=now_s, gang=order.gang)
+            for entry in group
+        )
+
+    def _end(self, group: list[Entry], why: str, fault: Blame) -> None:
+        for entry in group:
+            self._over(entry, unstarted(entry.uid, why, fault))
+
+    def withdraw(self, uids: Iterable[str]) -> None:
+        """They shall not start. Of a gang that is not complete nothing has reached the engine."""
+        for uid in uids:
+            self._withdrawn.add(uid)
+            entry = self._journal.entries.get(uid)
+            if entry is not None and self._lacks_peers(entry):
+                self._end([entry], STOPPED, Blame.NODE)
+
+    def give_back_incomplete(self, now_s: float) -> None:
+        """Members whose peers do not come do not wait for ever."""
+        if not self._give_back_s:
+            return
+        for entry in [*self._journal.entries.values()]:
+            if now_s - entry.at_s > self._give_back_s and self._lacks_peers(entry):
+                self._end([entry], "the rest of its gang did not come", Blame.NODE)
+
+    def _lacks_peers(self, entry: Entry) -> bool:
+        if entry.state is not State.INTENDED or entry.uid in self._tried:
+            return False
+        return not gangs.peers(entry, self._journal.entries)
+
+    def forget(self, uids: Iterable[str]) -> None:
+        self._withdrawn.difference_update(uids)
+        self._tried.difference_update(uids)

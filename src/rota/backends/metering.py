@@ -1,0 +1,61 @@
+"""What waits inside an engine: what is told of it, and what comes back to Rota's own queue.
+
+In a pool few may wait at once, because inside the engine Rota's order, shares and preemption do not
+count. Without I/O and without a clock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.backends.api import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from rota.backends.api import EngineJob
+    from rota.backends.journal import Entry
+
+#: An engine needs a moment to start what it has room for: so long nobody waits.
+MOMENT_S = 2.0
+
+
+class Meter:
+    """``inside_max`` of a pool may wait, and none for longer than ``give_back_s`` (0: for ever)."""
+
+    def __init__(self, inside_max: int, give_back_s: float) -> None:
+        self._inside_max, self._give_back_s = inside_max, give_back_s
+        #: Since when each has been seen to wait.
+        self._since_s: dict[str, float] = {}
+        self._now_s = 0.0
+
+    def note(self, jobs: Iterable[EngineJob], now_s: float) -> None:
+        """What a look at the engine shows, at this time of a clock that never jumps."""
+        waiting = [job.uid for job in jobs if job.phase is Phase.WAITING]
+        self._since_s = {uid: self._since_s.get(uid, now_s) for uid in waiting}
+        self._now_s = now_s
+
+    def is_news(self, uid: str) -> bool:
+        """Whether it has waited for longer than a start takes."""
+        return self._now_s - self._since_s.get(uid, self._now_s) >= MOMENT_S
+
+    def given_back(
+        self,
+        seen: Mapping[str, EngineJob],
+        entries: Mapping[str, Entry],
+        pools: Collection[str],
+        now_s: float,
+    ) -> Iterator[tuple[str, str]]:
+        """Who comes back, and why. In a pool the first to come may stay; a gang counts once."""
+        inside: dict[str, dict[str, None]] = {}
+        waiting = [entries[uid] for uid, job in seen.items() if job.phase is Phase.WAITING]
+        for entry in sorted(waiting, key=lambda entry: (entry.at_s, entry.uid)):
+            if entry.given_back:
+                continue
+            if self._give_back_s and now_s - entry.at_s > self._give_back_s:
+                yield entry.uid, "it waited"
+            elif entry.node in pools and not seen[entry.uid].node and self.is_news(entry.uid):
+                before = inside.setdefault(entry.node, {})
+                before[entry.gang.leader if entry.gang is not None else entry.uid] = None
+                if len(before) > self._inside_max:
+                    yield entry.uid, "too many wait"
