@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.core.facts.placing import CLUSTER
 from rota.core.words.units import parse_cpu_milli, parse_memory_mib
 
 #: What ``enforce_devices`` may say.
@@ -24,6 +25,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     #: Memory that stays with the system; empty: a twentieth, from 512 MiB to 4 GiB.
     reserve_memory: str = ""
     labels: dict[str, str] = {}
+    #: The cluster that it belongs to, as its label ``cluster``; empty: ``local``.
+    cluster: str = ""
     #: Marks that keep jobs away unless they tolerate them: ``["gpu-only", "team=vision:avoid"]``.
     taints: tuple[str, ...] = ()
     #: A cgroup v2 folder for the jobs; empty: one of our own where we may, ``off``: none.
@@ -44,6 +47,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def log_max_bytes(self) -> int:
         return parse_memory_mib(self.log_max) << 20
+
+    @property
+    def all_labels(self) -> dict[str, str]:
+        return {**self.labels, CLUSTER: self.cluster} if self.cluster else self.labels
 
     @property
     def foreign_threshold_mib(self) -> int:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota import (
-    env_file,
     limits_settings,
     notify_settings,
     older_names,
@@ -146,10 +145,10 @@ def load(environment: Mapping[str, str]) -> Config:
     """What holds now: the first ``rota.toml`` that exists, then ``.env``, then the environment."""
     for path in paths.config_files(environment):
         if path.is_file():
-            return parse(read_text(path), str(path), env_file.beside(environment, path.parent))
+            return parse(read_text(path), str(path), environment)
     if given := environment.get("ROTA_CONFIG"):
         raise Rejected(f"ROTA_CONFIG: there is no file {given}")
-    return parse("", "", env_file.beside(environment, None))
+    return parse("", "", environment)
 
 
 def parse(text: str, source: str, environment: Mapping[str, str]) -> Config:

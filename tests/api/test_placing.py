@@ -18,6 +18,9 @@ WISHES = {
     "topology": "rack",
     "exclusive": True,
     "data": ["imagenet"],
+    "cluster": "",
+    "engine": "",
+    "vdc": "",
 }
 CLAIM = {
     "qos": "best-effort",

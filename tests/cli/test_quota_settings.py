@@ -61,28 +61,3 @@ def test_jobs_run_where_their_quota_is_unless_the_engine_says_otherwise():
     assert engines["a"] == {"kind": "slurm", "account_prefix": "project-"}
     assert engines["b"]["account_prefix"] == ""
     assert local["a"] == {"kind": "slurm"}
-
-
-def test_a_file_of_variables_beside_the_settings_counts_under_the_environment(tmp_path):
-    (tmp_path / "rota.toml").write_text("[server]\ninbox_size = 5\n")
-    (tmp_path / ".env").write_text(
-        "# of the site\nexport QUOTA_PROVIDER=k8s\nK8S_QUOTA_NAMESPACE='jobs' # here\n"
-    )
-    environment = {"ROTA_CONFIG": str(tmp_path / "rota.toml")}
-
-    from_file = config.load(environment)
-    overridden = config.load({**environment, "K8S_QUOTA_NAMESPACE": "other"})
-
-    assert from_file.scheduling.quota_provider == "k8s"
-    assert from_file.quotas.k8s_namespace == "jobs"
-    assert overridden.quotas.k8s_namespace == "other"
-
-
-def test_a_file_of_variables_that_is_named_must_be_there_and_make_sense(tmp_path):
-    odd = tmp_path / "odd.env"
-    odd.write_text("A=1\nfoo bar\n")
-
-    with pytest.raises(Rejected, match="ROTA_ENV_FILE: there is no file /no/such"):
-        config.load({"ROTA_ENV_FILE": "/no/such", "HOME": "/nowhere"})
-    with pytest.raises(Rejected, match="line 2: 'foo' is not valid; expected NAME=value"):
-        config.load({"ROTA_ENV_FILE": str(odd), "HOME": "/nowhere"})

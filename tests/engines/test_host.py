@@ -154,3 +154,24 @@ def test_jobs_of_others_in_the_engine_are_left_alone(site: EngineSite):
 
     assert (stranger / "order.json").read_text() == order
     assert not (stranger / "end.json").exists()
+
+
+def test_while_the_engine_is_silent_its_cluster_is_away_and_why_says_so(site: EngineSite):
+    running = site.box.job(["sleep", "600"])
+    site.box.reach(running, "running")
+    assert cluster_state(site) == "up"
+    site.fault("away")
+    until(lambda: cluster_state(site) == "away", "the cluster to be away")
+
+    waiting = site.box.job(["echo", "late"])
+
+    assert "cluster lab is away since" in site.box.why(running)
+    assert "engine lab does not answer: the folder engine is away" in site.box.why(waiting)
+    site.fault("")
+    assert site.box.ended(waiting)["state"] == "completed"
+    assert cluster_state(site) == "up"
+    assert site.box.reach(running, "running")
+
+
+def cluster_state(site: EngineSite) -> str:
+    return str(site.box.api("GET", "/clusters/lab")[1]["state"])

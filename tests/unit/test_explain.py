@@ -533,6 +533,7 @@ def test_the_codes_are_a_closed_list():
 
     assert codes == {
         *("held", "begin", "dependency", "queue", "share", "quota", "no_node", "node_away"),
+        "cluster",
         *("filter", "room", "neighbours", "reserved", "backfill", "tasks", "order", "next_pass"),
         *("leaving", "active", "ended", "engine"),
     }

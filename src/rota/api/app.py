@@ -42,6 +42,7 @@ from rota.api.pages import Pages
 from rota.api.site import (
     accounts,
     audit,
+    clusters,
     node_keys,
     nodes,
     pilots,
@@ -56,6 +57,7 @@ from rota.api.site import (
     tokens,
     usage,
     user_secrets,
+    vdcs,
 )
 from rota.api.watch import live, notify, status
 from rota.core.facts.errors import Forbidden, NotFound, Rejected
@@ -75,7 +77,7 @@ _PARTS = (
     *(logs, results, artifacts, measures, endpoints, live, why, plan),
     *(status, stats, usage, queue_stats, policy, policy_replay, notify),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
-    *(pilots, audit, aliases, slurm_routes),
+    *(pilots, clusters, vdcs, audit, aliases, slurm_routes),
 )
 ROUTES = [route for part in _PARTS for route in part.ROUTES]
 

@@ -17,6 +17,7 @@ machine above it is the agent's own, and the controller sees nodes like any othe
     gangs         members of a gang: when all are there, and how one job stands for all
     metering      what waits inside an engine, and what of it comes back
     news          what an engine shows, in the words of the agent's state machine
+    machines      the engine's machines as nodes: names, cluster, what keeps jobs off
     node_session  one node of an engine in the controller's eyes
     logs          what jobs on an engine printed
     host          the process of one engine

@@ -22,9 +22,10 @@ from rota.backends.gangs import spread
 from rota.backends.intake import Intake
 from rota.backends.journal import Entry, State
 from rota.backends.logs import EngineLogs
+from rota.backends.machines import Machines, out_of_service
 from rota.backends.metering import Meter
 from rota.backends.news import ended, known, started
-from rota.backends.node_session import NodeSession, as_ours, out_of_service
+from rota.backends.node_session import NodeSession
 from rota.backends.orders import Key, order_of
 from rota.backends.pace import Breaker
 from rota.backends.pilot_tables import PREFIX
@@ -75,6 +76,7 @@ class Engine:
         self._name, self._driver, self._journal = name, driver, journal
         self._home, self._url, self._token = home, url, token
         self._settings = settings or EngineSettings(kind=driver.kind)
+        self._machines = Machines(name, self._settings.cluster or name)
         self._breaker = Breaker(name)
         self._logs = EngineLogs(driver, home / "logs")
         self._absences = Absences(driver.settle_s)
@@ -149,7 +151,7 @@ class Engine:
     def _take_node(self, node: EngineNode) -> NodeSession | None:
         """A session for a machine that is new; one that is known hears what has changed."""
         inside = node.spec.name
-        spec = as_ours(node, self._name, self._driver.features, self._settings.inside_max)
+        spec = self._machines.spec_of(node, self._driver.features, self._settings.inside_max)
         session = self._sessions.get(spec.name)
         if session is not None:
             session.become(spec)
@@ -278,10 +280,16 @@ class Engine:
                 continue
             try:
                 await self._look()
+                was_away = self._breaker.is_away
                 self._breaker.answered()
+                if was_away:
+                    await self._look_at_nodes()
                 await self._driver.changes()
             except EngineError as error:
-                await asyncio.sleep(self._breaker.failed(str(error)))
+                pause_s = self._breaker.failed(str(error))
+                for session in self._sessions.values() if self._breaker.is_away else ():
+                    session.become(self._machines.away(session.spec, str(error)))
+                await asyncio.sleep(pause_s)
 
     def _cluster(self) -> str:
         """Whose work is ours; nothing is looked for before a controller has said it."""

@@ -13,10 +13,7 @@ import platform
 import time
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from rota import __version__
-from rota.core.facts.placing import Taint
 from rota.rpc.messages import (
     PROTOCOL,
     Desired,
@@ -38,10 +35,9 @@ from rota.session.keyring import Keyring
 from rota.session.redial import Pauses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from rota.backends.api import EngineNode
     from rota.core.facts.node import NodeSpec
     from rota.rpc.messages import AgentMessage, ControllerMessage
     from rota.session.instructions import (
@@ -54,33 +50,11 @@ if TYPE_CHECKING:
 
 #: What an engine's work is part of outlives any reboot of its machines.
 BOOT = "engine"
-#: What keeps new jobs from a machine to which its engine gives none.
-OUT_OF_SERVICE = Taint("engine", "out-of-service")
 REFUSED_S = 10.0
 #: A session that lasted so long was a good one: the next dial comes at once.
 GOOD_S = 2.0
 
 log = logging.getLogger("rota.engine")
-
-
-def as_ours(node: EngineNode, engine: str, features: Collection[str], inside_max: int) -> NodeSpec:
-    """What an engine shows, as a node of its name in Rota."""
-    spec = replace(
-        node.spec,
-        name=f"{node.spec.name}.{engine}",
-        engine=engine,
-        features=tuple(sorted(features)),
-        pool=node.pool,
-        inside_max=inside_max if node.pool else 0,
-    )
-    if node.usable:
-        return spec
-    return out_of_service(spec, node.detail or "out of service in the engine")
-
-
-def out_of_service(spec: NodeSpec, remark: str) -> NodeSpec:
-    taints = tuple(taint for taint in spec.taints if taint != OUT_OF_SERVICE)
-    return replace(spec, remarks=(remark,), taints=(*taints, OUT_OF_SERVICE))
 
 
 class NodeSession:

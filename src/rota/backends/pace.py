@@ -8,6 +8,8 @@ FIRST_S, MOST_S = 1.0, 30.0
 #: While things happen an engine is asked this often at the most, and spends no more than this part
 #: of the time on our question.
 SOONEST_S, PART_MAX = 0.1, 0.2
+#: After a pause of so long that helped nothing the engine is away, for people and jobs as well.
+AWAY_S = 2.0
 
 log = logging.getLogger("rota.engine")
 
@@ -22,19 +24,22 @@ class Breaker:
         self._engine = engine
         self._pause_s = 0.0
         self.why = ""
+        #: It has not answered for a while, not just once.
+        self.is_away = False
 
     def failed(self, why: str) -> float:
         """How long to wait now."""
         if not self.why:
             log.warning("engine %s does not answer: %s", self._engine, why)
         self.why = why
+        self.is_away = self._pause_s >= AWAY_S
         self._pause_s = min(max(FIRST_S, 2 * self._pause_s), MOST_S)
         return self._pause_s
 
     def answered(self) -> None:
         if self.why:
             log.info("engine %s answers again", self._engine)
-        self.why, self._pause_s = "", 0.0
+        self.why, self._pause_s, self.is_away = "", 0.0, False
 
 
 class Pace:

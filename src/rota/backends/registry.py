@@ -26,7 +26,7 @@ _OWN: dict[str, str] = {
     "slurm": "rota.backends.slurm.driver:driver",
 }
 #: Keys that every engine has.
-COMMON = ("kind", "give_back_s", "inside_max")
+COMMON = ("kind", "give_back_s", "inside_max", "cluster")
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +37,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     give_back_s: float = 60.0
     #: With placement theirs so many attempts may wait in a pool at once: order stays Rota's.
     inside_max: Annotated[int, msgspec.Meta(ge=0)] = 2
+    #: The cluster that its machines belong to; empty: one of the engine's own name.
+    cluster: str = ""
 
 
 def kinds() -> dict[str, str]:

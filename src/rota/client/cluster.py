@@ -92,7 +92,7 @@ class ClusterContext:
         """Run ``function(*args, **kwargs)`` as a job.
 
         ``options``: ``env`` (variables on top of ours), ``time_limit`` (``"2h"``), ``after_ok``
-        (jobs), and every field of a job request, such as ``tasks``, ``retries``, ``priority``.
+        (jobs), and every field of a job request: ``tasks``, ``retries``, ``priority``, ``cluster``.
         """
         if scheduling_timeout_seconds:
             options["scheduling_timeout_s"] = scheduling_timeout_seconds

@@ -57,6 +57,7 @@ def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:
         node.live, node.withheld, node.inside = {}, {}, {}
         cluster.nodes[node.name] = node
     cluster.owners_changed()
+    cluster.clusters_changed()
     cluster.queues |= {queue.name: queue for queue in snapshot.queues}
     cluster.groups = {group.name: group for group in snapshot.groups}
     cluster.accounts.projects = {project.name: project for project in snapshot.projects}

@@ -6,6 +6,7 @@ they ended, so that a dependency on job 12 is answered without asking a database
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from rota.core.derived.accounts import Accounts
@@ -173,6 +174,21 @@ class Cluster:
         personal = any(node.spec.user for node in self.nodes.values())
         if personal != self.lanes.personal:
             self.lanes.personal = personal
+            self._reshape()
+
+    def clusters_changed(self) -> None:
+        """A node went or is in another cluster: shapes tell whether there are several."""
+        self._set_clustered(len({node.cluster for node in self.nodes.values()}) > 1)
+
+    def cluster_joined(self, node: Node) -> None:
+        """A node came. As long as all are in one cluster, any other stands for all of them."""
+        if not self.lanes.clustered:
+            some = islice(self.nodes.values(), 2)
+            self._set_clustered(any(other.cluster != node.cluster for other in some))
+
+    def _set_clustered(self, clustered: bool) -> None:
+        if clustered != self.lanes.clustered:
+            self.lanes.clustered = clustered
             self._reshape()
 
     def _reshape(self) -> None:

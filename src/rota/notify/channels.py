@@ -25,7 +25,7 @@ ANSWER_MAX = 16 * 1024
 #: A receiver may ask for patience, up to this.
 RETRY_AFTER_MAX_S = 300.0
 #: Answers to which another try may help, beside 5xx.
-_LATER = frozenset({408, 409, 423, 425, 429})
+LATER = frozenset({408, 409, 423, 425, 429})
 
 
 class Refused(Exception):
@@ -86,7 +86,7 @@ class HttpChannel:
             raise NotNow(getattr(error, "strerror", "") or str(error) or "no answer") from error
         if 200 <= status < 300:
             return
-        if status >= 500 or status in _LATER:
+        if status >= 500 or status in LATER:
             raise NotNow(f"it answered {status}", after_s)
         raise Refused(f"it answered {status}")
 

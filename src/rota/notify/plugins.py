@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rota.notify_settings import PluginRule
 
 GROUP = "rota.notifiers"
+#: Notifiers that come with Rota.
+OWN = {"tracker": "rota.notify.tracker:Tracker"}
 
 
 class _Plain:
@@ -24,7 +26,7 @@ class _Plain:
 
 def load_notifier(rule: PluginRule) -> Notifier:
     """The notifier behind a rule; ``Rejected`` says why there is none."""
-    known = {entry.name: entry.value for entry in entry_points(group=GROUP)}
+    known = OWN | {entry.name: entry.value for entry in entry_points(group=GROUP)}
     place = known.get(rule.use, rule.use)
     module, colon, path = place.partition(":")
     if not colon:

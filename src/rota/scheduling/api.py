@@ -6,7 +6,7 @@ calls that changes its answers, and it must answer the same for the same argumen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -15,7 +15,7 @@ from rota.core.facts.node import Allocation
 from rota.core.facts.policy import PreemptMode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rota.core.derived.lanes import LaneKey, Shape
     from rota.core.facts.node import NodeSpec
@@ -190,3 +190,11 @@ class VictimRule(Protocol):
     def name(self) -> str: ...
 
     def cost(self, victim: Victim) -> float: ...
+
+
+@runtime_checkable
+class NamesVictim(Protocol):
+    """A victim rule that has the last word itself: one running job gives way, or none does."""
+
+    def should_preempt(self, running: Sequence[Victim], job: Entry) -> int | None:
+        """The id of the job that gives way for a waiting one; 0: any, None: it waits."""

@@ -12,6 +12,7 @@ import msgspec
 
 from rota.core.derived.holdings import amount_of, amount_of_all
 from rota.core.derived.lanes import key_with, shape_of
+from rota.core.facts.placing import ground_of
 from rota.core.facts.states import Cause, JobState
 from rota.scheduling.api import Entry, Start
 from rota.scheduling.order.lengths import stay_s_of
@@ -131,15 +132,16 @@ def _grow_one(this: Growing, job: Job, missing: list[int], kept_out: set[str]) -
     placed: list[Placed] = []
     for index in missing:
         one = msgspec.structs.replace(roles[index], count=1, min_count=0)
-        whole = shape_of(spec, personal=this.cluster.lanes.personal)
+        lanes = this.cluster.lanes
+        whole = shape_of(spec, personal=lanes.personal, clustered=lanes.clustered)
         shape = whole._replace(roles=(one,))
         task_key = key._replace(shape=-(job.id << 16) - spec.roles.index(roles[index]))
         left_s = max(1.0, end_s - this.now_s)
         entry = Entry(job.id, task_key, shape, job.submitted_s, job.eligible_s, left_s)
         asker = this.asker(entry)
-        if spec.placement.topology:
+        if shape.placement.topology:
             node = this.cluster.nodes[job.live_attempts[0].allocation.node]
-            asker.group = node.all_labels.get(spec.placement.topology, "")
+            asker.group = ground_of(node.all_labels, shape.placement.topology)
         found = place(asker)
         if found is None:
             continue

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rota.scheduling.api import Dropped
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rota.core.derived.lanes import Shape
     from rota.scheduling.api import (
         Entry,
@@ -212,6 +214,20 @@ class GuardedVictims(Guarded):
             if self.alive:
                 self.watch.drop(self, f"answered {number:g}, and a cost cannot be negative")
         return self._fallback.cost(victim)
+
+
+class GuardedChoice(GuardedVictims):
+    """One that names the victim; where it fails any may be it, as if it had not been there."""
+
+    def should_preempt(self, running: Sequence[Victim], job: Entry) -> int | None:
+        answer = self.call(self._rule, "should_preempt", running, job) if self.alive else 0
+        named = type(answer) is int and answer in {victim.job for victim in running}
+        if self.alive and (answer is None or named):
+            return cast("int | None", answer)
+        if self.alive:
+            text = f"named {_shown(answer)}, which is none of the jobs that may go"
+            self.watch.drop(self, text)
+        return 0
 
 
 def _brief(error: BaseException) -> str:

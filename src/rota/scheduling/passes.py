@@ -72,7 +72,7 @@ class Pass:
         total = scheduler.total
         self.shares = FairShare(self.cluster, now_s, total)
         self.view = View(now_s, self.policy, self.shares, total)
-        self.quotas = Quotas(self.cluster, now_s)
+        self.quotas = Quotas(self.cluster, now_s, self.space.prices(self.cluster))
         self.checks = NodeChecks(self.cluster, self.space, rules, self.quotas)
         borrows = self.quotas.borrowing if scheduler.may_borrow else None
         self.keys = Keys(self.cluster, rules, self.view, borrows)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import DEFAULT
-from rota.scheduling.api import Dropped
+from rota.scheduling.api import Dropped, NamesVictim
 from rota.scheduling.guarded import (
+    GuardedChoice,
     GuardedFilter,
     GuardedOrdering,
     GuardedScorer,
@@ -75,6 +76,14 @@ class SummedVictims:
 
     def cost(self, victim: Victim) -> float:
         return sum(rule.cost(victim) for rule in self._rules)
+
+
+class ToldVictims(SummedVictims):
+    """The same where one of them names the victim."""
+
+    def __init__(self, rules: Sequence[VictimRule], teller: NamesVictim) -> None:
+        super().__init__(rules)
+        self.should_preempt = teller.should_preempt
 
 
 def resolve(
@@ -150,10 +159,14 @@ class _Desk:
             elif rule is None:
                 self._refuse("victims", name, {usual.name: usual, **self._plugged.victims})
             else:
-                found.append(GuardedVictims(self._watch, name, rule, usual))
+                guard = GuardedChoice if isinstance(rule, NamesVictim) else GuardedVictims
+                found.append(guard(self._watch, name, rule, usual))
         if not found:
             return usual
-        return found[0] if len(found) == 1 else SummedVictims(found)
+        if len(found) == 1:
+            return found[0]
+        teller = next((rule for rule in found if isinstance(rule, NamesVictim)), None)
+        return SummedVictims(found) if teller is None else ToldVictims(found, teller)
 
     def _refuse(self, field: str, name: str, known: Mapping[str, object]) -> None:
         if self._strict:

@@ -44,6 +44,7 @@ CONTAINERS = "containers"
 _FIELDS = (
     *("nodes", "exclusive", "node_list", "exclude", "data"),
     *("constraints", "tolerate", "near", "apart", "topology"),
+    *("cluster", "engine", "vdc"),
 )
 
 
@@ -60,6 +61,9 @@ class PlacementView(msgspec.Struct, frozen=True):
     topology: str
     exclusive: bool
     data: list[str]
+    cluster: str
+    engine: str
+    vdc: str
 
 
 def placement_of(asked: JobRequest) -> Placement:
@@ -76,7 +80,11 @@ def changed_placement(now: Placement, asked: JobPatch) -> Placement:
 
 
 def _with(now: Placement, asked: JobRequest | JobPatch) -> Placement:
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = {
+        field: checks.word(field, value)
+        for field in ("cluster", "engine", "vdc")
+        if (value := getattr(asked, field)) is not None
+    }
     for field, name in (("nodes", "node_count"), ("exclusive", "exclusive")):
         if (value := getattr(asked, field)) is not None:
             changes[name] = value
@@ -166,4 +174,7 @@ def _words(placement: Placement) -> dict[str, Any]:
         "topology": placement.topology,
         "exclusive": placement.exclusive,
         "data": list(placement.data),
+        "cluster": placement.cluster,
+        "engine": placement.engine,
+        "vdc": placement.vdc,
     }

@@ -25,7 +25,6 @@ from rota.api.errors import Malformed, from_decoding
 from rota.core.facts.job import RestartPolicy, ServiceClass
 from rota.core.facts.parents import DependencyKind
 from rota.core.facts.policy import PreemptMode
-from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Access
 
 
@@ -116,6 +115,11 @@ class JobRequest(Strict):
     data: Annotated[
         Words, says("Data sets; nodes that list one in their label `data` are better")
     ] = []
+    cluster: Annotated[Short, says("Only nodes of this cluster; empty: of any")] = ""
+    engine: Annotated[Short, says("Only nodes of this engine; empty: of any, or of none")] = ""
+    vdc: Annotated[
+        Short, says("A virtual data centre: its clusters, its choice among them, its caps")
+    ] = ""
     workdir: Annotated[Line, says("The folder that it runs in; an absolute path on the node")] = "/"
     env: Annotated[dict[str, str], says("The captured environment")] = {}
     variables: Annotated[dict[str, str], says("Single variables on top of `env`")] = {}
@@ -278,6 +282,10 @@ class JobPatch(Strict):
     topology: Short | None = None
     exclusive: bool | None = None
     data: Words | None = None
+    #: An empty text lets it go anywhere again.
+    cluster: Short | None = None
+    engine: Short | None = None
+    vdc: Short | None = None
     qos: ServiceClass | None = None
     #: An empty text or 0 takes the deadline away.
     deadline_at: Seconds | str | None = None
@@ -309,47 +317,6 @@ class SelectRequest(Strict):
     user: Short = ""
     #: For ``:requeue``: hold them in the queue.
     hold: bool = False
-
-
-class QueueRequest(Strict):
-    """A queue as it shall be; a cap of 0 means none."""
-
-    priority: Annotated[
-        int, Meta(ge=0, le=100), says("Jobs of queues with a higher one come first")
-    ] = 50
-    max_running: Annotated[Whole, says("Jobs of it that run at once")] = 0
-    state: QueueState = QueueState.ACTIVE
-    project: Annotated[Short, says("The project that it belongs to")] = ""
-    max_per_user: Annotated[Whole, says("Of one user at once")] = 0
-    max_per_project: Annotated[Whole, says("Of one project at once")] = 0
-    preempts: Annotated[bool, says("Its jobs may take room from less urgent ones")] = True
-    preemptible: Annotated[bool, says("Its jobs may have to give way")] = True
-    hours: Annotated[
-        Short,
-        says("When its jobs may start: `mon-fri 8:00-18:00, sat 10:00-14:00`; empty: always"),
-    ] = ""
-    zone: Annotated[Short, says("On whose clock, such as `Europe/Berlin`; empty: UTC")] = ""
-
-
-class QueuePatch(Strict):
-    """What shall change of a queue. Absent fields stay as they are."""
-
-    priority: Annotated[int, Meta(ge=0, le=100)] | None = None
-    max_running: Whole | None = None
-    state: QueueState | None = None
-    project: Short | None = None
-    max_per_user: Whole | None = None
-    max_per_project: Whole | None = None
-    preempts: bool | None = None
-    preemptible: bool | None = None
-    hours: Short | None = None
-    zone: Short | None = None
-
-
-class GroupRequest(Strict):
-    """How many jobs of a group may run at once; 0 lifts the cap."""
-
-    max_concurrent: Whole
 
 
 class TokenRequest(Strict):

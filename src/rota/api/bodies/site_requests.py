@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from rota.api.bodies.queue_requests import QueueRequest
 from rota.api.bodies.request_fields import BIG, Line, Seconds, Short, Words, says
-from rota.api.bodies.requests import QueueRequest
 
 Ceiling = Annotated[int, Meta(ge=0, le=BIG)] | UnsetType | None
 Index = Annotated[int, Meta(ge=0, le=65_535)]
@@ -49,6 +49,10 @@ class LimitsRequest(
         Amount | UnsetType | None,
         says("GPU-hours within `period_s`"),
     ] = UNSET
+    cost: Annotated[
+        Amount | UnsetType | None,
+        says("Money within `period_s`, by the prices of the policy"),
+    ] = UNSET
 
 
 class QuotaRequest(
@@ -67,7 +71,7 @@ class QuotaRequest(
     borrow: Annotated[bool | None, says("Whether more than `soft` may be borrowed at all")] = None
     period_s: Annotated[
         Annotated[int, Meta(ge=3600, le=62 * 86400)] | None,
-        says("The period of `gpu_hours`, up to 62 days"),
+        says("The period of `gpu_hours` and `cost`, up to 62 days"),
     ] = None
 
 

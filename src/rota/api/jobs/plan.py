@@ -17,9 +17,11 @@ from rota.controller.commands.submit import refuse_submission
 from rota.scheduling.answers.outlook import Outlook, outlook
 from rota.scheduling.answers.reasons import Decision, Tree
 from rota.scheduling.place.scores import placement_score
+from rota.scheduling.place.tariff import estimate
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
+    from rota.core.facts.job import JobSpec
 
 
 class DelayView(msgspec.Struct):
@@ -28,6 +30,15 @@ class DelayView(msgspec.Struct):
     id: int
     start_at: Moment | None
     later_at: Moment | None
+
+
+class CostView(msgspec.Struct):
+    """What a job will probably cost: so much an hour, for so many hours."""
+
+    per_hour: float
+    hours: float
+    cost: float
+    currency: str
 
 
 class PlanView(msgspec.Struct):
@@ -48,6 +59,8 @@ class PlanView(msgspec.Struct):
     evicts: list[int]
     delays: list[DelayView]
     tree: Tree
+    #: Null where the site has no prices.
+    cost: CostView | None
 
 
 @post(
@@ -72,10 +85,34 @@ async def plan(request: Asking) -> PlanView:
         asker_of(actor),
         held=submission.held,
     )
-    return plan_view(found, host.cluster)
+    return plan_view(found, host.cluster, cost_view(host.cluster, submission.spec, found))
 
 
-def plan_view(found: Outlook, cluster: Cluster) -> PlanView:
+@post(
+    "/jobs/estimate",
+    summary="What a job would cost",
+    opt={"right": "submit", "body": JobRequest, "errors": (409, 413)},
+    status_code=200,
+)
+async def estimate_cost(request: Asking) -> CostView:
+    """Takes what POST /jobs takes; by the cheapest nodes that suit it. Nothing is changed."""
+    context, actor = context_of(request), actor_of(request)
+    asked, host = decode_job(await request.body()), context.host
+    submission = await host.parents.at_hand(lambda: to_submission(asked, actor, context.desk))
+    view = cost_view(host.cluster, submission.spec)
+    return view or CostView(0.0, 0.0, 0.0, "")
+
+
+def cost_view(cluster: Cluster, spec: JobSpec, found: Outlook | None = None) -> CostView | None:
+    prices = cluster.policy.prices
+    if not prices.rates:
+        return None
+    guess = estimate(cluster, spec, found.allocations if found is not None else ())
+    hourly, hours, cost = (round(n, 4) for n in (guess.hourly, guess.hours, guess.cost))
+    return CostView(hourly, hours, cost, prices.currency)
+
+
+def plan_view(found: Outlook, cluster: Cluster, cost: CostView | None = None) -> PlanView:
     specs = {held.node: cluster.nodes[held.node].spec for held in found.allocations}
     return PlanView(
         starts=found.starts,
@@ -89,7 +126,8 @@ def plan_view(found: Outlook, cluster: Cluster) -> PlanView:
         evicts=list(found.evicts),
         delays=[DelayView(d.job, when(d.start_s), when(d.later_s)) for d in found.delays],
         tree=found.tree,
+        cost=cost,
     )
 
 
-ROUTES = [plan]
+ROUTES = [plan, estimate_cost]

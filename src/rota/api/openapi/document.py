@@ -42,6 +42,8 @@ _TAGS = {
     "allocations": "Machines",
     "pilots": "Machines",
     "pools": "Machines",
+    "clusters": "Machines",
+    "vdcs": "Machines",
     "nodes": "Machines",
     "gpus": "Machines",
     "topology": "Machines",

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from rota.api.bodies import pilot_requests as pilots
+from rota.api.bodies import queue_requests as queue
 from rota.api.bodies import requests as body
 from rota.api.bodies import site_requests as site
+from rota.api.bodies.vdc_requests import VdcPatch, VdcRequest
 from rota.api.jobs.allocations import AllocationRequest
 from rota.api.jobs.endpoints import EndpointRequest
 from rota.api.site.pools import CordonRequest
+from rota.api.site.vdcs import NamedVdc
 
 _JOB = {
     "name": "train",
@@ -26,10 +29,18 @@ BODIES: dict[type, Any] = {
     body.BatchRequest: {"jobs": [_JOB, {"command": "echo done", "array": "0-99%4"}]},
     body.JobPatch: {"priority": "high", "time_limit_s": 14400},
     body.SelectRequest: {"ids": [12, "15_3"]},
-    body.QueueRequest: {"priority": 60, "max_running": 20, "state": "active"},
+    queue.QueueRequest: {"priority": 60, "max_running": 20, "state": "active"},
     site.NewQueueRequest: {"name": "night", "max_running": 10},
-    body.GroupRequest: {"max_concurrent": 4},
-    body.QueuePatch: {"state": "paused"},
+    queue.GroupRequest: {"max_concurrent": 4},
+    queue.QueuePatch: {"state": "paused"},
+    VdcRequest: {
+        "clusters": [{"name": "hpc", "weight": 2}, {"name": "local"}],
+        "strategy": "cost",
+        "limits": {"gpus": 16},
+        "max_per_user": 4,
+    },
+    VdcPatch: {"strategy": "load", "overcommit": 1.5},
+    NamedVdc: {"name": "science", "clusters": [{"name": "hpc"}, {"name": "local"}]},
     site.ProjectRequest: {"shares": 2, "quota": {"hard": {"gpus": 8}}},
     site.ProjectPatch: {"shares": 3, "quota": {"soft": {"gpus": 4}}},
     site.ResetRequest: {"user": "ada"},

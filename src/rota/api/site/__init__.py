@@ -3,6 +3,7 @@
 nodes, pools, reservations       machines, and who may have them when
 node_keys                        which machine is let in as a node
 pilots                           allocations of engines that are asked for when jobs wait
+clusters, vdcs                   machines by their cluster; virtual data centres
 queues, queue_stats              where jobs wait
 accounts, quotas, usage, stats, tokens    who jobs count for, and what was used
 policy, policy_replay            the rules of scheduling

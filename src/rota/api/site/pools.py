@@ -58,7 +58,8 @@ def pool_of(node: Node) -> str:
     return "+".join(models) or WITHOUT_DEVICES
 
 
-def _sum(amounts: list[AmountView]) -> AmountView:
+def sum_of(amounts: list[AmountView]) -> AmountView:
+    """All of them together."""
     return AmountView(
         round(sum(one.cpus for one in amounts), 3),
         sum(one.memory_mb for one in amounts),
@@ -83,9 +84,9 @@ def _pool_view(cluster: Cluster, name: str, nodes: list[Node]) -> PoolView:
         name=name,
         nodes=[node.name for node in nodes],
         ready=len(ready),
-        total=_sum([view.total for view in views]),
-        used=_sum([view.used for view in views]),
-        free=_sum([view.free for view in ready]),
+        total=sum_of([view.total for view in views]),
+        used=sum_of([view.used for view in views]),
+        free=sum_of([view.free for view in ready]),
         jobs=sorted({job for view in views for job in view.jobs}),
     )
 

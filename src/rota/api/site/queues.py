@@ -10,12 +10,8 @@ from litestar.params import QueryParameter
 
 from rota.api import params
 from rota.api.bodies import checks
-from rota.api.bodies.requests import (
-    Body,
-    GroupRequest,
-    QueuePatch,
-    QueueRequest,
-)
+from rota.api.bodies.queue_requests import GroupRequest, QueuePatch, QueueRequest
+from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import NewQueueRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.views.times import Moment, when

@@ -40,6 +40,7 @@ _FIELDS = {
     "memory_mb": ("memory_mib", 1),
     "gpus": ("device_milli", 1000),
     "gpu_hours": ("device_hours", 1),
+    "cost": ("cost", 1),
 }
 
 
@@ -52,6 +53,7 @@ class LimitsView(msgspec.Struct, frozen=True):
     memory_mb: int | None
     gpus: float | None
     gpu_hours: float | None
+    cost: float | None
 
 
 class AllLimitsView(msgspec.Struct, frozen=True):
@@ -124,6 +126,7 @@ def limits_view(limits: Limits) -> LimitsView:
         memory_mb=limits.memory_mib,
         gpus=scaled(limits.device_milli),
         gpu_hours=limits.device_hours,
+        cost=limits.cost,
     )
 
 
@@ -148,7 +151,7 @@ def changed_limits(now: Limits, asked: LimitsRequest) -> Limits:
 
 
 def _scaled(field: str, value: float, unit: int) -> float:
-    return value if field == "gpu_hours" else round(value * unit)
+    return value if field in ("gpu_hours", "cost") else round(value * unit)
 
 
 def changed_quota(now: Quota, asked: QuotaRequest) -> Quota:

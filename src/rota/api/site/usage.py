@@ -14,7 +14,7 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.accounts import HeldView, held_view
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import ForgetUsage
-from rota.core.derived.holdings import uncharged_s
+from rota.core.derived.holdings import price_of, uncharged_s
 from rota.core.derived.usage import DAYS_KEPT, Spent, Usage, rate_of, usage_key
 from rota.core.facts.errors import Rejected
 from rota.scheduling.order.fairshare import ShareRow, shares_of
@@ -31,6 +31,7 @@ class SpentView(msgspec.Struct):
     cpu_hours: float
     memory_gb_hours: float
     gpu_hours: float
+    cost: float
 
 
 class UsageRow(msgspec.Struct):
@@ -59,11 +60,26 @@ class ShareView(msgspec.Struct):
     ratio: float
 
 
+class BudgetView(msgspec.Struct):
+    """Money that an account may spend in a period up to now, and what of it is spent."""
+
+    kind: str
+    name: str
+    hard: float | None
+    soft: float | None
+    period_s: int
+    spent: float
+
+
 class UsageView(msgspec.Struct):
+    """``currency`` is what the site calls its money; ``budgets``: of users and projects."""
+
     since: Moment | None
     until: Moment | None
+    currency: str
     items: list[UsageRow]
     shares: list[ShareView]
+    budgets: list[BudgetView]
 
 
 def _spent_view(spent: Spent) -> SpentView:
@@ -71,6 +87,7 @@ def _spent_view(spent: Spent) -> SpentView:
         round(spent.cpu_s / HOUR_S, 4),
         round(spent.memory_gib_s / HOUR_S, 4),
         round(spent.device_s / HOUR_S, 4),
+        round(spent.cost, 4),
     )
 
 
@@ -82,8 +99,27 @@ def _running(cluster: Cluster, since_s: float, now_s: float) -> dict[str, Spent]
         attempt = job.tasks[task].attempts[-1]
         start_s = max(since_s, uncharged_s(attempt) if attempt.started_s else attempt.placed_s)
         account = found.setdefault(usage_key(job.spec.user, job.spec.project), Spent())
-        used = cluster.accounts.holdings.count_of(attempt).used
-        account.add(rate_of(used), max(0.0, now_s - start_s))
+        count = cluster.accounts.holdings.count_of(attempt)
+        rate = rate_of(count.used)
+        rate.cost = price_of(attempt, count) / HOUR_S if attempt.started_s else 0.0
+        account.add(rate, max(0.0, now_s - start_s))
+    return found
+
+
+def budget_views(cluster: Cluster, now_s: float) -> list[BudgetView]:
+    """Every user and project with a budget of money."""
+    accounts = cluster.accounts
+    found: list[BudgetView] = []
+    records = [("project", p.name, p.quota) for p in accounts.projects.values()]
+    records += [("user", user.name, user.quota) for user in accounts.users.values() if user.name]
+    for kind, name, quota in sorted(records, key=lambda record: record[:2]):
+        if quota.hard.cost is None and quota.soft.cost is None:
+            continue
+        below = set(accounts.below(name)) if kind == "project" else {name}
+        rows = usage_rows(cluster, now_s - quota.period_s, now_s)
+        spent = sum(row.period.cost for row in rows if getattr(row, kind) in below)
+        hard, soft = quota.hard.cost, quota.soft.cost
+        found.append(BudgetView(kind, name, hard, soft, quota.period_s, round(spent, 4)))
     return found
 
 
@@ -137,15 +173,18 @@ async def usage(
     now_s = host.clock.now_s()
     rows = usage_rows(host.cluster, now_s - period_s, now_s)
     shares = shares_of(host.cluster, now_s)
+    budgets = budget_views(host.cluster, now_s)
     return UsageView(
         since=when(now_s - period_s),
         until=when(now_s),
+        currency=host.cluster.policy.prices.currency,
         items=[r for r in rows if user in ("", r.user) and project in ("", r.project)],
         shares=[
             _share_view(row)
             for row in shares
             if user in ("", row.user) and project in ("", row.project)
         ],
+        budgets=[row for row in budgets if row.name in (user, project) or not (user or project)],
     )
 
 

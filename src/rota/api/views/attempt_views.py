@@ -52,6 +52,8 @@ class AttemptView(msgspec.Struct):
     peak_memory_mb: int
     cpu_s: float
     pid: int | None
+    #: What an hour of it costs, by the prices when it was placed; null: nothing.
+    price: float | None
     #: What its engine calls it; null: it ran on a machine with an agent.
     external_id: str | None
     #: The machine of its engine that it runs or ran on; null: the engine did not say, or has none.
@@ -106,6 +108,7 @@ def attempt_views(job: Job, *, open_: bool) -> list[AttemptView]:
             peak_memory_mb=attempt.peak_memory_mib,
             cpu_s=attempt.cpu_s,
             pid=attempt.pid or None,
+            price=attempt.price or None,
             external_id=attempt.external or None,
             engine_node=attempt.where or None,
         )

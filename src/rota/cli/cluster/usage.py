@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from typing import Any
 
@@ -10,6 +12,7 @@ import click
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.shared import render, session, types
 from rota.cli.shared.options import json_option
+from rota.core.facts.site.prices import money
 from rota.core.words.units import format_duration
 
 _USE = (
@@ -68,6 +71,61 @@ def share_table(rows: list[dict[str, Any]], width: int | None = None) -> list[st
     return render.table(_SHARES, lines, width)
 
 
+_COSTS = (
+    render.Column("USER", shrinks=True, least=5),
+    render.Column("PROJECT", shrinks=True, least=5),
+    render.Column("CPU-H", right=True),
+    render.Column("GPU-H", right=True),
+    render.Column("COST", right=True),
+)
+_BUDGETS = (
+    render.Column("BUDGET", shrinks=True, least=5),
+    render.Column("SPENT", right=True),
+    render.Column("LIMIT", right=True),
+    render.Column("LEFT", right=True),
+    render.Column("PERIOD", right=True),
+)
+
+
+def cost_table(answer: dict[str, Any], width: int | None = None) -> list[str]:
+    """What accounts have spent in the period, their sum, and what budgets leave."""
+    rows = [
+        (row["user"], row["project"] or "-", *map(_hours, (p["cpu_hours"], p["gpu_hours"])),
+         money(p["cost"], answer["currency"]))
+        for row in answer["items"]
+        for p in [row["period"]]
+    ]  # fmt: skip
+    total = sum(row["period"]["cost"] for row in answer["items"])
+    rows.append(("total", "", "", "", money(total, answer["currency"])))
+    lines = render.table(_COSTS, rows, width)
+    if answer["budgets"]:
+        lines += ["", *render.table(_BUDGETS, map(_budget_row, answer["budgets"]), width)]
+    return lines
+
+
+def _budget_row(budget: dict[str, Any]) -> tuple[str, ...]:
+    limit = budget["hard"] if budget["hard"] is not None else budget["soft"]
+    return (
+        f"{budget['kind']} {budget['name']}",
+        money(budget["spent"]),
+        money(limit),
+        money(max(0.0, limit - budget["spent"])),
+        format_duration(budget["period_s"]),
+    )
+
+
+def cost_csv(answer: dict[str, Any]) -> str:
+    """One line per account, for a spreadsheet."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    head = ("user", "project", "attempts", "cpu_hours", "memory_gb_hours", "gpu_hours", "cost")
+    writer.writerow(head)
+    for row in answer["items"]:
+        period = row["period"]
+        writer.writerow([*(row[key] for key in head[:3]), *(period[key] for key in head[3:])])
+    return text.getvalue()
+
+
 def _hours(hours: float) -> str:
     return f"{hours:.1f}" if hours >= 0.05 or not hours else f"{hours:.2g}"
 
@@ -76,11 +134,20 @@ def _hours(hours: float) -> str:
 @click.option("--user", "-u", help="Only this user.")
 @click.option("--project", "-p", help="Only this project.")
 @click.option("--period", type=types.DURATION, default="7d", help="Up to 62d.  [default: 7d]")
+@click.option("--cost", is_flag=True, help="What it cost, and what budgets leave.")
+@click.option("--csv", "as_csv", is_flag=True, help="Use and cost of the period as CSV.")
 @click.option("--reset", is_flag=True, help="Forget what -u or -p (or with --all everybody) used.")
 @click.option("--all", "everybody", is_flag=True, help="With --reset: of everybody.")
 @json_option
 def usage(
-    user: str | None, project: str | None, period: int, reset: bool, everybody: bool, as_json: bool
+    user: str | None,
+    project: str | None,
+    period: int,
+    cost: bool,
+    as_csv: bool,
+    reset: bool,
+    everybody: bool,
+    as_json: bool,
 ) -> None:
     """Show usage now, over a period, and against fair shares."""
     if reset:
@@ -94,8 +161,14 @@ def usage(
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
+    if as_csv:
+        click.echo(cost_csv(answer), nl=False)
+        return
     width = terminal_width()
     click.echo(f"the last {format_duration(period)}:")
+    if cost:
+        click.echo("\n".join(cost_table(answer, width)))
+        return
     click.echo("\n".join(use_table(answer["items"], width)))
     if answer["shares"]:
         click.echo("\nfair share:\n" + "\n".join(share_table(answer["shares"], width)))

@@ -11,6 +11,7 @@ from rota.cli.shared import exits, job_fields, render, session
 from rota.cli.shared.options import CommandLine, SectionOption, words_argument
 from rota.cli.submit.submit import build, shell_option
 from rota.cli.submit.submit_options import submit_options
+from rota.core.facts.site.prices import money
 
 _HELP = """Say whether a job would start now and where, or when, and why. Nothing is submitted.
 
@@ -31,6 +32,9 @@ def plan_lines(answer: dict[str, Any]) -> list[str]:
     if answer["evicts"]:
         lines.append(f"  jobs that would give way: {', '.join(map(str, answer['evicts']))}")
     lines += [f"  job {late['id']} would start {_later(late)}" for late in answer["delays"]]
+    if cost := answer.get("cost"):
+        total, hourly = (money(cost[key], cost["currency"]) for key in ("cost", "per_hour"))
+        lines.append(f"  it would cost about {total}: {cost['hours']:.4g} hours at {hourly}")
     lines += [f"  try: {line}" for line in answer["help"]]
     return [render.clean(line) for line in lines]
 

@@ -162,6 +162,9 @@ def placement_pairs(placement: dict[str, Any]) -> list[tuple[str, object]]:
         "apart": "apart from",
         "topology": "same",
         "data": "data sets",
+        "cluster": "cluster",
+        "engine": "engine",
+        "vdc": "vdc",
     }
     pairs: list[tuple[str, object]] = []
     for key, title in titles.items():

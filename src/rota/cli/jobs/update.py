@@ -29,6 +29,8 @@ rota update 12 --after-ok 11          replaces all its conditions
 rota update 12 --no-dependencies      it waits for nothing any more
 rota update 12 --constraint ''        it may run anywhere again
 rota update 12 --nodes 0              on as few nodes as possible again
+rota update 12 --cluster hpc          it waits for that cluster, and keeps its age
+rota update 12 --cluster ''           for any cluster again
 
 Of an array this changes the elements that wait.
 """
@@ -46,7 +48,7 @@ _CHANGEABLE = frozenset(
         *("tasks", "min_tasks", "nodes", "constraint", "nodelist", "exclude", "tolerate"),
         *("near", "apart", "topology", "exclusive", "data", "qos", "deadline", "estimate"),
         *("preempt_mode", "preempt_retries", "checkpoint_signal", "restart_cost", "type", "notify"),
-        *("save_signal", "save_every"),
+        *("save_signal", "save_every", "cluster", "engine", "vdc"),
     }
 )
 

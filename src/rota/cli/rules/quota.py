@@ -25,7 +25,12 @@ _FIELDS = {
     "mem": "memory_mb",
     "gpus": "gpus",
     "gpu_hours": "gpu_hours",
+    "cost": "cost",
 }
+
+
+#: Limits on what is spent in a period.
+_SPENT = ("gpu_hours", "cost")
 
 
 class _Ceiling(click.ParamType[object]):
@@ -118,7 +123,7 @@ def quota_pairs(kind: str, entry: dict[str, Any]) -> list[tuple[str, object]]:
         ("borrows", "" if limits["borrow"] else "no"),
     ]
     pairs += [(str(name), limits_text(inner)) for name, inner in limits["types"].items()]
-    if limits["hard"]["gpu_hours"] is not None:
+    if any(limits[part].get(name) is not None for part in ("hard", "soft") for name in _SPENT):
         pairs.append(("period", units.format_duration(limits["period_s"])))
     return [*pairs, ("holds", "" if entry["name"] == "*" else held), *provider_pairs(entry)]
 
@@ -131,6 +136,7 @@ def quota_pairs(kind: str, entry: dict[str, Any]) -> list[tuple[str, object]]:
 @click.option("--mem", type=_SIZE, help="Memory at once: 500G.")
 @click.option("--gpus", type=_NUMBER, help="GPUs at once.")
 @click.option("--gpu-hours", type=_NUMBER, help="GPU-hours within --period.")
+@click.option("--cost", type=_NUMBER, help="Money within --period; see rota usage --cost.")
 @click.option("--soft", is_flag=True, help="Set soft limits: beyond them room is only borrowed.")
 @click.option(
     "--type",
@@ -139,7 +145,7 @@ def quota_pairs(kind: str, entry: dict[str, Any]) -> list[tuple[str, object]]:
     help="Set limits for jobs of this type only.",
 )
 @click.option("--borrow/--no-borrow", default=None, help="Whether soft limits may be exceeded.")
-@click.option("--period", type=types.DURATION, help="Of --gpu-hours; 1h to 62d.  [default: 30d]")
+@click.option("--period", type=types.DURATION, help="Of --gpu-hours and --cost.  [default: 30d]")
 @click.option("--on/--off", "enforced", default=None, help="Switch a project's quota on or off.")
 @json_option
 def set_quota(
@@ -150,6 +156,7 @@ def set_quota(
     \b
     rota quota set --default --jobs 20 --gpus 4
     rota quota set --project vision --gpus 16 --gpu-hours 5000 --period 30d
+    rota quota set --project vision --cost 100 --period 30d
     rota quota set --project vision --soft --gpus 8
     rota quota set --project vision --type inference --jobs 2
     """

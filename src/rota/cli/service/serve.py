@@ -267,7 +267,7 @@ def _agent_process(
         cpus=asked.cpu_milli / 1000 if asked.cpus else None,
         memory_mib=memory_mib,
         gpus_file=_fake_gpus(folder, asked.fake_gpus),
-        labels=asked.labels,
+        labels=asked.all_labels,
         taints=tuple(parse_taint(text) for text in asked.taints),
     )
     plan = AgentConfig(

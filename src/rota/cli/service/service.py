@@ -17,6 +17,7 @@ from rota.cli.shared import exits, render, session, types
 from rota.cli.shared.job_fields import STATES
 from rota.cli.shared.options import json_option
 from rota.core.words.units import format_duration
+from rota.env_file import read_env
 from rota.given_tokens import SEEN_BY_ALL, NoToken, read_token
 from rota.paths import state_dir as state_folder
 
@@ -36,6 +37,22 @@ _ACCEPT = click.option(
 )
 
 
+def _read_env(ctx: click.Context, option: click.Parameter, path: str) -> None:
+    if path:
+        read_env(path, os.environ)
+
+
+_ENV_FILE = click.option(
+    "--env-file",
+    metavar="FILE",
+    default="",
+    is_eager=True,
+    expose_value=False,
+    callback=_read_env,
+    help="Variables such as ROTA_SERVER_LISTEN in a file (.env); the environment wins over it.",
+)
+
+
 @click.command()
 @click.option("--listen", metavar="HOST:PORT", default="", help="Default: 127.0.0.1:8082.")
 @click.option("--database", metavar="URL", default="", help="Default: SQLite in the state folder.")
@@ -43,6 +60,7 @@ _ACCEPT = click.option(
 @_STATE_DIR
 @click.option("--detach", is_flag=True, help="Go into the background once it answers.")
 @click.option("--no-agent", is_flag=True, help="Run no jobs on this machine.")
+@_ENV_FILE
 @_ACCEPT
 def up(
     listen: str,
@@ -60,7 +78,8 @@ def up(
     rota up --detach             in the background; stop it with 'rota down'
 
     Settings come from rota.toml (ROTA_CONFIG, the state folder or ~/.config/rota) and from
-    ROTA_SECTION_KEY variables such as ROTA_SERVER_LISTEN. Plain names that other programs use,
+    ROTA_SECTION_KEY variables such as ROTA_SERVER_LISTEN, also in a file that --env-file names; no
+    .env is read unasked. Plain names that other programs use,
     such as DATABASE_URL and PORT, count only with ROTA_PLAIN_NAMES=1.
     """
     from rota.config import parse_listen, parse_port
@@ -137,6 +156,7 @@ def _refuse_token(ctx: click.Context, option: click.Parameter, value: str | None
     help="Leave for good when nothing ran here for so long.  [default: stay]",
 )
 @_STATE_DIR
+@_ENV_FILE
 @_ACCEPT
 def agent(
     join: str,

@@ -30,7 +30,23 @@ def _reader(name: str, **settings: bool) -> Callable[[str], object]:
 
 def where() -> list[click.Parameter]:
     """Where it may run."""
-    return [*_nodes(), *_wishes()]
+    return [*_nodes(), *_clusters(), *_wishes()]
+
+
+def _clusters() -> list[click.Parameter]:
+    """Which of several clusters."""
+    return [
+        _option(
+            _WHERE, "--cluster", metavar="NAME", help="Only on this cluster; see rota clusters."
+        ),
+        _option(_WHERE, "--engine", metavar="NAME", help="Only on this engine."),
+        _option(
+            _WHERE,
+            "--vdc",
+            metavar="NAME",
+            help="In this virtual data centre: its clusters, chosen by its strategy, its caps.",
+        ),
+    ]
 
 
 def _nodes() -> list[click.Parameter]:

@@ -4,5 +4,6 @@ commands, access                 the values, and whether a role allows them
 submit, possible, change         jobs: new ones, and changes of those that exist
 enter_job, endpoints, steps      what is inside of running jobs
 site, accounts, reserve, reserve_job    nodes, queues, projects, reservations
+clusters                         which cluster a job names; virtual data centres
 credentials                      tokens, and the keys of nodes
 """

@@ -26,6 +26,7 @@ _SHOWN = {
     "memory_mib": ("memory_mb", 1),
     "device_milli": ("gpus", 1000),
     "device_hours": ("gpu_hours", 1),
+    "cost": ("cost", 1),
 }
 
 

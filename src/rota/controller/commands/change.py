@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.controller.commands.clusters import refuse_place
 from rota.controller.commands.commands import (
     Cancel,
     Changed,
@@ -38,6 +39,7 @@ from rota.core.facts.states import ACTIVE, WAITING, Cause, JobState
 from rota.core.facts.tenant import Access, Actor
 from rota.core.words.kin import is_kin
 from rota.scheduling.limits.refusals import refuse_over_quota
+from rota.scheduling.place.tariff import refuse_cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -327,10 +329,12 @@ def _new_spec(cluster: Cluster, old: JobSpec, command: Update, item: int) -> Job
         refuse_project(cluster, spec)
     if (spec.project, spec.type, spec.roles) != (old.project, old.type, old.roles):
         refuse_over_quota(cluster, spec, int(spec.project != old.project))
+        refuse_cost(cluster, spec)
     refuse_nameless_share(spec)
     moved = spec.roles != old.roles or spec.placement != old.placement
     if moved:
         refuse_nodes(cluster, spec)
+        refuse_place(cluster, spec)
     if not spec.scheduling_timeout_s and (moved or old.scheduling_timeout_s):
         refuse_impossible(cluster, spec)
     return spec

@@ -13,6 +13,7 @@ from rota.core.facts.outer import Outer
 from rota.core.facts.parents import Dependency
 from rota.core.facts.pilot import Pilot
 from rota.core.facts.placing import Taint
+from rota.core.facts.site.clusters import Vdc
 from rota.core.facts.tenant import Actor, Group, Project, Queue, Reservation, Token, User
 
 
@@ -245,6 +246,16 @@ class EnterJob(Command, frozen=True, kw_only=True):
     task: int
     #: As in ``JobEntered``.
     way: str
+
+
+class SetVdc(Command, frozen=True, kw_only=True):
+    """A virtual data centre as it shall be."""
+
+    vdc: Vdc
+
+
+class RemoveVdc(Command, frozen=True, kw_only=True):
+    vdc: str
 
 
 class DrainNode(Command, frozen=True, kw_only=True):

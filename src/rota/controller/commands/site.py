@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from rota.controller.commands import (
     accounts,
+    clusters,
     credentials,
     endpoints,
     enter_job,
@@ -286,6 +287,8 @@ _OPEN: dict[type, Callable[[Scribe, Any], object]] = {
 _OPERATED: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.SetQueue: _set_queue,
     cmd.RemoveQueue: _remove_queue,
+    cmd.SetVdc: clusters.set_vdc,
+    cmd.RemoveVdc: clusters.remove_vdc,
     cmd.SetProject: accounts.set_project,
     cmd.RemoveProject: accounts.remove_project,
     cmd.SetUser: accounts.set_user,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from rota.controller.commands.clusters import refuse_place
 from rota.controller.commands.commands import Submission, Submit, Submitted
 from rota.controller.commands.possible import refuse_impossible
 from rota.controller.tick import lifecycle
@@ -17,6 +18,7 @@ from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Access, Actor, Group
 from rota.core.words.kin import PARENT_LABEL
 from rota.scheduling.limits.refusals import refuse_over_quota
+from rota.scheduling.place.tariff import refuse_cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,6 +118,7 @@ def _check(
         refuse_escalation(actor, submission.spec.priority)
         _check_one(cluster, submission)
         refuse_over_quota(cluster, submission.spec, count)
+        refuse_cost(cluster, submission.spec)
     except Rejected as error:
         if number is not None:
             error.field = f"jobs[{number}].{error.field}"
@@ -135,6 +138,7 @@ def _check_one(cluster: Cluster, submission: Submission) -> None:
     refuse_group(cluster, spec)
     refuse_project(cluster, spec)
     refuse_nodes(cluster, spec)
+    refuse_place(cluster, spec)
     refuse_unknown(cluster, spec.dependencies)
     refuse_nameless_share(spec)
     refuse_long_grace(cluster, spec)

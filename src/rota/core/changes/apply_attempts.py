@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.changes import events as ev
 from rota.core.changes.apply_jobs import find_job, job_changed, set_attempt_timers, set_timers
-from rota.core.changes.charging import begin, charge, stop_clock
+from rota.core.changes.charging import asked_price, begin, charge, stop_clock
 from rota.core.changes.holding import hold, let_go
 from rota.core.derived.overruns import taken_s
 from rota.core.derived.usage import usage_key
@@ -35,22 +35,22 @@ def _attempt_placed(cluster: Cluster, event: ev.AttemptPlaced, at_s: float) -> N
     job, before = find_job(cluster, event.job)
     number = job.next_number
     _add_missing_tasks(job)
-    job.tasks[event.task].attempts.append(
-        Attempt(
-            uid=event.uid,
-            number=number,
-            allocation=event.allocation,
-            incarnation=event.incarnation,
-            placed_s=at_s,
-            after=event.after,
-            window_s=event.window_s,
-            grace_s=granted_s(job.spec, cluster.policy.grace_max_s),
-            borrows=event.borrows,
-            port=event.port,
-        )
+    attempt = Attempt(
+        uid=event.uid,
+        number=number,
+        allocation=event.allocation,
+        incarnation=event.incarnation,
+        placed_s=at_s,
+        after=event.after,
+        window_s=event.window_s,
+        grace_s=granted_s(job.spec, cluster.policy.grace_max_s),
+        borrows=event.borrows,
+        port=event.port,
     )
+    attempt.price = asked_price(cluster, attempt)
+    job.tasks[event.task].attempts.append(attempt)
     job.preempted = False
-    hold(cluster, job, event.task, job.tasks[event.task].attempts[-1], at_s)
+    hold(cluster, job, event.task, attempt, at_s)
     if event.window_s or job.spec.task_count > 1:
         _set_first_timers(cluster, job)
     job_changed(cluster, job, before)

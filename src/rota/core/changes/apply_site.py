@@ -28,6 +28,7 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
     name = event.spec.name
     node = cluster.nodes.get(name)
     owner = node.spec.user if node is not None else ""
+    before = node.cluster if node is not None else ""
     if node is None:
         node = cluster.nodes[name] = Node(
             event.spec, event.incarnation, event.boot_id, live={}, withheld={}, inside={}
@@ -38,6 +39,10 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered, at_s: float) ->
     node.spec = spec
     if spec.user != owner:
         cluster.owners_changed()
+    if not before:
+        cluster.cluster_joined(node)
+    elif node.cluster != before:
+        cluster.clusters_changed()
     node.incarnation, node.boot_id = event.incarnation, event.boot_id
     node.lease_s, node.home, node.lost = event.lease_s, event.home, False
     _welcome_withheld(cluster, node)
@@ -170,6 +175,8 @@ def _node_removed(cluster: Cluster, event: ev.NodeRemoved, at_s: float) -> None:
     if cluster.nodes.pop(event.node).spec.user:
         cluster.owners_changed()
     cluster.live.ending.pop(event.node, None)
+    if cluster.lanes.clustered:
+        cluster.clusters_changed()
     _drop_key(cluster, event.node)
     cluster.agenda.touch(event.node)
     cluster.dirty.nodes[event.node] = None
@@ -301,7 +308,10 @@ def _passes_made(cluster: Cluster, event: ev.PassesMade, at_s: float) -> None:
 
 def _node_marked(cluster: Cluster, event: ev.NodeMarked, at_s: float) -> None:
     node = cluster.nodes[event.node]
+    before = node.cluster
     node.labels, node.taints = dict(event.labels), event.taints
+    if node.cluster != before:
+        cluster.clusters_changed()
     node.closed, node.ignored_pids = event.closed, event.ignored_pids
     node.spec = node.marked(node.spec)
     _node_changed(cluster, event.node)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.derived.holdings import Count, amount_of, uncharged_s
+from rota.core.derived.holdings import Count, amount_of, price_of, uncharged_s
 from rota.core.derived.usage import Spent, Usage, rate_of, usage_key
 from rota.core.facts.resources import NOTHING, Amount
+from rota.core.facts.site.prices import HOUR_S, hourly, models_of
 from rota.core.facts.states import Phase
 
 if TYPE_CHECKING:
@@ -92,9 +93,26 @@ def charge(cluster: Cluster, job: Job, attempt: Attempt, until_s: float) -> None
     usage = table.get(key)
     if usage is None:
         usage = table[key] = Usage(job.spec.user, job.spec.project, Spent(), until_s, {})
-    used = cluster.accounts.holdings.count_of(attempt).used
-    usage.charge(rate_of(used), since_s, until_s, cluster.policy.share.half_life_s)
+    count = cluster.accounts.holdings.count_of(attempt)
+    rate = rate_of(count.used)
+    rate.cost = price_of(attempt, count) / HOUR_S
+    usage.charge(rate, since_s, until_s, cluster.policy.share.half_life_s)
     cluster.dirty.usage[key] = None
+
+
+def asked_price(cluster: Cluster, attempt: Attempt) -> float:
+    """What an hour of an attempt that is being placed costs; CPUs on loan are paid by the lender.
+
+    It stays so until the attempt ends, whatever becomes of the prices.
+    """
+    prices, node = cluster.policy.prices, cluster.nodes.get(attempt.allocation.node)
+    if not prices.rates or node is None:
+        return 0.0
+    amount = amount_of(attempt.allocation)
+    for loan in attempt.borrows:
+        amount = amount.plus(Amount(loan.cpu_milli), -1)
+    models = models_of(node.spec, attempt.allocation)
+    return hourly(prices, node.spec, node.all_labels, amount, models)
 
 
 def recount_beside(cluster: Cluster, job: Job, attempt: Attempt, at_s: float | None) -> None:

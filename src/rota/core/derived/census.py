@@ -74,4 +74,6 @@ def counters_of(spec: JobSpec, array_id: int) -> tuple[Counter, ...]:
         counters.append(("array", array_id))
     if spec.type:
         counters += [("user type", f"{user}\n{spec.type}"), ("type", f"{project}\n{spec.type}")]
+    if vdc := spec.placement.vdc:
+        counters += [("vdc", vdc), ("vdc user", f"{vdc}\n{user}")]
     return tuple(counters)

@@ -87,6 +87,8 @@ def accounts_of(spec: JobSpec) -> list[Counter]:
     ]
     if spec.type:
         accounts += [("user type", f"{user}\n{spec.type}"), ("type", f"{project}\n{spec.type}")]
+    if spec.placement.vdc:
+        accounts.append(("vdc", spec.placement.vdc))
     return accounts
 
 
@@ -101,6 +103,11 @@ def amount_of(allocation: Allocation) -> Amount:
         allocation.disk_mib,
         len(allocation.devices) * each,
     )
+
+
+def price_of(attempt: Attempt, count: Count) -> float:
+    """What an hour of a live attempt costs now: a node of its own is paid once for all tasks."""
+    return attempt.price if count.kept != NOTHING else 0.0
 
 
 def amount_of_all(allocations: Iterable[Allocation]) -> Amount:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rota.core.derived.log import Log
 from rota.core.facts.features import needs_of
+from rota.core.facts.placing import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,19 +61,25 @@ class Shape(NamedTuple):
         return role.count if self.placement.node_count else role.min_count or role.count
 
 
-def shape_of(spec: JobSpec, partial: float = 1.0, *, personal: bool = False) -> Shape:
+def shape_of(
+    spec: JobSpec, partial: float = 1.0, *, personal: bool = False, clustered: bool = False
+) -> Shape:
     """``partial``: a gang that says nothing itself starts with this share of its tasks.
 
-    ``personal``: whether there are nodes for which it matters whose job it is.
+    ``personal``: whether there are nodes for which it matters whose job it is. ``clustered``:
+    whether there are several clusters, so that the tasks of a job must stay in one.
     """
-    labels = tuple(sorted(spec.labels.items())) if spec.placement.affinities else ()
+    placement = spec.placement
+    if clustered and not placement.topology and spec.task_count > 1:
+        placement = replace(placement, topology=CLUSTER)
+    labels = tuple(sorted(spec.labels.items())) if placement.affinities else ()
     roles = spec.roles
     if partial < 1.0:
         roles = tuple(
             role if role.count == 1 or role.min_count else _least(role, partial) for role in roles
         )
     user = spec.user if personal else ""
-    return Shape(roles, spec.placement, spec.service, labels, user, needs_of(spec))
+    return Shape(roles, placement, spec.service, labels, user, needs_of(spec))
 
 
 def _least(role: Role, partial: float) -> Role:
@@ -100,6 +107,7 @@ class LaneKey(NamedTuple):
     reservation: int = 0
     #: It can save its work when it is asked to: it may begin where it cannot stay.
     saves: bool = False
+    vdc: str = ""
 
 
 def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
@@ -119,6 +127,7 @@ def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
         spec.predicted_s,
         spec.reservation,
         bool(spec.checkpoint_signal or spec.save_signal),
+        spec.placement.vdc,
     )
 
 
@@ -222,8 +231,8 @@ class Lanes:
         self._idle: dict[int, None] = {}
         #: The rule of the policy for gangs; see ``shape_of``.
         self.partial = 1.0
-        #: Whether some node starts the jobs of one user only.
-        self.personal = False
+        #: Whether some node starts the jobs of one user only, and whether there are clusters.
+        self.personal = self.clustered = False
         self._next_shape = 1
         self._next_lane = 1
         #: Numbers of lanes that are new, have a new job in front, or are closed.
@@ -246,11 +255,15 @@ class Lanes:
         twin._numbers, twin._idle = self._numbers.copy(), self._idle.copy()
         twin._next_shape, twin._next_lane = self._next_shape, self._next_lane
         twin.partial, twin.personal = self.partial, self.personal
+        twin.clustered = self.clustered
         return twin
 
     def key_of(self, spec: JobSpec, capped_array: int) -> LaneKey:
-        shape = shape_of(spec, self.partial, personal=self.personal)
-        return key_with(self._number(shape), spec, capped_array)
+        return key_with(self._number(self.shape_of(spec)), spec, capped_array)
+
+    def shape_of(self, spec: JobSpec) -> Shape:
+        """The shape with which a job stands in a lane here."""
+        return shape_of(spec, self.partial, personal=self.personal, clustered=self.clustered)
 
     def _number(self, shape: Shape) -> int:
         number = self._numbers.get(shape)

@@ -22,19 +22,26 @@ DAYS_KEPT = 62
 
 
 class Spent(msgspec.Struct, array_like=True):
-    """CPU-seconds, GiB-seconds of memory, device-seconds."""
+    """CPU-seconds, GiB-seconds of memory, device-seconds; and what they cost."""
 
     cpu_s: float = 0.0
     memory_gib_s: float = 0.0
     device_s: float = 0.0
+    cost: float = 0.0
 
     def add(self, other: Spent, factor: float = 1.0) -> None:
         self.cpu_s += factor * other.cpu_s
         self.memory_gib_s += factor * other.memory_gib_s
         self.device_s += factor * other.device_s
+        self.cost += factor * other.cost
 
     def times(self, factor: float) -> Spent:
-        return Spent(self.cpu_s * factor, self.memory_gib_s * factor, self.device_s * factor)
+        return Spent(
+            self.cpu_s * factor,
+            self.memory_gib_s * factor,
+            self.device_s * factor,
+            self.cost * factor,
+        )
 
 
 class Usage(msgspec.Struct):

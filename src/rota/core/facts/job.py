@@ -140,6 +140,11 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return sum(role.count for role in self.roles)
 
     @property
+    def vdc(self) -> str:
+        """The virtual data centre that it counts in; empty: in none."""
+        return self.placement.vdc
+
+    @property
     def elastic(self) -> bool:
         """Whether its world size may change while it runs."""
         return any(0 < role.min_count < role.count for role in self.roles)
@@ -183,6 +188,8 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     fault: Blame | None = None
     peak_memory_mib: int = 0
     cpu_s: float = 0.0
+    #: What an hour of it costs, by the prices when it was placed.
+    price: float = 0.0
     #: Up to when its use was charged, where what it keeps from others changed while it ran.
     charged_s: float = 0.0
 

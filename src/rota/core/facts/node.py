@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.core.facts.placing import Taint
+from rota.core.facts.placing import CLUSTER, LOCAL, Taint
 from rota.core.facts.resources import Amount, Request, part_of
 from rota.core.facts.states import NodeState
 
@@ -299,6 +299,10 @@ class Node(msgspec.Struct):
     @property
     def all_labels(self) -> dict[str, str]:
         return {**self.spec.labels, **self.labels}
+
+    @property
+    def cluster(self) -> str:
+        return self.labels.get(CLUSTER) or self.spec.labels.get(CLUSTER) or LOCAL
 
     @property
     def all_taints(self) -> tuple[Taint, ...]:

@@ -11,6 +11,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+#: The label of nodes that names their cluster; as a topology: all nodes of a job are in one.
+CLUSTER = "cluster"
+#: The cluster of nodes that say nothing.
+LOCAL = "local"
+
+
+def cluster_of(labels: Mapping[str, str]) -> str:
+    """The cluster that a node with these labels is in."""
+    return labels.get(CLUSTER) or LOCAL
+
+
+def ground_of(labels: Mapping[str, str], topology: str) -> str | None:
+    """Where a node stands for jobs whose nodes must have a label in common; None: nowhere.
+
+    Racks of two clusters that have the same name are two racks.
+    """
+    if topology == CLUSTER:
+        return cluster_of(labels)
+    value = labels.get(topology)
+    return None if value is None else f"{cluster_of(labels)}/{value}"
+
+
 class Operator(StrEnum):
     """How a label is compared."""
 
@@ -133,6 +155,10 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
     exclusive: bool = False
     #: Names of data sets; nodes that list one in their label ``data`` are preferred.
     data: tuple[str, ...] = ()
+    #: Only this cluster, this engine, the clusters of this virtual data centre; empty: any.
+    cluster: str = ""
+    engine: str = ""
+    vdc: str = ""
 
     @property
     def needs_neighbours(self) -> bool:

@@ -10,6 +10,9 @@ from enum import StrEnum
 
 import msgspec
 
+from rota.core.facts.site.clusters import Vdc
+from rota.core.facts.site.prices import PriceRules
+
 
 class Mixing(StrEnum):
     """Whether a job that asks for no device may sit on a node that has some."""
@@ -172,6 +175,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     place: PlaceRules = PlaceRules()
     preempt: PreemptRules = PreemptRules()
     gang: GangRules = GangRules()
+    prices: PriceRules = PriceRules()
     #: What a job may ask for between TERM and KILL: so much longer than its lease a node that fell
     #: silent keeps it from starting elsewhere. 0: no bound.
     grace_max_s: int = 3600
@@ -186,6 +190,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     victims: tuple[str, ...] = ()
     #: A plug-in that takes longer than this in one pass is switched off for it.
     plugin_budget_ms: int = 50
+    #: Virtual data centres. They are made one by one, not written as a rule.
+    vdcs: tuple[Vdc, ...] = ()
+
+    def vdc(self, name: str) -> Vdc | None:
+        """The virtual data centre of that name."""
+        return next((vdc for vdc in self.vdcs if vdc.name == name), None)
 
 
 DEFAULT = Policy()

@@ -89,6 +89,8 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     device_milli: int | None = None
     #: Device-hours within ``Quota.period_s``.
     device_hours: float | None = None
+    #: Money within the same period, by the prices of the policy.
+    cost: float | None = None
 
 
 UNLIMITED = Limits()

@@ -14,6 +14,7 @@ import msgspec
 
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import Policy
+from rota.core.facts.site.prices import parse_rate
 from rota.core.words.units import parse_duration_s
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "port_count": (1, 64_512),
 }
 _HIGHEST = 10**9
+#: Parts of a policy with commands of their own.
+_NOT_RULES = ("vdcs",)
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True} | {
     "false": False,
     "no": False,
@@ -94,6 +97,8 @@ def all_keys() -> dict[str, Any]:
     found: dict[str, Any] = {}
     tables = sections()
     for field in msgspec.structs.fields(Policy):
+        if field.name in _NOT_RULES:
+            continue
         if field.name in tables:
             for inner in msgspec.structs.fields(tables[field.name]):
                 found[f"{field.name}.{inner.name}"] = inner.type
@@ -181,7 +186,17 @@ def read(key: str, value: object) -> Any:  # noqa: ANN401 - of the key's own typ
         low, high = _BOUNDS.get(key, (0, _HIGHEST))
         if not low <= typed <= high:
             raise Rejected.bad(key, value, f"expected {low:g} to {high:g}")
+    if key == "prices.rates":
+        _check_rates(key, typed)
     return typed
+
+
+def _check_rates(key: str, rates: Iterable[str]) -> None:
+    for text in rates:
+        try:
+            parse_rate(text)
+        except ValueError as error:
+            raise Rejected(f"{key}: {error}", field=key, value=text) from None
 
 
 def _near_key(key: str) -> str:

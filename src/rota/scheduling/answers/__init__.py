@@ -1,6 +1,7 @@
 """Why a job waits, and what would help. Asked from above: no part that decides imports this room.
 
 explain, explain_past, reasons, prose, survey    why it waits, now or then
+cluster_health                                   whether a cluster takes work, else why not
 filed                                            what the pass filed it under
 outer_words                                      numbers behind a reason of another program
 queue_position, next_job                         which jobs come before it, and which one first

@@ -13,12 +13,18 @@ import msgspec
 
 from rota.core.changes.dependencies import judge
 from rota.core.derived.families import parent_id
-from rota.core.derived.lanes import key_with, shape_of
+from rota.core.derived.lanes import key_with
 from rota.core.facts.array import Array
 from rota.core.facts.job import Job
 from rota.core.facts.states import ACTIVE, FINAL, Cause, JobState, Phase
 from rota.core.words.units import format_when
 from rota.scheduling.answers import reasons as why
+from rota.scheduling.answers.cluster_health import (
+    Health,
+    cluster_states,
+    is_away,
+    named_clusters,
+)
 from rota.scheduling.answers.filed import waiting_of
 from rota.scheduling.answers.outer_words import outer_numbers
 from rota.scheduling.answers.prose import lines_of, short, span
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.facts.job import Attempt
+    from rota.core.facts.placing import Placement
     from rota.core.facts.tenant import Queue
     from rota.scheduling.outcomes import Wait
     from rota.scheduling.scheduler import Scheduler
@@ -83,7 +90,7 @@ class Inquiry:
             return why.Ended(state=str(self.cluster.ids.ended.get(job_id)))
         if isinstance(item, Job) and item.state in ACTIVE:
             return self._active(item)
-        first = next(self._conditions(item), None)
+        first = next(self._conditions(item), None) or self._cluster_away(item.spec.placement)
         return first or self._room(self.entry_of(item, job_id), self._filed(item))[0]
 
     def _filed(self, item: Item) -> Wait | None:
@@ -103,14 +110,15 @@ class Inquiry:
         satisfied = [code for code in why.CONDITIONS if code not in failed]
         ahead = promise = None
         if not unmet:
-            unmet = tuple(self._room(entry, filed))
+            away = self._cluster_away(item.spec.placement)
+            unmet = (*((away,) if away is not None else ()), *self._room(entry, filed))
             promise = self.scheduler.promise_of(entry.job)
             lane = self.cluster.lanes.where.get(item.id)
             ahead = ahead_of(self.this, entry) if lane is not None else None
             first = unmet[0]
             if isinstance(first, why.Turn) and ahead is not None and ahead.first:
                 unmet = (why.Turn(behind=ahead.first[0], room=first.room), *unmet[1:])
-            if not isinstance(first, why.Unfit | why.NoNode | why.Away):
+            if not isinstance(first, why.Unfit | why.NoNode | why.Away | why.ClusterAway):
                 satisfied += ["node_away", "filter"]
         return Tree(
             decision=_decision(item, unmet),
@@ -137,7 +145,7 @@ class Inquiry:
         if isinstance(item, Array) and job_id in (0, item.id):
             pending = item.pending()
             job_id = item.element_id(pending.first()) if pending else item.id
-        shape = shape_of(spec, cluster.policy.gang.partial, personal=cluster.lanes.personal)
+        shape = cluster.lanes.shape_of(spec)
         return Entry(job_id, key, shape, item.submitted_s, item.eligible_s, run_s)
 
     def _active(self, job: Job) -> Reason:
@@ -158,7 +166,38 @@ class Inquiry:
             numbers = outer_numbers(self.cluster, job.spec.project, first.detail)
             cause = f"{first.detail}{numbers}, since {span(since_s)}"
             return why.Active(verb=f"waiting inside {engine}", nodes=nodes, cause=cause)
-        return why.Active(verb=verb, nodes=nodes, cause=job.pause)
+        return why.Active(verb=verb, nodes=nodes, cause=job.pause or self._silence_at(nodes[0]))
+
+    def _silence_at(self, name: str) -> str:
+        """Where its cluster is not there: what runs is held, and nobody gives it up."""
+        node = self.cluster.nodes.get(name)
+        if node is None or not node.spec.engine or (node.takes_work and not is_away(node)):
+            return ""
+        state = next(s for s in cluster_states(self.cluster) if s.name == node.cluster)
+        if state.health not in (Health.AWAY, Health.WAITING):
+            return ""
+        return (
+            f"cluster {state.name} is {state.health} since {format_when(state.since_s)}: it is held"
+        )
+
+    def _cluster_away(self, placement: Placement) -> Reason | None:
+        """All clusters that a job is bound to take no work."""
+        named = named_clusters(self.cluster, placement)
+        if named is None:
+            return None
+        states = cluster_states(self.cluster)
+        bound = [state for state in states if state.name in named]
+        if not bound or any(state.health is Health.UP for state in bound):
+            return None
+        first = bound[0]
+        return why.ClusterAway(
+            cluster=first.name,
+            state=str(first.health),
+            since_s=first.since_s,
+            running=len(first.jobs),
+            elsewhere=tuple(state.name for state in states if state.health is Health.UP),
+            note=first.note,
+        )
 
     def _engine_of(self, attempt: Attempt) -> str:
         """The engine that has taken an attempt and not started it; empty: none has."""

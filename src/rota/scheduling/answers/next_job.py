@@ -1,8 +1,8 @@
 """The question that simpler schedulers ask of a policy, answered by the rules of the core.
 
-``select_next_job`` is a name that other tools know. A pass does not work like that: it looks at
-all lanes at once. Here the same rules answer for a list of jobs, so that a tool that thinks job
-by job decides as Rota would.
+``select_next_job`` and ``should_preempt`` are names that other tools know. A pass works otherwise:
+it looks at all lanes at once. Here the same rules answer for a list of jobs, so that a tool
+that thinks job by job decides as Rota would.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from rota.scheduling.answers.explain import Inquiry
+from rota.scheduling.answers.whatif import WhatIf
 from rota.scheduling.limits.least import least_of
 
 if TYPE_CHECKING:
@@ -26,12 +27,16 @@ class SchedulingPolicy(Protocol):
     def select_next_job(self, queue: Queue, pending_jobs: Iterable[Job]) -> Job | None:
         """The job of this queue that comes first; None: none of them may start."""
 
+    def should_preempt(self, running_jobs: Iterable[Job], new_job: Job) -> Job | None:
+        """The one job that would give way for a waiting one; None: no single one would."""
+
 
 class CorePolicy:
     """The rules that are in force, as of a moment."""
 
     def __init__(self, scheduler: Scheduler, now_s: float) -> None:
         self._inquiry = Inquiry(scheduler, now_s)
+        self._scheduler, self._now_s = scheduler, now_s
 
     def select_next_job(self, queue: Queue, pending_jobs: Iterable[Job]) -> Job | None:
         if not queue.starts_jobs:
@@ -48,3 +53,11 @@ class CorePolicy:
             return this.keys.of(entry, least_of(entry.shape))
 
         return min(ready, key=place, default=None)
+
+    def should_preempt(self, running_jobs: Iterable[Job], new_job: Job) -> Job | None:
+        with WhatIf(self._scheduler, self._now_s) as world:
+            plan = world.run()
+        victims = [eviction.job for eviction in plan.evictions if eviction.by == new_job.id]
+        if len(victims) != 1:
+            return None
+        return next((job for job in running_jobs if job.id == victims[0]), None)

@@ -224,10 +224,7 @@ def _placement(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
     yield from _tolerations(now, world, step)
     if now.exclusive:
         yield step("share its nodes with other jobs", "--no-exclusive", 0.2, exclusive=False)
-    if now.exclude:
-        yield step("allow the excluded nodes", "--exclude ''", 0.2, exclude=())
-    if now.nodes:
-        yield step("allow any node", "--nodelist ''", 0.25, nodes=())
+    yield from _places(now, step)
     if now.topology:
         yield step(f"allow several values of {now.topology}", "--topology ''", 0.2, topology="")
     if now.node_count:
@@ -250,6 +247,17 @@ def _tolerations(now: Placement, world: WhatIf, step: Callable[..., Step]) -> It
         borne = (*now.tolerations, Toleration(key))
         words = [format_toleration(one) for one in borne]
         yield step(f"tolerate {key}", _repeated("--tolerate", words), 0.1, tolerations=borne)
+
+
+def _places(now: Placement, step: Callable[..., Step]) -> Iterator[Step]:
+    """Nodes, a cluster or an engine that it names."""
+    if now.exclude:
+        yield step("allow the excluded nodes", "--exclude ''", 0.2, exclude=())
+    if now.nodes:
+        yield step("allow any node", "--nodelist ''", 0.25, nodes=())
+    for name in ("cluster", "engine"):
+        if getattr(now, name):
+            yield step(f"allow every {name}", f"--{name} ''", 0.2, **{name: ""})
 
 
 def _company(now: Placement, step: Callable[..., Step]) -> Iterator[Step]:

@@ -52,8 +52,8 @@ def short(reason: Reason, now_s: float) -> str:
 
 def _short_of_room(reason: Reason, now_s: float) -> str:
     match reason:
-        case why.Away():
-            return _away(reason)
+        case why.Away() | why.ClusterAway():
+            return _away(reason) if isinstance(reason, why.Away) else _cluster_away(reason)
         case why.Unfit():
             return _unfit(reason)
         case why.Scarce():
@@ -212,6 +212,15 @@ def _away(reason: why.Away) -> str:
     note = f" ({reason.note})" if reason.note else ""
     more = f", and {reason.nodes - 1} more" if reason.nodes > 1 else ""
     return f"node {reason.node} is {reason.state}{note}{more}"
+
+
+def _cluster_away(reason: why.ClusterAway) -> str:
+    since = f" since {format_when(reason.since_s)}" if reason.since_s else ""
+    note = f" ({reason.note})" if reason.note else ""
+    held = "its running job is" if reason.running == 1 else f"its {reason.running} running jobs are"
+    text = f"cluster {reason.cluster} is {reason.state}{since}{note}"
+    text += f"; {held} held" if reason.running else ""
+    return text + (f"; it may go to {', '.join(reason.elsewhere)}" if reason.elsewhere else "")
 
 
 def _reservation(reason: why.Claimed) -> str:

@@ -115,6 +115,18 @@ class Away(_Reason, frozen=True, kw_only=True, tag="node_away"):
     note: str = ""
 
 
+class ClusterAway(_Reason, frozen=True, kw_only=True, tag="cluster"):
+    """All clusters that it is bound to take no work: the first of them, and where it might go."""
+
+    cluster: str
+    state: str
+    since_s: float
+    #: Jobs that are there and held.
+    running: int
+    elsewhere: tuple[str, ...] = ()
+    note: str = ""
+
+
 class Unfit(_Reason, frozen=True, kw_only=True, tag="filter"):
     """A filter keeps it off nodes for good: which, how many, and in what words of the first."""
 
@@ -231,6 +243,7 @@ Reason = (
     | OverQuota
     | NoNode
     | Away
+    | ClusterAway
     | Unfit
     | Scarce
     | Metered

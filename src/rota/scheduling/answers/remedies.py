@@ -32,6 +32,7 @@ _LIMITS = {
     Dimension.MEMORY_MIB: ("memory_mib", "--mem"),
     Dimension.DEVICE_MILLI: ("device_milli", "--gpus"),
     Dimension.DEVICE_HOURS: ("device_hours", "--gpu-hours"),
+    Dimension.COST: ("cost", "--cost"),
 }
 
 
@@ -105,12 +106,14 @@ def _of_queue(reason: why.OverQuota, cluster: Cluster, name: str, more: int) -> 
 
 def _of_quota(reason: why.OverQuota, cluster: Cluster) -> Iterator[Remedy]:
     scope, _, kind = reason.scope.partition(" for ")
+    if "vdc " in scope:
+        return
     table, _, name = scope.partition(" ")
     dimension = Dimension[reason.dimension.upper()]
     field, option = _LIMITS[dimension]
     needed = reason.used + reason.wanted
     # A budget binds as soon as it is used up, so a little more than that is needed.
-    value = ceil(needed) + (1 if dimension is Dimension.DEVICE_HOURS else 0)
+    value = ceil(needed) + (1 if dimension >= Dimension.DEVICE_HOURS else 0)
     account = f"--{table} {quote(name)}"
     extra = f" --type {kind}" if kind else "" if reason.hard else " --soft"
     command = f"rota quota set {account} {option} {_shown(dimension, value)}{extra}"

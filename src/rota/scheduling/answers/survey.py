@@ -14,6 +14,7 @@ import msgspec
 
 from rota.core.facts.job import ServiceClass
 from rota.core.words.units import format_mib
+from rota.scheduling.answers.cluster_health import is_away
 from rota.scheduling.answers.reasons import (
     Away,
     BadCompany,
@@ -96,7 +97,11 @@ class Survey:
     def _look(self, name: str, count: int) -> None:
         node = self._pass.cluster.nodes[name]
         problem, nearest = self._problem(node)
-        if problem.filter:
+        if problem.filter == "taints" and is_away(node):
+            note = node.spec.remarks[-1] if node.spec.remarks else ""
+            self._count("node_away", "away", Away(nodes=count, node=name, state="away", note=note),
+                        (), count)  # fmt: skip
+        elif problem.filter:
             reason: Reason = Unfit(
                 filter=problem.filter, nodes=count, node=name, problem=problem.text
             )

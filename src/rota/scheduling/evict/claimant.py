@@ -42,6 +42,8 @@ class Claimant(NamedTuple):
     jobs: Mapping[int, Job]
     #: What was lent to others and may be reclaimed whatever their priority; None: nothing.
     lent: Lent | None = None
+    #: The one job that a rule of the site lets it evict; 0: any.
+    only: int = 0
 
     @classmethod
     def of(
@@ -68,7 +70,7 @@ class Claimant(NamedTuple):
         """Whether this unit by itself may be made to give way."""
         if not unit.job:
             return True
-        if unit.job == self.job:
+        if unit.job == self.job or (self.only and unit.job != self.only):
             return False
         if self._outranks(unit):
             return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rota.core.derived.lanes import key_with, shape_of
 from rota.core.facts.policy import PreemptMode
-from rota.scheduling.api import Entry
+from rota.scheduling.api import Entry, NamesVictim
 from rota.scheduling.evict.lending import Lenders
 from rota.scheduling.evict.prospects import Emptied, state_of
 from rota.scheduling.evict.search import Preemption
@@ -91,6 +91,7 @@ class Miss(NamedTuple):
         """Whether a claimant that may do no more than this one would search in vain, too."""
         return (
             self.claimant.priority >= other.claimant.priority
+            and self.claimant.only == other.claimant.only
             and (self.moves, self.takeovers) == (other.moves, other.takeovers)
             and self.barred <= other.barred
             and self.names == other.names
@@ -120,13 +121,18 @@ class Takeovers:
         #: Whether only nodes that change may help where a search was in vain. What may be reclaimed
         #: changes with what is held anywhere, and so does a priority that counts the share.
         self.remembers = rules.enabled and not (
-            this.quotas.lends or self._suspends or order.primary == MULTIFACTOR
+            this.quotas.lends or self._suspends or order.primary == MULTIFACTOR or self._is_told
         )
 
     @property
     def asks_all(self) -> bool:
         """Whether each lane has to be asked, as victims may be found for it at any time."""
         return self._rules.enabled and not self.remembers
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether a rule of the site names the job that gives way."""
+        return isinstance(self._pass.rules.victims, NamesVictim)
 
     @property
     def _suspends(self) -> bool:
@@ -280,6 +286,12 @@ class Takeovers:
         # Only an account within its own limits may reclaim what was lent to others.
         reclaims = this.quotas.lends and not this.quotas.borrowing(entry.key, head.amount)
         claimant = full.claimant(entry, priority, this.quotas if reclaims else None)
+        rule = this.rules.victims
+        if isinstance(rule, NamesVictim):
+            chosen = rule.should_preempt(full.candidates.known_to(claimant), entry)
+            if chosen is None:
+                return None
+            claimant = claimant._replace(only=chosen)
         asked = Miss(claimant, claimant.moves, names, barred, self._made)
         known = self._misses.get(entry.key.shape)
         if known is not None and known.covers(asked):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.core.facts.placing import ground_of
 from rota.core.facts.policy import PreemptMode
 from rota.scheduling.api import Eviction
 from rota.scheduling.evict.cheapest_set import CheapestSet
@@ -145,7 +146,8 @@ class Preemption:
             return {"": names}
         groups: dict[str, list[str]] = {}
         for name in names:
-            if (value := self.cluster.nodes[name].all_labels.get(topology)) is not None:
+            labels = self.cluster.nodes[name].all_labels
+            if (value := ground_of(labels, topology)) is not None:
                 groups.setdefault(value, []).append(name)
         return groups
 

@@ -111,6 +111,7 @@ class Rights(NamedTuple):
     reach: float
     #: Whether single tasks of elastic jobs are units as well.
     shrinks: bool
+    only: int = 0
 
 
 class Candidates:
@@ -139,6 +140,8 @@ class Candidates:
         self.ripe_s = 0.0
         self._is_elastic = False
         self._units: dict[int, tuple[Unit, ...]] = {}
+        #: What the rule was last asked about of each job; of a whole one where it may go whole.
+        self._victims: dict[int, Victim] = {}
         #: What each job is worth; for a pass that is settled with the first look.
         self._priorities: dict[int, float] = {}
         #: When each job that is spared for its youth no longer is.
@@ -182,7 +185,14 @@ class Candidates:
         levels = self._levels
         above = bisect_left(levels, True, key=lambda level: not claimant.is_above(level))
         reach = levels[above - 1] if above else -INFINITE
-        return Rights(claimant.job, claimant.best_effort, claimant.turns, reach, shrinks)
+        rights = Rights(claimant.job, claimant.best_effort, claimant.turns, reach, shrinks)
+        return rights._replace(only=claimant.only) if claimant.only else rights
+
+    def known_to(self, claimant: Claimant) -> list[Victim]:
+        """The jobs that it may evict as a whole, as victim rules see them, by their ids."""
+        units = [unit for name in self.cluster.nodes for unit in self.on(name)]
+        jobs = {u.job for u in units if u.job and u.task < 0 and claimant.may_have(u)}
+        return [self._victims[job] for job in sorted(jobs)]
 
     def leasts(self, rights: Rights, claimant: Claimant) -> Mapping[str, Least]:
         """The least that a claimant's victims cost on each node where it may have one."""
@@ -325,6 +335,7 @@ class Candidates:
             job.preemptions,
             float(job.spec.restart_cost_s),
         )
+        self._victims.setdefault(job.id, victim)
         cost = max(0.0, self._rule.cost(victim))
         if unit.best_effort:
             cost *= BEST_EFFORT_WEIGHT

@@ -15,7 +15,8 @@ A budget of device-hours is never overdrawn by what is known: a job that asks fo
 what was used within the period, what running jobs may still use, and what it may use itself stay
 within the budget. A job without a time limit is taken to run as long as the policy assumes; it is
 not stopped when it runs for longer. Use is not recorded by type of job, so a budget in a limit by
-type does not bind.
+type does not bind. A budget of money works in the same way: a job that waits counts with the price
+of the cheapest node that suits it, one that runs with the price that it was placed at.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.resources import NOTHING, Amount
+from rota.core.facts.site.prices import money
 from rota.scheduling.limits.quota_rules import (
     UNBOUND,
     Binding,
@@ -35,7 +37,7 @@ from rota.scheduling.limits.quota_rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Counter, LaneKey
@@ -51,6 +53,7 @@ UNITS: dict[Dimension, tuple[str, float]] = {
     Dimension.MEMORY_MIB: ("GiB of memory", 1024),
     Dimension.DEVICE_MILLI: ("devices", 1000),
     Dimension.DEVICE_HOURS: ("device-hours", 1),
+    Dimension.COST: ("", 1),
 }
 
 
@@ -90,6 +93,11 @@ class Short(NamedTuple):
             return f"{self.scope} runs {self.used:g} of at most {self.limit:g}"
         unit, size = UNITS[self.dimension]
         used, limit, wanted = (n / size for n in (self.used, self.limit, self.wanted))
+        if self.dimension is Dimension.COST:
+            return (
+                f"{self.scope} has spent or spoken for {money(used)} of {money(limit)}, "
+                f"{money(wanted)} wanted"
+            )
         if self.dimension is Dimension.DEVICE_HOURS:
             return (
                 f"{self.scope} has used or spoken for {used:.4g} of {limit:.4g} {unit}, "
@@ -112,12 +120,12 @@ class Part(NamedTuple):
     whole: bool = True
 
 
-_Wish = tuple[float, float, float, float, float]
+_Wish = tuple[float, float, float, float, float, float]
 
 
-def wish_of(amount: Amount, jobs: int, paid_s: float) -> _Wish:
+def wish_of(amount: Amount, jobs: int, paid_s: float, cost: float = 0.0) -> _Wish:
     device = amount.device_milli
-    return jobs, amount.cpu_milli, amount.memory_mib, device, device * paid_s / 3_600_000
+    return jobs, amount.cpu_milli, amount.memory_mib, device, device * paid_s / 3_600_000, cost
 
 
 def _add(used: list[float], wish: _Wish, sign: int = 1) -> None:
@@ -134,9 +142,16 @@ def _exceeds(rule: Rule, wish: _Wish) -> bool:
 class Quotas:
     """All ceilings during one pass. Where nothing is set, nothing is computed."""
 
-    def __init__(self, cluster: Cluster, now_s: float) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        now_s: float,
+        price: Callable[[int, Amount], float] | None = None,
+    ) -> None:
+        """``price``: what an hour of a shape, by its number, or else of an amount costs."""
         self._cluster = cluster
         self._rules = cluster.policy.backfill
+        self._price = price
         self._book = RuleBook(cluster, now_s)
         self._by_key: dict[LaneKey, Bound] = {}
         self._bounds: dict[Binding, Bound] = {}
@@ -219,12 +234,12 @@ class Quotas:
 
     def _is_beyond(self, rule: Rule, more: float = 0.0) -> bool:
         left = rule.meter.used[rule.at] - self._leaving(rule.meter)[rule.at]
-        return left + (0.0 if rule.at is Dimension.DEVICE_HOURS else more) > rule.limit
+        return left + (0.0 if rule.at >= Dimension.DEVICE_HOURS else more) > rule.limit
 
     def _leaving(self, meter: Meter) -> list[float]:
         """What of an account's holdings is on its way out, from what is known and decided."""
         if meter.leaving is None:
-            meter.leaving = [0.0] * 5
+            meter.leaving = [0.0] * len(Dimension)
             for counter in meter.counters:
                 for number in self._cluster.census.active_in.get(counter, ()):
                     job = self._cluster.jobs[number]
@@ -272,10 +287,13 @@ class Quotas:
 
     def _wish(self, key: LaneKey, amount: Amount, jobs: int) -> _Wish:
         paid_s = paid_s_of(key, self._rules) if amount.device_milli else 0.0
-        return wish_of(amount, jobs, paid_s)
+        if self._price is None:
+            return wish_of(amount, jobs, paid_s)
+        hours = (paid_s or paid_s_of(key, self._rules, devices=False)) / 3600
+        return wish_of(amount, jobs, paid_s, self._price(key.shape, amount) * hours)
 
     def _of_key(self, key: LaneKey) -> Bound:
-        is_free = self._book.leaves_free(key.queue, key.user, key.project)
+        is_free = self._book.leaves_free(key.queue, key.user, key.project) and not key.vdc
         bound = UNBOUND
         if key.group or key.capped_array or not is_free:
             bound = self._bound(key, key.capped_array)
@@ -287,7 +305,7 @@ class Quotas:
         return self._bound(job.spec, array.id if array is not None and array.cap else 0)
 
     def _bound(self, of: LaneKey | JobSpec, capped: int) -> Bound:
-        binding = Binding(of.queue, of.group, capped, of.user, of.project, of.type)
+        binding = Binding(of.queue, of.group, capped, of.user, of.project, of.type, of.vdc)
         bound = self._bounds.get(binding)
         if bound is None:
             bound = self._bounds[binding] = self._book.bind(binding)

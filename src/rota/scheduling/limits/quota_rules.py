@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.core.derived.holdings import price_of, uncharged_s
 from rota.core.derived.usage import DAY_S
 from rota.core.facts.policy import Estimates
 from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, Quota
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from rota.core.cluster import Cluster
+    from rota.core.derived.holdings import Count
     from rota.core.derived.lanes import Counter, LaneKey
-    from rota.core.facts.job import JobSpec
+    from rota.core.facts.job import Attempt, JobSpec
     from rota.core.facts.policy import BackfillRules
     from rota.core.facts.tenant import Limits
 
@@ -31,7 +33,9 @@ class Dimension(IntEnum):
     CPU_MILLI = 1
     MEMORY_MIB = 2
     DEVICE_MILLI = 3
+    #: These and all that follow are spent, not held.
     DEVICE_HOURS = 4
+    COST = 5
 
 
 @dataclass(slots=True)
@@ -94,18 +98,20 @@ class Binding(NamedTuple):
     user: str
     project: str
     type: str
+    vdc: str = ""
 
 
 def _is_none(quota: Quota) -> bool:
     return quota is NO_QUOTA or quota == NO_QUOTA
 
 
-def paid_s_of(item: JobSpec | LaneKey, rules: BackfillRules) -> float:
-    """How long a job with devices may use them, for budgets: a limit holds, an estimate may not."""
+def paid_s_of(item: JobSpec | LaneKey, rules: BackfillRules, *, devices: bool = True) -> float:
+    """How long a job may use what it has, for budgets: a limit holds, an estimate may not."""
     if item.time_limit_s:
         return float(item.time_limit_s)
     predicted_s = item.predicted_s if rules.estimates is Estimates.PREDICTED else 0
-    return float(predicted_s or item.estimate_s or rules.estimate_device_s)
+    assumed_s = rules.estimate_device_s if devices else rules.estimate_cpu_s
+    return float(predicted_s or item.estimate_s or assumed_s)
 
 
 Counters = tuple["Counter", ...]
@@ -180,10 +186,20 @@ class RuleBook:
         array = cluster.arrays.get(binding.capped_array)
         if array is not None:
             caps.append((f"array {array.id}", ("array", array.id), array.cap))
+        vdc = cluster.policy.vdc(binding.vdc) if binding.vdc else None
+        if vdc is not None:
+            whose = f"{vdc.name}\n{binding.user}"
+            scope = f"{binding.user} in vdc {vdc.name}"
+            caps.append((scope, ("vdc user", whose), vdc.max_per_user))
         for scope, counter, limit in caps:
             if limit:
                 meter = self._meter(counter, (counter,))
                 yield Rule(scope, Dimension.JOBS, limit, True, meter), False
+        if vdc is not None:
+            counter = ("vdc", vdc.name)
+            meter = self._meter(counter, (counter,))
+            rules = self._rules(vdc.offered, f"vdc {vdc.name}", True, meter)
+            yield from ((rule, False) for rule in rules)
 
     def _quotas(self, binding: Binding) -> Iterator[tuple[Rule, bool]]:
         accounts, user, kind = self._cluster.accounts, binding.user, binding.type
@@ -252,10 +268,13 @@ class RuleBook:
         yield from ((rule, False) for rule in self._rules(quota.hard, scope, True, meter))
         yield from ((rule, quota.borrow) for rule in self._rules(quota.soft, scope, False, meter))
         for limits, hard in ((quota.hard, True), (quota.soft, False)):
-            if limits.device_hours is not None:
-                meter = self._budget(scope, whole, quota.period_s)
-                rule = Rule(scope, Dimension.DEVICE_HOURS, limits.device_hours, hard, meter)
-                yield rule, quota.borrow and not hard
+            for at, limit in (
+                (Dimension.DEVICE_HOURS, limits.device_hours),
+                (Dimension.COST, limits.cost),
+            ):
+                if limit is not None:
+                    meter = self._budget(scope, whole, quota.period_s, at)
+                    yield Rule(scope, at, limit, hard, meter), quota.borrow and not hard
         limits = quota.types.get(kind, UNLIMITED) if kind else UNLIMITED
         if limits is not UNLIMITED:
             name = f"{scope} for {kind}"
@@ -282,41 +301,52 @@ class RuleBook:
                 used[Dimension.DEVICE_MILLI] += held.device_milli
         return meter
 
-    def _budget(self, scope: str, whole: Counters, period_s: int) -> Meter:
-        """Device-hours come back as days leave the period, and when jobs end early."""
-        name = ("budget", f"{scope}\n{period_s}")
+    def _budget(self, scope: str, whole: Counters, period_s: int, at: Dimension) -> Meter:
+        """What was spent comes back as days leave the period, and when jobs end early."""
+        name = (f"budget of {at.name}", f"{scope}\n{period_s}")
         meter = self._meters.get(name)
         if meter is None:
             meter = self._meters[name] = Meter(whole)
-            by_day = self._spent_by_day(whole, self._now_s - period_s)
-            running = self._cluster.accounts.running
-            live = (running.since(c, self._now_s, self._now_s - period_s).device_s for c in whole)
-            to_come = (self._to_come_s(counter) for counter in whole)
-            used_s = sum(by_day.values()) + sum(live) + sum(to_come)
-            meter.used[Dimension.DEVICE_HOURS] = used_s / 3600
+            start_s = self._now_s - period_s
+            by_day = self._spent_by_day(whole, start_s, at)
+            live = self._live_cost if at is Dimension.COST else self._live_device_hours
+            meter.used[at] = sum(by_day.values()) + sum(live(c, start_s) for c in whole)
             meter.back = [
-                (float((day + 1) * DAY_S + period_s), by_day[day] / 3600) for day in sorted(by_day)
+                (float((day + 1) * DAY_S + period_s), by_day[day]) for day in sorted(by_day)
             ]
         return meter
 
-    def _to_come_s(self, counter: Counter) -> float:
-        """Device-seconds that live attempts may still use."""
-        cluster, found = self._cluster, 0.0
-        if not cluster.accounts.holdings.get(counter).device_milli:
-            return found
+    def _live_device_hours(self, counter: Counter, start_s: float) -> float:
+        """What live attempts have used in the period, and may still use."""
+        accounts = self._cluster.accounts
+        found = accounts.running.since(counter, self._now_s, start_s).device_s
+        if accounts.holdings.get(counter).device_milli:
+            for _, count, end_s in self._live(counter):
+                found += count.kept.device_milli / 1000 * max(0.0, end_s - self._now_s)
+        return found / 3600
+
+    def _live_cost(self, counter: Counter, start_s: float) -> float:
+        """What live attempts have cost in the period and was not charged, and may still cost."""
+        found = 0.0
+        for attempt, count, end_s in self._live(counter):
+            since_s = max(uncharged_s(attempt), start_s) if attempt.started_s else self._now_s
+            found += price_of(attempt, count) / 3600 * (max(end_s, self._now_s) - since_s)
+        return found
+
+    def _live(self, counter: Counter) -> Iterator[tuple[Attempt, Count, float]]:
+        """Live attempts, what each counts with, and when it will have used all that it may."""
+        cluster = self._cluster
         for job_id in sorted(cluster.census.active_in.get(counter, ())):
             job = cluster.jobs[job_id]
             paused_s = job.paused_s + (self._now_s - job.suspended_s if job.suspended_s else 0.0)
-            paid_s = paid_s_of(job.spec, cluster.policy.backfill) + paused_s
             for attempt in job.live_attempts:
-                devices = cluster.accounts.holdings.count_of(attempt).kept.device_milli
-                if devices:
-                    end_s = (attempt.started_s or self._now_s) + paid_s
-                    found += devices / 1000 * max(0.0, end_s - self._now_s)
-        return found
+                count = cluster.accounts.holdings.count_of(attempt)
+                devices = count.kept.device_milli > 0
+                paid_s = paid_s_of(job.spec, cluster.policy.backfill, devices=devices)
+                yield attempt, count, (attempt.started_s or self._now_s) + paid_s + paused_s
 
-    def _spent_by_day(self, whole: Counters, start_s: float) -> dict[int, float]:
-        """Device-seconds of ended attempts by day, from a moment on."""
+    def _spent_by_day(self, whole: Counters, start_s: float, at: Dimension) -> dict[int, float]:
+        """Device-hours or money of ended attempts by day, from a moment on."""
         first = int(start_s // DAY_S)
         names = set(whole)
         found: dict[int, float] = {}
@@ -326,5 +356,6 @@ class RuleBook:
             for day, spent in usage.days.items():
                 part = 1.0 - (start_s % DAY_S) / DAY_S if day == first else float(day > first)
                 if part:
-                    found[day] = found.get(day, 0.0) + part * spent.device_s
+                    amount = spent.cost if at is Dimension.COST else spent.device_s / 3600
+                    found[day] = found.get(day, 0.0) + part * amount
         return found

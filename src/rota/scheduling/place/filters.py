@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.features import WITHOUT, Feature
 from rota.core.facts.job import ServiceClass
-from rota.core.facts.placing import TaintEffect
+from rota.core.facts.placing import TaintEffect, cluster_of, ground_of
 from rota.core.facts.policy import Mixing
 from rota.core.words.units import format_cpu, format_mib
 from rota.scheduling.place.node_room import is_variant
@@ -65,6 +65,10 @@ def _user(case: Case) -> str:
 
 
 def _engine(case: Case) -> str:
+    wanted, engine = case.shape.placement.engine, case.spec.engine
+    if wanted and wanted != engine:
+        mine = f"engine {engine}" if engine else "no engine"
+        return f"is of {mine}, needs {wanted}"
     missing = missing_feature(case.shape, case.spec)
     return f"engine {case.spec.engine} {WITHOUT[missing]}" if missing is not None else ""
 
@@ -155,7 +159,22 @@ def _labels(case: Case) -> str:
 
 def _topology(case: Case) -> str:
     key = case.shape.placement.topology
-    return f"no label {key}, needs one" if key and key not in case.labels else ""
+    if not key or ground_of(case.labels, key) is not None:
+        return ""
+    return f"no label {key}, needs one"
+
+
+def _cluster(case: Case) -> str:
+    wanted, cluster = case.shape.placement.cluster, cluster_of(case.labels)
+    return f"is in cluster {cluster}, needs {wanted}" if wanted and wanted != cluster else ""
+
+
+def _vdc(case: Case) -> str:
+    wanted = case.shape.placement.vdc
+    if not wanted:
+        return ""
+    vdc = case.policy.vdc(wanted)
+    return vdc.problem(case.labels) if vdc else f"there is no virtual data centre {wanted}"
 
 
 def _taints(case: Case) -> str:
@@ -181,7 +200,9 @@ FILTERS: tuple[tuple[str, Callable[[Case], str]], ...] = (
     ("named", _named),  # the job lists its nodes
     ("excluded", _excluded),  # the job does not want this one
     ("user", _user),  # an agent that is not root starts the jobs of its own user
-    ("engine", _engine),  # what its engine can do
+    ("cluster", _cluster),  # the job names its cluster
+    ("engine", _engine),  # it names its engine, or needs what its engine cannot do
+    ("vdc", _vdc),  # the clusters that its virtual data centre has, and the labels it asks for
     ("pool", _pool),  # what no pool can do
     ("device", _device),  # enough devices of the kind
     ("device type", _device_type),  # enough of the model

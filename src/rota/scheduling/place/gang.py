@@ -12,6 +12,7 @@ from functools import partial
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from rota.core.facts.placing import ground_of
 from rota.core.facts.resources import NOTHING
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ class Asker:
         #: What such nodes keep from others, and why one more may not be had: it exceeds a quota.
         self.kept = NOTHING
         self.short: Short | None = None
-        #: Points of single nodes: for wishes about neighbours that can do without.
+        #: Points of single nodes: for wishes about neighbours that can do without, and for the
+        #: load of clusters.
         self.bonus: Callable[[str], int] | None = None
-        affinities = self.shape.placement.affinities
-        if affinities and any(wish.weight for wish in affinities):
+        if checks.has_bonus(self.shape):
             self.bonus = partial(checks.bonus, self.shape)
 
     def room(self, name: str, want: Want) -> Room | None:
@@ -123,7 +124,8 @@ class Asker:
             return False
         if self.group is None:
             return True
-        return self.space.class_of[name].labels.get(self.shape.placement.topology) == self.group
+        labels = self.space.class_of[name].labels
+        return ground_of(labels, self.shape.placement.topology) == self.group
 
 
 def place(asker: Asker) -> list[Placed] | None:
@@ -164,7 +166,7 @@ def _groups(asker: Asker) -> Iterator[str]:
     space.catch_up(want)
     places: dict[str, int] = {}
     for name in space.open_nodes(want):
-        group = space.class_of[name].labels.get(shape.placement.topology)
+        group = ground_of(space.class_of[name].labels, shape.placement.topology)
         if group is not None:
             places[group] = places.get(group, 0) + space.takes(want, name)
     enough = [group for group, count in places.items() if count >= (most.min_count or most.count)]

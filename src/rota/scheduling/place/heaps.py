@@ -14,7 +14,7 @@ from rota.core.facts.resources import Amount
 from rota.scheduling.api import NodeView
 from rota.scheduling.place.buckets import left_parts
 from rota.scheduling.place.fragments import Spare
-from rota.scheduling.place.free import Free
+from rota.scheduling.place.free import UNIT, Free
 from rota.scheduling.place.gradient import Gradient
 from rota.scheduling.place.scores import strategy, tightness
 from rota.scheduling.place.wants import (
@@ -140,8 +140,9 @@ class Heaps:
         """What the class with this number means for a want; None: it never takes one."""
         if number in want.standings:
             return want.standings[number]
+        dearest = self._classes.dearest_for(want.request, want.shape)
         standing = want.standings[number] = self._classes.by_number[number].standing(
-            want.request, want.shape, self._policy, self._fit, self._classes.dearest
+            want.request, want.shape, self._policy, self._fit, dearest
         )
         return standing
 
@@ -186,7 +187,7 @@ class Heaps:
                 takes = beside(packed, vector, takes)
             bucket = by_number[made]
             if fit and not shared:
-                const, dimension, slope, most, _, _, _ = standing
+                const, dimension, slope, most, _, _, _, _ = standing
                 free = vector >> dimension * FIELD & TOP
                 score = const - slope * free // most + bucket.term
             else:
@@ -282,8 +283,8 @@ class Heaps:
             *self._buckets.states.of[vector >> SIGN_AT & NUMBER],
         )
         if not self._fit:
-            return self._strategy(want.request, free, total, standing.static)
-        return standing.base + self._fit * tightness(want.request, free, total) + term
+            return self._strategy(want.request, free, total, standing.static) + standing.chosen
+        return standing.base + standing.slope // UNIT * tightness(want.request, free, total) + term
 
 
 def _weight_of_fit(policy: Policy) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rota.core.derived.holdings import amount_of_all
 from rota.core.facts.resources import NOTHING, Amount
 from rota.scheduling.api import NodeView
+from rota.scheduling.place.cluster_load import ClusterLoads, goes_by_load
 from rota.scheduling.place.filters import Neighbours, affinity_problem, topologies_of
 from rota.scheduling.place.scores import neighbour_score
 
@@ -43,6 +44,7 @@ class NodeChecks:
         self._rules = rules
         self._quotas = quotas
         self._neighbours: Neighbours | None = None
+        self._loads = ClusterLoads(space)
         #: Who started in this pass before anybody asked: (node, its labels, the job's labels).
         self._started: list[tuple[str, Mapping[str, str], Mapping[str, str]]] = []
 
@@ -87,10 +89,20 @@ class NodeChecks:
             return False
         return self._quotas.short(entry.key, amount_of_all(allocations)) is not None
 
+    def has_bonus(self, shape: Shape) -> bool:
+        """Whether single nodes have points of their own for this shape."""
+        placement = shape.placement
+        if placement.vdc and goes_by_load(self._cluster.policy, shape):
+            return True
+        return bool(placement.affinities) and any(wish.weight for wish in placement.affinities)
+
     def bonus(self, shape: Shape, name: str) -> int:
-        """What wishes about neighbours that hold on a node are worth."""
-        labels = self._space.class_of[name].labels
-        return neighbour_score(shape, name, labels, self._all(), self._cluster.policy)
+        """What wishes about neighbours that hold on a node, and its cluster's load, are worth."""
+        policy, points = self._cluster.policy, 0
+        if shape.placement.affinities:
+            labels = self._space.class_of[name].labels
+            points = neighbour_score(shape, name, labels, self._all(), policy)
+        return points + self._loads.points(name) if goes_by_load(policy, shape) else points
 
     def view(self, name: str) -> NodeView:
         kind, room = self._space.class_of[name], self._space.rooms[name]

@@ -29,6 +29,7 @@ from rota.scheduling.place.node_room import Room
 from rota.scheduling.place.nodeclass import Classes
 from rota.scheduling.place.ranks import Ranks
 from rota.scheduling.place.scores import COARSE
+from rota.scheduling.place.tariff import Tariff
 from rota.scheduling.place.wants import BUCKET_BITS, BUCKET_MASK, FINGER_BITS, INFINITE
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rota.core.derived.lanes import Shape
     from rota.core.facts.node import Allocation, Node
     from rota.core.facts.policy import Policy
+    from rota.core.facts.resources import Amount
     from rota.scheduling.api import NodeView
     from rota.scheduling.place.buckets import Bucket
     from rota.scheduling.place.fragments import Spare, Typical
@@ -108,10 +110,10 @@ class Space:
         if node.spec.pool:
             self.pools.add(node.name)
 
-    def _measure(self) -> tuple[Total, float]:
+    def _measure(self) -> tuple[Total, object]:
         """What scores are measured against."""
         classes = self._classes
-        return classes.largest if self._ranks is not None else SMALLEST, classes.dearest
+        return classes.largest if self._ranks is not None else SMALLEST, classes.measure
 
     def _drop(self, name: str) -> None:
         self._buckets.leave(name)
@@ -168,6 +170,13 @@ class Space:
         self.rooms[name].give_back(allocation)
         self.grown += 1
         self.put(name)
+
+    def prices(self, cluster: Cluster) -> Callable[[int, Amount], float] | None:
+        """What jobs cost by the hour on the nodes that take work; None: nothing."""
+        if not self._policy.prices.rates:
+            return None
+        kinds = [(kind.spec, kind.labels, kind.taints) for kind in self._classes.there]
+        return Tariff(cluster, kinds).least
 
     def samples(self) -> Iterator[tuple[str, int]]:
         """One node for each sort that differs in class or in what is left, and how many it has."""

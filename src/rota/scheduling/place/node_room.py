@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from functools import lru_cache
 from operator import is_not
 from typing import TYPE_CHECKING
 
 from rota.core.facts.node import Allocation, Device, Node
 from rota.core.facts.policy import PlaceRules
+from rota.core.facts.site.models import is_variant as is_variant
 from rota.scheduling.place.devices import choose_devices, open_devices
 from rota.scheduling.place.pins import near_cpus
 
@@ -27,33 +27,6 @@ RULES = PlaceRules()
 
 #: A whole device, in the parts that shares are counted in.
 WHOLE = 1000
-
-
-@lru_cache(maxsize=4096)
-def is_variant(model: str, wanted: str) -> bool:
-    """Whether a device of this model is what was asked for: word by word, in either case.
-
-    ``A100`` and ``a100 80gb`` are an ``NVIDIA A100-SXM4-80GB``, ``rtx4090`` is a ``GeForce RTX
-    4090``; ``A10`` is no ``A100``. ``A100|H100`` is one or the other.
-    """
-    if wanted in ("", "auto"):
-        return True
-    choices = [choice for choice in wanted.split("|") if choice.strip()]
-    return not choices or any(_is_one(model, choice) for choice in choices)
-
-
-def _is_one(model: str, wanted: str) -> bool:
-    have, asked = _words(model), _words(wanted)
-    joined = "".join(asked)
-    return set(asked) <= set(have) or any(
-        joined == "".join(have[first:last])
-        for first in range(len(have))
-        for last in range(first + 1, len(have) + 1)
-    )
-
-
-def _words(text: str) -> list[str]:
-    return "".join(c if c.isalnum() else " " for c in text.lower()).split()
 
 
 class DeviceRoom:

@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.place.filters import Case, first_problem
 from rota.scheduling.place.free import SMALLEST, UNIT, Total
-from rota.scheduling.place.scores import LAST_RESORT, class_score, cost_of
+from rota.scheduling.place.scores import (
+    LAST_RESORT,
+    class_cost,
+    class_score,
+    cost_of,
+    vdc_fit,
+    vdc_points,
+)
 from rota.scheduling.place.wants import CLASS_AT, GUARDS, NUMBER, content_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rota.core.derived.lanes import Shape
     from rota.core.facts.node import Node
     from rota.core.facts.policy import Policy
@@ -35,12 +44,13 @@ def class_key(node: Node) -> object:
         for d in spec.devices
     )
     labels = tuple(sorted(node.all_labels.items()))
-    key = (spec.cpu_milli, spec.memory_mib, spec.disk_mib, devices, labels, node.all_taints)
+    total, taints = (spec.cpu_milli, spec.memory_mib, spec.disk_mib), node.all_taints
+    key: tuple[object, ...] = (*total, devices, labels, taints)
     # Equals are told apart by this: nodes without an owner stand where they always did.
-    owned = (*key, spec.user) if spec.user else key
+    key = (*key, spec.user) if spec.user else key
     if not spec.engine:
-        return owned
-    return (*owned, spec.engine, spec.features, spec.pool, spec.largest)
+        return key
+    return (*key, "engine", spec.engine, spec.features, spec.pool, spec.largest)
 
 
 class Standing(NamedTuple):
@@ -59,6 +69,8 @@ class Standing(NamedTuple):
     static: int
     #: What a shared request takes of one device, in MiB; 0: it cannot share one here.
     share: int = 0
+    #: What of it is the choice of a virtual data centre.
+    chosen: int = 0
 
 
 class NodeClass:
@@ -95,20 +107,24 @@ class NodeClass:
         self, request: Request, shape: Shape, policy: Policy, fit: int, dearest: float
     ) -> Standing | None:
         """None when no node of this class could ever take the request."""
-        case = Case(shape, request, self.spec, self.labels, self.taints, policy)
+        case = self.case(request, shape, policy)
         if first_problem(case).filter:
             return None
-        static = class_score(case, dearest)
+        static, chosen = class_score(case, dearest), vdc_points(case, dearest)
         dimension = self._dimension(request)
         total = self.total[:4][dimension]
-        slope = fit * UNIT
+        slope = (fit + vdc_fit(case)) * UNIT if fit else 0
         # UNIT - UNIT * (free - asked) / total, times the weight of the fit.
         tight = slope + slope * _asked(request, dimension) // total
         base = -LAST_RESORT if static < 0 else 0
         if policy.place.strategy == "score":
             base = static
+        base += chosen
         share = self.share(request) if request.shared else 0
-        return Standing(base + tight, dimension, slope, total, base, static, share)
+        return Standing(base + tight, dimension, slope, total, base, static, share, chosen)
+
+    def case(self, request: Request, shape: Shape, policy: Policy) -> Case:
+        return Case(shape, request, self.spec, self.labels, self.taints, policy)
 
     def _dimension(self, request: Request) -> int:
         """Devices matter most to a request that wants some, else what the request takes most of."""
@@ -150,6 +166,28 @@ class Classes:
         #: The most that any node has in each dimension, and what a node of the dearest class costs.
         self.largest = SMALLEST
         self.dearest = 0.0
+        #: With prices it depends on the request what the dearest of the classes costs.
+        self._dearest_for: dict[Request, float] = {}
+
+    def dearest_for(self, request: Request, shape: Shape) -> float:
+        """What the dearest class costs that has what the request asks for."""
+        if not self._policy.prices.rates:
+            return self.dearest
+        known = self._dearest_for.get(request)
+        if known is None:
+            costs = (class_cost(k.case(request, shape, self._policy)) for k in self._population)
+            known = self._dearest_for[request] = max(costs, default=0.0)
+        return known
+
+    @property
+    def there(self) -> Iterable[NodeClass]:
+        """The classes that have a node."""
+        return self._population
+
+    @property
+    def measure(self) -> object:
+        """What costs are measured against: with prices, all classes that there are."""
+        return frozenset(self._population) if self._policy.prices.rates else self.dearest
 
     def sort_in(self, node: Node) -> None:
         """See what class the node is of now."""
@@ -168,6 +206,7 @@ class Classes:
         self.of[node.name] = kind
         if kind not in self._population:
             self._population[kind] = 0
+            self._dearest_for.clear()
             self.largest = self.largest.larger(kind.total)
             self.dearest = max(self.dearest, cost_of(kind.labels))
         self._population[kind] += 1
@@ -193,6 +232,7 @@ class Classes:
         if self._population[kind]:
             return
         del self._population[kind]
+        self._dearest_for.clear()
         left = self._population
         if self.largest.is_reached_by(kind.total):
             self.largest = reduce(Total.larger, (other.total for other in left), SMALLEST)

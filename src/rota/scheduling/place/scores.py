@@ -14,8 +14,11 @@ from math import isfinite
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rota.core.facts.placing import TaintEffect
+from rota.core.facts.placing import TaintEffect, cluster_of
 from rota.core.facts.policy import Mixing
+from rota.core.facts.site.clusters import Choice
+from rota.core.facts.site.models import is_variant
+from rota.core.facts.site.prices import hourly
 from rota.scheduling.place.free import SMALLEST, UNIT, ease
 from rota.scheduling.place.packing import best_fit, dot_product, gpu_packing
 
@@ -34,6 +37,10 @@ if TYPE_CHECKING:
 
 #: Taken off where a job should go only when there is nowhere else: more than any sum of terms.
 LAST_RESORT = 1 << 32
+
+#: What the choice of a virtual data centre is worth: a thousandth of its scale outweighs all other
+#: terms together, and all of it is less than a last resort.
+WEIGHT_VDC = 100_000
 
 #: The label of nodes that lists the data sets which are near, with commas between.
 DATA_LABEL = "data"
@@ -56,7 +63,7 @@ def class_terms(case: Case, dearest: float = 0.0) -> dict[str, int]:
     terms = {
         "affinity": rules.weight_affinity * affinity(shape, labels, case.taints),
         "locality": rules.weight_locality * locality(shape, labels),
-        "cost": rules.weight_cost * cheapness(labels, dearest),
+        "cost": rules.weight_cost * cheapness(class_cost(case), dearest),
     }
     mixed = case.spec.devices and not case.request.device_count
     if mixed and rules.cpu_jobs_on_gpu_nodes is Mixing.AVOID:
@@ -129,9 +136,56 @@ def cost_of(labels: Mapping[str, str]) -> float:
     return cost if isfinite(cost) and cost > 0 else 0.0
 
 
-def cheapness(labels: Mapping[str, str], dearest: float) -> int:
+def class_cost(case: Case) -> float:
+    """What an hour of the request costs on such a node; without prices, what the label says."""
+    prices = case.policy.prices
+    if not prices.rates:
+        return cost_of(case.labels)
+    return hourly(prices, case.spec, case.labels, case.request.amount, models_for(case))
+
+
+def models_for(case: Case) -> list[str]:
+    """The models of the devices that the request would get there, as far as a class tells."""
+    request = case.request
+    fitting = [
+        device.model
+        for device in case.spec.devices
+        if device.kind == request.device and is_variant(device.model, request.device_type)
+    ]
+    return fitting[: request.device_count]
+
+
+def vdc_points(case: Case, dearest: float) -> int:
+    """What its virtual data centre thinks of this class's cluster; 0: it looks at nodes, or none.
+
+    More than all other terms together, so that it decides and they break ties.
+    """
+    vdc = case.policy.vdc(case.shape.placement.vdc) if case.shape.placement.vdc else None
+    if vdc is None:
+        return 0
+    cluster = cluster_of(case.labels)
+    match vdc.strategy:
+        case Choice.WEIGHT:
+            worth = {member.name: member.priority * member.weight for member in vdc.clusters}
+            part = worth.get(cluster, 0.0) / (max(worth.values()) or 1.0)
+        case Choice.AFFINITY:
+            wished = vdc.preferred
+            part = 1 - wished.index(cluster) / len(wished) if cluster in wished else 0.0
+        case Choice.COST:
+            part = cheapness(class_cost(case), dearest) / UNIT
+        case _:
+            part = 0.0
+    return WEIGHT_VDC * int(UNIT * part)
+
+
+def vdc_fit(case: Case) -> int:
+    """What a tight fit is worth more in a virtual data centre that goes by it."""
+    vdc = case.policy.vdc(case.shape.placement.vdc) if case.shape.placement.vdc else None
+    return WEIGHT_VDC if vdc is not None and vdc.strategy is Choice.FIT else 0
+
+
+def cheapness(cost: float, dearest: float) -> int:
     """Full where the node costs nothing, none where it costs as much as the dearest."""
-    cost = cost_of(labels)
     if not cost:
         return UNIT
     return UNIT - int(UNIT * min(1.0, cost / dearest)) if dearest > 0 else 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.facts.job import ServiceClass
+from rota.core.facts.placing import ground_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ def place_in(
         return place_among(rooms, shape, names)
     groups: dict[str, list[str]] = {}
     for name in names:
-        group = class_of[name].labels.get(key)
+        group = ground_of(class_of[name].labels, key)
         if group is not None:
             groups.setdefault(group, []).append(name)
     for group in sorted(groups):

@@ -44,6 +44,7 @@ _WORDS: dict[type, str] = {
     why.OverShare: "Priority",
     why.NoNode: "Resources",
     why.Away: "ReqNodeNotAvail",
+    why.ClusterAway: "ReqNodeNotAvail",
     why.Unfit: "BadConstraints",
     why.Scarce: "Resources",
     why.Metered: "Resources",

@@ -1,0 +1,57 @@
+"""The machines of an engine as nodes of Rota: names, their cluster, and what keeps jobs off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from rota.core.facts.placing import CLUSTER, Taint
+from rota.core.facts.site.clusters import AWAY_KEY, AWAY_VALUE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from rota.backends.api import EngineNode
+    from rota.core.facts.node import NodeSpec
+
+#: What keeps new jobs from a machine to which its engine gives none.
+OUT_OF_SERVICE = Taint("engine", "out-of-service")
+#: The same for all machines while the engine does not answer.
+AWAY = Taint(AWAY_KEY, AWAY_VALUE)
+
+
+class Machines(NamedTuple):
+    """Of one engine; ``cluster`` is what they belong to."""
+
+    engine: str
+    cluster: str
+
+    def spec_of(
+        self, node: EngineNode, features: Collection[str] = (), inside_max: int = 0
+    ) -> NodeSpec:
+        """As the controller knows it."""
+        spec = replace(
+            node.spec,
+            name=f"{node.spec.name}.{self.engine}",
+            engine=self.engine,
+            labels={CLUSTER: self.cluster, **node.spec.labels},
+            features=tuple(sorted(features)),
+            pool=node.pool,
+            inside_max=inside_max if node.pool else 0,
+        )
+        if node.usable:
+            return spec
+        return out_of_service(spec, node.detail or "out of service in the engine")
+
+    def away(self, spec: NodeSpec, why: str) -> NodeSpec:
+        """Jobs that may go elsewhere shall; what runs here is held until the engine answers."""
+        if AWAY in spec.taints:
+            return spec
+        remark = f"engine {self.engine} does not answer: {why}"
+        return replace(spec, taints=(*spec.taints, AWAY), remarks=(*spec.remarks, remark))
+
+
+def out_of_service(spec: NodeSpec, remark: str) -> NodeSpec:
+    taints = tuple(taint for taint in spec.taints if taint != OUT_OF_SERVICE)
+    return replace(spec, remarks=(remark,), taints=(*taints, OUT_OF_SERVICE))
