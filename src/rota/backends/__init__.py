@@ -9,6 +9,7 @@ machine above it is the agent's own, and the controller sees nodes like any othe
     pilot_tables  from the settings of a pilot to the table of an engine
     slurm         the driver for Slurm
     kubernetes    the driver for Kubernetes
+    ray           the driver for Ray
 
     journal       what has been asked of an engine, on disk before it is asked
     reconcile     the engine's list held against the journal: what follows

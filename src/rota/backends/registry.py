@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 GROUP = "rota.backends"
 _OWN: dict[str, str] = {
     "kubernetes": "rota.backends.kubernetes.settings:make",
+    "ray": "rota.backends.ray.settings:make",
     "slurm": "rota.backends.slurm.driver:driver",
 }
 #: Keys that every engine has.

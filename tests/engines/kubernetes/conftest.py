@@ -36,6 +36,13 @@ IMAGE = "rota.test/busybox:1"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
+def manifest_of_docs() -> str:
+    page = (REPOSITORY / "docs" / "engines.md").read_text()
+    manifest = re.search(r"```yaml\n(apiVersion: v1\nkind: Namespace.*?)```", page, re.DOTALL)
+    assert manifest is not None
+    return manifest[1]
+
+
 class Kube:
     """The cluster, as its admin sees it. ``config`` has the rights of docs/engines.md."""
 
@@ -43,6 +50,7 @@ class Kube:
         self._env = {**os.environ, **env}
         self._kubectl = f"{env['KUBE_BIN']}/kubectl"
         self.config = folder / "rota.kubeconfig"
+        self.url, self.ca = env["KUBE_URL"], Path(env["KUBE_CA"])
 
     def ctl(self, *args: str, stdin: str = "", check: bool = True) -> str:
         done = subprocess.run(
@@ -89,10 +97,7 @@ class Kube:
 
     def give_rights(self) -> None:
         """Those of the docs, and nothing else, to the account that the driver uses."""
-        page = (REPOSITORY / "docs" / "engines.md").read_text()
-        manifest = re.search(r"```yaml\n(apiVersion: v1\nkind: Namespace.*?)```", page, re.DOTALL)
-        assert manifest is not None
-        self.ctl("apply", "-f", "-", stdin=manifest[1])
+        self.ctl("apply", "-f", "-", stdin=manifest_of_docs())
         token = until(self._token, "a token of the account")
         user = {"token": base64.b64decode(token).decode()}
         cluster = {"server": self._env["KUBE_URL"], "certificate-authority": self._env["KUBE_CA"]}

@@ -1,0 +1,93 @@
+"""What we hold and what others hold of Ray's nodes: whether an attempt fits now.
+
+Ray writes down what is in use every few seconds. What of that is ours is known here, so the rest is
+held by others; and what we have taken or let go of since then counts at once. A job that Ray takes
+in and that does not fit waits there, where only a job of its own can take it out again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.backends.ray.package import claimed
+from rota.backends.ray.records import Amount, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rota.backends.ray.records import Job
+
+#: What Ray writes down may be so much older than it says, and it lets go of things late.
+LAG_S = 6.0
+#: A claim of which Ray has heard nothing for so long came to nothing.
+UNHEARD_S = 90.0
+
+
+class Claim(NamedTuple):
+    """What one job of ours holds of each of its nodes. Without any it may be on all."""
+
+    nodes: tuple[str, ...]
+    amount: Amount
+    since_s: float
+    until_s: float = math.inf
+
+    def on(self, node: str) -> bool:
+        return not self.nodes or node in self.nodes
+
+
+class Room:
+    """Claims of ours by the id of their job."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, Claim] = {}
+
+    def take(self, number: str, nodes: tuple[str, ...], amount: Amount, now_s: float) -> None:
+        self._claims[number] = Claim(nodes, amount, now_s)
+
+    def drop(self, number: str) -> None:
+        self._claims.pop(number, None)
+
+    def see(self, jobs: Iterable[Job], names: Mapping[str, str], now_s: float) -> None:
+        """A whole list of ours; ``names`` of nodes by their ids."""
+        listed = {}
+        for job in jobs:
+            nodes, amount = claimed(job)
+            if not nodes and (name := names.get(job.driver_node_id or "")):
+                nodes = (name,)
+            until_s = (job.ended_s or now_s) if job.over else math.inf
+            listed[job.id] = Claim(nodes, amount, job.started_s, until_s)
+        past = {
+            number: claim
+            for number, claim in self._claims.items()
+            if number not in listed and _recent(claim, now_s)
+        }
+        self._claims = past | listed
+
+    def let_go(self, number: str, now_s: float) -> None:
+        """It has ended, and Ray shall forget it."""
+        if (claim := self._claims.get(number)) is not None:
+            self._claims[number] = claim._replace(until_s=min(claim.until_s, now_s))
+
+    def foreign(self, node: str, node_id: str, use: Use) -> Amount:
+        """What others hold, as far as Ray has written it down: rather too little than too much."""
+        used = use.used.get(node_id, Amount())
+        for claim in self._claims.values():
+            counted = claim.since_s <= use.at_s + 1 and claim.until_s >= use.at_s - LAG_S
+            if counted and claim.on(node):
+                used = used.less(claim.amount)
+        return used
+
+    def ours(self, node: str) -> Amount:
+        held = Amount()
+        for claim in self._claims.values():
+            if claim.until_s == math.inf and claim.on(node):
+                held = held.plus(claim.amount)
+        return held
+
+
+def _recent(claim: Claim, now_s: float) -> bool:
+    """Ended a moment ago, or handed in a moment ago."""
+    if claim.until_s < math.inf:
+        return now_s - claim.until_s < 2 * LAG_S
+    return now_s - claim.since_s < UNHEARD_S

@@ -1,0 +1,1 @@
+"""A real Ray, and what the driver makes of what it says."""
