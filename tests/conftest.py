@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.engines.conformance.report import summary
 from tests.notify.receivers import MailSink, WebSink
 from tests.support.machine import REPOSITORY, in_ci, missing
 from tests.support.second_runs import gets_second_run
@@ -95,6 +96,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("failed once and were run again, by name: each is a bug")
         for report in again:
             terminalreporter.line(f"{report.nodeid}\n{report.longreprtext}")
+    if lines := list(summary(terminalreporter.stats)):
+        terminalreporter.section("backends by scenario")
+        for line in lines:
+            terminalreporter.line(line)
     skipped = terminalreporter.stats.get("skipped", [])
     if not skipped:
         return

@@ -29,7 +29,7 @@ REAL = frozenset(
 #: Tests in there of what outlives a ``kill -9``, a lost controller or an end of a lease.
 ONCE = (
     *("test_controller_lost", "test_keeper_life", "test_kill_minus_nine", "test_lease"),
-    *("test_survival", "test_trouble"),
+    *("test_restarts", "test_survival", "test_trouble"),
 )
 
 

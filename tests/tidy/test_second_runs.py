@@ -22,6 +22,6 @@ def test_store_network_and_what_outlives_a_death_are_run_once():
 
 
 def test_every_name_in_the_rule_is_that_of_a_test():
-    names = {file.name for folder in REAL for file in (TESTS / folder).glob("test_*.py")}
+    names = {file.name for folder in REAL for file in (TESTS / folder).rglob("test_*.py")}
 
     assert [name for name in ONCE if not any(n.startswith(name) for n in names)] == []

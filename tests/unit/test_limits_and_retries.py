@@ -183,6 +183,25 @@ def test_only_the_causes_asked_for_are_tried_again(cause, state):
     assert scene.state("job") == state
 
 
+def test_one_that_its_engine_preempts_comes_back_and_uses_up_no_retries():
+    scene = Scene()
+    scene.submit("job")
+
+    scene.finish("job", signal=15, cause=Cause.PREEMPTED, detail="preempted by Slurm")
+
+    assert scene.is_running("job")
+
+
+def test_one_that_its_engine_preempts_as_it_is_cancelled_is_cancelled():
+    scene = Scene()
+    scene.submit("job")
+    scene.cancel("job")
+
+    scene.finish("job", signal=15, cause=Cause.PREEMPTED, detail="preempted by Slurm")
+
+    assert scene.state("job") == "cancelled"
+
+
 def test_a_timeout_can_be_a_cause_to_try_again():
     scene = Scene()
     scene.submit("job", retries=1, backoff_s=0, retry_on=("time_limit",), time_limit_s=5)

@@ -187,15 +187,7 @@ class Engine:
         launch, key = spawn.launch, Key(session.cluster, spawn.uid)
         node, pool = self._engine_nodes[session.name], session.spec.pool
         order = order_of(launch, key, node, pool=pool)
-        return Entry(
-            uid=spawn.uid,
-            node=session.name,
-            state=State.INTENDED,
-            order=order,
-            at_s=time.time(),
-            grace_s=launch.grace_s,
-            gang=order.gang,
-        )
+        return Entry.intended(order, session.name, time.time())
 
     def _told_again(self, uid: str) -> Started | Ended | None:
         entry = self._journal.entries.get(uid)
@@ -303,7 +295,7 @@ class Engine:
     async def _look(self) -> None:
         asked_s, busy = time.monotonic(), set(self._intake.busy)
         shown = [job for job in await self._driver.jobs() if not job.uid.startswith(PREFIX)]
-        listing = self._for_each(shown)
+        listing = self._journal.without_past(self._for_each(shown))
         busy |= set(self._intake.busy)
         nodes = self._ours_by_theirs()
         found = look(self._journal.entries, listing, busy, self._absences, asked_s, nodes)
@@ -326,10 +318,11 @@ class Engine:
         self._tell(over)
         for uid in found.due:
             self._intake.submit(uid)
-        for twin in found.twins:
-            log.error("attempt %s is in %s twice: %s is stopped", twin.uid, self._name, twin.id)
+        for stray in found.strays:
+            told = (stray.uid, stray.id, self._name)
+            log.error("attempt %s: job %s of %s must not run, and is stopped", *told)
             with suppress(EngineError):
-                await self._driver.stop(twin, 0.0)
+                await self._driver.stop(stray, 0.0)
         for session in self._sessions.values():
             await self._withdraw(session.agent.unstarted())
         await self._give_back()
@@ -384,6 +377,7 @@ class Engine:
         for uid, why in self._meter.given_back(self._seen, entries, pools, time.time()):
             reason = f"{why} inside {self._name}: {self._seen[uid].reason}"
             self._journal.put([replace(entries[uid], given_back=reason)])
+            await self._look_at_nodes()  # As above.
             job = self._handle(uid)
             if job is not None and job.uid == uid:
                 with suppress(EngineError):

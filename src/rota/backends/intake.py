@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rota.backends import gangs
-from rota.backends.api import EngineError, Feature, Full, Refused
+from rota.backends.api import Away, EngineError, Feature, Full, Refused
 from rota.backends.journal import State
 from rota.backends.news import unstarted
 from rota.core.facts.states import Blame
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rota.backends.api import Driver, EngineJob
     from rota.backends.journal import Entry, Journal
+    from rota.backends.orders import Gang
     from rota.core.facts.node import NodeSpec
 
 #: So many submits at a time.
@@ -89,37 +90,47 @@ class Intake:
 
     async def _hand_in(self, uids: list[str]) -> None:
         """Once. What may have happened is found out by the next looks, not by another try."""
-        group = [self._journal.entries[uid] for uid in uids if uid in self._journal.entries]
-        if len(group) < len(uids) or any(entry.order is None or entry.over for entry in group):
-            return
-        order = gangs.whole(group, self._spec_of) if len(group) > 1 else group[0].order
-        assert order is not None
-        async with self._door:
-            waited_s = time.monotonic()
-            while True:
-                if self._withdrawn.intersection(uids):
-                    self._end(group, STOPPED, Blame.NODE)
-                    return
-                try:
+        began_s = time.monotonic()
+        while group := self._intended(uids):
+            order = gangs.whole(group, self._spec_of) if len(group) > 1 else group[0].order
+            if order is None or self._withdrawn.intersection(uids):
+                self._end(group, STOPPED, Blame.NODE)
+                return
+            try:
+                async with self._door:
                     number = await self._driver.submit(order)
-                    break
-                except Refused as error:
-                    self._end(group, str(error), error.fault)
+                self._taken(uids, number, order.gang)
+                return
+            except Refused as error:
+                self._end(group, str(error), error.fault)
+                return
+            except Full as error:
+                if time.monotonic() - began_s > self._give_back_s:
+                    self._end(group, str(error), Blame.NODE)
                     return
-                except Full as error:
-                    if time.monotonic() - waited_s > self._give_back_s:
-                        self._end(group, str(error), Blame.NODE)
-                        return
-                    for entry in group:
-                        self._waits(entry, str(error))
-                    await asyncio.sleep(AGAIN_S)
-                except EngineError as error:
-                    log.warning("%s may not have reached %s: %s", uids[0], self._name, error)
-                    return
+                for entry in group:
+                    self._waits(entry, str(error))
+            except Away:
+                pass  # For certain not there: the next try is as good as this one was.
+            except EngineError as error:
+                log.warning("%s may not have reached %s: %s", uids[0], self._name, error)
+                return
+            await asyncio.sleep(AGAIN_S)
+
+    def _intended(self, uids: list[str]) -> list[Entry]:
+        """All of them, if none was handed in or has ended; else none."""
+        known = [self._journal.entries.get(uid) for uid in uids]
+        group = [entry for entry in known if entry is not None and entry.state is State.INTENDED]
+        return group if len(group) == len(uids) else []
+
+    def _taken(self, uids: list[str], number: str, gang: Gang | None) -> None:
+        """The answer may come after its start, its end, and all that followed from them."""
         now_s = time.time()
         self._journal.put(
-            replace(entry, state=State.SUBMITTED, id=number, at_s=now_s, gang=order.gang)
-            for entry in group
+            replace(entry, state=State.SUBMITTED, id=number, at_s=now_s, gang=gang)
+            for uid in uids
+            if (entry := self._journal.entries.get(uid)) is not None
+            and entry.state is State.INTENDED
         )
 
     def _end(self, group: list[Entry], why: str, fault: Blame) -> None:

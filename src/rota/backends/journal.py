@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.backends.api import EngineJob
+from rota.backends.api import EngineJob, Phase
 from rota.backends.orders import Gang, Order
 
 if TYPE_CHECKING:
@@ -56,6 +56,19 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     given_back: str = ""
     #: Whose peer it is, also when its order is gone.
     gang: Gang | None = None
+
+    @classmethod
+    def intended(cls, order: Order, node: str, at_s: float) -> Entry:
+        """It shall be asked for, for a node of ours."""
+        return cls(
+            uid=order.uid,
+            node=node,
+            state=State.INTENDED,
+            order=order,
+            at_s=at_s,
+            grace_s=order.launch.grace_s,
+            gang=order.gang,
+        )
 
     @property
     def over(self) -> bool:
@@ -113,6 +126,16 @@ class Journal:
         """How an attempt ended that was forgotten not too long ago."""
         row = self._db.execute("SELECT body FROM past WHERE uid = ?", (uid,)).fetchone()
         return _decode_end(row[0]) if row else None
+
+    def without_past(self, jobs: list[EngineJob]) -> list[EngineJob]:
+        """Those that are news: an engine may list a job for long after it was forgotten here."""
+        ended = [job.uid for job in jobs if job.phase is Phase.ENDED]
+        asked = msgspec.json.encode([uid for uid in ended if uid not in self.entries])
+        rows = self._db.execute(
+            "SELECT uid FROM past WHERE uid IN (SELECT value FROM json_each(?))", (asked,)
+        )
+        past = {uid for (uid,) in rows}
+        return [job for job in jobs if job.phase is not Phase.ENDED or job.uid not in past]
 
     def fact(self, name: str) -> str:
         """What was noted under this name; empty: nothing."""

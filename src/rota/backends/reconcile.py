@@ -8,6 +8,8 @@ intended   has it                  adopted
 intended   has it not, for long    submitted (again): the engine never took it
 submitted  has it not, for long    looked for in its accounting, then missing for good
 any        has it twice            the older one counts, the younger is stopped
+any        has started it over     over: what is tried again has a new key; the job is stopped
+over       has it alive            stopped
 ========== ======================= ============================================================
 
 *For long* is the driver's ``settle_s`` between two complete lists: an engine may show a job a
@@ -22,6 +24,7 @@ from msgspec.structs import replace
 
 from rota.backends.api import Phase
 from rota.backends.journal import Entry, State
+from rota.core.facts.states import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,8 +43,8 @@ class Outcome(NamedTuple):
     due: list[str]
     #: Submitted, and not in the list: to be looked for by ``Driver.find``.
     lost: list[str]
-    #: Younger twins, to be stopped.
-    twins: list[EngineJob]
+    #: What must not run (any more): younger twins, and what the engine starts over.
+    strays: list[EngineJob]
 
 
 class Absences:
@@ -70,11 +73,14 @@ def look(
     ``busy``: submits that are under way, of which the list says nothing. ``node_of`` gives for a
     node of the engine the node of ours.
     """
-    found, twins = _one_each(listing)
+    found, strays = _one_each(listing)
     changed: list[Entry] = []
     seen: dict[str, EngineJob] = {}
     for uid, job in found.items():
         entry = entries.get(uid)
+        if job.phase is not Phase.ENDED and (job.restarts or (entry is not None and entry.over)):
+            strays.append(job)
+            job = _started_over(job)
         if entry is not None and entry.over:
             continue
         if entry is None:
@@ -98,7 +104,13 @@ def look(
     due = [uid for uid in settled if entries[uid].state is State.INTENDED and entries[uid].order]
     # One without an order cannot be submitted by anybody: a journal of an older start.
     lost = [uid for uid in settled if uid not in due]
-    return Outcome(changed, seen, due, lost, twins)
+    return Outcome(changed, seen, due, lost, strays)
+
+
+def _started_over(job: EngineJob) -> EngineJob:
+    """Its first run is over, and how it ended is not known any more."""
+    why = "requeued inside the engine"
+    return replace(job, phase=Phase.ENDED, cause=Cause.PREEMPTED, detail=why)
 
 
 def _one_each(listing: Iterable[EngineJob]) -> tuple[dict[str, EngineJob], list[EngineJob]]:

@@ -157,7 +157,7 @@ class Fleet:
             ours = {"": self.pilot.name}
             found = look(self.entries, listing, set(), self._absences, asked_s, ours)
             lost = await self._driver.find(found.lost) if found.lost else []
-            for twin in found.twins:
+            for twin in found.strays:
                 await self._driver.stop(twin, 0.0)
         except EngineError as error:
             self._again_s = time.monotonic() + self._breaker.failed(str(error))

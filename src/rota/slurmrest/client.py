@@ -6,6 +6,7 @@ whom. The versions of the interface differ from release to release; ``open`` cho
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from pathlib import Path
@@ -58,6 +59,7 @@ class SlurmRest:
 
     async def open(self) -> None:
         """Choose the newest versions that both sides know."""
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
         offered = await self._offered()
         self.versions = {
             part: known[0]

@@ -1,6 +1,7 @@
 """A real Slurm on this machine, and an engine's driver that speaks to it."""
 
 import asyncio
+import fcntl
 import os
 import secrets
 import shutil
@@ -24,14 +25,16 @@ WAIT_S = 60.0
 CLUSTER = "c1"
 #: So many seconds after its end slurmctld may forget a job.
 MIN_JOB_AGE_S = 20
+#: Two that start at once would find the same ports free.
+LOCK = Path("/tmp/rota-test-slurm.lock")
 T = TypeVar("T")
 
 
 class Site:
     """A private Slurm: three nodes of four CPUs and two GPUs."""
 
-    def __init__(self, up: Path) -> None:
-        self._up = up
+    def __init__(self, up: Path, min_job_age_s: int = MIN_JOB_AGE_S) -> None:
+        self._up, self._min_job_age_s = up, min_job_age_s
         # Its sockets have long names.
         self.state = Path(tempfile.mkdtemp(prefix="rsl", dir="/tmp"))
         self.folder = self.state / "rota"
@@ -44,15 +47,17 @@ class Site:
             "SLURM_UP_GPUS": "2",
             "SLURM_UP_FEATURES": "1",
             "SLURM_UP_PROFILE": "tuned",
-            "SLURM_UP_EXTRA": f"MinJobAge={MIN_JOB_AGE_S}",
+            "SLURM_UP_EXTRA": f"MinJobAge={self._min_job_age_s}",
         }
-        done = subprocess.run(
-            [self._up, self.state],
-            env=os.environ | settings,
-            capture_output=True,
-            text=True,
-            timeout=START_S,
-        )
+        with LOCK.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            done = subprocess.run(
+                [self._up, self.state],
+                env=os.environ | settings,
+                capture_output=True,
+                text=True,
+                timeout=START_S,
+            )
         assert done.returncode == 0, done.stderr
         lines = [line.removeprefix("export ") for line in done.stdout.splitlines()]
         self.variables = dict(line.split("=", 1) for line in lines)

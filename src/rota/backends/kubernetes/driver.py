@@ -198,14 +198,11 @@ class Kubernetes:
     async def read_log(
         self, job: EngineJob, stream: str, offset: int, limit: int, lines: int = 0
     ) -> tuple[bytes, int]:
-        """Kubernetes has one stream, and no way to begin in its middle."""
+        """Kubernetes has one stream, no way to begin in its middle, and no word on its size."""
         if stream != "stdout":
             return b"", 0
+        body = await self._api.log(job.id, COPY_BYTES_MAX)
+        body = max(body, self._heard.get(job.id, b""), key=len)
         if offset >= 0 and not lines:
-            body = await self._log(job.id, offset + limit + 1)
             return body[offset : offset + limit], len(body)
-        body = await self._log(job.id, COPY_BYTES_MAX)
         return body[first_of(body, offset, lines) :][-limit:], len(body)
-
-    async def _log(self, name: str, most: int) -> bytes:
-        return max(await self._api.log(name, most), self._heard.get(name, b""), key=len)

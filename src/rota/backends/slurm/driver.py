@@ -27,7 +27,7 @@ from rota.backends.slurm.script import check, script
 from rota.backends.slurm.settings import SlurmSettings  # noqa: TC001 - read as an annotation
 from rota.backends.slurm.shim import UNSTARTED
 from rota.backends.slurm.states import ENDS, WAITING, as_job, nodes_in
-from rota.core.facts.states import Cause
+from rota.core.facts.states import Blame, Cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -219,9 +219,20 @@ class SlurmDriver:
         at = (job.uid, job.id, job.restarts)
         left = self._left.get(at) or await self._folders.left(job.user, job.uid)
         if left is None:
-            return job
+            return await self._without_its_word(job)
         self._left[at] = left
         return _completed(job, left)
+
+    async def _without_its_word(self, job: EngineJob) -> EngineJob:
+        """A slurmctld that lost jobs gives their numbers away. Where one of them still runs, its
+        heir cannot, and Slurm itself cancels the heir before its script begins.
+        """
+        if job.code == UNSTARTED and job.cause is None:
+            return _unstarted(job, "its folder is not its own")
+        stopped = job.cause is Cause.CANCELLED
+        if stopped and not await self._folders.began(job.user, job.uid, job.id):
+            return _unstarted(job, f"{job.detail} before its script began")
+        return job
 
     async def changes(self) -> None:
         await asyncio.sleep(self._pace.pause_s)
@@ -274,8 +285,17 @@ class SlurmDriver:
 
 def _unclear(job: EngineJob) -> bool:
     """Slurm does not say how it ended, or its script did not come to the program."""
+    if job.cause is Cause.CANCELLED:
+        return True
     silent = job.code is None and not job.signal and job.cause is None
     return silent or (job.code == UNSTARTED and job.cause is None)
+
+
+def _unstarted(job: EngineJob, why: str) -> EngineJob:
+    """For the node's sake: another try is due."""
+    return replace(
+        job, cause=Cause.START_FAILED, fault=Blame.NODE, detail=why, code=None, started_s=0.0
+    )
 
 
 def _completed(job: EngineJob, left: Left) -> EngineJob:
@@ -284,4 +304,8 @@ def _completed(job: EngineJob, left: Left) -> EngineJob:
         return replace(
             job, cause=Cause.START_FAILED, detail=left.unstarted, fault=left.fault, code=None
         )
-    return replace(job, code=left.code, signal=left.signal)
+    # One that came to its end by itself is not what was cancelled: after a crash slurmctld may
+    # start a job once more, and cancel that.
+    done = job.cause is Cause.CANCELLED and left.code == 0
+    cause, detail = (None, "") if done else (job.cause, job.detail)
+    return replace(job, code=left.code, signal=left.signal, cause=cause, detail=detail)

@@ -102,6 +102,16 @@ class Folders:
             return None
         return parse_left(body.decode(errors="replace"))
 
+    async def began(self, user: str, uid: str, number: str) -> bool:
+        """Whether the script of this job of Slurm has run; where nobody can tell: that it has."""
+        asked = {"offset": 0, "limit": _EXIT_BYTES_MAX, "lines": 0}
+        path = f"{self.of(user, uid)}/job"
+        try:
+            _, body = await self._readers.ask(self._who(user), "read", LIMIT_S, path=path, **asked)
+        except Failed as error:
+            return not error.missing
+        return body.strip() == number.encode()
+
     def _who(self, user: str) -> str:
         return named(user) if self._root_user else OURSELVES
 

@@ -15,7 +15,9 @@ UNSTARTED = 253
 #: A shell cannot tell exit code 137 from signal 9, perl can; most nodes have one.
 WATCH = r"""
 umask 077
-mkdir -p "$folder" && [ -O "$folder" ] && rm -f "$folder/exit" || exit 253
+mkdir -p "$folder" && [ -O "$folder" ] || exit 253
+# Only the first to come here runs: two jobs may have one key, and Slurm may start one job twice.
+(set -C; echo "$SLURM_JOB_ID" >"$folder/job") 2>/dev/null && rm -f "$folder/exit" || exit 253
 if type -P perl >/dev/null; then
     exec perl -e '
         my $folder = shift;
@@ -83,9 +85,11 @@ enter() {
 }
 """
 
-#: After this, what is left of the environment is Slurm's own word on the job and its devices.
+#: After this, what is left of the environment is Slurm's own word on the job and its devices. A job
+#: that names no PATH has none, and its program is found as our own agents find it.
 PURGE = r"""
 env=$(type -P env)
+export -n PATH=/usr/local/bin:/usr/bin:/bin
 for name in $(compgen -e); do
     case $name in
     SLURM_EXPORT_ENV) unset -v "$name" ;;
@@ -112,6 +116,7 @@ BEGIN = r"""
 case $1 in
 */*) [ -e "$1" ] || fail job "command not found: $1"
     [ -f "$1" ] && [ -x "$1" ] || fail job "cannot execute $1: permission denied" ;;
-*) type -P -- "$1" >/dev/null || fail job "command not found: $1" ;;
+*) program=$(type -P -- "$1") || fail job "command not found: $1"
+    case $(declare -p PATH) in declare\ -x*) ;; *) shift; set -- "$program" "$@" ;; esac ;;
 esac
 """

@@ -293,6 +293,8 @@ def _goes_back(scribe: Scribe, job: Job) -> bool:
     A job that finished its work after all, while it was giving way, has ended.
     """
     then = job.after_stop
+    if not then and _first_cause(job).cause is Cause.PREEMPTED:
+        then = "preempt"  # By the engine that it ran on, for somebody of whom we know nothing.
     if then in ("requeue", "hold"):
         scribe.emit(ev.JobRequeued(job=job.id, held=then == "hold"))
         consider(scribe, job.id)

@@ -1,0 +1,70 @@
+"""A smaller set on a real kubelet: real containers of a small image, one node."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.engines.conformance import test_ends, test_restarts, test_start, test_stop
+from tests.support.machine import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.engines.conformance.bench import Bench
+
+#: There is one such node on a machine: whoever comes second waits.
+LOCK = Path("/tmp/rota-test-kubelet.lock")
+CHOSEN = (
+    test_start.test_exit_0_completes_a_job,
+    test_start.test_exit_3_fails_it_with_its_code,
+    test_start.test_a_command_that_does_not_exist_fails_the_job_by_its_name,
+    test_start.test_a_folder_that_does_not_exist_fails_the_job_by_its_name,
+    test_start.test_standard_input_is_what_was_given_and_otherwise_empty,
+    test_start.test_a_megabyte_of_output_is_there_whole,
+    test_stop.test_one_that_runs_hears_term_and_ends_by_itself,
+    test_stop.test_a_time_limit_ends_a_job_and_says_so,
+    test_ends.test_one_that_is_cancelled_in_the_engine_is_over_with_the_engines_words,
+    test_restarts.test_a_journal_that_is_lost_is_made_again_from_what_the_engine_has,
+)
+
+
+@pytest.fixture
+def kubelet(shared_folder: Path, short_folder: Path) -> Iterator[Bench]:
+    try:
+        from tests.engines.conformance.bench_kubernetes import KubeletBench, RunningKube
+    except ImportError as absent:
+        missing(f"{absent.name} is not installed (the extra `kubernetes` brings it)")
+    if os.geteuid() != 0:
+        missing("a Kubernetes for tests needs the rights of root")
+    folder = short_folder / "kubelet"
+    folder.mkdir()
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        up = shared_folder / "engines" / "kube-up"
+        try:
+            kube = RunningKube(up, folder, "--nodes", "0", "--kubelet")
+        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
+            missing(f"no kubelet can be started on this machine: {error}")
+        bench = KubeletBench(folder, kube)
+        try:
+            bench.open()
+            yield bench
+        finally:
+            bench.close()
+            kube.stop()
+
+
+@pytest.mark.timeout(600)
+def test_a_real_kubelet_does_the_same(kubelet: Bench):
+    for scenario in CHOSEN:
+        kubelet.at(kubelet.root / "work" / scenario.__name__[5:60])
+
+        scenario(kubelet)
+
+        kubelet.tidy()

@@ -1,0 +1,83 @@
+"""The journal of an engine's host, and an engine's list held against it."""
+
+from pathlib import Path
+
+import pytest
+
+from rota.backends.api import EngineJob, Phase
+from rota.backends.journal import Entry, Journal, State
+from rota.backends.reconcile import Absences, look
+from rota.core.facts.states import Cause
+
+NODES = {"n1": "n1.lab"}
+
+
+@pytest.fixture
+def journal(tmp_path: Path):
+    made = Journal(tmp_path / "journal.db")
+    yield made
+    made.close()
+
+
+def job(phase: Phase = Phase.RUNNING, uid: str = "a", number: str = "1", restarts: int = 0):
+    return EngineJob(uid=uid, id=number, phase=phase, node="n1", restarts=restarts)
+
+
+def entry(state: State = State.SUBMITTED, uid: str = "a", end: EngineJob | None = None) -> Entry:
+    return Entry(uid=uid, node="n1.lab", state=state, id="1", end=end)
+
+
+def looked(listing: list[EngineJob], *entries: Entry):
+    known = {each.uid: each for each in entries}
+    return look(known, listing, set(), Absences(10.0), 0.0, NODES)
+
+
+def test_an_end_that_was_forgotten_is_no_news_for_as_long_as_the_engine_lists_it(journal: Journal):
+    ended = job(Phase.ENDED)
+    journal.put([entry(State.ENDED, end=ended)])
+    journal.forget(["a"], 0.0)
+
+    news = journal.without_past([ended, job(Phase.ENDED, "b"), job(Phase.RUNNING, "a")])
+
+    assert news == [job(Phase.ENDED, "b"), job(Phase.RUNNING, "a")]
+
+
+def test_an_end_that_is_not_forgotten_yet_is_news(journal: Journal):
+    journal.put([entry()])
+
+    assert journal.without_past([job(Phase.ENDED)]) == [job(Phase.ENDED)]
+
+
+@pytest.mark.parametrize("phase", [Phase.WAITING, Phase.RUNNING])
+def test_what_the_engine_starts_over_is_over_and_is_stopped(phase: Phase):
+    again = job(phase, restarts=1)
+
+    found = looked([again], entry())
+
+    (changed,) = found.changed
+    assert found.strays == [again]
+    assert (changed.state, changed.end.cause) == (State.ENDED, Cause.PREEMPTED)
+    assert found.seen == {}
+
+
+def test_what_was_started_over_and_has_ended_ended_as_it_says():
+    ended = job(Phase.ENDED, restarts=1)
+
+    found = looked([ended], entry())
+
+    assert found.strays == []
+    assert found.changed[0].end == ended
+
+
+def test_what_is_over_and_lives_in_the_engine_is_stopped():
+    found = looked([job()], entry(State.MISSING))
+
+    assert found.strays == [job()]
+    assert found.changed == []
+
+
+def test_of_two_jobs_with_one_key_the_younger_is_stopped():
+    found = looked([job(number="2"), job(number="1")], entry())
+
+    assert [stray.id for stray in found.strays] == ["2"]
+    assert found.seen["a"].id == "1"
