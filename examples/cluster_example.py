@@ -25,8 +25,7 @@ def most_at_once(spans: list[tuple[int, float, float]]) -> int:
 def two_at_a_time(cluster: rota.ClusterContext) -> None:
     """Four jobs of two CPUs each on a worker with four CPUs: they run in pairs."""
     jobs = [
-        cluster.submit(work, number, name=f"pair-{number}", resources={"cpu": 2})
-        for number in range(4)
+        cluster.options(name=f"pair-{number}", cpus=2).submit(work, number) for number in range(4)
     ]
     spans = [job.result(timeout=60) for job in jobs]
     print(f"four jobs of 2 CPUs on 4 CPUs: at most {most_at_once(spans)} at once")
@@ -34,9 +33,7 @@ def two_at_a_time(cluster: rota.ClusterContext) -> None:
 
 def never_fits(cluster: rota.ClusterContext) -> None:
     """A job for 100 CPUs that is willing to wait five seconds for them."""
-    job = cluster.submit(
-        work, 0, name="too-big", resources={"cpu": 100}, scheduling_timeout_seconds=5
-    )
+    job = cluster.options(name="too-big", cpus=100, scheduling_timeout_s=5).submit(work, 0)
     status = cluster.wait(job)
     print(f"a job of 100 CPUs: {status.state.upper()} ({status.error})")
 
@@ -49,7 +46,7 @@ def share_of_the_sum(numbers: range) -> int:
 
 def gang(cluster: rota.ClusterContext) -> None:
     """Four tasks that start together; each returns its part."""
-    job = cluster.submit(share_of_the_sum, range(1001), tasks=4, name="gang")
+    job = cluster.options(tasks=4, name="gang").submit(share_of_the_sum, range(1001))
     parts = job.results(timeout=60)
     print(f"a gang of {len(parts)}: {' + '.join(map(str, parts))} = {sum(parts)}")
 
@@ -66,7 +63,7 @@ def sweep(cluster: rota.ClusterContext) -> None:
     """One job per rate, two at once; the best one wins."""
     rates = [0.01, 0.1, 0.3, 0.9]
     jobs = cluster.map(train, rates, max_concurrent=2, name="sweep")
-    losses = [job.result(timeout=60) for job in jobs]
+    losses = rota.gather(jobs, timeout=60)
     best = losses.index(min(losses))
     print(f"a sweep over {len(rates)} rates: {rates[best]} is best, loss {losses[best]:.2g}")
 
@@ -88,7 +85,7 @@ def count_to(goal: int) -> tuple[int, int]:
 
 def resume(cluster: rota.ClusterContext) -> None:
     """A job that breaks is tried again, and goes on where it had saved its work."""
-    job = cluster.submit(count_to, 10, name="resume", retries=1, backoff_s=0)
+    job = cluster.options(name="resume", retries=1, backoff_s=0).submit(count_to, 10)
     began, count = job.result(timeout=60)
     print(f"a job that broke: took up at {began}, came to {count}")
 

@@ -17,7 +17,7 @@ def score(number: int) -> int:
 
 def main() -> None:
     """Two workers, each an ordinary job, take a thousand calls between them."""
-    with rota.local(cpus=2) as cluster, cluster.pool(2, resources={"cpu": 1}) as pool:
+    with rota.local(cpus=2) as cluster, cluster.pool(2, cpus=1) as pool:
         pool.submit(score, 1).result(timeout=60)
         began = time.perf_counter()
         best = max(pool.map(score, range(1000)))

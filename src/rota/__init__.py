@@ -5,20 +5,25 @@ from __future__ import annotations
 #: Not from ``typing``: every command and every job that runs a function passes through here.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rota.client.aio import AsyncCluster, connect_async, local_async
+    from rota.client.aio import AsyncCluster, AsyncJob, connect_async, local_async
+    from rota.client.asking import JobOptions
     from rota.client.builder import Job
     from rota.client.cluster import ClusterContext, connect
     from rota.client.context import JobContext, checkpoint, context
-    from rota.client.errors import Disconnected
-    from rota.client.handle import JobHandle
+    from rota.client.errors import ClientError, Disconnected, Refused, Unreachable
+    from rota.client.handle import JobHandle, as_completed, gather, wait
     from rota.client.local import local
-    from rota.client.outcomes import JobError, RemoteTraceback, ResultTooLarge
+    from rota.client.notebook import watch
+    from rota.client.options import JobFunction, Options, job
+    from rota.client.outcomes import JobError, RemoteTraceback, ResultGone, ResultTooLarge
     from rota.client.pool import WorkerLost
-    from rota.client.status import JobCancelled, JobFailed, JobStatus
+    from rota.client.status import JobCancelled, JobFailed, JobStatus, Node, Plan, Why
 
 __version__ = "0.1.0"
 __all__ = [
     "AsyncCluster",
+    "AsyncJob",
+    "ClientError",
     "ClusterContext",
     "Disconnected",
     "Job",
@@ -26,32 +31,49 @@ __all__ = [
     "JobContext",
     "JobError",
     "JobFailed",
+    "JobFunction",
     "JobHandle",
+    "JobOptions",
     "JobStatus",
+    "Node",
+    "Options",
+    "Plan",
+    "Refused",
     "RemoteTraceback",
+    "ResultGone",
     "ResultTooLarge",
+    "Unreachable",
+    "Why",
     "WorkerLost",
     "__version__",
+    "as_completed",
     "checkpoint",
     "connect",
     "connect_async",
     "context",
+    "gather",
+    "job",
     "local",
     "local_async",
+    "wait",
+    "watch",
 ]
 
 #: Where each name of the Python API lives.
 _HOMES = {
-    "aio": ("AsyncCluster", "connect_async", "local_async"),
+    "aio": ("AsyncCluster", "AsyncJob", "connect_async", "local_async"),
+    "asking": ("JobOptions",),
     "builder": ("Job",),
     "cluster": ("ClusterContext", "connect"),
     "context": ("JobContext", "checkpoint", "context"),
-    "errors": ("Disconnected",),
-    "handle": ("JobHandle",),
+    "errors": ("ClientError", "Disconnected", "Refused", "Unreachable"),
+    "handle": ("JobHandle", "as_completed", "gather", "wait"),
     "local": ("local",),
-    "outcomes": ("JobError", "RemoteTraceback", "ResultTooLarge"),
+    "notebook": ("watch",),
+    "options": ("JobFunction", "Options", "job"),
+    "outcomes": ("JobError", "RemoteTraceback", "ResultGone", "ResultTooLarge"),
     "pool": ("WorkerLost",),
-    "status": ("JobCancelled", "JobFailed", "JobStatus"),
+    "status": ("JobCancelled", "JobFailed", "JobStatus", "Node", "Plan", "Why"),
 }
 
 

@@ -34,7 +34,7 @@ from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.pilot_settings import read_pilot
 from rota.quota_settings import QuotaSettings
-from rota.storage_settings import Bundles, Checkpoints
+from rota.storage_settings import Bundles, Checkpoints, Results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -111,6 +111,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     scheduling: Scheduling = Scheduling()
     notify: Notify = Notify()
     checkpoints: Checkpoints = Checkpoints()
+    results: Results = Results()
     bundles: Bundles = Bundles()
     limits: Limits = Limits()
     quotas: QuotaSettings = QuotaSettings()
@@ -127,6 +128,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "scheduling": Scheduling,
     "notify": Notify,
     "checkpoints": Checkpoints,
+    "results": Results,
     "bundles": Bundles,
     "limits": Limits,
     "quotas": QuotaSettings,
@@ -353,6 +355,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "checkpoints.max_size": parse_memory_mib,
     "checkpoints.keep": at_least(0),
     "checkpoints.days": at_least(0),
+    "results.days": at_least(0),
     "bundles.max_size": storage_settings.check_bundle_size,
     "bundles.days": at_least(1),
     **limits_settings.CHECKS,

@@ -1,4 +1,4 @@
-"""[checkpoints] and [bundles]: what a site keeps of saved work and of working folders."""
+"""[checkpoints], [results] and [bundles]: what a site keeps of its users' work."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ class Checkpoints(msgspec.Struct, frozen=True, kw_only=True):
     def max_bytes(self) -> int:
         """0: no bound."""
         return parse_memory_mib(self.max_size) * MIB
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    """[results]: what functions returned, on the nodes that they ran on."""
+
+    #: So long after the last one that a program's jobs left they are kept; 0: for ever.
+    days: int = 7
 
 
 class Bundles(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,8 +57,8 @@ def test_a_command_has_no_result_and_its_failure_is_raised(
 ) -> None:
     job = rota.Job().shell("exit 0").cpus(1)
     fine, broken = cluster.launch(job), cluster.launch(job)
-    agent.report_end(agent.launched(fine))
-    agent.report_end(agent.launched(broken), code=3)
+    agent.report_end(agent.launched(fine.id))
+    agent.report_end(agent.launched(broken.id), code=3)
 
     assert fine.result(timeout=WAIT_S) is None
     with pytest.raises(JobFailed, match="exit code 3"):

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["agent", "caller", "server", "session_server", "socket_folder"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _results_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Results outlive their programs; those of tests shall not stay on the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rota.client.making.LASTING", str(tmp_path_factory.mktemp("results")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def _own_cluster() -> Iterator[rota.ClusterContext]:
     with rota.local(cpus=4, gpus=2) as cluster:

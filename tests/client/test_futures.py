@@ -199,15 +199,6 @@ def test_over_the_network_a_token_is_shown_and_never_given_to_the_job(
         stranger.submit(abs, -1)
 
 
-def test_a_handle_given_to_another_job_is_its_id(cluster: rota.ClusterContext):
-    first = cluster.submit(abs, -1)
-
-    def kind(job: object) -> tuple[str, object]:
-        return type(job).__name__, job
-
-    assert cluster.submit(kind, first).result(WAIT_S) == ("int", int(first))
-
-
 def test_a_gang_starts_together_and_each_task_has_its_result(cluster: rota.ClusterContext):
     def place() -> tuple[int, int]:
         me = rota.context()

@@ -40,7 +40,7 @@ def test_an_end_that_was_missed_while_the_line_was_down_is_asked_for(
     monkeypatch.setattr(Client, "listen", unsteady)
     with connect(server) as cluster:
         job = cluster.launch(COMMAND)
-        uid = agent.launched(job)
+        uid = agent.launched(job.id)
         down.set()
         lines[0].hang_up()
         agent.report_end(uid)
@@ -61,7 +61,7 @@ def test_a_job_that_ended_before_its_handle_was_made_is_settled_without_asking(
         first, last = cluster.launch(COMMAND), cluster.launch(COMMAND)
         watcher.add([rota.JobHandle(int(last), cluster, 0)], opened)
         for job in (first, last):
-            agent.report_end(agent.launched(job))
+            agent.report_end(agent.launched(job.id))
         until(lambda: not watcher.pending, "the end of the last job to be heard of")
 
         late = rota.JobHandle(int(first), cluster, 0)
@@ -171,3 +171,28 @@ def test_a_result_is_for_its_owner_and_an_array_has_none(server: Running, caller
 
     assert server.as_user("mallory").get("/jobs/1/result").status == 403
     assert "name an element" in caller.get("/jobs/2/result").json["detail"]
+
+
+def test_a_job_reads_the_results_of_those_that_it_waited_for_and_of_no_others(
+    server: Running, agent: PretendedAgent
+):
+    ann = server.as_user("ann")
+    folder = {"ROTA_RESULT_DIR": "/results"}
+    array = ann.submit(array="0-1", variables=folder)
+    other = ann.submit(variables=folder)
+    for job in (array + 1, array + 2, other):
+        uid = agent.launched(job)
+        agent.report_start(uid)
+        agent.write(uid, outcomes.returned(job))
+        agent.report_end(uid)
+        ann.until(job, "completed")
+    child = ann.submit(depends_on=[{"kind": "after-ok", "job": array}])
+    launch = agent.wanted[agent.launched(child)].launch
+    assert launch is not None
+    inside = server.network(launch.token)
+
+    answers = [inside.get(f"/jobs/{job}/result") for job in (array + 1, array + 2, other)]
+
+    assert [answer.status for answer in answers] == [200, 200, 403]
+    assert outcomes.read(answers[1].body).give() == array + 2
+    assert inside.get(f"/jobs/{array + 1}/logs").status == 403

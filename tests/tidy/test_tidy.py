@@ -194,6 +194,7 @@ MAPPED = [
     "as_user", "backends", "backends/kubernetes", "backends/slurm", "keeper", "session",
     "api/bodies", "api/door", "api/grpc", "api/jobs", "api/openapi", "api/site", "api/views",
     "api/visits", "api/watch",
+    "client", "client/aio", "client/ports",
     "cli", "cli/cluster", "cli/jobs", "cli/rules", "cli/service", "cli/shared", "cli/submit",
     "controller/agents", "controller/chores", "controller/commands", "controller/launches",
     "controller/tick",

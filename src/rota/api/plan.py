@@ -11,7 +11,7 @@ from rota.core.facts.pilot import Pilot
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.quota_settings import QuotaSettings
-from rota.storage_settings import Bundles, Checkpoints
+from rota.storage_settings import Bundles, Checkpoints, Results
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     #: Jobs find their own folder below it as ROTA_CHECKPOINT_DIR.
     checkpoint_path: str = ""
     checkpoints: Checkpoints = Checkpoints()
+    results: Results = Results()
     bundles: Bundles = Bundles()
     limits: Limits = Limits()
     audit: AuditSettings = AuditSettings()

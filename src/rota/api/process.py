@@ -36,7 +36,12 @@ from rota.controller.chores.quota_sync import QuotaSync
 from rota.controller.chores.retention import drop_unused_bundles, forget_old_audit, forget_old_jobs
 from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
 from rota.controller.commands.commands import SetElsewhere, SetPilot, SetPolicy, SetQuotaProvider
-from rota.controller.launches.launch import CHECKPOINT_DIR, CHECKPOINT_MAX_BYTES, CHECKPOINT_STORE
+from rota.controller.launches.launch import (
+    CHECKPOINT_DIR,
+    CHECKPOINT_MAX_BYTES,
+    CHECKPOINT_STORE,
+    RESULT_DAYS,
+)
 from rota.controller.launches.vault import open_vault
 from rota.controller.loop import Host
 from rota.core.changes import events as ev
@@ -277,6 +282,7 @@ def _saved_work_variables(plan: Plan) -> dict[str, str]:
     settings = plan.checkpoints
     return {
         CHECKPOINT_DIR: (plan.checkpoint_path or usual).rstrip("/"),
+        RESULT_DAYS: str(plan.results.days),
         **({CHECKPOINT_STORE: settings.store.rstrip("/")} if settings.store else {}),
         **({CHECKPOINT_MAX_BYTES: str(settings.max_bytes)} if settings.max_bytes else {}),
     }

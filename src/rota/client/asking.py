@@ -1,18 +1,32 @@
-"""From what a program asks for to the request that the server takes."""
+"""From what a program asks for to the request that the server takes.
+
+A keyword of ``cluster.submit`` may be meant for the function or for the job. The function comes
+first: it gets every keyword that it names. A keyword that it does not name is an option of the
+job, if there is such an option.
+"""
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import logging
 import os
+import warnings
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from rota.client.calls import name_of
 from rota.client.outcomes import RESULT_DIR
 from rota.core.words.units import parse_duration_s, parse_memory_mib
 from rota.inherited import is_inherited, is_text, looks_secret, umask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    from rota.client.handle import JobReference
+
+    Parent = int | JobReference
+    Parents = Parent | Iterable[Parent]
 
 log = logging.getLogger("rota")
 
@@ -29,18 +43,213 @@ RESOURCES = {
     "shared": "shared",
     "device": "device",
 }
+#: Options that say the same as another one.
+SAME = {
+    "cpu": "cpus",
+    "gpu": "gpus",
+    "time": "time_limit",
+    "scheduling_timeout_seconds": "scheduling_timeout_s",
+}
+#: Of these, what is said last is added to what was said before.
+ADDED = ("env", "labels")
 #: These say something about the job that we are in ourselves.
 _OF_A_JOB = ("SLURM_", "CUDA_VISIBLE_", "HIP_VISIBLE_", "ROCR_VISIBLE_", "NVIDIA_VISIBLE_")
 
 
-def resources(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """``{"cpu": 2, "memory": "4g"}`` in the server's words."""
-    request: dict[str, Any] = {}
-    for name, value in asked.items():
-        field = RESOURCES.get(name)
-        if field is None:
+class JobOptions(TypedDict, total=False):
+    """What ``cluster.options``, ``@rota.job`` and ``map`` take; the first lines are Python's own.
+
+    All others are fields of a request, described in ``/docs`` of the server.
+    """
+
+    name: str
+    cpus: float
+    cpu: float
+    memory: str | int
+    disk: str | int
+    gpus: int
+    gpu: int
+    gpu_type: str
+    gpu_memory: str | int
+    shared: bool
+    device: str
+    resources: Mapping[str, Any]
+    time: str | int
+    time_limit: str | int
+    env: Mapping[str, str]
+    after_ok: Parents
+    scheduling_timeout_seconds: float
+
+    apart: list[str]
+    backoff_s: float
+    begin_at: float | str
+    bundle: str
+    checkpoint_signal: str
+    cluster: str
+    constraints: list[str]
+    data: list[str]
+    deadline_at: float | str
+    dependency_timeout_s: float
+    depends_any: bool
+    depends_on: list[dict[str, Any]]
+    engine: str
+    error: str
+    estimate_s: float
+    exclude: list[str]
+    exclusive: bool
+    executor: dict[str, Any]
+    grace_s: float
+    group: str
+    health: dict[str, Any]
+    hold: bool
+    image: str
+    keep_waiting: bool
+    labels: Mapping[str, str]
+    min_tasks: int
+    near: list[str]
+    node_list: list[str]
+    nodes: int
+    notify: list[str]
+    output: str
+    ports: list[str]
+    preempt_mode: str
+    preempt_retries: int
+    preemptible: bool
+    priority: int | str
+    project: str
+    pty: bool
+    qos: str
+    queue: str
+    restart: str
+    restart_cost_s: float
+    retries: int
+    retry_on: list[int | str]
+    roles: list[dict[str, Any]]
+    save_every_s: float
+    save_signal: str
+    scheduling_timeout_s: float
+    secrets: list[str]
+    tasks: int
+    time_limit_s: float
+    tolerate: list[str]
+    topology: str
+    type: str
+    ulimits: dict[str, Any]
+    umask: int
+    variables: Mapping[str, str]
+    workdir: str
+    vdc: str
+
+
+OPTIONS = frozenset(JobOptions.__annotations__)
+
+
+def sort_keywords(
+    function: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keywords for the function and options of the job, from those of one ``submit``.
+
+    ``kwargs={…}`` are keywords for the function, too. Where both could be meant, a warning says
+    what was done.
+    """
+    named, takes_any, known = _taken(function)
+    kwargs: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for key, value in given.items():
+        is_option = key in OPTIONS
+        if key in named:
+            kwargs[key] = value
+            if is_option:
+                _warn(f"{key}: given to {name_of(function)}(), which names it; {_FOR_THE_JOB}")
+        elif key == "kwargs":
+            kwargs.update(value or {})
+        elif is_option:
+            options[key] = value
+            if takes_any and known:
+                _warn(f"{key}: taken as an option of the job; {_FOR_THE_FUNCTION}")
+        elif takes_any:
+            kwargs[key] = value
+        else:
+            raise TypeError(_no_such(function, key))
+    check_call(function, args, kwargs)
+    return kwargs, options
+
+
+_FOR_THE_JOB = "an option of the job goes through cluster.options(...)"
+_FOR_THE_FUNCTION = "all keywords of cluster.options(...).submit go to the function"
+
+
+def _warn(words: str) -> None:
+    warnings.warn(words, UserWarning, stacklevel=4)
+
+
+def _no_such(function: object, key: str) -> str:
+    near = difflib.get_close_matches(key, OPTIONS, 1)
+    hint = f"did you mean cluster.options({near[0]}=...)?" if near else _FOR_THE_JOB
+    return (
+        f"{key}: {name_of(function)}() takes no such keyword, and there is no such option; {hint}"
+    )
+
+
+def _taken(function: Callable[..., Any]) -> tuple[set[str], bool, bool]:
+    """The keywords that a function names, whether it takes any other, and whether we know."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return set(), True, False
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    named = {parameter.name for parameter in parameters if parameter.kind in kinds}
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+    return named, takes_any, True
+
+
+def check_call(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> None:
+    """Refuse a call that could only fail in the job."""
+    if not callable(function):
+        raise TypeError(f"submit: {function!r} is not a function; expected something to call")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name_of(function)}(): {error}") from None
+
+
+def plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options under one name each: ``resources`` laid out, other names for the same replaced."""
+    laid_out = {**given}
+    for name, value in (laid_out.pop("resources", None) or {}).items():
+        if name not in RESOURCES:
             known = ", ".join(RESOURCES)
             raise ValueError(f"resources: {name!r} is not known; known are {known}")
+        laid_out.setdefault(name, value)
+    found: dict[str, Any] = {}
+    for name, value in laid_out.items():
+        name = SAME.get(name, name)
+        if name in found and found[name] != value:
+            raise ValueError(f"{name}: {found[name]!r} and {value!r} are both given; say one")
+        found[name] = value
+    return found
+
+
+def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of which the later ones count; variables and labels are added."""
+    first, last = plain(before), plain(after)
+    for name in ADDED:
+        if name in first and name in last:
+            last[name] = {**first[name], **last[name]}
+    return {**first, **last}
+
+
+def resources(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"cpus": 2, "memory": "4g"}`` in the server's words."""
+    request: dict[str, Any] = {}
+    for name, value in asked.items():
+        field = RESOURCES[name]
         in_text = field.endswith("_mb") and isinstance(value, str)
         request[field] = parse_memory_mib(value) if in_text else value
     return request
@@ -71,26 +280,34 @@ def _say_left_out(names: tuple[str, ...]) -> None:
         log.warning("left out what looks like a secret: %s (env={...} takes one along)", listed)
 
 
-def parents(jobs: int | Iterable[int]) -> list[dict[str, Any]]:
+def parents(jobs: Parents) -> list[dict[str, Any]]:
     """Jobs to wait for, each of which must complete."""
-    listed = [jobs] if isinstance(jobs, int) else list(jobs)
+    listed = list(jobs) if hasattr(jobs, "__iter__") else [jobs]
     return [{"kind": "after-ok", "job": int(job)} for job in listed]
 
 
-def options(
-    given: Mapping[str, Any], asked: Mapping[str, Any] | None, base: Mapping[str, Any]
-) -> dict[str, Any]:
-    """All fields of a request but its work: ours, then what the caller said.
-
-    ``env``, ``time_limit`` and ``after_ok`` are said in the words of Python; any other name is a
-    field of a job request, and the server refuses one that it does not know.
-    """
-    fields = dict(given)
-    request = {**base, "resources": resources(asked or {})}
-    if env := fields.pop("env", None):
-        request["variables"] = {**base["variables"], **{k: str(v) for k, v in env.items()}}
+def changes(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options in the words of a request, and no more than those."""
+    fields = plain(given)
+    request: dict[str, Any] = {}
+    asked = {name: fields.pop(name) for name in RESOURCES if name in fields}
+    if asked:
+        request["resources"] = resources(asked)
+    if env := {**fields.pop("variables", {}), **fields.pop("env", {})}:
+        request["variables"] = {name: str(value) for name, value in env.items()}
     if (limit := fields.pop("time_limit", None)) is not None:
         request["time_limit_s"] = parse_duration_s(str(limit))
     if (after := fields.pop("after_ok", None)) is not None:
-        request["depends_on"] = parents(after)
+        request["depends_on"] = [*fields.pop("depends_on", []), *parents(after)]
     return {**request, **fields}
+
+
+def options(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """All fields of a request but its work: ours, then what the caller said.
+
+    A name that is not an option here goes to the server, which refuses what it does not know.
+    """
+    asked = changes(given)
+    asked["variables"] = {**base["variables"], **asked.get("variables", {})}
+    asked["name"] = asked.get("name") or base["name"]
+    return {**base, **asked}

@@ -49,6 +49,7 @@ class Job:
         return self._with(command=line)
 
     def cpus(self, count: float | str) -> Job:
+        """CPUs, also parts of one: ``4``, ``1.5``, ``"500m"``."""
         return self._asking(cpus=parse_cpu_milli(str(count)) / 1000)
 
     def memory(self, size: str | int) -> Job:

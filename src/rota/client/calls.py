@@ -8,6 +8,7 @@ job and submitter must share.
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import sys
@@ -16,11 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from rota.client.runner import IN_FILE, ITEM
+from rota.client.handle import JobReference
+from rota.client.runner import IN_FILE, ITEM, returned_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
+
+#: The jobs that an argument refers to.
+References = list[JobReference]
 
 #: A call above this goes into a file. The server takes 8 MiB of standard input, as text.
 CALL_BYTES_MAX = 5 * 1024 * 1024
@@ -34,12 +39,32 @@ PARAMETER = ITEM.removeprefix("ROTA_PARAM_")
 COMMAND = ("-c", "from rota.client.runner import main; main()")
 
 
+class Packing(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickles a call. A handle among the arguments is noted, and left as a reference."""
+
+    def __init__(self, file: io.BytesIO, protocol: int, found: References) -> None:
+        super().__init__(file, protocol)
+        self._found = found
+        #: What is being pickled belongs to the function itself, not to its arguments.
+        self.inside = ""
+
+    def reducer_override(self, value: Any) -> Any:  # noqa: ANN401 - pickle's own contract
+        """Asked for all but numbers, texts and the like: large lists of those cost nothing."""
+        if not isinstance(value, JobReference):
+            return super().reducer_override(value)
+        if self.inside:
+            raise TypeError(
+                f"job {value.id} is used inside {self.inside}: give its handle as an argument"
+            )
+        self._found.append(value)
+        return returned_by, (value.id, value.tasks)
+
+
 class CallFolder:
-    """Where large calls wait for their job, and where results are left."""
+    """Where large calls wait for their job."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._count = 0
 
     def make(self) -> Path:
         """The folder itself; it is nobody else's to read."""
@@ -47,42 +72,51 @@ class CallFolder:
         return self.path
 
     def pack(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        found: References,
     ) -> str:
-        """One call, as the text of a standard input."""
-        _check(function)
-        body = cloudpickle.dumps((function, args, dict(kwargs)), pickle.HIGHEST_PROTOCOL)
+        """One call, as the text of a standard input; ``found`` gets the handles in it."""
+        file = io.BytesIO()
+        packing = Packing(file, pickle.HIGHEST_PROTOCOL, found)
+        packing.inside = f"the function {name_of(function)}"
+        packing.dump(function)
+        packing.inside = ""
+        packing.dump((args, dict(kwargs)))
         search = [os.path.abspath(entry) for entry in sys.path]
-        return self._text((sys.version_info[:2], search, body), CALL_BYTES_MAX)
+        whole = (sys.version_info[:2], search, file.getvalue())
+        return self._text(pickle.dumps(whole, protocol=4), CALL_BYTES_MAX)
 
-    def rows(self, items: Iterable[tuple[Any, ...]]) -> list[str]:
-        """One text for the arguments of each element of a map."""
-        most = ITEM_CHARS_MAX * 3 // 4
-        return [self._text(item, most) for item in items]
+    def row(self, item: tuple[Any, ...], found: References) -> str:
+        """The text for the arguments of one element of a map."""
+        file = io.BytesIO()
+        Packing(file, 4, found).dump(item)
+        return self._text(file.getvalue(), ITEM_CHARS_MAX * 3 // 4)
 
-    def _text(self, value: object, bytes_max: int) -> str:
-        body = cloudpickle.dumps(value, protocol=4)
+    def _text(self, body: bytes, bytes_max: int) -> str:
         if len(body) <= bytes_max:
             return b2a_base64(body, newline=False).decode()
-        self._count += 1
-        file = self.make() / f"call-{os.getpid()}-{self._count}"
+        # Its name cannot be guessed: on another machine a stranger might have made such a folder.
+        file = self.make() / f"call-{os.urandom(8).hex()}"
         file.write_bytes(body)
         return f"{IN_FILE}{file}"
 
 
-def _check(function: object) -> None:
-    if not callable(function):
-        raise TypeError(f"submit: {function!r} is not a function; expected something to call")
+def name_of(function: object) -> str:
+    """What a function is called, and the job that runs it."""
+    return str(getattr(function, "__name__", "call")).strip("<>")
 
 
-def portions(rows: list[str]) -> list[list[str]]:
+def portions(rows: Iterable[tuple[str, References]]) -> list[list[tuple[str, References]]]:
     """The rows in requests of a size that the server takes."""
-    made: list[list[str]] = []
+    made: list[list[tuple[str, References]]] = []
     size = ROWS_CHARS_MAX
-    for row in rows:
-        if size + len(row) > ROWS_CHARS_MAX:
+    for text, found in rows:
+        if size + len(text) > ROWS_CHARS_MAX:
             made.append([])
             size = 0
-        made[-1].append(row)
-        size += len(row)
+        made[-1].append((text, found))
+        size += len(text)
     return made

@@ -2,49 +2,46 @@
 
 import rota
 with rota.local() as cluster:
-    job = cluster.submit(train, 0.1, resources={"cpu": 2, "memory": "4g"}, name="train")
+    job = cluster.options(cpus=2, memory="4g").submit(train, 0.1, epochs=3)
     print(job.result(timeout=600))
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import sys
-import tempfile
-import threading
-import time
-from concurrent.futures import as_completed
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from rota.client import asking, calls, outcomes
-from rota.client.errors import Refused
-from rota.client.handle import JobHandle
+from rota.client import asking, calls
+from rota.client.builder import Job
+from rota.client.handle import Family, JobHandle, as_completed, gather
 from rota.client.http import Client, new_key
-from rota.client.members import task_count
-from rota.client.status import JobFailed, JobStatus
+from rota.client.making import Maker, Order
+from rota.client.options import OPEN, JobFunction, Options, opening
+from rota.client.status import JobFailed, Plan
+from rota.client.verbs import Verbs
 from rota.client.watcher import Watcher
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
+    from typing import Unpack
 
-    from rota.client.builder import Job
+    from rota.client.asking import JobOptions
     from rota.client.executor import JobExecutor
-    from rota.client.outcomes import Outcome
     from rota.client.pool import WorkerPool
     from rota.client.pool_worker import Address
 
 __all__ = ["ClusterContext", "JobFailed", "connect"]
 
-#: One look at a job that is waited for by its number; the next one follows.
-LOOK_S = 30.0
+P = ParamSpec("P")
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
-class ClusterContext:
+class ClusterContext(Verbs):
     """A connection to a running Rota; ``rota.connect()`` and ``rota.local()`` make one.
 
     It may be used from several threads.
@@ -58,130 +55,222 @@ class ClusterContext:
         folder: str = "",
         python: str = "",
     ) -> None:
-        self._client = client
+        self.maker = Maker(folder, python)
+        super().__init__(client, self.maker.results)
         self._on_close = on_close
-        self._lock = threading.Lock()
-        # Made by whoever first puts something there: a call that is large, or a job its result.
-        base = Path(folder or tempfile.gettempdir()).absolute()
-        self._calls = calls.CallFolder(base / f"rota-calls-{new_key()[:16]}")
-        self._command = [python or sys.executable, *calls.COMMAND]
         self._watcher = Watcher(client.twin())
-        #: What is put on every job of this connection.
-        self.labels: dict[str, str] = {}
+        self._number = opening(self)
 
     @property
-    def url(self) -> str:
-        """Where the server is; another program can give it to ``rota.connect``."""
-        return self._client.addresses[0]
+    def client(self) -> Client:
+        """What speaks to the server."""
+        return self._client
 
     @property
-    def unfinished(self) -> list[JobHandle]:
+    def labels(self) -> dict[str, str]:
+        """What is put on every job of this connection."""
+        return self.maker.labels
+
+    @labels.setter
+    def labels(self, labels: dict[str, str]) -> None:
+        self.maker.labels = labels
+
+    @property
+    def unfinished(self) -> list[JobHandle[Any]]:
         """The handles of this connection whose jobs are not known to have ended."""
         return self._watcher.pending
 
+    def options(self, **options: Unpack[JobOptions]) -> Options:
+        """This cluster with options for the calls that follow: ``options(gpus=1, time="2h")``."""
+        return Options(self, asking.merged({}, options))
+
+    @overload
+    def submit(
+        self, function: Callable[..., T], /, *args: Any, name: str, **options: Any
+    ) -> JobHandle[T]: ...
+
+    @overload
     def submit(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., T],
+        /,
         *args: Any,
-        name: str = "",
-        resources: Mapping[str, Any] | None = None,
-        scheduling_timeout_seconds: float = 0,
-        kwargs: Mapping[str, Any] | None = None,
+        resources: Mapping[str, Any],
         **options: Any,
-    ) -> JobHandle:
-        """Run ``function(*args, **kwargs)`` as a job.
+    ) -> JobHandle[T]: ...
 
-        ``options``: ``env`` (variables on top of ours), ``time_limit`` (``"2h"``), ``after_ok``
-        (jobs), and every field of a job request: ``tasks``, ``retries``, ``priority``, ``cluster``.
+    @overload
+    def submit(
+        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> JobHandle[T]: ...
+
+    @overload
+    def submit(self, function: Callable[[A], T], first: A | JobHandle[A], /) -> JobHandle[T]: ...
+
+    @overload
+    def submit(
+        self, function: Callable[[list[A]], T], first: list[JobHandle[A]], /
+    ) -> JobHandle[T]: ...
+
+    @overload
+    def submit(
+        self,
+        function: Callable[[A, B], T],
+        first: A | JobHandle[A],
+        second: B | JobHandle[B],
+        /,
+    ) -> JobHandle[T]: ...
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> JobHandle[T]:
+        """Run ``function(*args, **kwargs)`` as a job. Options go through ``options(...)``.
+
+        A keyword that the function does not name is an option, if there is one of that name
+        (``name=``, ``resources=``, ``time_limit=``, …); ``kwargs={…}`` are keywords for the
+        function. Where both could be meant, a warning says what was done.
         """
-        if scheduling_timeout_seconds:
-            options["scheduling_timeout_s"] = scheduling_timeout_seconds
-        request = self._request(function, name, resources, options)
-        request["stdin"] = self._calls.pack(function, args, kwargs or {})
-        return self._send(request, tasks=task_count(request))
+        given, options = asking.sort_keywords(function, args, kwargs)
+        return self.submit_call(function, args, given, options)
+
+    def submit_call(
+        self,
+        function: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: Mapping[str, Any],
+    ) -> JobHandle[T]:
+        """One call as a job, with what is for the function apart from what is for the job."""
+        function, options = own_options(function, options)
+        return self._send(self.maker.call(function, args, kwargs, options, self.home))
+
+    @overload
+    def map(
+        self,
+        function: Callable[[A], T],
+        items: Iterable[A | JobHandle[A]],
+        /,
+        *,
+        max_concurrent: int = ...,
+        kwargs: None = ...,
+        **options: Unpack[JobOptions],
+    ) -> list[JobHandle[T]]: ...
+
+    @overload
+    def map(
+        self,
+        function: Callable[[A, B], T],
+        items: Iterable[A | JobHandle[A]],
+        more: Iterable[B | JobHandle[B]],
+        /,
+        *,
+        max_concurrent: int = ...,
+        kwargs: None = ...,
+        **options: Unpack[JobOptions],
+    ) -> list[JobHandle[T]]: ...
+
+    @overload
+    def map(
+        self,
+        function: Callable[..., T],
+        /,
+        *iterables: Iterable[Any],
+        max_concurrent: int = ...,
+        kwargs: Mapping[str, Any] | None = ...,
+        **options: Unpack[JobOptions],
+    ) -> list[JobHandle[T]]: ...
 
     def map(
         self,
-        function: Callable[..., Any],
-        items: Iterable[Any],
-        *,
+        function: Callable[..., T],
+        /,
+        *iterables: Iterable[Any],
         max_concurrent: int = 0,
-        name: str = "",
-        resources: Mapping[str, Any] | None = None,
-        scheduling_timeout_seconds: float = 0,
-        **options: Any,
-    ) -> list[JobHandle]:
-        """One job per item, at most ``max_concurrent`` of them at once, in one request."""
-        if scheduling_timeout_seconds:
-            options["scheduling_timeout_s"] = scheduling_timeout_seconds
-        request = self._request(function, name, resources, options)
-        return self.map_calls(function, [(item,) for item in items], max_concurrent, request)
+        kwargs: Mapping[str, Any] | None = None,
+        **options: Unpack[JobOptions],
+    ) -> list[JobHandle[T]]:
+        """One job per item, at most ``max_concurrent`` of them at once, in one request.
+
+        Several iterables are taken side by side, up to the end of the shortest. ``kwargs`` are
+        the same for all items; every other keyword is an option.
+        """
+        rows = zip(*iterables, strict=False)
+        return self.map_calls(function, rows, kwargs or {}, options, max_concurrent)
 
     def map_calls(
         self,
-        function: Callable[..., Any],
-        arguments: list[tuple[Any, ...]],
+        function: Callable[..., T],
+        rows: Iterable[tuple[Any, ...]],
+        kwargs: Mapping[str, Any],
+        options: Mapping[str, Any],
         max_concurrent: int = 0,
-        request: Mapping[str, Any] | None = None,
-    ) -> list[JobHandle]:
-        """One job per tuple of arguments: an array whose elements share the function."""
-        if max_concurrent < 0:
-            raise ValueError(f"max_concurrent: {max_concurrent} is not valid; 0 (no cap) or more")
-        if not arguments:
-            return []
-        common = dict(request or self._request(function, "", None, {}))
-        common["stdin"] = self._calls.pack(function, (), {})
-        portions = calls.portions(self._calls.rows(arguments))
-        if max_concurrent:
-            common["max_concurrent"] = max_concurrent
-            if len(portions) > 1:
-                # A cap over several arrays is the cap of a group that they belong to.
-                common["group"] = f"map-{new_key()[:12]}"
-        handles: list[JobHandle] = []
-        for rows in portions:
-            parameters = {"names": [calls.PARAMETER], "rows": [[row] for row in rows]}
-            handles += self._send_array({**common, "parameters": parameters}, len(rows))
+    ) -> list[JobHandle[T]]:
+        """One job per tuple of arguments: arrays whose elements share the function."""
+        function, options = own_options(function, options)
+        handles: list[JobHandle[T]] = []
+        for order in self.maker.family(function, rows, kwargs, options, self.home, max_concurrent):
+            handles += self._send_array(order)
         return handles
 
-    def launch(self, job: Job) -> JobHandle:
+    def launch(self, job: Job) -> JobHandle[None]:
         """Submit a job that a builder made. It has an end and output, but no result."""
-        return self._send(job.request(), tasks=0)
+        return self._send(Order(job.request(), 0, 0, ()))
 
-    def job(self, job_id: int) -> JobHandle:
+    def plan(self, function: Callable[..., Any] | Job, /, *args: Any, **kwargs: Any) -> Plan:
+        """What would become of such a call, or of a ``rota.Job``; nothing is submitted."""
+        if isinstance(function, Job):
+            return self._plan(function.request())
+        given, options = asking.sort_keywords(function, args, kwargs)
+        return self.plan_call(function, args, given, options)
+
+    def plan_call(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: Mapping[str, Any],
+    ) -> Plan:
+        """As ``submit_call``, without submitting anything."""
+        function, options = own_options(function, options)
+        return self._plan(self.maker.call(function, args, kwargs, options, self.home).request)
+
+    def _plan(self, request: Mapping[str, Any]) -> Plan:
+        with self._lock:
+            return Plan(self._client.post("/plan", request))
+
+    def job(self, job_id: int) -> JobHandle[Any]:
         """The handle of a job that was submitted before, by this program or another one."""
         opened = self._watcher.listen()
-        record = self.status(job_id).record
-        returns = (record.get("command") or [])[1:] == list(calls.COMMAND)
-        handle = JobHandle(int(job_id), self, int(record.get("tasks") or 1) if returns else 0)
+        status = self.status(job_id)
+        tasks = results_of(status.record)
+        handle: JobHandle[Any] = JobHandle(int(job_id), self, tasks, name=status.name)
         self._watcher.add([handle], opened - 1)
         return handle
 
-    def _request(
-        self,
-        function: object,
-        name: str,
-        resources: Mapping[str, Any] | None,
-        options: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        base = asking.surroundings(os.environ, str(self._calls.path))
-        base["name"] = name or getattr(function, "__name__", "call").strip("<>")
-        base["command"] = self._command
-        request = asking.options(options, resources, base)
-        if self.labels:
-            request["labels"] = {**self.labels, **request.get("labels", {})}
-        return request
+    @property
+    def home(self) -> str:
+        """What tells the jobs of this cluster from those of another one."""
+        return self.url
 
-    def _send(self, request: Mapping[str, Any], tasks: int) -> JobHandle:
+    def _send(self, order: Order) -> JobHandle[Any]:
         opened = self._watcher.listen()
-        answer = self._post(request)
-        handle = JobHandle(answer["id"], self, tasks)
+        answer = self._post(order.request)
+        name = order.request.get("name", "")
+        handle: JobHandle[Any] = JobHandle(
+            answer["id"], self, order.tasks, name=name, parents=order.parents
+        )
         self._watcher.add([handle], opened)
         return handle
 
-    def _send_array(self, request: Mapping[str, Any], count: int) -> list[JobHandle]:
+    def _send_array(self, order: Order) -> list[JobHandle[Any]]:
         opened = self._watcher.listen()
-        first = self._post(request)["id"] + 1
-        handles = [JobHandle(first + place, self) for place in range(count)]
+        array = self._post(order.request)["id"]
+        name, parents = order.request["name"], order.parents
+        handles: list[JobHandle[Any]] = [
+            JobHandle(
+                array + 1 + place, self, order.tasks,
+                name=name, family=Family(array, order.elements, place), parents=parents,
+            )
+            for place in range(order.elements)
+        ]  # fmt: skip
         self._watcher.add(handles, opened)
         return handles
 
@@ -190,137 +279,53 @@ class ClusterContext:
             answer: dict[str, Any] = self._client.post("/jobs", request, key=new_key())
         return answer
 
-    def _get(self, path: str, **parameters: object) -> Any:  # noqa: ANN401 - JSON
-        with self._lock:
-            return self._client.get(path, **parameters)
-
-    def status(self, job: int) -> JobStatus:
-        """The job as it is now."""
-        return JobStatus(self._get(f"/jobs/{int(job)}"))
-
-    def wait(self, job: int, timeout: float | None = None) -> JobStatus:
-        """The status once the job has ended; ``TimeoutError`` when it takes longer."""
-        end_s = None if timeout is None else time.monotonic() + timeout
-        client = self._client.twin()
-        try:
-            while True:
-                left_s = LOOK_S if end_s is None else max(0.0, end_s - time.monotonic())
-                look_s = round(min(LOOK_S, left_s), 3)
-                answer = client.get("/jobs/wait", ids=int(job), timeout_s=look_s)
-                if not answer["pending"]:
-                    return JobStatus(client.get(f"/jobs/{int(job)}"))
-                if end_s is not None and time.monotonic() >= end_s:
-                    raise TimeoutError(f"job {int(job)} has not ended after {timeout:g} s")
-        finally:
-            client.close()
-
     def as_completed(
-        self, jobs: Iterable[JobHandle], timeout: float | None = None
-    ) -> Iterator[JobHandle]:
+        self, jobs: Iterable[JobHandle[T]], timeout: float | None = None
+    ) -> Iterator[JobHandle[T]]:
         """The handles in the order in which their jobs end."""
-        for handle in as_completed(jobs, timeout):
-            assert isinstance(handle, JobHandle)
-            yield handle
+        return as_completed(jobs, timeout=timeout)
 
-    def cancel(self, job: int) -> bool:
-        """Ask for the end of a job; False if it has ended already."""
-        try:
-            with self._lock:
-                self._client.delete(f"/jobs/{int(job)}")
-        except Refused as refusal:
-            if refusal.status != 409:
-                raise
-            return False
-        return True
-
-    def events(self, job: int) -> list[dict[str, Any]]:
-        """What happened to the job, oldest first."""
-        found: list[dict[str, Any]] = self._get(f"/jobs/{int(job)}/events")["items"]
-        return found
-
-    def release(self, job: int) -> None:
-        """Let a job go that was submitted with ``hold=True``."""
-        with self._lock:
-            self._client.patch(f"/jobs/{int(job)}", {"action": "release"})
-
-    def logs(self, job: int, stream: str = "stdout", *, task: int = 0) -> str:
-        """All that the job has written so far."""
-        pieces = self._client.stream(f"/jobs/{int(job)}/logs", stream=stream, task=task)
-        return b"".join(pieces).decode(errors="replace")
-
-    def progress(self, job: int, task: int = 0) -> dict[str, Any] | None:
-        """What a task last said about how far it is; None before it said anything."""
-        body = self._left(job, task, "progress")
-        found: dict[str, Any] | None = None if body is None else json.loads(body)
-        return found
-
-    def outcome(self, job: int, task: int = 0) -> Outcome | None:
-        """How a task's function ended; None if it left nothing."""
-        body = self._here(job, task, "result")
-        found = None if body is None else outcomes.read(body)
-        if found is None or found.error is not None:
-            # What lies here may be from an attempt before the last one, on another node.
-            body = self._there(job, task, "result") or body
-            found = None if body is None else outcomes.read(body)
-        return found
-
-    def _left(self, job: int, task: int, part: str) -> bytes | None:
-        body = self._here(job, task, part)
-        return self._there(job, task, part) if body is None else body
-
-    def _here(self, job: int, task: int, part: str) -> bytes | None:
-        """From the folder itself, where job and client share it."""
-        try:
-            return (self._calls.path / outcomes.file_name(int(job), task, part)).read_bytes()
-        except OSError:
-            return None
-
-    def _there(self, job: int, task: int, part: str) -> bytes | None:
-        """Through the server, from the node that the job ran on."""
-        path = f"/jobs/{int(job)}/result"
-        try:
-            return b"".join(self._client.stream(path, task=task, part=part))
-        except Refused as refusal:
-            if refusal.status != 404:
-                raise
-            return None
-
-    def workers(
-        self, function: Callable[[], Any], count: int, options: Mapping[str, Any]
-    ) -> list[JobHandle]:
-        """So many jobs that all run the same function, for a pool."""
-        given = {"name": "pool", **options}
-        name, asked = given.pop("name"), given.pop("resources", None)
-        request = self._request(function, name, asked, given)
-        return self.map_calls(function, [()] * count, 0, request)
+    def gather(
+        self,
+        *jobs: JobHandle[T] | Iterable[JobHandle[T]],
+        timeout: float | None = None,
+        return_exceptions: bool = False,
+    ) -> list[T]:
+        """What the jobs returned, in their order; see ``rota.gather``."""
+        return gather(*jobs, timeout=timeout, return_exceptions=return_exceptions)
 
     def open_listener(self) -> tuple[socket.socket, Address]:
         """Where jobs can dial this program: a path on one machine, else a port of ours."""
         from rota.client.pool import listener
 
         host = self._client.own_host()
-        return listener("" if host else str(self._calls.make() / f"pool-{new_key()[:8]}"), host)
+        folder = "" if host else str(self.maker.calls.make() / f"pool-{new_key()[:8]}")
+        return listener(folder, host)
 
-    def executor(self, **options: Any) -> JobExecutor:
+    def executor(self, **options: Unpack[JobOptions]) -> JobExecutor:
         """A ``concurrent.futures.Executor``: every call is a job with these options."""
         from rota.client.executor import JobExecutor
 
         return JobExecutor(self, options)
 
-    def pool(self, workers: int = 1, **options: Any) -> WorkerPool:
+    def pool(self, workers: int = 1, **options: Unpack[JobOptions]) -> WorkerPool:
         """An executor for many short calls: ``workers`` jobs stay and run one after another."""
         from rota.client.pool import WorkerPool
 
         return WorkerPool(self, workers, options)
 
-    def close(self) -> None:
-        """Let go of the cluster. Jobs go on, unless the cluster is our own."""
-        unfinished = self._on_close is None and bool(self._watcher.pending)
+    def close(self, *, keep_calls: bool = False) -> None:
+        """Let go of the cluster. Jobs go on, unless the cluster is our own; results stay.
+
+        ``keep_calls``: a job may still need a large call that waits for it in a file.
+        """
+        OPEN.pop(self._number, None)
+        unfinished = self._on_close is None and (keep_calls or bool(self._watcher.pending))
         self._watcher.close()
         with self._lock:
             self._client.close()
         if not unfinished:
-            shutil.rmtree(self._calls.path, ignore_errors=True)
+            shutil.rmtree(self.maker.calls.path, ignore_errors=True)
         if self._on_close is not None:
             self._on_close()
 
@@ -332,6 +337,22 @@ class ClusterContext:
         where: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close()
+
+
+def own_options(
+    function: Callable[..., T], options: Mapping[str, Any]
+) -> tuple[Callable[..., T], Mapping[str, Any]]:
+    """What a function under ``@rota.job`` says about itself, then what the caller says."""
+    if not isinstance(function, JobFunction):
+        return function, options
+    called = function if function.is_importable else function.function
+    return called, asking.merged(function.given, options)
+
+
+def results_of(record: Mapping[str, Any]) -> int:
+    """How many results a job has: as many as tasks if it runs a function of ours, else none."""
+    returns = (record.get("command") or [])[1:] == list(calls.COMMAND)
+    return int(record.get("tasks") or 1) if returns else 0
 
 
 def connect(

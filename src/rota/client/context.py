@@ -118,7 +118,9 @@ class JobContext:
         """
         from rota.client.cluster import ClusterContext
 
-        context = ClusterContext(self._client())
+        # Where its own result goes, those of its children go too.
+        results = self._environment.get(outcomes.RESULT_DIR, "")
+        context = ClusterContext(self._client(), folder=results and str(Path(results).parents[1]))
         context.labels = {PARENT_LABEL: str(self.job_id)}
         return context
 

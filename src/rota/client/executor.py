@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
+from rota.client.calls import name_of
 from rota.client.chunks import chunks_of, end_after, run_chunk, values_in_order
 
 if TYPE_CHECKING:
@@ -20,12 +21,13 @@ class JobExecutor(Executor):
     def __init__(self, cluster: ClusterContext, options: Mapping[str, Any]) -> None:
         self._cluster = cluster
         self._options = dict(options)
-        self._handles: list[JobHandle] = []
+        self._handles: list[JobHandle[Any]] = []
         self._open = True
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> JobHandle:
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> JobHandle[Any]:
+        """Run ``fn(*args, **kwargs)`` as a job with the options of this executor."""
         self._check_open()
-        handle = self._cluster.submit(fn, *args, kwargs=kwargs, **self._options)
+        handle = self._cluster.submit_call(fn, args, kwargs, self._options)
         self._keep([handle])
         return handle
 
@@ -39,8 +41,9 @@ class JobExecutor(Executor):
         """Results in the order of the items. One job takes ``chunksize`` of them."""
         self._check_open()
         end_s = end_after(timeout)
-        work = [(fn, chunk) for chunk in chunks_of(iterables, chunksize)]
-        handles = self._cluster.map(run_chunk, work, **{"name": _name(fn), **self._options})
+        work = [((fn, chunk),) for chunk in chunks_of(iterables, chunksize)]
+        options = {"name": name_of(fn), **self._options}
+        handles = self._cluster.map_calls(run_chunk, work, {}, options)
         self._keep(handles)
         return values_in_order(handles, end_s)
 
@@ -55,13 +58,9 @@ class JobExecutor(Executor):
             for handle in pending:
                 handle.exception()
 
-    def _keep(self, handles: list[JobHandle]) -> None:
+    def _keep(self, handles: list[JobHandle[Any]]) -> None:
         self._handles = [handle for handle in self._handles if not handle.done()] + handles
 
     def _check_open(self) -> None:
         if not self._open:
             raise RuntimeError("cannot schedule new futures after shutdown")
-
-
-def _name(function: object) -> str:
-    return getattr(function, "__name__", "call").strip("<>")

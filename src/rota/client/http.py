@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import time
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, responses
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -169,6 +169,15 @@ class Client:
         """The body of a streamed answer as it arrives, on a connection of its own."""
         return self.listen(path, parameters, None)
 
+    def left_by(self, job: int, task: int = 0, part: str = "result") -> bytes | None:
+        """What a task left on its node; None where it left nothing, or that is gone."""
+        try:
+            return b"".join(self.stream(f"/jobs/{job}/result", task=task, part=part))
+        except Refused as refusal:
+            if refusal.status != 404:
+                raise
+            return None
+
     def listen(
         self, path: str, parameters: Mapping[str, object], silence_s: float | None
     ) -> Iterator[bytes]:
@@ -206,7 +215,7 @@ class Client:
 
         A call that changes something is repeated only under a key: it might have been done.
         """
-        payload = None if body is None else _encode(body)
+        payload = None if body is None else encode(body)
         headers = self._headers("application/json")
         if payload is not None:
             headers["Content-Type"] = "application/json"
@@ -235,12 +244,8 @@ class Client:
                     self._broken(error)
 
     def _target(self, path: str, parameters: Mapping[str, object] | None) -> str:
-        given = {
-            name: int(value) if isinstance(value, bool) else value
-            for name, value in (parameters or {}).items()
-            if value is not None and value != ""
-        }
-        return self._prefix + API + path + (f"?{urlencode(given)}" if given else "")
+        query = given(parameters or {})
+        return self._prefix + API + path + (f"?{urlencode(query)}" if query else "")
 
     def _headers(self, accept: str) -> dict[str, str]:
         headers = {"Accept": accept}
@@ -325,7 +330,17 @@ def _connection_to(address: str, timeout_s: float, fingerprint: str) -> tuple[HT
     return HTTPConnection(host, parts.port, timeout=timeout_s), prefix
 
 
-def _encode(body: object) -> bytes:
+def given(parameters: Mapping[str, object]) -> dict[str, str]:
+    """The parameters of a request that say something."""
+    return {
+        name: str(int(value) if isinstance(value, bool) else value)
+        for name, value in parameters.items()
+        if value is not None and value != ""
+    }
+
+
+def encode(body: object) -> bytes:
+    """A body as it is sent."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as error:
@@ -341,22 +356,31 @@ def _decode(response: HTTPResponse) -> Any:  # noqa: ANN401 - JSON
         payload = response.read()
     except (OSError, HTTPException):
         raise Unreachable("the connection broke while the answer was being read") from None
-    value: Any = None
-    if payload:
-        try:
-            value = json.loads(payload)
-        except ValueError:
-            value = payload.decode("utf-8", "replace")
-    if response.status < 400:
-        return value
-    problem = value if isinstance(value, dict) else {"detail": _plain(value, response)}
-    raise Refused(response.status, problem, _seconds(response.headers.get("Retry-After")))
+    if response.status >= 400:
+        raise refusal(response.status, payload, response.headers.get("Retry-After"))
+    return _value(payload)
 
 
-def _plain(value: object, response: HTTPResponse) -> str:
+def refusal(status: int, payload: bytes, retry_after: str | None) -> Refused:
+    """The exception for an answer that says no, whatever form its body has."""
+    value = _value(payload)
+    problem = value if isinstance(value, dict) else {"detail": _plain(value, status)}
+    return Refused(status, problem, _seconds(retry_after))
+
+
+def _value(payload: bytes) -> Any:  # noqa: ANN401 - JSON
+    if not payload:
+        return None
+    try:
+        return json.loads(payload)
+    except ValueError:
+        return payload.decode("utf-8", "replace")
+
+
+def _plain(value: object, status: int) -> str:
     text = value.strip() if isinstance(value, str) else ""
     first = text.splitlines()[0][:200] if text else ""
-    return first or f"the server answered {response.status} {response.reason}"
+    return first or f"the server answered {status} {responses.get(status, '')}".rstrip()
 
 
 def _seconds(text: str | None) -> float:

@@ -69,11 +69,13 @@ class WorkerPool(Executor):
         self._open = True
         self._left = workers
         threading.Thread(target=self._accept, name="rota-pool", daemon=True).start()
-        self.workers = cluster.workers(partial(serve, address, self._key), workers, options)
+        call, given = partial(serve, address, self._key), {"name": "pool", **options}
+        self.workers = cluster.map_calls(call, [()] * workers, {}, given)
         for handle in self.workers:
             handle.add_done_callback(self._worker_ended)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run ``fn(*args, **kwargs)`` in the next worker that is free."""
         return self._put(next(self._numbers), cloudpickle.dumps(fn), args, kwargs)
 
     def map(

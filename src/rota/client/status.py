@@ -1,10 +1,11 @@
-"""A job at one moment, and the exceptions for those that ended without a result."""
+"""A job, a node and two answers at one moment, and the exceptions for ends without a result."""
 
 from __future__ import annotations
 
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
+from rota.client.outcomes import JobError
 from rota.core.facts.states import FINAL, JobState
 
 if TYPE_CHECKING:
@@ -15,9 +16,11 @@ class JobStatus:
     """A job at one moment. ``state`` is the name of its state."""
 
     def __init__(self, record: Mapping[str, Any]) -> None:
+        #: All that the server says about it.
         self.record = dict(record)
         self.id: int = record["id"]
         self.name: str = record.get("name") or ""
+        self.user: str = record.get("user") or ""
         self.state: str = record["state"]
         self.exit_code: int | None = record.get("exit_code")
         #: Why it ended, in words; empty if it completed.
@@ -27,19 +30,79 @@ class JobStatus:
 
     @property
     def finished(self) -> bool:
+        """Whether it has ended, however."""
         return JobState(self.state) in FINAL
 
     def __repr__(self) -> str:
         return f"<job {self.id} {self.state}>"
 
 
-class JobFailed(Exception):
+class Node:
+    """A machine at one moment."""
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        #: All that the server says about it.
+        self.record = dict(record)
+        self.name: str = record["name"]
+        self.state: str = record["state"]
+
+    def __repr__(self) -> str:
+        return f"<node {self.name} {self.state}>"
+
+
+class Why:
+    """Why a job waits and what would start it now, or how it ended. As text: the story."""
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        #: All that the server says about it; ``tree`` has the reasons as data.
+        self.record = dict(record)
+        self.state: str = record["state"]
+        #: In one line.
+        self.reason: str = record["reason"]
+        self.lines: list[str] = record["lines"]
+        #: Changes that would start it now.
+        self.help: list[str] = record["help"]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines, *self.help])
+
+    def __repr__(self) -> str:
+        return f"<why {self.state}: {self.reason}>"
+
+
+class Plan:
+    """What would become of a job that is not submitted. As text: the story."""
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        #: All that the server says about it.
+        self.record = dict(record)
+        #: Whether it would start now.
+        self.starts: bool = record["starts"]
+        #: When it would, in RFC 3339; None when nobody can say.
+        self.start_at: str | None = record["start_at"]
+        self.reason: str = record["reason"]
+        self.lines: list[str] = record["lines"]
+        #: Options that would start it now.
+        self.help: list[str] = record["help"]
+        self.nodes: list[str] = [held["node"] for held in record["allocations"]]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines, *self.help])
+
+    def __repr__(self) -> str:
+        return f"<plan {'starts now' if self.starts else self.reason}>"
+
+
+class JobFailed(JobError):
     """A job ended without a result; ``status`` says how."""
 
     def __init__(self, status: JobStatus) -> None:
         error = status.error.removeprefix(f"{status.state}: ")
         super().__init__(f"job {status.id} ended {status.state}: {error}")
         self.status = status
+
+    def __reduce__(self) -> tuple[type[JobFailed], tuple[JobStatus], dict[str, Any]]:
+        return type(self), (self.status,), self.__dict__
 
 
 class JobCancelled(JobFailed, CancelledError):

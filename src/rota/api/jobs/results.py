@@ -16,14 +16,17 @@ from litestar.response import Stream
 from rota.api import params
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.jobs.logs import PART_BYTES
-from rota.api.views.lookup import ID_MAX, find_own
+from rota.api.views.lookup import ID_MAX, find, find_own
 from rota.core.facts.array import Array
 from rota.core.facts.errors import NotFound, Rejected, Unavailable
+from rota.core.facts.job import Job
+from rota.core.facts.parents import DependencyKind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from rota.core.facts.job import Job
+    from rota.controller.loop import Host
+    from rota.core.facts.tenant import Actor
     from rota.rpc.visits import LogPart
 
 FOLDER_VARIABLE = "ROTA_RESULT_DIR"
@@ -82,7 +85,7 @@ async def result(
 ) -> Stream:
     """The bytes that the job left on its node; only the Python client can make sense of them."""
     context, actor = context_of(request), actor_of(request)
-    job = await find_own(context.host, actor, job_id, "its result is")
+    job = await _find(context.host, actor, job_id)
     context.host.audit.note(actor, "result", f"job {job.id}")
     if isinstance(job, Array):
         raise Rejected.because(
@@ -93,6 +96,24 @@ async def result(
     if first.error:
         raise NotFound(f"job {job.id} has left no {part}: {first.error}", field="id", value=job.id)
     return Stream(left.pieces(first), media_type="application/octet-stream")
+
+
+async def _find(host: Host, actor: Actor, job_id: str) -> Job | Array:
+    """The job, if the caller may read its result: a job may read what it was to wait for, too."""
+    asking = host.cluster.jobs.get(actor.job)
+    found = await find(host, job_id)
+    if asking is not None and asking.spec.user == found.spec.user and _needs(asking, found):
+        return found
+    return await find_own(host, actor, job_id, "its result is")
+
+
+def _needs(asking: Job, found: Job | Array) -> bool:
+    """Whether the other one had to complete before this one could begin."""
+    ids = (found.id, found.array_id) if isinstance(found, Job) else (found.id,)
+    return any(
+        parent.kind is DependencyKind.AFTER_OK and parent.parent in ids
+        for parent in asking.spec.dependencies
+    )
 
 
 ROUTES = [result]

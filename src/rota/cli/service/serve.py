@@ -95,6 +95,7 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         rules=settings.scheduling.rules,
         checkpoint_path=settings.server.checkpoint_path,
         checkpoints=settings.checkpoints,
+        results=settings.results,
         bundles=settings.bundles,
         limits=settings.limits,
         audit=settings.audit,

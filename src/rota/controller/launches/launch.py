@@ -38,6 +38,10 @@ _NOTHING = msgspec.msgpack.encode({})
 CHECKPOINT_DIR = "ROTA_CHECKPOINT_DIR"
 CHECKPOINT_STORE = "ROTA_CHECKPOINT_STORE"
 CHECKPOINT_MAX_BYTES = "ROTA_CHECKPOINT_MAX_BYTES"
+#: How long a job's user keeps what functions returned; a job that runs one looks after that.
+RESULT_DAYS = "ROTA_RESULT_DAYS"
+#: Else what Python prints is seen late, and lost when it is killed.
+UNBUFFERED = "PYTHONUNBUFFERED"
 encode_environment = msgspec.msgpack.Encoder(order="sorted").encode
 
 
@@ -79,6 +83,7 @@ def wanted(
     environment = _environment.decode(open_sealed(read_blob(job.spec.environment)) or _NOTHING)
     environment = forget_parent(environment)
     saved = saved_work(job, everywhere, attempt.number, task)
+    environment.setdefault(UNBUFFERED, "1")
     if job.spec.pty:
         environment.setdefault("TERM", "xterm-256color")
     ours = {
@@ -91,7 +96,7 @@ def wanted(
     }
     environment |= ours
     override(environment, job.spec.variables | group_variables(job))
-    inside = tuple(ours) if job.spec.image else ()
+    inside = (*ours, UNBUFFERED) if job.spec.image else ()
     launch = _launch(job, task, environment, read_blob, saved, inside, told)
     if node.spec.engine:
         order = _engine_order(job, attempt, node.spec)

@@ -1,0 +1,193 @@
+"""HTTP to the server without blocking the loop: one kept connection, one more for each stream."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from rota.client.errors import Unreachable
+from rota.client.http import (
+    ANSWER_TIMEOUT_S,
+    API,
+    BUSY_PATIENCE_S,
+    CONNECT_TIMEOUT_S,
+    encode,
+    given,
+    refusal,
+)
+from rota.fingerprints import WrongCertificate, check, context_for, explain
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from rota.client.http import Client
+
+#: There is no server, or not the one that is meant.
+NOBODY = (httpx.ConnectError, httpx.ConnectTimeout, WrongCertificate)
+
+
+class Line:
+    """The way to the server that a client for threads knows, too."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._headers = {"Authorization": f"Bearer {client.token}"} if client.token else {}
+        self._addresses = list(client.addresses)
+        self._http = self._open()
+        #: Calls go one after the other, so that one connection is enough for all of them.
+        self._turn = asyncio.Lock()
+        #: So do results, on another one: a large one holds up no call.
+        self._reading = asyncio.Lock()
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self._addresses[0]
+
+    def _open(self) -> httpx.AsyncClient:
+        address = self._addresses[0]
+        path = address.removeprefix("unix://") if address.startswith("unix:") else None
+        secure = pinned(self._client.fingerprint) if address.startswith("https:") else False
+        return httpx.AsyncClient(
+            base_url=("http://localhost" if path else address.rstrip("/")) + API,
+            headers=self._headers,
+            transport=httpx.AsyncHTTPTransport(uds=path, verify=secure),
+            timeout=httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        await self._http.aclose()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        key: str = "",
+        parameters: Mapping[str, object] | None = None,
+    ) -> Any:  # noqa: ANN401 - JSON
+        """One call and its decoded answer. A full inbox (429) is waited out for a while.
+
+        A call that changes something is repeated only under a key: it might have been done.
+        """
+        give_up_s = asyncio.get_running_loop().time() + BUSY_PATIENCE_S
+        while True:
+            response = await self._exchange(method, path, body, key, parameters or {}, self._turn)
+            if response.status_code < 400:
+                return response.json() if response.content else None
+            said = refusal(response.status_code, response.content, _pause(response))
+            pause_s = min(max(said.retry_after_s, 0.05), 5.0)
+            late = asyncio.get_running_loop().time() + pause_s > give_up_s
+            if said.status != 429 or late:
+                raise said
+            await asyncio.sleep(pause_s)
+
+    async def left_by(self, job: int, task: int = 0, part: str = "result") -> bytes | None:
+        """What a task left on its node; None where it left nothing, or that is gone."""
+        path, asked = f"/jobs/{job}/result", {"task": task, "part": part}
+        response = await self._exchange("GET", path, None, "", asked, self._reading)
+        if response.status_code == 404:
+            return None
+        if response.status_code >= 400:
+            raise refusal(response.status_code, response.content, _pause(response))
+        return response.content
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        key: str,
+        parameters: Mapping[str, object],
+        turn: asyncio.Lock,
+    ) -> httpx.Response:
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        headers |= {"Idempotency-Key": key} if key else {}
+        content = None if body is None else encode(body)
+        repeats = int(method in {"GET", "PUT", "DELETE"} or bool(key))
+        async with turn:
+            while True:
+                try:
+                    return await self._http.request(
+                        method, path, content=content, headers=headers, params=given(parameters)
+                    )
+                except NOBODY as error:
+                    await self._next_address(error)
+                except httpx.TransportError as error:
+                    # The server may have closed the kept connection meanwhile.
+                    if not repeats or not isinstance(error, httpx.RemoteProtocolError):
+                        raise self._broken(error) from None
+                    repeats -= 1
+
+    async def _next_address(self, error: Exception) -> None:
+        """Where else the server may be; a server that answered once is not looked for elsewhere."""
+        if len(self._addresses) == 1:
+            raise self._nobody(error) from None
+        del self._addresses[0]
+        await self._http.aclose()
+        self._http = self._open()
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, parameters: Mapping[str, object], silence_s: float | None = None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body of a streamed answer as it arrives, on a connection of its own."""
+        patience = httpx.Timeout(CONNECT_TIMEOUT_S, read=silence_s)
+        try:
+            async with self._http.stream(
+                "GET", path, params=given(parameters), timeout=patience
+            ) as response:
+                if response.status_code >= 400:
+                    body = await response.aread()
+                    raise refusal(response.status_code, body, _pause(response))
+                yield response.aiter_bytes()
+        except NOBODY as error:
+            raise self._nobody(error) from None
+        except httpx.TransportError as error:
+            raise self._broken(error) from None
+
+    def _nobody(self, error: Exception) -> Unreachable:
+        if self.url.startswith("unix:"):
+            looked = self.url.removeprefix("unix://")
+            return Unreachable(
+                f"rota is not running here: start it with 'rota up' (looked at {looked})"
+            )
+        return Unreachable(f"nothing answers at {self.url}: {_words(error)}")
+
+    def _broken(self, error: Exception) -> Unreachable:
+        return Unreachable(
+            f"the connection to {self.url} broke: {_words(error)}; is rota still running?"
+        )
+
+
+def _pause(response: httpx.Response) -> str | None:
+    said: str | None = response.headers.get("Retry-After")
+    return said
+
+
+def _words(error: Exception) -> str:
+    """What the system said first, where several libraries have wrapped it."""
+    first: BaseException = error
+    while not isinstance(first, OSError) and (below := first.__cause__ or first.__context__):
+        first = below
+    return (explain(first) if isinstance(first, OSError) else str(error)) or type(error).__name__
+
+
+def pinned(fingerprint: str) -> ssl.SSLContext:
+    """Says nothing before the certificate was looked at."""
+
+    class Looking(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            check(self.getpeercert(binary_form=True), fingerprint)
+
+    context = context_for(fingerprint)
+    context.sslobject_class = Looking
+    return context

@@ -1,0 +1,187 @@
+"""Calls with options: ``cluster.options(gpus=1)`` and functions under ``@rota.job(gpus=1)``."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from rota.client.asking import merged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Unpack
+
+    from rota.client.asking import JobOptions
+    from rota.client.cluster import ClusterContext
+    from rota.client.executor import JobExecutor
+    from rota.client.handle import JobHandle
+    from rota.client.pool import WorkerPool
+    from rota.client.status import Plan
+
+P = ParamSpec("P")
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+
+#: The connections that are open, numbered in the order in which they were opened.
+OPEN: weakref.WeakValueDictionary[int, ClusterContext] = weakref.WeakValueDictionary()
+_NUMBERS = itertools.count()
+
+
+def opening(cluster: ClusterContext) -> int:
+    """Remember a connection as open; its number in ``OPEN``."""
+    number = next(_NUMBERS)
+    OPEN[number] = cluster
+    return number
+
+
+class Options:
+    """A cluster with options for the calls that follow; ``cluster.options()`` makes one.
+
+    Every keyword of ``submit`` goes to the function here.
+    """
+
+    def __init__(self, cluster: ClusterContext, given: Mapping[str, Any]) -> None:
+        self._cluster = cluster
+        self._given = dict(given)
+
+    def options(self, **options: Unpack[JobOptions]) -> Options:
+        """The same with more options; what is said last counts."""
+        return Options(self._cluster, merged(self._given, options))
+
+    @overload
+    def submit(
+        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> JobHandle[T]: ...
+
+    @overload
+    def submit(self, function: Callable[[A], T], first: A | JobHandle[A], /) -> JobHandle[T]: ...
+
+    @overload
+    def submit(
+        self, function: Callable[[list[A]], T], first: list[JobHandle[A]], /
+    ) -> JobHandle[T]: ...
+
+    @overload
+    def submit(
+        self,
+        function: Callable[[A, B], T],
+        first: A | JobHandle[A],
+        second: B | JobHandle[B],
+        /,
+    ) -> JobHandle[T]: ...
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> JobHandle[T]:
+        """Run ``function(*args, **kwargs)`` as a job with these options."""
+        return self._cluster.submit_call(function, args, kwargs, self._given)
+
+    def map(
+        self,
+        function: Callable[..., T],
+        /,
+        *iterables: Iterable[Any],
+        max_concurrent: int = 0,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> list[JobHandle[T]]:
+        """One job per item; see ``ClusterContext.map``."""
+        return self._cluster.map_calls(
+            function, zip(*iterables, strict=False), kwargs or {}, self._given, max_concurrent
+        )
+
+    def plan(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Plan:
+        """What would become of such a job now; nothing is submitted."""
+        return self._cluster.plan_call(function, args, kwargs, self._given)
+
+    def executor(self) -> JobExecutor:
+        """A ``concurrent.futures.Executor``: every call is a job with these options."""
+        return self._cluster.executor(**self._given)
+
+    def pool(self, workers: int = 1) -> WorkerPool:
+        """An executor for many short calls: ``workers`` jobs with these options stay."""
+        return self._cluster.pool(workers, **self._given)
+
+
+class JobFunction(Generic[P, T]):
+    """A function that knows what it needs as a job; ``@rota.job(...)`` makes one.
+
+    Called, it runs here, as it did without the decorator. ``submit`` and ``map`` run it on the
+    cluster that was opened last; ``cluster.submit(function, …)`` on another one.
+    """
+
+    def __init__(self, function: Callable[P, T], given: Mapping[str, Any]) -> None:
+        self.function = function
+        #: The options of its jobs.
+        self.given = dict(given)
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.function(*args, **kwargs)
+
+    def options(self, **options: Unpack[JobOptions]) -> JobFunction[P, T]:
+        """The same function with more options; what is said last counts."""
+        return JobFunction(self.function, merged(self.given, options))
+
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+        """Run it as a job on the cluster that was opened last."""
+        return opened_last().submit_call(self, args, kwargs, {})
+
+    def map(self, *iterables: Iterable[Any], max_concurrent: int = 0) -> list[JobHandle[T]]:
+        """One job per item, on the cluster that was opened last."""
+        rows = zip(*iterables, strict=False)
+        return opened_last().map_calls(self, rows, {}, {}, max_concurrent)
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self.given.items())
+        return f"<rota.job {getattr(self.function, '__qualname__', 'call')}({said})>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """By its name where a job can import it: the name is this, not the function below."""
+        if self.is_importable:
+            return str(getattr(self.function, "__qualname__", ""))
+        return JobFunction, (self.function, self.given)
+
+    @property
+    def is_importable(self) -> bool:
+        """Whether a job finds it where it was defined."""
+        module = getattr(self.function, "__module__", "__main__")
+        if module == "__main__":
+            return False
+        found: object = sys.modules.get(module)
+        for name in getattr(self.function, "__qualname__", "?").split("."):
+            found = getattr(found, name, None)
+        return found is self
+
+
+@overload
+def job(function: Callable[P, T], /) -> JobFunction[P, T]: ...
+
+
+@overload
+def job(
+    function: None = ..., /, **options: Unpack[JobOptions]
+) -> Callable[[Callable[P, T]], JobFunction[P, T]]: ...
+
+
+def job(function: Callable[P, T] | None = None, /, **options: Unpack[JobOptions]) -> object:
+    """``@rota.job(gpus=1, time="2h")``: the options of a function's jobs stand at the function."""
+    given = merged({}, options)
+
+    def decorate(function: Callable[P, T]) -> JobFunction[P, T]:
+        if not callable(function):
+            raise TypeError(f"job: {function!r} is not a function; write @rota.job(gpus=1)")
+        return JobFunction(function, given)
+
+    return decorate if function is None else decorate(function)
+
+
+def opened_last() -> ClusterContext:
+    """The cluster that a program means when it names none."""
+    if not len(OPEN):
+        raise RuntimeError(
+            "no cluster is open: use it inside 'with rota.connect() as cluster', "
+            "or say cluster.submit(function, ...)"
+        )
+    return OPEN[max(OPEN)]
