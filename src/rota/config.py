@@ -24,8 +24,8 @@ from rota.agent_settings import POLICIES, Agent
 from rota.audit_settings import AuditSettings, check_syslog
 from rota.config_checks import at_least, check_host, check_url, nearest, one_of, read_text
 from rota.core.facts.errors import Rejected
-from rota.core.facts.pilot import Pilot
 from rota.core.facts.policy import DEFAULT
+from rota.core.facts.site.pilot import Pilot
 from rota.core.words import policy_text
 from rota.core.words.placing_text import parse_taint
 from rota.core.words.presets import preset

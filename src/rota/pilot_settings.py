@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.core.facts.errors import Rejected
-from rota.core.facts.pilot import Pilot, check
+from rota.core.facts.site.pilot import Pilot, check
 from rota.core.words.units import parse_cpu_milli, parse_duration_s, parse_memory_mib
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rota.core.changes.events import BlobStored, JobEligible, JobUpdated, Recorded
-from rota.core.facts.audit import Audited
+from rota.core.facts.site.audit import Audited
 from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Access, Group, Project, Queue, Reservation, Secret, Token
 from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot

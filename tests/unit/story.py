@@ -7,7 +7,7 @@ from functools import partial
 from rota.controller.commands import commands as cmd
 from rota.controller.launches.launch import encode_environment
 from rota.core.facts.node import ForeignUse
-from rota.core.facts.pilot import Pilot
+from rota.core.facts.site.pilot import Pilot
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Access, Actor, Group, Project, Queue, Token
 from rota.store import rows

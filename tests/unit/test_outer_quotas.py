@@ -4,8 +4,8 @@ import pytest
 
 from rota.core.changes import events as ev
 from rota.core.changes.invariants import violations
-from rota.core.facts.outer import Outer
 from rota.core.facts.resources import Amount
+from rota.core.facts.site.outer import Outer
 from rota.core.facts.tenant import Limits
 from rota.quotas.api import Resources
 from rota.quotas.outer import OuterQuotas

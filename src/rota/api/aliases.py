@@ -14,8 +14,8 @@ from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.changes import CancelledView, cancel_job
 from rota.api.jobs.jobs import IdempotencyKey, list_jobs, show
 from rota.api.jobs.submit import SubmittedView, submit_one
-from rota.api.site.nodes import gpu_views
 from rota.api.site.stats import StatsView, stats
+from rota.api.views.gpus import gpu_views
 from rota.api.views.views import JobView, Page
 from rota.api.watch.status import QueueStateView, queue
 from rota.core.derived.usage import DAYS_KEPT

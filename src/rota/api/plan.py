@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rota.audit_settings import AuditSettings
-from rota.core.facts.pilot import Pilot
+from rota.core.facts.site.pilot import Pilot
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.quota_settings import QuotaSettings

@@ -8,7 +8,7 @@ from rota.backends import registry
 from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
-    from rota.core.facts.pilot import Pilot
+    from rota.core.facts.site.pilot import Pilot
 
 #: What the uid of each allocation begins with: no attempt's does.
 PREFIX = "pilot-"

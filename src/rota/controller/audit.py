@@ -12,8 +12,8 @@ import re
 from typing import TYPE_CHECKING
 
 from rota.controller.commands import commands as cmd
-from rota.core.facts.audit import Audited
 from rota.core.facts.errors import Forbidden, RotaError
+from rota.core.facts.site.audit import Audited
 from rota.store.api import Batch
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rota.core.facts.array import Array
     from rota.core.facts.job import Job, JobSpec
     from rota.core.facts.node import Node
-    from rota.core.facts.pilot import Pilot
+    from rota.core.facts.site.pilot import Pilot
 
 #: How an array ended, by the ends of its elements: the first of these that occurs.
 WORST_FIRST = (

@@ -10,7 +10,7 @@ import msgspec
 
 from rota.client.errors import ClientError, Refused
 from rota.client.http import segment
-from rota.core.facts.pilot import Pilot
+from rota.core.facts.site.pilot import Pilot
 from rota.pilots.plan import Need
 
 if TYPE_CHECKING:

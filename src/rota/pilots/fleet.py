@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rota.backends.api import Driver, EngineJob
     from rota.backends.journal import Journal
-    from rota.core.facts.pilot import Pilot
+    from rota.core.facts.site.pilot import Pilot
     from rota.pilots.desk import Desk
 
 #: An allocation that runs for so long without a node of ours is let go.

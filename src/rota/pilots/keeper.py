@@ -19,7 +19,7 @@ from rota.backends.journal import Journal
 from rota.backends.pilot_tables import table_of
 from rota.client.errors import ClientError
 from rota.core.facts.errors import Rejected
-from rota.core.facts.pilot import Pilot
+from rota.core.facts.site.pilot import Pilot
 from rota.pilots.desk import Desk
 from rota.pilots.fleet import Fleet
 from rota.pilots.orders import LABEL, usable_s

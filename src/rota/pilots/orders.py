@@ -16,7 +16,7 @@ from rota.pilots.shapes import node_of
 from rota.rpc.messages import Launch
 
 if TYPE_CHECKING:
-    from rota.core.facts.pilot import Pilot
+    from rota.core.facts.site.pilot import Pilot
     from rota.pilots.shapes import Shape
 
 #: The agent counts its end from its own start, which comes a little after the allocation's.

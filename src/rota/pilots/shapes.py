@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.backends.api import EngineNode
-    from rota.core.facts.pilot import Pilot
+    from rota.core.facts.site.pilot import Pilot
 
 _REST = re.compile(r"(?P<milli>\d+)c(?P<mib>\d+)m(?P<gpus>\d+)g-(?P<tail>[0-9a-f]{8})")
 

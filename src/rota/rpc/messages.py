@@ -17,6 +17,7 @@ from rota.core.facts.health import Health
 from rota.core.facts.node import ForeignUse, NodeSpec
 from rota.core.facts.states import Blame, Cause
 from rota.rpc.bases import FromAgent, ToAgent
+from rota.rpc.engine_order import EngineOrder as EngineOrder
 from rota.rpc.visits import (
     CloseTerminal,
     CloseTunnel,
@@ -49,24 +50,6 @@ class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: int = 1
     #: Of a gang one task copies: each node would replace what another has copied.
     copies: bool = True
-
-
-class EngineOrder(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an engine wants to know of an attempt beside its launch."""
-
-    name: str = ""
-    project: str = ""
-    queue: str = ""
-    #: 0: none.
-    time_limit_s: int = 0
-    labels: dict[str, str] = {}
-    #: Devices are counted: which ones, the engine says.
-    gpus: int = 0
-    gpu_type: str = ""
-    #: The members of its gang in the order of their ranks; empty: it is alone.
-    gang: tuple[str, ...] = ()
-    #: How many nodes they are spread over; 0: as it comes.
-    nodes: int = 0
 
 
 class Launch(msgspec.Struct, frozen=True, omit_defaults=True):

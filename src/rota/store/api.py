@@ -9,12 +9,12 @@ import msgspec
 from rota.core.changes.events import ElementExpanded, Recorded
 from rota.core.derived.usage import Usage
 from rota.core.facts.array import Array
-from rota.core.facts.audit import Audited
 from rota.core.facts.job import Job
 from rota.core.facts.node import Node
-from rota.core.facts.outer import Outer
-from rota.core.facts.pilot import Pilot
 from rota.core.facts.policy import Policy
+from rota.core.facts.site.audit import Audited
+from rota.core.facts.site.outer import Outer
+from rota.core.facts.site.pilot import Pilot
 from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Group, Project, Queue, Reservation, Secret, Token, User
 

@@ -8,8 +8,8 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
-from rota.core.facts.audit import Audited
 from rota.core.facts.errors import Unavailable
+from rota.core.facts.site.audit import Audited
 from rota.core.facts.states import JobState
 from rota.store import rows
 

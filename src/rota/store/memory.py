@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from rota.core.changes.events import Recorded
     from rota.core.facts.array import Array
-    from rota.core.facts.audit import Audited
     from rota.core.facts.job import Job
+    from rota.core.facts.site.audit import Audited
     from rota.store.stats import StateSums
 
 __all__ = ["Fault", "MemoryDisk", "MemoryStore", "ProcessDied"]

@@ -14,9 +14,9 @@ from rota.core.derived.usage import Usage
 from rota.core.facts.array import Array
 from rota.core.facts.job import Job
 from rota.core.facts.node import Node
-from rota.core.facts.outer import Outer
-from rota.core.facts.pilot import Pilot
 from rota.core.facts.policy import Policy
+from rota.core.facts.site.outer import Outer
+from rota.core.facts.site.pilot import Pilot
 from rota.core.facts.states import FINAL, JobState
 from rota.core.facts.tenant import Group, Project, Queue, Reservation, Secret, Token, User
 from rota.core.words.units import device_variant, gpu_count
@@ -24,7 +24,7 @@ from rota.core.words.units import device_variant, gpu_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rota.core.facts.audit import Audited
+    from rota.core.facts.site.audit import Audited
 
 Row = tuple[Any, ...]
 Sweep = tuple[tuple[str, ...], ...]

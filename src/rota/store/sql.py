@@ -6,7 +6,7 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rota.core.facts.audit import Audited
+from rota.core.facts.site.audit import Audited
 from rota.core.facts.states import JobState
 from rota.store import rows, statements, stats
 from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot

@@ -5,7 +5,7 @@ import pytest
 from rota.backends.api import EngineNode
 from rota.core.facts.errors import Rejected
 from rota.core.facts.node import Device, NodeSpec
-from rota.core.facts.pilot import Pilot, check
+from rota.core.facts.site.pilot import Pilot, check
 from rota.pilot_settings import read_pilot
 from rota.pilots.plan import Need, Offer, wanted
 from rota.pilots.setbacks import Setbacks

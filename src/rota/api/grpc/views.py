@@ -16,8 +16,9 @@ from rota.core.facts.states import JobState, NodeState
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:
-    from rota.api.site.nodes import AmountView, GpuView, NodeView
+    from rota.api.site.nodes import AmountView, NodeView
     from rota.api.views.attempt_views import AttemptView
+    from rota.api.views.gpus import GpuView
     from rota.api.views.views import JobView, ResourcesView
     from rota.api.watch.live import EventView
 

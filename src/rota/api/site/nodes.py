@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from litestar import get, patch, post
@@ -15,6 +15,7 @@ from rota.api.bodies.site_requests import DrainRequest, MarkRequest
 from rota.api.bodies.submission import moment
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.node_keys import PendingView, pending_views
+from rota.api.views.gpus import GpuView, gpu_views
 from rota.api.views.pools import pool_words
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import DrainNode, MarkNode
@@ -24,7 +25,7 @@ from rota.core.words.placing_text import format_taint, parse_taint
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
-    from rota.core.facts.node import Device, Node
+    from rota.core.facts.node import Node
     from rota.core.facts.placing import Taint
 
 _drain = Body(DrainRequest, optional=True)
@@ -36,46 +37,6 @@ class AmountView(msgspec.Struct):
     memory_mb: int
     disk_mb: int
     gpus: int
-
-
-class ForeignView(msgspec.Struct):
-    """A process outside Rota on a device."""
-
-    pid: int
-    user: str
-    memory_mb: int
-    #: It does not count: by the agent's settings, or because an operator said so.
-    ignored: bool = False
-
-
-GpuState = Literal["free", "used", "shared", "reserved", "foreign", "closed", "broken", "elsewhere"]
-
-
-class GpuView(msgspec.Struct):
-    """A device: ``available`` when an exclusive job could have it now."""
-
-    node: str
-    index: int
-    uuid: str
-    kind: str
-    type: str
-    model: str
-    memory_mb: int
-    memory_free_mb: int
-    numa: int | None
-    links: list[int]
-    state: GpuState
-    available: bool
-    jobs: list[int]
-    foreign: list[ForeignView]
-    fake: bool
-    #: An operator keeps it from jobs; what runs on it goes on.
-    closed: bool = False
-    #: Errors in its memory that could not be corrected, since its driver was loaded.
-    ecc_errors: int = 0
-    healthy: bool = True
-    #: The job that it is kept for; null: none.
-    reserved_for: int | None = None
 
 
 class NodeView(msgspec.Struct):
@@ -141,82 +102,6 @@ class NodeTopologyView(msgspec.Struct):
 
 class TopologyView(msgspec.Struct):
     nodes: list[NodeTopologyView]
-
-
-def gpu_views(cluster: Cluster, node: Node) -> list[GpuView]:
-    """The devices of a node, who holds them and who else uses them."""
-    holders: dict[int, list[int]] = {}
-    held_mib: dict[int, int] = {}
-    shared: set[int] = set()
-    sizes = {device.index: device for device in node.spec.devices}
-    for uid, allocation in node.live.items():
-        for index in allocation.devices:
-            holders.setdefault(index, []).append(cluster.live.where[uid][0])
-            taken_mib = allocation.share_of(sizes[index]) if index in sizes else 0
-            held_mib[index] = held_mib.get(index, 0) + taken_mib
-            if allocation.shared:
-                shared.add(index)
-    views = [
-        _gpu_view(node, device, sorted(set(holders.get(device.index, ()))), held_mib, shared)
-        for device in node.spec.devices
-    ]
-    _note_kept(cluster, node, views)
-    return views
-
-
-def _note_kept(cluster: Cluster, node: Node, views: list[GpuView]) -> None:
-    """One that is kept for a job is nobody else's to have."""
-    kept = {
-        index: made.job
-        for made in cluster.reservations.values()
-        if made.job and made.node == node.name
-        for index in made.devices
-    }
-    for view in views:
-        view.reserved_for = kept.get(view.index)
-        if view.reserved_for is not None and view.state == "free":
-            view.state, view.available = "reserved", False
-
-
-def _gpu_view(
-    node: Node, device: Device, jobs: list[int], held_mib: dict[int, int], shared: set[int]
-) -> GpuView:
-    foreign = [
-        ForeignView(use.pid, use.user, use.memory_mib, node.minds_not(use))
-        for use in node.foreign
-        if use.device == device.index
-    ]
-    counted = [use for use in foreign if not use.ignored]
-    state: GpuState = "foreign" if counted else "free"
-    if device.closed or not device.healthy:
-        state = "closed" if device.closed else "broken"
-        state = "elsewhere" if device.uuid in node.elsewhere else state
-    if jobs:
-        state = "shared" if device.index in shared else "used"
-    taken_mib = sum(use.memory_mb for use in counted)
-    if jobs:
-        whole = device.index not in shared
-        taken_mib += device.memory_mib if whole else held_mib.get(device.index, 0)
-    return GpuView(
-        node=node.name,
-        index=device.index,
-        uuid=device.uuid,
-        kind=device.kind,
-        type=device.model,
-        model=device.model,
-        memory_mb=device.memory_mib,
-        memory_free_mb=max(0, device.memory_mib - taken_mib),
-        numa=device.numa if device.numa >= 0 else None,
-        links=list(device.links),
-        state=state,
-        available=state == "free" and node.takes_work,
-        jobs=jobs,
-        foreign=foreign,
-        fake=device.fake,
-        closed=device.uuid in node.closed,
-        ecc_errors=device.ecc_errors,
-        healthy=device.healthy,
-    )
 
 
 def node_view(cluster: Cluster, node: Node) -> NodeView:

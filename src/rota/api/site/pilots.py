@@ -22,7 +22,7 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.controller.commands.commands import RemovePilot, SetPilot
 from rota.core.facts.errors import named
 from rota.core.facts.node import Device, NodeSpec
-from rota.core.facts.pilot import Pilot, check
+from rota.core.facts.site.pilot import Pilot, check
 from rota.scheduling.answers.demand import needs
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _state, _demand = Body(PilotStateRequest), Body(DemandRequest)
 TOGETHER_S = 0.2
 
 
-class AllocationView(msgspec.Struct):
+class PilotAllocationView(msgspec.Struct):
     """One allocation: ``id`` and ``reason`` in the words of its engine."""
 
     node: str
@@ -64,7 +64,7 @@ class PilotView(msgspec.Struct):
     program: str
     engine: dict[str, Any]
     #: As its keeper has told it last; none when it has not.
-    allocations: list[AllocationView]
+    allocations: list[PilotAllocationView]
     problem: str
 
 
@@ -97,7 +97,7 @@ def _view(context: Context, pilot: Pilot) -> PilotView:
     allocations = told.allocations if told is not None else []
     return PilotView(
         **made,
-        allocations=[AllocationView(**msgspec.structs.asdict(one)) for one in allocations],
+        allocations=[PilotAllocationView(**msgspec.structs.asdict(one)) for one in allocations],
         problem=told.problem if told is not None else "",
     )
 

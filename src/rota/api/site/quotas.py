@@ -17,8 +17,8 @@ from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import SetProject
 from rota.core.facts.errors import NotFound, Rejected
-from rota.core.facts.outer import Outer
 from rota.core.facts.resources import NOTHING, Amount
+from rota.core.facts.site.outer import Outer
 from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, Limits, Project, Quota
 from rota.quotas.local import LocalQuotas
 from rota.quotas.outer import OuterQuotas

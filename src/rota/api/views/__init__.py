@@ -2,5 +2,6 @@
 
 lookup, listing                  one job or array; lists of them
 views, attempt_views, checkpoint_views    a job, its attempts, its saved work
-times, reasons, pools            moments; why jobs wait, one line each; pools of engines
+times, reasons                   moments; why jobs wait, one line each
+gpus, pools                      devices; pools of engines
 """

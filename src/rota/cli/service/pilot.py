@@ -16,7 +16,7 @@ from rota.cli.shared.asking import confirm
 from rota.cli.shared.options import json_option
 from rota.client.http import segment
 from rota.core.facts.errors import Conflict
-from rota.core.facts.pilot import KINDS
+from rota.core.facts.site.pilot import KINDS
 from rota.core.words.units import format_duration
 from rota.pilot_settings import read_fields
 

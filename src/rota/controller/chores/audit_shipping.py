@@ -14,7 +14,7 @@ from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from rota.audit_settings import AuditSettings
-    from rota.core.facts.audit import Audited
+    from rota.core.facts.site.audit import Audited
 
 _encode = msgspec.json.Encoder().encode
 

@@ -19,8 +19,8 @@ import msgspec
 from rota.controller.chores.elsewhere import in_thread
 from rota.controller.commands.commands import SeeQuotas, SetQuotaProvider
 from rota.core.facts.errors import RotaError
-from rota.core.facts.outer import Outer, limits_there
 from rota.core.facts.resources import NOTHING, Amount
+from rota.core.facts.site.outer import Outer, limits_there
 from rota.core.facts.tenant import UNLIMITED, Access, Actor
 from rota.inventory.breaker import Breaker
 from rota.quotas.api import QuotaAway, QuotaRefused

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Conflict, NotFound, Rejected, named
-from rota.core.facts.outer import Outer
+from rota.core.facts.site.outer import Outer
 
 if TYPE_CHECKING:
     from rota.controller.commands import commands as cmd

@@ -9,11 +9,11 @@ import msgspec
 from rota.core.facts.checkpoint import Checkpoint
 from rota.core.facts.indices import Run
 from rota.core.facts.job import JobSpec
-from rota.core.facts.outer import Outer
 from rota.core.facts.parents import Dependency
-from rota.core.facts.pilot import Pilot
 from rota.core.facts.placing import Taint
 from rota.core.facts.site.clusters import Vdc
+from rota.core.facts.site.outer import Outer
+from rota.core.facts.site.pilot import Pilot
 from rota.core.facts.tenant import Actor, Group, Project, Queue, Reservation, Token, User
 
 

@@ -23,7 +23,7 @@ from rota.controller.tick import lifecycle, migrate
 from rota.controller.tick.plugins import load_plugins
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Conflict, NotFound, Rejected, named
-from rota.core.facts.pilot import check as check_pilot
+from rota.core.facts.site.pilot import check as check_pilot
 from rota.core.facts.states import ACTIVE, JobState
 from rota.core.facts.tenant import Access, Group
 from rota.core.words.placing_text import format_taint

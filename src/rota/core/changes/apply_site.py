@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from rota.core.changes import events as ev
+from rota.core.changes.apply_engines import ENGINE_RULES
 from rota.core.derived.usage import usage_key
 from rota.core.facts.node import Node
-from rota.core.facts.outer import Outer, limits_there
+from rota.core.facts.site.outer import Outer, limits_there
 from rota.core.facts.states import NodeState
 from rota.core.facts.tenant import Project
 
@@ -256,32 +257,6 @@ def _usage_forgotten(cluster: Cluster, event: ev.UsageForgotten, at_s: float) ->
     cluster.dirty.usage[key] = None
 
 
-def _quota_provider_set(cluster: Cluster, event: ev.QuotaProviderSet, at_s: float) -> None:
-    outer = cluster.accounts.outer
-    cluster.dirty.outers.update(dict.fromkeys(outer))
-    outer.clear()
-    if event.provider:
-        outer[""] = Outer("", event.provider, seen_s=at_s)
-        cluster.dirty.outers[""] = None
-    cluster.rules_changed()
-
-
-def _quotas_seen(cluster: Cluster, event: ev.QuotasSeen, at_s: float) -> None:
-    """Other limits are other rules; of use, only what was given back may let jobs start."""
-    known = cluster.accounts.outer
-    for outer in event.outers:
-        before = known.get(outer.project)
-        known[outer.project] = outer
-        cluster.dirty.outers[outer.project] = None
-        if before is None or (before.limits, before.users) != (outer.limits, outer.users):
-            cluster.rules_changed()
-        elif before.foreign != outer.foreign:
-            cluster.lanes.given_back.add(("project", outer.project))
-    for name in event.gone:
-        del known[name]
-        cluster.dirty.outers[name] = None
-
-
 def _policy_set(cluster: Cluster, event: ev.PolicySet, at_s: float) -> None:
     before, after = cluster.policy.place, event.policy.place
     offers_less = (
@@ -315,16 +290,6 @@ def _node_marked(cluster: Cluster, event: ev.NodeMarked, at_s: float) -> None:
     node.closed, node.ignored_pids = event.closed, event.ignored_pids
     node.spec = node.marked(node.spec)
     _node_changed(cluster, event.node)
-
-
-def _pilot_set(cluster: Cluster, event: ev.PilotSet, at_s: float) -> None:
-    cluster.pilots[event.pilot.name] = event.pilot
-    cluster.dirty.pilots[event.pilot.name] = None
-
-
-def _pilot_removed(cluster: Cluster, event: ev.PilotRemoved, at_s: float) -> None:
-    del cluster.pilots[event.pilot]
-    cluster.dirty.pilots[event.pilot] = None
 
 
 def _reservation_set(cluster: Cluster, event: ev.ReservationSet, at_s: float) -> None:
@@ -375,6 +340,7 @@ def _drop_token(cluster: Cluster, name: str) -> None:
 
 
 SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
+    **ENGINE_RULES,
     ev.NodeRegistered: _node_registered,
     ev.NodeSilent: _node_silent,
     ev.NodeLost: _node_lost,
@@ -394,13 +360,9 @@ SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.UserSet: _user_set,
     ev.UserRemoved: _user_removed,
     ev.UsageForgotten: _usage_forgotten,
-    ev.QuotaProviderSet: _quota_provider_set,
-    ev.QuotasSeen: _quotas_seen,
     ev.PolicySet: _policy_set,
     ev.RuleDropped: _rule_dropped,
     ev.PassesMade: _passes_made,
-    ev.PilotSet: _pilot_set,
-    ev.PilotRemoved: _pilot_removed,
     ev.ReservationSet: _reservation_set,
     ev.ReservationRemoved: _reservation_removed,
     ev.TokenMade: _token_made,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rota.core.facts.event import Event
-from rota.core.facts.outer import Outer
-from rota.core.facts.pilot import Pilot
+from rota.core.facts.site.outer import Outer
+from rota.core.facts.site.pilot import Pilot
 from rota.core.facts.tenant import Group, Project, Queue, Reservation, Token, User
 
 

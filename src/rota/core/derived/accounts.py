@@ -11,7 +11,7 @@ from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, User
 
 if TYPE_CHECKING:
     from rota.core.derived.usage import Usage
-    from rota.core.facts.outer import Outer
+    from rota.core.facts.site.outer import Outer
     from rota.core.facts.tenant import Project, Quota, Token
 
 
