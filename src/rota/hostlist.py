@@ -79,7 +79,10 @@ def _expand_one(part: str, text: str) -> Iterator[str]:
     if not _WORD.fullmatch(part):
         raise ValueError(f"'{text[:60]}' is not valid; expected names such as a,b or n[1-3,7]")
     choices = [_numbers(inside, text) if inside else [word] for inside, word in _pieces(part)]
-    return map("".join, product(*choices))
+    # As Slurm counts: the last bracket first, then the others from the left.
+    order = [*reversed(range(len(choices) - 1)), len(choices) - 1]
+    for found in product(*(choices[at] for at in order)):
+        yield "".join(word for _, word in sorted(zip(order, found, strict=True)))
 
 
 def _pieces(part: str) -> list[tuple[str, str]]:

@@ -274,3 +274,9 @@ def test_jobs_may_wait_for_checkpoints_and_for_data():
 
 def test_gpus_may_be_named_by_their_numbers():
     assert fields(gpu_index=(0, 2))["resources"] == {"gpu_indices": (0, 2)}
+
+
+def test_licences_are_asked_for_by_name_and_count():
+    fields = option_fields({"license": ("matlab:2", "ansys")}, str)
+
+    assert fields["licenses"] == ["matlab:2", "ansys"]

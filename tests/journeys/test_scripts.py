@@ -80,6 +80,46 @@ def test_a_slurm_script_runs_with_its_sbatch_lines(home: Box) -> None:
     ended = home.ended(job)
     assert home.output(job) == f"{job} 2 0\n"
     assert (ended["name"], ended["time_limit_s"]) == ("old", 600)
+    assert (home.work / f"slurm-{job}.out").read_text() == f"{job} 2 0\n"
+
+
+def test_options_of_rota_win_over_sbatch_lines_in_the_script_and_on_the_command_line(
+    home: Box,
+) -> None:
+    (home.work / "both.sh").write_text(
+        "#!/bin/sh\n"
+        "#SBATCH --ntasks=2 --gres=gpu:1 --comment=old\n"
+        "#ROTA --label kind=both --time 5m\n"
+        'echo "$SLURM_NTASKS $1 $MOOD"\n'
+    )
+
+    job = home.submit("--name", "mine", "--env", "MOOD=good", "both.sh", "word")
+
+    ended = home.ended(job)
+    assert home.output(job) == "2 word good\n"
+    assert (ended["name"], ended["time_limit_s"]) == ("mine", 300)
+    assert ended["labels"]["kind"] == "both"
+
+
+def test_a_script_of_slurm_is_planned_and_run_the_same_way(home: Box) -> None:
+    (home.work / "tune.sh").write_text("#!/bin/sh\n#SBATCH -n2 --switches=1\necho tuned\n")
+    (home.work / "many.sh").write_text("#!/bin/sh\n#SBATCH -a 1-3\ntrue\n")
+
+    planned = home.rota("plan", "tune.sh").stdout
+    done = home.rota("run", "tune.sh")
+
+    assert "now" in planned
+    assert done.stdout == "tuned\n"
+    assert "--switches has no effect here" in done.stderr
+    assert "makes an array" in home.refusal("run", "many.sh")
+
+
+def test_what_sbatch_refuses_is_refused_in_its_words(home: Box) -> None:
+    (home.work / "bad.sh").write_text("#!/bin/sh\n#SBATCH --nosuch=1\ntrue\n")
+
+    line = home.refusal("submit", "bad.sh")
+
+    assert "sbatch: unrecognized option '--nosuch=1'" in line
 
 
 def test_an_unknown_option_in_a_script_is_refused_with_its_line(home: Box) -> None:

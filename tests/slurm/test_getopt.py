@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.slurm.call.getopt import BadOption, Table, parse
-from rota.slurm.orders.options import SBATCH
+from rota.slurm.orders.options import SHEETS
 
 TABLE = Table("n ntasks=", "N nodes=", "H hold", "exclusive=?", "ntasks-per-node|tasks-per-node=")
 
@@ -71,14 +71,14 @@ def test_two_dashes_end_the_options() -> None:
 )
 def test_what_is_wrong_is_said_in_the_words_of_glibc(words: list[str], message: str) -> None:
     with pytest.raises(BadOption) as caught:
-        parse(SBATCH, words, "sbatch")
+        parse(SHEETS["sbatch"].table, words, "sbatch")
 
     assert str(caught.value) == message
 
 
 def test_an_ambiguous_name_lists_what_it_could_mean_in_order() -> None:
     with pytest.raises(BadOption) as caught:
-        parse(SBATCH, ["--n=3"], "sbatch")
+        parse(SHEETS["sbatch"].table, ["--n=3"], "sbatch")
 
     assert str(caught.value) == (
         "sbatch: option '--n=3' is ambiguous; possibilities: '--network' '--nice' '--no-kill' "
@@ -90,7 +90,7 @@ def test_an_ambiguous_name_lists_what_it_could_mean_in_order() -> None:
 @given(st.lists(st.text(max_size=12), max_size=8))
 def test_any_words_are_read_or_refused_in_one_line(argv: list[str]) -> None:
     try:
-        parsed = parse(SBATCH, argv, "sbatch", permute=False)
+        parsed = parse(SHEETS["sbatch"].table, argv, "sbatch", permute=False)
     except BadOption as error:
         said = str(error)
     else:

@@ -16,6 +16,8 @@ from tests.slurm.goldens import compare_json, read_golden, renamed
 from tests.slurm.stage import MAIN, set_the_stage
 from tests.slurm.test_golden_showing import FOLDER, listed_differences
 
+ENV = {"environment": {"PATH": "/bin"}}
+
 
 class Site:
     """A cluster with its stage set, and its paths as a client calls them."""
@@ -120,7 +122,7 @@ def test_a_job_submitted_with_a_token_belongs_to_its_user_and_can_be_cancelled(s
 
 
 def test_a_submit_that_slurm_would_refuse_is_refused_in_its_words(site: Site) -> None:
-    body = json.dumps({"script": "#!/bin/sh\ntrue\n", "job": {"partition": "nope"}})
+    body = json.dumps({"script": "#!/bin/sh\ntrue\n", "job": {"partition": "nope", **ENV}})
 
     answer = site.call("POST", "/slurm/v0.0.38/job/submit", body, site.alice)
 
@@ -147,6 +149,7 @@ def test_other_peoples_folders_stay_closed(site: Site) -> None:
 
 def test_values_in_the_newer_form_and_a_begin_in_seconds_are_understood(site: Site) -> None:
     job = {"time_limit": {"set": True, "number": 9}, "begin_time": 4_000_000_000, "tasks": 1}
+    job |= ENV
     body = json.dumps({"script": "#!/bin/sh\ntrue\n", "job": job})
 
     number = site.call("POST", "/slurm/v0.0.38/job/submit", body, site.alice).json["job_id"]

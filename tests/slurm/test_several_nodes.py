@@ -81,3 +81,31 @@ def test_from_outside_a_step_runs_on_every_node_of_a_job(slurm: Slurm) -> None:
     assert sorted(printed.split()) == ["n1", "n2"]
     assert slurm.box.ended(job)["state"] == "completed"
     assert (slurm.work / "out").read_text() == ""
+
+
+def test_tasks_of_several_nodes_print_to_one_file_without_a_loss(slurm: Slurm) -> None:
+    loop = "for n in $(seq 200); do echo $SLURM_PROCID $n; done"
+
+    slurm.text("srun", "-N2", "-n2", "-o", "out", "sh", "-c", loop)
+
+    lines = (slurm.work / "out").read_text().splitlines()
+    assert sorted(lines) == sorted(f"{rank} {n}" for rank in range(2) for n in range(1, 201))
+
+
+def test_tasks_are_dealt_to_nodes_in_blocks_or_one_after_the_other(slurm: Slurm) -> None:
+    words = ("srun", "-O", "-N2", "-n4", "-l", "sh", "-c", "echo $SLURM_NODEID")
+
+    blocks = slurm.text(*words)
+    cyclic = slurm.text("srun", "-m", "cyclic", *words[1:])
+
+    assert sorted(blocks.split("\n"))[1:] == ["0: 0", "1: 0", "2: 1", "3: 1"]
+    assert sorted(cyclic.split("\n"))[1:] == ["0: 0", "1: 1", "2: 0", "3: 1"]
+
+
+def test_a_step_may_begin_at_a_later_node_of_its_job(slurm: Slurm) -> None:
+    body = "srun -N1 -n1 -r1 sh -c 'echo $SLURMD_NODENAME'; echo $SLURM_JOB_NODELIST"
+
+    printed = slurm.script(body, "-N2")
+
+    node, nodes = printed.split()
+    assert node == expand(nodes)[1]

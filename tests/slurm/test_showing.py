@@ -202,7 +202,7 @@ def test_an_account_is_made_limited_used_and_removed(cluster: Cluster) -> None:
 
     assert shown_limits == "lab|cpu=8,gres/gpu=4\n"
     assert (held.cpu_milli, held.device_milli) == (8000, 4000)
-    assert (again.code, again.stderr) == (1, " Nothing new added.\n")
+    assert (again.code, again.stdout) == (1, " Nothing new added.\n")
     assert "lab" not in cluster.server.host.cluster.accounts.projects
 
 

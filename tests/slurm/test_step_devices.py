@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota.core.facts.node import Device, NodeSpec
+from rota.slurm.orders.options import SHEETS
 from rota.slurm.orders.orders import read_order
 from rota.slurm.steps.step_plan import Part, members_of, plan_step, task_environment
 from rota.testing.scene import Scene
@@ -14,7 +15,7 @@ def test_behind_a_fence_the_tasks_of_a_step_count_the_devices_of_their_job():
     scene.add_node(NodeSpec("n1", 8000, 1000, devices=devices, fenced=True))
     scene.submit("first", gpus=2)
     scene.submit("job", gpus=2, cpus=2)
-    order = read_order("srun", [("ntasks", "2"), ("gpus-per-task", "1")])
+    order = read_order(SHEETS["srun"], [("ntasks", "2"), ("gpus-per-task", "1")])
     members = members_of(scene.controller.cluster, scene.job("job"))
 
     plan = plan_step(scene.job("job"), [Part(order, ["true"], members)], {})

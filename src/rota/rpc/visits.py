@@ -149,10 +149,14 @@ class CloseTunnel(ToAgent, frozen=True, tag="close-tunnel"):
 
 
 class SendSignal(ToAgent, frozen=True, tag="send-signal"):
-    """A signal for the first process of an attempt, which is not asked to end by it."""
+    """A signal for the first process of an attempt, which is not asked to end by it.
+
+    ``group``: for all processes that share its process group.
+    """
 
     uid: str
     number: int
+    group: bool = False
 
 
 class WriteRemark(ToAgent, frozen=True, tag="write-remark"):

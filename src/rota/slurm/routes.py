@@ -8,14 +8,18 @@ from litestar import post
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import SbatchRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.jobs.plan import PlanView, planned
 from rota.core.facts.errors import Rejected
-from rota.slurm.call.command import Call, Line, Request, run
+from rota.slurm.call.command import Answer, Call, Line, Request, handled, load, run
+
+_READ = "rota.slurm.submit.sbatch:read_batch"
 
 
-class SbatchView(msgspec.Struct):
-    """The id of the job or array."""
+class SbatchView(msgspec.Struct, omit_defaults=True):
+    """The id of the job or array, and what sbatch had to say about it."""
 
     id: int
+    warnings: list[str] = []
 
 
 _body = Body(SbatchRequest)
@@ -28,27 +32,49 @@ _body = Body(SbatchRequest)
 )
 async def sbatch(request: Asking) -> SbatchView:
     """What sbatch would refuse is refused in its words."""
-    asked: SbatchRequest = await body_of(request, _body)
-    if not asked.workdir.startswith("/"):
-        raise Rejected.bad("workdir", asked.workdir, "an absolute path")
-    words = (*asked.options, "--parsable", "/dev/stdin", *asked.args)
-    call = Call(
-        Request(
-            program="sbatch",
-            argv=words,
-            env=asked.env,
-            cwd=asked.workdir,
-            actor=actor_of(request),
-        ),
-        Line(asked.script.encode()),
-        context_of(request),
-    )
-    answer = await run(call)
+    answer = await run(await _call(request))
     text = answer.stdout if isinstance(answer.stdout, str) else answer.stdout.decode()
     number = text.partition(";")[0].strip()
     if answer.code or not number.isdecimal():
-        raise Rejected(answer.stderr.strip() or "no job was made", field="script")
-    return SbatchView(int(number))
+        raise _rejected(answer)
+    return SbatchView(int(number), answer.stderr.splitlines())
 
 
-ROUTES = [sbatch]
+@post(
+    "/slurm/plan",
+    summary="What would become of a batch script of Slurm, without submitting it",
+    opt={"right": "submit", "body": SbatchRequest, "errors": (409, 413)},
+    status_code=200,
+)
+async def plan(request: Asking) -> PlanView:
+    """Takes what POST /slurm/sbatch takes and refuses what it refuses; nothing is changed."""
+    call = await _call(request)
+    batch = await handled(call, load(_READ))
+    if isinstance(batch, Answer):
+        raise _rejected(batch)
+    return planned(call.context, call.actor, batch.submission)
+
+
+async def _call(request: Asking) -> Call:
+    asked: SbatchRequest = await body_of(request, _body)
+    if not asked.workdir.startswith("/"):
+        raise Rejected.bad("workdir", asked.workdir, "an absolute path")
+    place = asked.path or "/dev/stdin"
+    told = Request(
+        program="sbatch",
+        argv=(*asked.options, "--parsable", place, *asked.args),
+        env=asked.env,
+        cwd=asked.workdir,
+        umask=asked.umask,
+        actor=actor_of(request),
+        job=asked.job,
+        alone=asked.alone,
+    )
+    return Call(told, Line(asked.script.encode(), told.path(place)), context_of(request))
+
+
+def _rejected(answer: Answer) -> Rejected:
+    return Rejected(answer.stderr.strip() or "no job was made", field="script")
+
+
+ROUTES = [sbatch, plan]

@@ -60,6 +60,10 @@ class RelayLine(Line):
                 raise Malformed(f"standard input has more than {wire.FRAME_MAX} bytes")
         return b"".join(parts)
 
+    async def read_line(self) -> str:
+        await self.stream.write((wire.LINE, b""))
+        return (await self._expect(wire.INPUT)).decode(errors="replace")
+
     async def write_file(self, path: str, body: bytes) -> int:
         await self.stream.write((wire.PUT, path.encode() + b"\0" + body))
         return int.from_bytes(await self._expect(wire.FILE), "big")

@@ -75,7 +75,9 @@ class Visits:
         pid = self._pid_of(message.uid)
         if pid and attempt_uid(pid) == message.uid:
             with suppress(OSError):
-                os.kill(pid, message.number)
+                # Its first process leads its group, or else it has none of its own.
+                led = message.group and os.getpgid(pid) == pid
+                os.kill(-pid if led else pid, message.number)
 
     async def _visit_log(self, message: ReadLog | SearchLog | WriteRemark) -> None:
         if isinstance(message, ReadLog):

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from rota.core.facts.endpoints import port_variable
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import Cause
+from rota.core.words.licenses import read_licenses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rota.core.words.licenses import Licenses
 
 ENVIRONMENT_MAX = 2 * 1024 * 1024
 SCRIPT_MAX = 8 * 1024 * 1024
@@ -88,6 +91,15 @@ def port_names(given: list[str]) -> tuple[str, ...]:
         if variables_[number] in variables_[:number]:
             raise Rejected.bad("ports", text, "each name once")
     return tuple(given)
+
+
+def licenses(given: list[str]) -> Licenses:
+    """Each with how many of it."""
+    try:
+        return read_licenses(",".join(given)) if given else ()
+    except ValueError:
+        text = ", ".join(given)
+        raise Rejected.bad("licenses", text, "NAME or NAME:COUNT, such as matlab:2") from None
 
 
 def folder(field: str, text: str) -> None:

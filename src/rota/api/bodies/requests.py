@@ -222,6 +222,9 @@ class JobRequest(Strict):
     type: Annotated[JobType, says("What kind of work it is, for quotas by type")] = ""
     bundle: Annotated[Short, says("The sha256 of a working folder put to `/bundles/`")] = ""
     image: Annotated[Line, says("A container image; its node has podman or apptainer")] = ""
+    licenses: Annotated[
+        Words, says("Licences of the site that it holds while it runs: `matlab:2`")
+    ] = []
     ports: Annotated[
         Words, says("Names of ports: each task finds a free one as `ROTA_PORT_NAME`")
     ] = []

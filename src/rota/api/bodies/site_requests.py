@@ -233,6 +233,12 @@ class SbatchRequest(Strict):
     args: Annotated[list[str], says("Arguments of the script")] = []
     env: Annotated[dict[str, str], says("The environment of the job")] = {}
     workdir: Annotated[Line, says("The folder that it runs in; an absolute path")] = "/"
+    umask: Annotated[int, Meta(ge=0, le=0o777), says("The file mode mask, as a number")] = 0o022
+    path: Annotated[Line, says("Where the script lies; its job is called after it")] = ""
+    job: Annotated[
+        dict[str, Any], says("Fields of `POST /jobs`, which win over the script's lines")
+    ] = {}
+    alone: Annotated[bool, says("One job: refuse a script that makes an array")] = False
 
 
 class SecretRequest(Strict):

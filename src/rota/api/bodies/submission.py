@@ -159,6 +159,7 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
         "pty": _terminal(request),
         "bundle": _bundle(request, desk),
         "image": _image(request, desk),
+        "licenses": checks.licenses(request.licenses),
         "ports": checks.port_names(request.ports),
         "health": health_of(request.health, request.ports),
     }

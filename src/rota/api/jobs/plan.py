@@ -20,8 +20,11 @@ from rota.scheduling.place.scores import placement_score
 from rota.scheduling.place.tariff import estimate
 
 if TYPE_CHECKING:
+    from rota.api.context import Context
+    from rota.controller.commands.commands import Submission
     from rota.core.cluster import Cluster
     from rota.core.facts.job import JobSpec
+    from rota.core.facts.tenant import Actor
 
 
 class DelayView(msgspec.Struct):
@@ -75,8 +78,16 @@ async def plan(request: Asking) -> PlanView:
     Of an array this tells about its first element.
     """
     context, actor = context_of(request), actor_of(request)
-    asked, host = decode_job(await request.body()), context.host
-    submission = await host.parents.at_hand(lambda: to_submission(asked, actor, context.desk))
+    asked = decode_job(await request.body())
+    submission = await context.host.parents.at_hand(
+        lambda: to_submission(asked, actor, context.desk)
+    )
+    return planned(context, actor, submission)
+
+
+def planned(context: Context, actor: Actor, submission: Submission) -> PlanView:
+    """What would become of it; refused is what a submit would refuse."""
+    host = context.host
     refuse_submission(host.cluster, submission, actor)
     found = outlook(
         host.scheduler,

@@ -138,6 +138,7 @@ def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None], vault: Vault)
         pty=spec.pty,
         bundle=spec.bundle,
         image=spec.image,
+        licenses=[f"{name}:{count}" for name, count in spec.licenses],
         ports=list(spec.ports),
         health=health_request(spec.health),
         notify=[format_target(target) for target in spec.notify],

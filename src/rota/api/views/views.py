@@ -144,6 +144,7 @@ class JobView(msgspec.Struct, kw_only=True):
     pty: bool = False
     bundle: str | None = None
     image: str | None = None
+    licenses: list[str] = []
     ports: list[str] = []
     parameters: dict[str, str] | None = None
     #: Of an array: how many elements there are, and in which states.
@@ -269,6 +270,7 @@ def _add_private(view: JobView, spec: JobSpec) -> None:
     view.labels = spec.labels
     view.pty = spec.pty
     view.bundle, view.image = spec.bundle or None, spec.image or None
+    view.licenses = [f"{name}:{count}" for name, count in spec.licenses]
     view.ports = list(spec.ports)
     view.notify = [format_target(target) for target in spec.notify]
     view.placement = placement_view(spec.placement)

@@ -75,7 +75,8 @@ def _later(late: dict[str, Any]) -> str:
 @click.pass_context
 def plan(ctx: click.Context, /, as_json: bool, **_: object) -> None:
     client = session.connect()
-    answer = client.post("/plan", build(ctx, client))
+    body = build(ctx, client)
+    answer = client.post("/slurm/plan" if "job" in body else "/plan", body)
     click.echo(json.dumps(answer, indent=2) if as_json else "\n".join(plan_lines(answer)))
     if not answer["starts"]:
         ctx.exit(exits.NEGATIVE)

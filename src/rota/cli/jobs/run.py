@@ -13,11 +13,17 @@ from rota.cli.jobs.bell import DONE, SIGNAL, UNREAD, Bell
 from rota.cli.jobs.follow import POLL_S, Follower, exit_code_of, last_words, patiently, wait_for
 from rota.cli.shared import exits, session
 from rota.cli.shared.options import CommandLine, words_argument
-from rota.cli.submit.submit import build, dry_run, output_options, shell_option
+from rota.cli.submit.submit import (
+    build,
+    dry_run,
+    fields_of,
+    output_options,
+    send,
+    shell_option,
+)
 from rota.cli.submit.submit_options import submit_options
 from rota.cli.submit.work import read_text
 from rota.client.errors import ClientError, Refused
-from rota.client.http import new_key
 from rota.client.members import task_count
 
 if TYPE_CHECKING:
@@ -192,7 +198,7 @@ def _last_words(job: dict[str, Any]) -> None:
 def _use_terminal(client: Client, body: dict[str, Any]) -> int:
     from rota.cli.jobs.attach import attach_when_running
 
-    return attach_when_running(client, client.post("/jobs", body, key=new_key())["id"])
+    return attach_when_running(client, send(client, body)["id"])
 
 
 @click.command(
@@ -209,22 +215,25 @@ def _use_terminal(client: Client, body: dict[str, Any]) -> int:
 def run(ctx: click.Context, /, **params: object) -> int:
     client = session.connect()
     body = build(ctx, client, run=True)
-    if body.get("array") or body.get("parameters"):
+    fields = fields_of(body)
+    if fields is not body:
+        body["alone"] = True
+    if fields.get("array") or fields.get("parameters"):
         raise click.UsageError("'rota run' follows one job; use 'rota submit' and 'rota wait'")
-    takes_input = "stdin" not in body and not body.get("pty") and ctx.params["words"] != ("-",)
+    takes_input = "stdin" not in fields and not fields.get("pty") and ctx.params["words"] != ("-",)
     if takes_input and (piped := passed_stdin()):
-        body["stdin"] = piped
+        fields["stdin"] = piped
     if params["dry_run"]:
         dry_run(body)
         return exits.OK
-    if body.get("pty"):
+    if fields.get("pty"):
         return _use_terminal(client, body)
     with Bell() as bell:
-        job_id = client.post("/jobs", body, key=new_key())["id"]
+        job_id = send(client, body, quiet=bool(params["quiet"]))["id"]
         bell.impatient = False
         if sys.stderr.isatty() and not params["quiet"]:
             click.echo(f"job {job_id} submitted", err=True)
-        job = follow_to_end(client, bell, job_id, task_count(body))
+        job = follow_to_end(client, bell, job_id, task_count(fields))
     if not params["quiet"]:
         _last_words(job)
     return exit_code_of(job)

@@ -60,6 +60,7 @@ _LISTS = {
     "near": "near",
     "apart": "apart",
     "notify": "notify",
+    "license": "licenses",
     "port": "ports",
     "secret": "secrets",
 }

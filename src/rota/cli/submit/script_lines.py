@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from rota.client.errors import ClientError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 _LINE = re.compile(r"#(ROTA|SBATCH)(?:[ \t]+(.*))?")
 
 
 class Line(NamedTuple):
-    """One line with options: where it stands, which kind, its words."""
+    """One line with options: where it stands, which kind, what it says."""
 
     place: str
     kind: str
-    tokens: list[str]
+    text: str
 
 
 class ScriptOptions(NamedTuple):
@@ -29,6 +26,8 @@ class ScriptOptions(NamedTuple):
 
     options: dict[str, Any]
     warnings: list[str]
+    #: Whether it is a script for ``sbatch``, too.
+    of_slurm: bool = False
 
 
 def read_lines(text: str, source: str) -> tuple[list[Line], list[str]]:
@@ -46,7 +45,7 @@ def read_lines(text: str, source: str) -> tuple[list[Line], list[str]]:
             in_head = in_head and (not line or line.startswith("#"))
         elif in_head:
             place = f"{source}:{number}"
-            lines.append(Line(place, found[1], split(found[2] or "", place)))
+            lines.append(Line(place, found[1], found[2] or ""))
         else:
             warnings.append(
                 f"{source}:{number}: #{found[1]} after the first command is not read; move it up"
@@ -80,22 +79,15 @@ def _without_comment(text: str) -> str:
     return text
 
 
-def script_options(
-    text: str, source: str, translate: Callable[[list[str], str], tuple[list[str], list[str]]]
-) -> ScriptOptions:
-    """The options of a script; ``#ROTA`` lines win over ``#SBATCH`` lines.
-
-    ``translate`` turns the words of a ``#SBATCH`` line into ours and adds warnings.
-    """
+def script_options(text: str, source: str) -> ScriptOptions:
+    """The options of a script's ``#ROTA`` lines; its ``#SBATCH`` lines are for the server."""
     lines, warnings = read_lines(text, source)
     options: dict[str, Any] = {}
-    for line in sorted(lines, key=lambda line: line.kind != "SBATCH"):
-        tokens = line.tokens
-        if line.kind == "SBATCH":
-            tokens, more = translate(tokens, line.place)
-            warnings += more
-        _add(options, parse_tokens(tokens, line.place))
-    return ScriptOptions(options, warnings)
+    for line in lines:
+        if line.kind == "ROTA":
+            tokens = split(line.text, line.place)
+            _add(options, parse_tokens(tokens, line.place))
+    return ScriptOptions(options, warnings, any(line.kind == "SBATCH" for line in lines))
 
 
 def parse_tokens(tokens: list[str], place: str) -> dict[str, Any]:

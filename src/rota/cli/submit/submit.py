@@ -68,9 +68,42 @@ def build(ctx: click.Context, client: Client, *, run: bool = False) -> dict[str,
     is_command = words_before_dashes(ctx) == 0
     work = work_from(params["words"], is_command=is_command, line=params["line"], run=run)
     given = explicit(ctx, NAMES)
+    quiet, of_slurm = params["quiet"], False
     if work.source:
-        given = merge(_script_given(work, quiet=params["quiet"]), given)
-    return compose(given, work, client, quiet=params["quiet"])
+        found = script_options(work.script, work.source)
+        for line in found.warnings if not quiet else ():
+            session.warn(line)
+        given, of_slurm = merge(found.options, given), found.of_slurm
+    body = compose(given, work, client, quiet=quiet)
+    return _as_batch(body, given, work) if of_slurm else body
+
+
+def _as_batch(body: dict[str, Any], given: dict[str, Any], work: Work) -> dict[str, Any]:
+    """A script with ``#SBATCH`` lines goes the way of sbatch; what is said here wins over them."""
+    if "name" not in given:
+        body.pop("name", None)
+    # The script is sent as it is; an option that wraps it sends the wrapped one instead.
+    told = {"script": body.pop("script"), "args": body.pop("script_args", [])}
+    told |= {"env": body.pop("env", {}), "umask": body.pop("umask"), "path": work.source}
+    told["workdir"] = os.getcwd()
+    if not {"workdir", "bundle"} & given.keys():
+        body.pop("workdir", None)
+    return {**told, "job": body}
+
+
+def fields_of(body: dict[str, Any]) -> dict[str, Any]:
+    """What it says of the job."""
+    found: dict[str, Any] = body.get("job", body)
+    return found
+
+
+def send(client: Client, body: dict[str, Any], *, quiet: bool = False) -> dict[str, Any]:
+    """Hand a job in, whichever way it goes."""
+    path = "/slurm/sbatch" if "job" in body else "/jobs"
+    answer: dict[str, Any] = client.post(path, body, key=new_key())
+    for line in answer.get("warnings", ()) if not quiet else ():
+        session.warn(line)
+    return answer
 
 
 def compose(
@@ -100,21 +133,12 @@ def compose(
     return body
 
 
-def _script_given(work: Work, *, quiet: bool) -> dict[str, Any]:
-    from rota.cli.submit.sbatch_lines import translate
-
-    found = script_options(work.script, work.source, translate)
-    for line in found.warnings if not quiet else ():
-        session.warn(line)
-    return found.options
-
-
 def dry_run(body: dict[str, Any]) -> None:
     """Exactly what would be sent."""
     from rota.core.facts.indices import parse_indices
 
-    if body.get("array"):
-        parse_indices(body["array"])
+    if array := fields_of(body).get("array"):
+        parse_indices(array)
     click.echo(json.dumps(body, indent=2, ensure_ascii=False))
 
 
@@ -136,6 +160,7 @@ def submit(ctx: click.Context, /, **params: object) -> None:
         dry_run(body)
         return
     if client.is_local:
-        surroundings.refuse_absent(body, os.environ)
-    answer = client.post("/jobs", body, key=new_key())
+        there = {"workdir": body["workdir"], **fields_of(body)}
+        surroundings.refuse_absent(there, os.environ)
+    answer = send(client, body, quiet=bool(params["quiet"]))
     click.echo(json.dumps(answer) if params["as_json"] else answer["id"])

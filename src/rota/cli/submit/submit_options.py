@@ -270,6 +270,13 @@ def _around() -> list[click.Parameter]:
         *_taken_along(),
         _option(
             _AROUND,
+            "--license",
+            multiple=True,
+            metavar="NAME[:COUNT]",
+            help="Licences of the site that it holds while it runs.",
+        ),
+        _option(
+            _AROUND,
             "--port",
             multiple=True,
             metavar="NAME",

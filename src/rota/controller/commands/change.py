@@ -327,7 +327,8 @@ def _new_spec(cluster: Cluster, old: JobSpec, command: Update, item: int) -> Job
         refuse_group(cluster, spec)
     if spec.project != old.project:
         refuse_project(cluster, spec)
-    if (spec.project, spec.type, spec.roles) != (old.project, old.type, old.roles):
+    counted = (old.project, old.type, old.roles, old.licenses)
+    if (spec.project, spec.type, spec.roles, spec.licenses) != counted:
         refuse_over_quota(cluster, spec, int(spec.project != old.project))
         refuse_cost(cluster, spec)
     refuse_nameless_share(spec)

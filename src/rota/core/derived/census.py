@@ -59,7 +59,8 @@ def caps_of(job: Job) -> tuple[Counter, ...]:
 
 
 def counters_of(spec: JobSpec, array_id: int) -> tuple[Counter, ...]:
-    """What is counted for a job that holds room: by queue, group, array, user, project, type."""
+    """What is counted for a job that holds room: by queue, group, array, user, project, type,
+    licence."""
     user, project, queue = spec.user, spec.project, spec.queue
     counters: list[Counter] = [
         ("queue", queue),
@@ -70,6 +71,7 @@ def counters_of(spec: JobSpec, array_id: int) -> tuple[Counter, ...]:
     ]
     if spec.group:
         counters.append(("group", spec.group))
+    counters += [("license", name) for name, _ in spec.licenses]
     if array_id:
         counters.append(("array", array_id))
     if spec.type:

@@ -108,6 +108,7 @@ class LaneKey(NamedTuple):
     #: It can save its work when it is asked to: it may begin where it cannot stay.
     saves: bool = False
     vdc: str = ""
+    licenses: tuple[tuple[str, int], ...] = ()
 
 
 def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
@@ -128,6 +129,7 @@ def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
         spec.reservation,
         bool(spec.checkpoint_signal or spec.save_signal),
         spec.placement.vdc,
+        spec.licenses,
     )
 
 

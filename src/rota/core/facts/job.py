@@ -125,6 +125,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     type: str = ""
     #: ``{name}`` values of a sweep, one tuple of values per element.
     parameters: tuple[str, ...] = ()
+    #: How many of each licence of the site it holds while it holds room, by name.
+    licenses: tuple[tuple[str, int], ...] = ()
     #: On a pseudo-terminal that people can attach to.
     pty: bool = False
     #: Where notices of what happens to it go.

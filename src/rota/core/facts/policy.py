@@ -181,6 +181,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     grace_max_s: int = 3600
     #: Jobs must name a project that exists.
     known_projects: bool = False
+    #: What the site has of things that jobs hold and no node owns: ``matlab:5``.
+    licenses: tuple[str, ...] = ()
     #: Where the members of gangs meet: one of so many ports of the first member's node, from here.
     port_first: int = 20_000
     port_count: int = 10_000

@@ -15,6 +15,7 @@ import msgspec
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import Policy
 from rota.core.facts.site.prices import parse_rate
+from rota.core.words.licenses import read_licenses
 from rota.core.words.units import parse_duration_s
 
 if TYPE_CHECKING:
@@ -182,6 +183,8 @@ def read(key: str, value: object) -> Any:  # noqa: ANN401 - of the key's own typ
         typed = msgspec.convert(value, kind, strict=True)
     except msgspec.ValidationError:
         raise Rejected.bad(key, value, _expected(kind)) from None
+    if key == "licenses":
+        _check_licenses(value, typed)
     if isinstance(typed, int | float) and not isinstance(typed, bool):
         low, high = _BOUNDS.get(key, (0, _HIGHEST))
         if not low <= typed <= high:
@@ -197,6 +200,13 @@ def _check_rates(key: str, rates: Iterable[str]) -> None:
             parse_rate(text)
         except ValueError as error:
             raise Rejected(f"{key}: {error}", field=key, value=text) from None
+
+
+def _check_licenses(value: object, words: tuple[str, ...]) -> None:
+    try:
+        read_licenses(",".join(words)) if words else ()
+    except ValueError:
+        raise Rejected.bad("licenses", value, "expected NAME:COUNT, such as matlab:5") from None
 
 
 def _near_key(key: str) -> str:

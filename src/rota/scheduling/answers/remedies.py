@@ -73,6 +73,8 @@ def _of_limit(reason: why.OverQuota, cluster: Cluster) -> Iterator[Remedy]:
         return
     kind, _, name = reason.scope.partition(" ")
     more = int(reason.used + reason.wanted)
+    if kind == "license":
+        return  # What a site has bought is no rule that somebody could relax.
     if kind == "group" and name in cluster.groups:
         group = msgspec.structs.replace(cluster.groups[name], max_concurrent=more)
         command = f"rota group set {quote(name)} --max-concurrent {more}"

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.site.prices import money
+from rota.scheduling.limits.licenses import LicenseCounts
 from rota.scheduling.limits.quota_rules import (
     UNBOUND,
     Binding,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job, JobSpec
     from rota.core.facts.node import NodeSpec
     from rota.core.facts.resources import Request
+    from rota.scheduling.limits.licenses import Lacking
     from rota.scheduling.limits.quota_rules import Meter
 
 #: How a dimension is told: its unit, and how much of the stored number makes one.
@@ -57,6 +59,8 @@ UNITS: dict[Dimension, tuple[str, float]] = {
 }
 
 
+#: How the scope of a licence begins.
+LICENSE = "license "
 #: Hours are sums of rounded parts; all else is whole.
 ROUNDED = 1e-6
 
@@ -89,6 +93,9 @@ class Short(NamedTuple):
     def __str__(self) -> str:
         if self.note:
             return self.note
+        if self.scope.startswith(LICENSE):
+            use = f"{self.used:g} of {self.limit:g} in use"
+            return f"{self.scope}: {use}, {self.wanted:g} wanted"
         if self.dimension is Dimension.JOBS:
             return f"{self.scope} runs {self.used:g} of at most {self.limit:g}"
         unit, size = UNITS[self.dimension]
@@ -153,6 +160,7 @@ class Quotas:
         self._rules = cluster.policy.backfill
         self._price = price
         self._book = RuleBook(cluster, now_s)
+        self._licenses = LicenseCounts(cluster)
         self._by_key: dict[LaneKey, Bound] = {}
         self._bounds: dict[Binding, Bound] = {}
         #: What is borrowed was asked for: from here on it is noted when that changes.
@@ -164,6 +172,8 @@ class Quotas:
 
     def short(self, key: LaneKey, amount: Amount, jobs: int = 1) -> Short | None:
         """The first ceiling that this much more would pass; None: it may start."""
+        if key.licenses and (lacking := self._short_of_licenses(key, jobs)):
+            return lacking[0]
         firm = (self._by_key.get(key) or self._of_key(key)).firm
         if not firm:
             return None
@@ -182,7 +192,12 @@ class Quotas:
     def shorts(self, key: LaneKey, amount: Amount, jobs: int = 1) -> list[Short]:
         firm = (self._by_key.get(key) or self._of_key(key)).firm
         wish = self._wish(key, amount, jobs)
-        return [_short_of(rule, wish) for rule in firm if _exceeds(rule, wish)]
+        found = [_short_of(rule, wish) for rule in firm if _exceeds(rule, wish)]
+        return self._short_of_licenses(key, jobs) + found
+
+    def _short_of_licenses(self, key: LaneKey, jobs: int) -> list[Short]:
+        lacking = self._licenses.lacking(key.licenses) if jobs else ()
+        return [_short_of_license(each) for each in lacking]
 
     def borrowing(self, key: LaneKey, amount: Amount, jobs: int = 1) -> bool:
         """Whether this much more would pass a soft limit: it comes after jobs within theirs."""
@@ -253,6 +268,8 @@ class Quotas:
 
     def take(self, key: LaneKey, amount: Amount, jobs: int = 1) -> None:
         """The pass gave this to a job of the lane."""
+        if jobs and key.licenses:
+            self._licenses.take(key.licenses)
         bound = self._by_key.get(key) or self._of_key(key)
         if not bound.meters:
             return
@@ -319,6 +336,12 @@ def _short_of(rule: Rule, wish: _Wish) -> Short:
         *(rule.scope, rule.at, used, wanted, rule.limit, rule.hard, counters, again_s),
         *(rule.provider, rule.foreign, rule.note),
     )
+
+
+def _short_of_license(lacking: Lacking) -> Short:
+    name, used, wanted, limit = lacking
+    counters: tuple[Counter, ...] = (("license", name),)
+    return Short(f"{LICENSE}{name}", Dimension.JOBS, used, wanted, limit, True, counters, 0.0)
 
 
 def held_by(cluster: Cluster, job: Job) -> Amount:

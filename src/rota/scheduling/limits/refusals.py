@@ -8,6 +8,7 @@ from rota.core.derived.lanes import shape_of
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.tenant import NO_QUOTA
 from rota.scheduling.limits.least import least_of, size_of, whole_nodes
+from rota.scheduling.limits.licenses import refuse_licenses
 from rota.scheduling.limits.quota import UNITS, wish_of
 from rota.scheduling.limits.quota_rules import Dimension, counters_of, paid_s_of
 
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
 
 def refuse_over_quota(cluster: Cluster, spec: JobSpec, count: int = 1) -> None:
-    """Refuse what a quota can never allow, and more waiting jobs than it allows.
+    """Refuse what a quota can never allow, licences that there are not, and too many jobs.
 
     ``count`` is the number of jobs, elements of an array each; a batch counts what it brings.
     """
+    refuse_licenses(cluster, spec)
     user, project = spec.user, spec.project
     quotas: list[tuple[str, Quota, list[str]]] = []
     own = cluster.accounts.quota_of(user)

@@ -83,6 +83,11 @@ async def _confirmed(call: Call, text: str) -> bool:
     return answer.strip()[:1].lower() == b"y"
 
 
+def _said(text: str) -> Failed:
+    """What goes to standard output, where tools that configure a site look for it."""
+    return Failed("", 1, text)
+
+
 def _names(order: Order) -> list[str]:
     if not order.names:
         raise Failed(f" Need name of {order.entity} to {order.verb}.\n")
@@ -99,7 +104,7 @@ def _add_accounts(call: Call, view: View, order: Order) -> Change:
         )
     names = [name for name in _names(order) if name not in cluster.accounts.projects]
     if not names:
-        raise Failed(_NOTHING_NEW)
+        raise _said(_NOTHING_NEW)
     made = [
         _changed_project(Project(name, "" if parent == ROOT else parent), order) for name in names
     ]
@@ -125,7 +130,7 @@ def _add_users(call: Call, view: View, order: Order) -> Change:
         )
     names = [name for name in _names(order) if name not in cluster.accounts.users]
     if not names:
-        raise Failed(_NOTHING_NEW)
+        raise _said(_NOTHING_NEW)
     known = known_users(cluster)
     fresh = [name for name in names if name not in known]
     text = " Adding User(s)\n" + "".join(f"  {name}\n" for name in fresh) if fresh else ""
@@ -141,7 +146,7 @@ def _add_qos(call: Call, view: View, order: Order) -> Change:
     known = {one.name for one in qos_list(view.cluster)} | view.cluster.queues.keys()
     names = [name for name in _names(order) if name not in known]
     if not names:
-        raise Failed(_NOTHING_NEW)
+        raise _said(_NOTHING_NEW)
     text = " Adding QOS(s)\n" + "".join(f"  {name}\n" for name in names) + " Settings\n"
     text += "".join(f"  Description    = {name}\n" for name in names)
     made = [_changed_queue(Queue(name), order) for name in names]
@@ -154,7 +159,7 @@ def _modify_accounts(call: Call, view: View, order: Order) -> Change:
     projects = cluster.accounts.projects
     chosen = [projects[name] for name in order.names if name in projects]
     if not chosen:
-        raise Failed(" Nothing modified\n")
+        raise _said(" Nothing modified\n")
     commands: list[Command] = []
     text = " Modified account associations...\n"
     for project in chosen:
@@ -170,7 +175,7 @@ def _modify_users(call: Call, view: View, order: Order) -> Change:
     known = known_users(cluster)
     chosen = [name for name in order.names if name in known]
     if not chosen:
-        raise Failed(" Nothing modified\n")
+        raise _said(" Nothing modified\n")
     text = " Modified user associations...\n"
     text += "".join(
         f"  C = {view.cluster_name:<10} A = {place.account:<20} U = {place.user:<9}\n"
@@ -185,7 +190,7 @@ def _modify_qos(call: Call, view: View, order: Order) -> Change:
     queues = view.cluster.queues
     chosen = [queues[name] for name in order.names if name in queues]
     if not chosen:
-        raise Failed(" Nothing modified\n")
+        raise _said(" Nothing modified\n")
     text = " Modified qos...\n" + "".join(f"  {queue.name}\n" for queue in chosen)
     made = [_changed_queue(queue, order) for queue in chosen]
     commands = [SetQueue(actor=call.actor, queue=queue) for queue in made]

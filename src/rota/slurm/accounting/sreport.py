@@ -82,7 +82,7 @@ class Report:
 
     def _hour(self, text: str, otherwise_s: float) -> float:
         try:
-            moment_s = moment(text, self.view.now_s, self.zone) if text else otherwise_s
+            moment_s = moment(text, self.view.now_s, self.zone, past=True) if text else otherwise_s
         except (ValueError, OverflowError):
             raise Failed(f"sreport: error: Invalid time specification: {text}\n") from None
         return min(moment_s, self.view.now_s + HOUR_S) // HOUR_S * HOUR_S

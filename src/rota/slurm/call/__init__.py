@@ -1,7 +1,7 @@
 """One call of a command.
 
 command, view                    what is asked and answered, by whom, and what may be known
-opening, getopt, usage           its words
+opening, getopt                  its words
 wire, waiting                    its line, and waiting on it
 people                           commands that wait until users of this machine are known
 """

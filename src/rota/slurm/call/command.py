@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rota.slurm.call.wire import Stream
 
     Handler = Callable[["Call"], Awaitable["Answer"]]
+
+T = TypeVar("T")
 
 #: The release whose behaviour is copied, as ``-V`` prints it.
 VERSION_LINE = "slurm-wlm 22.05.8\n"
@@ -66,6 +68,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     columns: int = 0
     #: The machine that the command was called on.
     host: str = ""
+    #: Fields of a request of Rota's own, which win over the options.
+    job: dict[str, Any] = {}
+    #: One job is wanted, and no array.
+    alone: bool = False
+
+    def path(self, name: str) -> str:
+        """Relative ones begin where the command was called."""
+        return name if name.startswith("/") else f"{self.cwd.rstrip('/')}/{name}"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -90,18 +100,24 @@ class Line:
     This one is for callers without a relay: all that they have is what they sent.
     """
 
-    def __init__(self, stdin: bytes = b"") -> None:
+    def __init__(self, stdin: bytes = b"", path: str = "/dev/stdin") -> None:
         self._stdin = stdin
+        self._path = path
         #: Where both sides can speak at any time; only a relay has such a line.
         self.stream: Stream | None = None
         self.shown: list[tuple[str, bytes]] = []
 
     async def read_file(self, path: str) -> bytes | int:
         """The content of a file of the caller, or the errno with which it could not be read."""
-        return self._stdin if path == "/dev/stdin" else errno.ENOENT
+        return self._stdin if path == self._path else errno.ENOENT
 
     async def read_stdin(self) -> bytes:
         return self._stdin
+
+    async def read_line(self) -> str:
+        """One line of what the caller types."""
+        line, mark, self._stdin = self._stdin.partition(b"\n")
+        return (line + mark).decode(errors="replace")
 
     async def write_file(self, path: str, body: bytes) -> int:
         """Write a file where the command was called; the errno if it could not be."""
@@ -130,12 +146,17 @@ class Call:
 
 
 async def run(call: Call) -> Answer:
-    """Answer one command. What goes wrong is text and a code, never a traceback."""
+    """Answer one command."""
     place = PROGRAMS.get(call.request.program)
     if place is None:
         return Answer("", f"{call.request.program}: not a command of Slurm\n", 127)
+    handler: Handler = load(place)
+    return await handled(call, handler)
+
+
+async def handled(call: Call, handler: Callable[[Call], Awaitable[T]]) -> T | Answer:
+    """What a part of a command makes of a call. What goes wrong is text and a code."""
     try:
-        handler: Handler = load(place)
         # What a command that changes something needs: it does not begin twice.
         await PEOPLE.look_up(
             [call.actor.user, *([call.request.uid] if call.request.uid >= 0 else [])]

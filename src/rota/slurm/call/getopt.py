@@ -45,6 +45,7 @@ class Table:
                     self.short.setdefault(option.short, option)
         # In this order glibc names them when a short form could be several of them.
         self.long.sort(key=lambda option: option.name)
+        self.by_name = {option.name: option for option in self.long}
 
 
 def _read(line: str) -> Iterator[Option]:
@@ -99,10 +100,9 @@ def _long(table: Table, word: str, words: Iterator[str], program: str) -> tuple[
 
 def _find(table: Table, name: str, word: str, program: str) -> Option:
     """The option of this name, or the only one that begins so."""
+    if (exact := table.by_name.get(name)) is not None:
+        return exact
     close = [option for option in table.long if option.name.startswith(name)]
-    exact = [option for option in close if option.name == name]
-    if exact:
-        return exact[0]
     if not close:
         raise BadOption(f"{program}: unrecognized option '{word}'")
     if any((option.key, option.arg) != (close[0].key, close[0].arg) for option in close):

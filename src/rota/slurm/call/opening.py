@@ -1,6 +1,6 @@
 """How every command begins: its words are read, and it may be asked about itself only.
 
-The long texts of sbatch, salloc and srun are in ``usage``.
+Those of sbatch, salloc and srun are made of their table of options.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ async def until_running(context: Context, job_id: int, timeout_s: float) -> JobS
 
 
 def exit_code(jobs: list[Job]) -> int:
-    """The worst of them, as a shell would say it."""
+    """The worst of them; one that a signal or a limit ended counts as 1."""
     return max(map(_code, jobs), default=0)
 
 
@@ -77,6 +77,4 @@ def _code(job: Job) -> int:
     outcome = job.outcome
     if outcome is None or outcome.state is JobState.COMPLETED:
         return 0
-    if outcome.exit_code:
-        return outcome.exit_code
-    return 128 + outcome.signal if outcome.signal else 1
+    return outcome.exit_code or 1

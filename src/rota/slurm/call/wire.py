@@ -26,8 +26,8 @@ FRAME_MAX = 32 * 1024 * 1024
 #: From the relay.
 REQUEST, FILE, INPUT, EVENT = b"R", b"F", b"I", b"E"
 #: From the server; ``GET`` asks for a file, ``PUT`` for one to be written, ``INPUT`` for all of
-#: standard input, ``ORDER`` for something that only srun and salloc do.
-STDOUT, STDERR, EXIT, GET, PUT, ORDER = b"o", b"e", b"x", b"g", b"p", b"d"
+#: standard input, ``LINE`` for a line of it, ``ORDER`` for something that only srun and salloc do.
+STDOUT, STDERR, EXIT, GET, PUT, LINE, ORDER = b"o", b"e", b"x", b"g", b"p", b"l", b"d"
 
 
 class Frame(NamedTuple):

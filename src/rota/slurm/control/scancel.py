@@ -58,6 +58,8 @@ DENIED = 210
 #: ESLURM_NOT_WHOLE_HET_JOB, likewise: the groups of a job begin and end together.
 NOT_WHOLE = 60
 _PART = "Operation not permitted on individual component of heterogeneous job"
+#: Steps that have names; all others have numbers.
+_STEPS = ("batch", "extern", "interactive")
 _STATES = {
     "PENDING": (JobState.QUEUED, JobState.HELD, JobState.PREEMPTED),
     "RUNNING": (JobState.RUNNING, JobState.SCHEDULED),
@@ -114,7 +116,8 @@ def _check(given: dict[str, str]) -> None:
 
 def _ref(word: str) -> tuple[str, JobRef]:
     ref = parse_ref(word)
-    if ref is None:
+    known_step = ref is None or not ref.step or ref.step.isdecimal() or ref.step in _STEPS
+    if ref is None or not ref.id or not known_step:
         raise Failed(f"scancel: error: Invalid job id {word}\n", 1)
     return word, ref
 
@@ -245,8 +248,19 @@ class _Work:
                 )
             return
         self._log(f"Terminating job {text}")
-        ids = tuple(target.id for target in targets)
+        ids = tuple([target.id for target in targets if await self._confirmed(target)])
+        if not ids:
+            return
         await self._call.context.host.ask(Cancel(actor=self._call.actor, ids=ids))
+
+    async def _confirmed(self, target: Target) -> bool:
+        """With ``-i`` each is asked about."""
+        if "interactive" not in self._given:
+            return True
+        spec = target.item.spec
+        about = f"job_id={target.shown} name={spec.name} partition={spec.queue}"
+        await self._call.line.show(f"Cancel {about} [y/n]? ")
+        return (await self._call.line.read_line()).strip().lower() in ("y", "yes")
 
     def _log(self, text: str) -> None:
         if self._verbose:

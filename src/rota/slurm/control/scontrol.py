@@ -16,6 +16,7 @@ from rota.controller.commands.commands import (
     Suspend,
 )
 from rota.core.facts.states import ACTIVE, FINAL, JobState
+from rota.core.facts.tenant import Access
 from rota.slurm.call.command import SCONTROL, VERSION_LINE, Answer, Failed, load
 from rota.slurm.call.getopt import Table
 from rota.slurm.call.opening import read_words, usage_of
@@ -82,6 +83,13 @@ def _keyword(word: str) -> str:
     if lower in known:
         return lower
     return next((name for name in known if len(lower) > 2 and name.startswith(lower)), lower)
+
+
+async def _reconfigure(call: Call, _words: list[str], _options: list[tuple[str, str]]) -> Answer:
+    """Rules hold from the moment they are set: there is no file to be read again."""
+    if call.actor.access not in (Access.ADMIN, Access.OPERATOR):
+        raise Failed("slurm_reconfigure error: Access/permission denied\n", 1)
+    return Answer()
 
 
 async def _hold(call: Call, words: list[str], _options: list[tuple[str, str]]) -> Answer:
@@ -284,6 +292,7 @@ async def _listpids(call: Call, words: list[str], _options: list[tuple[str, str]
 
 _KEYWORDS: dict[str, Keyword] = {
     "hold": _hold,
+    "reconfigure": _reconfigure,
     "uhold": _hold,
     "release": _release,
     "requeue": _requeue,

@@ -6,11 +6,17 @@ import socket
 from typing import TYPE_CHECKING
 
 from rota import hostlist
+from rota.scheduling.limits.licenses import held_of, limits_of
 from rota.slurm.call.command import Answer, Failed
 from rota.slurm.call.view import View, each
 from rota.slurm.control.show_config import config_text
 from rota.slurm.control.show_job import job_block
-from rota.slurm.control.show_site import node_block, partition_block, reservation_block
+from rota.slurm.control.show_site import (
+    license_block,
+    node_block,
+    partition_block,
+    reservation_block,
+)
 from rota.slurm.formats.documents import (
     body_of,
     job_document,
@@ -126,6 +132,7 @@ class Shown:
             "reservations": self._reservations,
             "config": self._config,
             "hostnames": self._hostnames,
+            "licenses": self._licenses,
             "hostlist": self._hostlist,
             "hostlistsorted": self._hostlist_sorted,
         }
@@ -213,7 +220,9 @@ class Shown:
         shown = [node for node in nodes if not wanted or node.name in wanted]
         if self.flags.json:
             return Answer(text_of(body_of("nodes", [node_document(node) for node in shown])))
-        text = "".join(node_block(node, self.moments, self.flags.one_line) for node in shown)
+        text = "".join(
+            node_block(node, self.moments, self.flags.one_line, self.flags.detail) for node in shown
+        )
         text += "".join(f"Node {name} not found\n" for name in strangers)
         return Answer(text, "", 1 if strangers else 0)
 
@@ -258,6 +267,15 @@ class Shown:
                 view.cluster, view.cluster_name, socket.gethostname(), view.started_s, self.moments
             )
         )
+
+    async def _licenses(self) -> Answer:
+        cluster = self.call.context.host.cluster
+        limits = limits_of(cluster.policy.licenses)
+        known = {name: limits[name] for name in self.names or sorted(limits) if name in limits}
+        if not known:
+            return Answer(*_FIXED["licenses"])
+        blocks = [license_block(name, n, held_of(cluster, name)) for name, n in known.items()]
+        return Answer("".join(blocks))
 
     async def _hostnames(self) -> Answer:
         text = self.names[0] if self.names else self.call.env.get("SLURM_JOB_NODELIST", "")

@@ -36,7 +36,11 @@ async def update_node(call: Call, pairs: dict[str, str]) -> Answer:
     for node in _hosts(call, pairs["nodename"]):
         if state:
             note = pairs.get("reason", "").strip("\"'")
-            command = DrainNode(actor=call.actor, node=node, drained=drains, note=note)
+            # What runs on a node that is down goes back into the queue, now.
+            soon_s = call.context.host.clock.now_s() + 1 if state in ("down", "fail") else 0.0
+            command = DrainNode(
+                actor=call.actor, node=node, drained=drains, note=note, deadline_s=soon_s
+            )
             await call.context.host.ask(command)
     return Answer()
 

@@ -12,16 +12,21 @@ from rota.controller.commands.commands import Update
 from rota.core.facts.errors import Conflict, Forbidden, Rejected
 from rota.core.facts.states import FINAL
 from rota.core.facts.tenant import Access
+from rota.core.words.licenses import read_licenses
+from rota.core.words.placing_text import parse_selector
 from rota.slurm.call.command import Answer, Failed
 from rota.slurm.control.scontrol_site import update_node, update_partition
+from rota.slurm.orders import readers
 from rota.slurm.orders.dependencies import read_dependencies
 from rota.slurm.orders.detail import LABEL, detail_of, label_of
-from rota.slurm.records.job_refs import parse_ref
+from rota.slurm.orders.features import are_known, feature_words
+from rota.slurm.records.job_refs import parse_ref, split_refs
 from rota.slurm.words import values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.core.cluster import Cluster
     from rota.core.facts.array import Array
     from rota.core.facts.job import Job, JobSpec
     from rota.slurm.call.command import Call
@@ -36,13 +41,20 @@ _DETAILS = {
     "licenses": "licenses",
     "qos": "qos",
     "features": "features",
+    "gres": "tres_per_node",
     "mailtype": "mail_type",
     "mailuser": "mail_user",
     "reservationname": "reservation",
     "admincomment": "comment",
 }
-#: Taken without an effect: Rota has no such thing.
-_IDLE = frozenset({"nice", "contiguous", "shared", "oversubscribe", "gres", "burstbuffer"})
+#: Nothing that Rota has: told, and left alone.
+_IDLE = frozenset({"contiguous", "burstbuffer"})
+
+
+#: Names whose value may stand apart.
+_APART = frozenset(
+    {"job", "jobid", "nodename", "partitionname", "reservation", "arraytaskthrottle"}
+)
 
 
 def pairs_of(words: list[str]) -> dict[str, str]:
@@ -53,7 +65,7 @@ def pairs_of(words: list[str]) -> dict[str, str]:
         name, mark, value = word.partition("=")
         if mark:
             found[name.lower().rstrip("+-")] = value
-        elif name.lower() in ("job", "jobid", "nodename", "partitionname", "reservation"):
+        elif name.lower() in _APART:
             following = next(rest, "")
             if "=" in following:
                 found |= pairs_of([following])
@@ -90,9 +102,10 @@ async def _update_job(call: Call, pairs: dict[str, str], words: list[str]) -> An
     if unknown:
         word = next(word for word in words if word.lower().startswith(unknown))
         raise Failed(f"Update of this parameter is not supported: {word}\nRequest aborted\n", 1)
-    reasons = [(one, await _update_one(call, one, changes)) for one in text.split(",")]
+    reasons = [(one, await _update_one(call, one, changes)) for one in split_refs(text)]
     lines = [f"{reason} for job {one}\n" for one, reason in reasons if reason]
-    return Answer("", "".join(lines), 1 if lines else 0)
+    idle = [f"scontrol: warning: {name} has no effect here\n" for name in pairs if name in _IDLE]
+    return Answer("", "".join([*idle, *lines]), 1 if lines else 0)
 
 
 def _known(pairs: dict[str, str]) -> tuple[dict[str, str], str]:
@@ -103,16 +116,36 @@ def _known(pairs: dict[str, str]) -> tuple[dict[str, str], str]:
 async def _update_one(call: Call, text: str, pairs: dict[str, str]) -> str:
     """Why it did not work; empty: it did."""
     cluster = call.context.host.cluster
-    ref = parse_ref(text)
-    item = None
-    if ref is not None and cluster.state_of(ref.id) not in (None, *FINAL):
-        item = cluster.jobs.get(ref.id) or cluster.arrays.get(ref.id) or cluster.array_of(ref.id)
-    if item is None or ref is None:
+    items = [one for one in _meant(cluster, text) if cluster.state_of(one) not in (None, *FINAL)]
+    if not items:
         return INVALID_ID
+    reasons = [await _change(call, item, pairs) for item in items]
+    return next(filter(None, reasons), "")
+
+
+def _meant(cluster: Cluster, text: str) -> list[int]:
+    """The ids behind ``12``, ``8`` of an array, ``8_3`` or ``8_[1-3]``."""
+    ref = parse_ref(text)
+    if ref is None:
+        return []
+    array = cluster.arrays.get(ref.id)
+    if ref.indices is None or array is None:
+        return [] if ref.indices is not None else [ref.id]
+    return [
+        array.element_id(position)
+        for position in range(array.count)
+        if array.expand(position).array_index in ref.indices
+    ]
+
+
+async def _change(call: Call, job_id: int, pairs: dict[str, str]) -> str:
+    cluster = call.context.host.cluster
+    item = cluster.jobs.get(job_id) or cluster.arrays.get(job_id) or cluster.array_of(job_id)
+    assert item is not None, job_id
     if not may_change(call.actor, item.spec.user):
         return "Invalid user id"
     try:
-        host, found = call.context.host, partial(_command, call, ref.id, item, pairs)
+        host, found = call.context.host, partial(_command, call, job_id, item, pairs)
         await host.ask(await host.parents.at_hand(found))
     except _Refused as refused:
         return str(refused)
@@ -134,6 +167,7 @@ _REFUSALS = {
     "project": "Invalid account or account/partition combination specified",
     "depends_on": "Job dependency problem",
     "node_list": "Invalid node name specified",
+    "licenses": "Invalid license specification",
 }
 
 
@@ -143,16 +177,18 @@ def _command(call: Call, job_id: int, item: Job | Array, pairs: dict[str, str]) 
     changes: dict[str, Any] = {}
     parents = None
     cap = None
-    noted: dict[str, str] = {}
+    noted: dict[str, Any] = {}
     for name, value in pairs.items():
         if name in _DETAILS:
             noted[_DETAILS[name]] = value
+        if name in _NUMBERS:
+            noted[name] = _NUMBERS[name](value)
         elif name in ("dependency", "depend"):
             parents = _parents(call, spec, value)
             noted["dependency"] = value
         elif name == "arraytaskthrottle":
             cap = _number(value)
-        elif name in _FIELDS:
+        if name in _FIELDS:
             changes |= _FIELDS[name](call, spec, value)
     if noted or not changes.keys().isdisjoint({"roles", "retries"}):
         changes["labels"] = {**spec.labels, LABEL: label_of(_noted(detail, noted, changes))}
@@ -161,7 +197,7 @@ def _command(call: Call, job_id: int, item: Job | Array, pairs: dict[str, str]) 
     )
 
 
-def _noted(detail: Detail, noted: dict[str, str], changes: dict[str, Any]) -> Detail:
+def _noted(detail: Detail, noted: dict[str, Any], changes: dict[str, Any]) -> Detail:
     made: Detail = msgspec.structs.replace(detail, **noted)
     if "retries" in changes:
         made = msgspec.structs.replace(made, requeue=changes["retries"] > 0)
@@ -258,10 +294,40 @@ def _nodes(_call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
     return {"roles": (role, *spec.roles[1:]), "placement": placement}
 
 
-def _roles(spec: JobSpec, **amounts: int) -> dict[str, Any]:
+def _roles(spec: JobSpec, **amounts: int | str) -> dict[str, Any]:
     first = spec.roles[0]
     request = msgspec.structs.replace(first.request, **amounts)
     return {"roles": (msgspec.structs.replace(first, request=request), *spec.roles[1:])}
+
+
+def _gres(_call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
+    """GPUs on each node, where a model may be named."""
+    try:
+        model, count = readers.gres(text)
+    except ValueError:
+        raise _Refused("Invalid generic resource (gres) specification") from None
+    kind = "gpu" if count else ""
+    return _roles(spec, device=kind, device_count=count, device_type=model)
+
+
+def _licenses(_call: Call, _spec: JobSpec, text: str) -> dict[str, Any]:
+    try:
+        return {"licenses": read_licenses(text) if text else ()}
+    except ValueError:
+        raise _Refused("Invalid license specification") from None
+
+
+def _features(call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
+    """Labels that its nodes must have; one that no node has is a typing error."""
+    words = feature_words(text)
+    if not are_known(call.context.host.cluster, words):
+        raise _Refused("Invalid feature specification")
+    selectors = tuple(parse_selector(word) for word in words)
+    return {"placement": msgspec.structs.replace(spec.placement, selectors=selectors)}
+
+
+def _truth(text: str) -> bool:
+    return text.lower() in ("yes", "1", "true", "ok")
 
 
 def _output(field: str) -> Callable[[Call, JobSpec, str], dict[str, Any]]:
@@ -275,6 +341,9 @@ def _requeue(_call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
 def _nothing(_call: Call, _spec: JobSpec, _text: str) -> dict[str, Any]:
     return {}
 
+
+#: What is no text in the label -> how it is read.
+_NUMBERS: dict[str, Callable[[str], Any]] = {"nice": readers.nice, "oversubscribe": _truth}
 
 _FIELDS: dict[str, Callable[[Call, JobSpec, str], dict[str, Any]]] = {
     "jobname": _name,
@@ -294,6 +363,12 @@ _FIELDS: dict[str, Callable[[Call, JobSpec, str], dict[str, Any]]] = {
     "stdout": _output("output"),
     "stderr": _output("error"),
     "requeue": _requeue,
+    "gres": _gres,
+    "licenses": _licenses,
+    "features": _features,
+    "nice": _nothing,
+    "oversubscribe": _nothing,
+    "shared": _nothing,
     "dependency": _nothing,
     "depend": _nothing,
     "arraytaskthrottle": _nothing,

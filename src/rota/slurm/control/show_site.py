@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NULL = "(null)"
 
 
-def node_block(node: NodeRecord, moments: Moments, one_line: bool) -> str:
+def node_block(node: NodeRecord, moments: Moments, one_line: bool, detail: int = 0) -> str:
     features = node.features or NULL
     state = "+".join([node.state, *node.flags, *(["NOT_RESPONDING"] if node.silent else [])])
     lines = [
@@ -25,6 +25,7 @@ def node_block(node: NodeRecord, moments: Moments, one_line: bool) -> str:
         f"AvailableFeatures={features}",
         f"ActiveFeatures={features}",
         f"Gres={node.gres}",
+        *(["GresDrain=N/A", f"GresUsed={node.gres_used}"] if detail else []),
         f"NodeAddr={node.address} NodeHostName={node.host} Port=6818 Version=22.05.8",
         f"OS={node.system} ",
         f"RealMemory={node.memory_mib} AllocMem={node.memory_used_mib} "
@@ -43,6 +44,11 @@ def node_block(node: NodeRecord, moments: Moments, one_line: bool) -> str:
         when = moments.text(node.reason_s)
         lines.append(f"Reason={node.reason} [{node.reason_by}@{when}]")
     return _block(lines, one_line)
+
+
+def license_block(name: str, total: int, used: int) -> str:
+    counts = f"Total={total} Used={used} Free={total - used} Reserved=0 Remote=no"
+    return f"LicenseName={name}\n    {counts}\n"
 
 
 def partition_block(part: PartitionRecord, one_line: bool) -> str:

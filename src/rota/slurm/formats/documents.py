@@ -6,6 +6,8 @@ with the value that Slurm gives to what was never set.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -60,6 +62,11 @@ def item_text(item: dict[str, Any]) -> str:
     return "    " + text_of(item).rstrip("\n").replace("\n", "\n    ")
 
 
+#: Text that no reader of YAML takes for something else, and what it takes in escapes only.
+_PLAIN = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_/.@%+=()-]*")
+_ODD = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
 def as_yaml(document: dict[str, Any]) -> str:
     """YAML 1.1 with a tag in front of every value, as Slurm's serializer writes it."""
     return "\n".join(["%YAML 1.1", "--- !!map", *_mapping(document, ""), "..."]) + "\n"
@@ -68,7 +75,7 @@ def as_yaml(document: dict[str, Any]) -> str:
 def _mapping(document: dict[str, Any], indent: str) -> list[str]:
     lines: list[str] = []
     for key, value in document.items():
-        head = f"{indent}!!str {key}:"
+        head = f"{indent}!!str {_string(key)}:"
         if isinstance(value, dict):
             lines += [f"{head} !!map", *_mapping(value, indent + "  ")]
         elif isinstance(value, list) and value:
@@ -95,8 +102,17 @@ def _scalar(value: object) -> str:
         return f"!!bool {str(value).lower()}"
     if isinstance(value, list):
         return "!!seq []"
-    kind = {int: "int", float: "float"}.get(type(value), "str")
-    return f"!!{kind} {value}"
+    if isinstance(value, int | float):
+        return f"!!{type(value).__name__} {value}"
+    return f"!!str {_string(str(value))}"
+
+
+def _string(text: str) -> str:
+    """As it is where that can be nothing else; else between quotes, with JSON's escapes."""
+    if _PLAIN.fullmatch(text):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
 
 def job_document(job: JobRecord, cluster: str) -> dict[str, Any]:

@@ -213,7 +213,7 @@ class Report:
         # ``YYYY-MM-DD-HH:MM:SS`` is understood, too.
         plain = f"{text[:10]}T{text[11:]}" if text[10:11] == "-" else text
         try:
-            return moment(plain, self.view.now_s, self.zone)
+            return moment(plain, self.view.now_s, self.zone, past=True)
         except (ValueError, OverflowError):
             raise Failed(f"Invalid time specification (pos=0): {text}\n") from None
 

@@ -38,6 +38,12 @@ def _array_task(job: JobRecord) -> str:
     return str(job.array_index) if job.array_id else ABSENT
 
 
+def _job_id(job: JobRecord) -> str:
+    """An element that never ran is known by its array's id only."""
+    waits = job.array_id and job.state == "PENDING" and not job.restarts
+    return str(job.array_id if waits else job.job_id)
+
+
 #: States of which the reason is shown instead of the nodes.
 _TOLD = frozenset({"PENDING", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "FAILED"})
 
@@ -167,7 +173,7 @@ def _who(cluster: str) -> dict[str, Field]:
             "HET_JOB_OFFSET", lambda job: str(job.het_offset) if job.het_id else ABSENT
         ),
         "jobarrayid": Field("JOBID", lambda job: job.shown_id),
-        "jobid": Field("JOBID", lambda job: str(job.job_id)),
+        "jobid": Field("JOBID", _job_id),
         "name": Field("NAME", lambda job: job.name),
         "userid": Field("UID", lambda job: str(job.uid)),
         "username": Field("USER", lambda job: job.user),

@@ -45,6 +45,7 @@ class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     dependency: str = ""
     nice: int = 0
     exclusive: bool = False
+    oversubscribe: bool = False
     requeue: bool = True
     time_min: int = 0
     #: ``USR1@90`` or ``B:USR1@90``.

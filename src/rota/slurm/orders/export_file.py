@@ -32,7 +32,7 @@ def _path(call: Call, name: str) -> str:
     """A number is a file that the caller has open."""
     if name.isdecimal():
         return f"/dev/fd/{name}"
-    return name if name.startswith("/") else f"{call.request.cwd.rstrip('/')}/{name}"
+    return call.request.path(name)
 
 
 def variables(text: str) -> dict[str, str]:

@@ -1,237 +1,38 @@
-"""Every option of sbatch, salloc and srun: one table for each, made of shared parts."""
+"""The tables of sbatch, salloc and srun, and what of them stands in variables."""
 
 from __future__ import annotations
 
-from rota.slurm.call.getopt import Table
+from rota.slurm.orders import rows, step_rows
+from rota.slurm.orders.row import Sheet
 
-_ALL = (
-    "A account=",
-    "acctg-freq=",
-    "bb=",
-    "bbf=",
-    "b begin=",
-    "D chdir=",
-    "M clusters=",
-    "comment=",
-    "C constraint=",
-    "container=",
-    "contiguous",
-    "S core-spec=",
-    "cores-per-socket=",
-    "cpu-freq=",
-    "cpus-per-gpu=",
-    "c cpus-per-task=",
-    "deadline=",
-    "delay-boot=",
-    "d dependency=",
-    "m distribution=",
-    "x exclude=",
-    "exclusive=?",
-    "B extra-node-info=",
-    "get-user-env=?",
-    "gid=",
-    "gpu-bind=",
-    "gpu-freq=",
-    "G gpus=",
-    "gpus-per-node=",
-    "gpus-per-socket=",
-    "gpus-per-task=",
-    "gres=",
-    "gres-flags=",
-    "h help",
-    "hint=",
-    "H hold",
-    "J job-name=",
-    "k no-kill=?",
-    "L licenses=",
-    "mail-type=",
-    "mail-user=",
-    "mcs-label=",
-    "mem=",
-    "mem-bind=",
-    "mem-per-cpu=",
-    "mem-per-gpu=",
-    "mincpus=",
-    "network=",
-    "nice=?",
-    "F nodefile=",
-    "w nodelist=",
-    "N nodes=",
-    "n ntasks=",
-    "ntasks-per-core=",
-    "ntasks-per-gpu=",
-    "ntasks-per-node|tasks-per-node=",
-    "ntasks-per-socket=",
-    "ntasks-per-tres=",
-    "O overcommit",
-    "s oversubscribe|share",
-    "p partition=",
-    "power=",
-    "priority=",
-    "profile=",
-    "q qos=",
-    "Q quiet",
-    "reboot",
-    "reservation=",
-    "signal=",
-    "sockets-per-node=",
-    "spread-job",
-    "switches=",
-    "thread-spec=",
-    "threads-per-core=",
-    "t time=",
-    "time-min=",
-    "tmp=",
-    "uid=",
-    "usage",
-    "use-min-nodes",
-    "v verbose",
-    "V version",
-    "wait-all-nodes=",
-    "wckey=",
-)
-_FILES = ("e error=", "i input=", "o output=", "open-mode=", "export=")
-
-SBATCH = Table(
-    *_ALL,
-    *_FILES,
-    "a array=",
-    "batch=",
-    "cluster-constraint=",
-    "export-file=",
-    "ignore-pbs",
-    "kill-on-invalid-dep=",
-    "no-requeue",
-    "parsable",
-    "propagate=?",
-    "requeue",
-    "test-only",
-    "W wait",
-    "wrap=",
-)
-SALLOC = Table(*_ALL, "bell", "no-bell", "I immediate=?", "K kill-command=?", "no-shell", "x11=?")
-SRUN = Table(
-    *_ALL,
-    *_FILES,
-    "accel-bind=",
-    "bcast=?",
-    "bcast-exclude=",
-    "compress=?",
-    "cpu-bind|cpu_bind=",
-    "X disable-status",
-    "epilog=",
-    "het-group|pack-group=",
-    "exact",
-    "I immediate=?",
-    "interactive",
-    "jobid=",
-    "K kill-on-bad-exit=?",
-    "l label",
-    "T threads=",
-    "max-threads=",
-    "mpi=",
-    "msg-timeout=",
-    "multi-prog",
-    "Z no-allocate",
-    "overlap",
-    "E preserve-env",
-    "prolog=",
-    "propagate=?",
-    "pty=?",
-    "quit-on-interrupt",
-    "r relative=",
-    "send-libs=?",
-    "slurmd-debug=",
-    "task-epilog=",
-    "task-prolog=",
-    "test-only",
-    "u unbuffered",
-    "W wait=",
-    "whole",
-    "x11=?",
-)
-
-#: What follows the prefix of a variable -> the option that it stands for.
-_VARIABLES = {
-    "ACCOUNT": "account",
-    "CLUSTERS": "clusters",
-    "CONSTRAINT": "constraint",
-    "CORE_SPEC": "core-spec",
-    "CPUS_PER_GPU": "cpus-per-gpu",
-    "EXCLUSIVE": "exclusive",
-    "GPUS": "gpus",
-    "GPUS_PER_NODE": "gpus-per-node",
-    "GPUS_PER_TASK": "gpus-per-task",
-    "GRES": "gres",
-    "HINT": "hint",
-    "JOB_NAME": "job-name",
-    "MEM_PER_CPU": "mem-per-cpu",
-    "MEM_PER_GPU": "mem-per-gpu",
-    "MEM_PER_NODE": "mem",
-    "NO_KILL": "no-kill",
-    "OPEN_MODE": "open-mode",
-    "OVERCOMMIT": "overcommit",
-    "PARTITION": "partition",
-    "QOS": "qos",
-    "RESERVATION": "reservation",
-    "SIGNAL": "signal",
-    "THREAD_SPEC": "thread-spec",
-    "TIMELIMIT": "time",
-    "WAIT_ALL_NODES": "wait-all-nodes",
-    "WCKEY": "wckey",
+SECTIONS = {
+    "Parallel run options": (*rows.JOB, *step_rows.RUNNING),
+    "Constraint options": rows.CONSTRAINTS,
+    "Consumable resources related options": rows.CONSUMABLES,
+    "Affinity/Multi-core options": rows.CORES,
+    "GPU scheduling options": rows.GPUS,
+    "Help options": rows.HELP,
+    "Other options": rows.OTHER,
 }
-#: Program -> variable -> option, for those that only it reads.
-_OWN_VARIABLES = {
-    "sbatch": {
-        "SBATCH_ARRAY_INX": "array",
-        "SBATCH_EXPORT": "export",
-        "SBATCH_GET_USER_ENV": "get-user-env",
-        "SBATCH_NO_REQUEUE": "no-requeue",
-        "SBATCH_REQUEUE": "requeue",
-        "SBATCH_WAIT": "wait",
-        "SLURM_CLUSTERS": "clusters",
-    },
-    "salloc": {"SALLOC_IMMEDIATE": "immediate", "SALLOC_KILL_CMD": "kill-command"},
-    "srun": {
-        "SLURM_CPU_BIND": "cpu-bind",
-        "SRUN_CPUS_PER_TASK": "cpus-per-task",
-        "SLURM_DEPENDENCY": "dependency",
-        "SLURM_DISTRIBUTION": "distribution",
-        "SLURM_EXACT": "exact",
-        "SRUN_EXPORT_ENV": "export",
-        "SLURM_IMMEDIATE": "immediate",
-        "SLURM_KILL_BAD_EXIT": "kill-on-bad-exit",
-        "SLURM_LABELIO": "label",
-        "SLURM_NTASKS": "ntasks",
-        "SLURM_NNODES": "nodes",
-        "SLURM_NTASKS_PER_NODE": "ntasks-per-node",
-        "SLURM_OVERLAP": "overlap",
-        "SLURM_STDERRMODE": "error",
-        "SLURM_STDINMODE": "input",
-        "SLURM_STDOUTMODE": "output",
-        "SLURM_UNBUFFEREDIO": "unbuffered",
-        "SLURM_WAIT": "wait",
-        "SLURM_WORKING_DIR": "chdir",
-    },
+_ENDS = {
+    "sbatch": "script(0) [args(0)...]",
+    "salloc": "[command(0) [args(0)...]]",
+    "srun": "executable(0) [args(0)...]",
 }
-_PREFIX = {"sbatch": "SBATCH_", "salloc": "SALLOC_", "srun": "SLURM_"}
+SHEETS = {program: Sheet(program, SECTIONS, ends) for program, ends in _ENDS.items()}
 #: Options without a value are off when their variable says so.
 _OFF = frozenset({"0", "no", "false"})
 
 
 def from_environment(program: str, env: dict[str, str]) -> list[tuple[str, str]]:
     """The options that variables stand for."""
-    table = {"sbatch": SBATCH, "salloc": SALLOC, "srun": SRUN}[program]
-    known = {_PREFIX[program] + tail: key for tail, key in _VARIABLES.items()}
-    known |= _OWN_VARIABLES[program]
-    takes_value = {option.key for option in table.long if option.arg}
     found: list[tuple[str, str]] = []
-    for variable, key in known.items():
-        value = env.get(variable)
+    for name, row in SHEETS[program].variables.items():
+        value = env.get(name)
         if value is None:
             continue
-        if key in takes_value:
-            found.append((key, value))
+        if row.takes:
+            found.append((row.key, value))
         elif value.lower() not in _OFF:
-            found.append((key, ""))
+            found.append((row.key, ""))
     return found

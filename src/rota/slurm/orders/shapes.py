@@ -49,7 +49,15 @@ def share_of(order: Order, known: Iterable[Node]) -> Share:
     # Tasks that share CPUs take as many of a node as one of them.
     many = 1 if order.has("overcommit") else here
     cpus = max(many * each.cpus, gpus * order.cpus_per_gpu, order.mincpus, 1)
+    if order.job.get("exclusive"):
+        # All of a node is the job's: as many CPUs as any node has that could be it.
+        cpus = _all_of_smallest(cpus, known)
     return Share(nodes, ntasks, here, cpus, _memory(order, cpus, gpus), gpus)
+
+
+def _all_of_smallest(cpus: int, known: Iterable[Node]) -> int:
+    sizes = [node.spec.cpu_milli // 1000 for node in known]
+    return min((size for size in sizes if size >= cpus), default=cpus)
 
 
 def _per_task(order: Order) -> _PerTask:

@@ -48,7 +48,6 @@ def exported(request: Request, text: str, user: str) -> dict[str, str]:
         env = dict(whole)
     else:
         env = _login(user)
-        env["PATH"] = _with_commands(env["PATH"], request.env.get("PATH", ""))
         env |= {name: whole[name] for name in OWN_KEPT if name in whole}
     for part in parts:
         name, mark, value = part.partition("=")
@@ -58,6 +57,7 @@ def exported(request: Request, text: str, user: str) -> dict[str, str]:
             part in whole or (part in request.env and looks_secret(part))
         ):
             env[part] = request.env[part]
+    env["PATH"] = _with_commands(env.get("PATH", USUAL_PATH), request.env)
     return env
 
 
@@ -71,13 +71,19 @@ def left_out(request: Request, text: str) -> list[str]:
     return [n for n in request.env if looks_secret(n) and n not in taken and n not in named]
 
 
-def _with_commands(usual: str, path: str) -> str:
-    """The folder of the commands stays within reach: a job without it could not call srun."""
-    known = usual.split(":")
-    for folder in path.split(":"):
-        if folder.startswith("/") and os.path.exists(f"{folder}/srun"):
-            return usual if folder in known else f"{folder}:{usual}"
-    return usual
+def _with_commands(path: str, env: dict[str, str]) -> str:
+    """The srun of a job is the one beside the command that submitted it, whatever else there is."""
+    # Commands are links to programs in a folder of their own below theirs.
+    known = env.get("ROTA_SLURM_FOLDER", "").removesuffix("/.rota")
+    if not known and path == env.get("PATH"):
+        return path
+    ours = known or _first_with_srun(env.get("PATH", ""))
+    return path if not ours or path.partition(":")[0] == ours else f"{ours}:{path}"
+
+
+def _first_with_srun(path: str) -> str:
+    folders = path.split(":")
+    return next((f for f in folders if f.startswith("/") and os.path.exists(f"{f}/srun")), "")
 
 
 def _login(user: str) -> dict[str, str]:
@@ -104,12 +110,12 @@ def variables(request: Request, order: Order, share: Share, detail: Detail) -> d
         "SLURM_STEP_GPUS": "",
         **_people(request),
         **_counts(order, share, detail),
-        **_sizes(order, detail),
+        **order.sets,
     }
-    if request.program == "sbatch" and order.has("input"):
-        found["SLURM_JOB_STDIN"] = order.text("input")
-    if order.has("export"):
-        found["SLURM_EXPORT_ENV"] = order.text("export")
+    if request.program == "sbatch":
+        found["ENVIRONMENT"] = "BATCH"
+        if order.has("input"):
+            found["SLURM_JOB_STDIN"] = order.text("input")
     if detail.open_mode:
         found["SLURM_OPEN_MODE"] = detail.open_mode[0].lower()
     if detail.account:
@@ -144,26 +150,8 @@ def _people(request: Request) -> dict[str, str]:
 def _counts(order: Order, share: Share, detail: Detail) -> dict[str, str]:
     """Only what was asked for: programs take the presence of some of them for a sign."""
     named = detail.ntasks_given
-    found = {
+    return {
         "SLURM_NTASKS": str(share.ntasks) if named else "",
         "SLURM_NPROCS": str(share.ntasks) if named else "",
         "SLURM_CPUS_PER_TASK": str(order.cpus_per_task or ""),
     }
-    if order.ntasks_per_node:
-        found["SLURM_NTASKS_PER_NODE"] = str(order.ntasks_per_node)
-    return found
-
-
-def _sizes(order: Order, detail: Detail) -> dict[str, str]:
-    named = {
-        "SLURM_MEM_PER_NODE": detail.mem_per_node_mb,
-        "SLURM_MEM_PER_CPU": detail.mem_per_cpu_mb,
-        "SLURM_MEM_PER_GPU": detail.mem_per_gpu_mb,
-        "SLURM_GPUS": detail.gpus,
-        "SLURM_GPUS_PER_NODE": detail.gpus_per_node,
-        "SLURM_GPUS_PER_TASK": detail.gpus_per_task,
-        "SLURM_CPUS_PER_GPU": order.cpus_per_gpu,
-        "SLURM_NTASKS_PER_GPU": order.ntasks_per_gpu,
-        "SLURM_THREADS_PER_CORE": order.text("threads-per-core"),
-    }
-    return {name: str(value) for name, value in named.items() if value}

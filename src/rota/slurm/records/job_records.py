@@ -281,7 +281,7 @@ def _add_outcome(record: JobRecord, job: Job) -> None:
         record.exit_code, record.signal = 0, record.exit_code - _SIGNALLED
     if outcome.state is JobState.CANCELLED:
         found = _BY.search(outcome.detail)
-        record.cancelled_by = person(found[1]).uid if found else 0
+        record.cancelled_by = person(found[1]).uid if found else -1
 
 
 #: Above it an exit code of srun or salloc says of which signal a task died.
@@ -313,6 +313,8 @@ def _dependency(cluster: Cluster, item: Job | Array) -> str:
     spec = item.spec
     if item.parents_met or item.eligible_s or not spec.dependencies:
         return ""
+    if details(spec).dependency == "singleton":
+        return "singleton(unfulfilled)"
     parts = [_one_dependency(cluster, item, one) for one in spec.dependencies]
     return ("?" if spec.any_dependency else ",").join(part for part in parts if part)
 

@@ -69,6 +69,8 @@ def _limit_word(over: why.OverQuota) -> str:
     kind = over.scope.partition(" ")[0]
     if kind == "array":
         return "JobArrayTaskLimit"
+    if kind == "license":
+        return "Licenses"
     table = {"user": _USER, "queue": _QUEUE}.get(kind, _ACCOUNT)
     return table.get(over.dimension, "AssocGrpBillingRunMinutes")
 

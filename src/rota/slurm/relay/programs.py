@@ -5,11 +5,13 @@ A node needs Python for them and nothing of ours; they are put together from fil
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 
 #: Found by its name: on a node we do not know where it is.
 ANY_PYTHON = "/usr/bin/env -S python3"
+_OURS = re.compile(r"^from rota\.[^(\n]*(\([^)]*\))?\n", re.MULTILINE)
 _MAIN = '\nif __name__ == "__main__":'
 _DEFAULT = 'DEFAULT_SOCKET = ""'
 
@@ -41,5 +43,4 @@ def _text(name: str) -> str:
 
 def _without_imports(text: str) -> str:
     """What the parts import from each other is there already."""
-    lines = text.splitlines()
-    return "\n".join(line for line in lines if not line.startswith("from rota.")) + "\n"
+    return _OURS.sub("", text)

@@ -319,6 +319,16 @@ static void send_input(void) {
     } while (count > 0);
 }
 
+/* One line of what is typed: the answer to a question. */
+static void send_line(void) {
+    char text[4096];
+    size_t used = 0;
+    while (used < sizeof text && read(0, text + used, 1) == 1)
+        if (text[used++] == '\n')
+            break;
+    send_frame('I', text, used, "");
+}
+
 static int converse(void) {
     for (;;) {
         unsigned char head[5];
@@ -340,6 +350,8 @@ static int converse(void) {
             write_file(body, count);
         if (head[0] == 'I')
             send_input();
+        if (head[0] == 'l')
+            send_line();
         free(body);
     }
 }
@@ -362,6 +374,13 @@ static int refusal(size_t length) {
 int main(int argc, char **argv) {
     const char *url = getenv("ROTA_URL");
     size_t length = 0;
+    char own[4096];
+    ssize_t own_size = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (own_size > 0) {
+        /* Where the commands are: jobs shall find these, however this one was called. */
+        own[own_size] = 0;
+        setenv("ROTA_SLURM_FOLDER", dirname(own), 1);
+    }
     program = strdup(basename(strdup(argv[0])));
     if (url && strncmp(url, "http", 4) == 0 && SCRIPT[0]) {
         char **words = calloc((size_t)argc + 4, sizeof *words);

@@ -137,6 +137,9 @@ def request(program: str, argv: list[str]) -> bytes:
         cwd = os.getcwdb()
     except OSError:
         cwd = b"/"
+    # Where the commands are: jobs shall find these, however this one was called.
+    here = os.path.dirname(os.path.realpath(sys.argv[0]))
+    os.environ.setdefault("ROTA_SLURM_FOLDER", here)
     fixed = [b"1", program.encode(), cwd, b"%o" % umask, b"%d" % columns]
     fixed += [os.uname().nodename.encode(), b"%d" % len(argv)]
     words = [os.fsencode(word) for word in argv]
@@ -244,6 +247,14 @@ def send_input(exchange: Exchange) -> None:
             return
 
 
+def send_line(exchange: Exchange) -> None:
+    """One line of what is typed: the answer to a question."""
+    line = b""
+    while not line.endswith(b"\n") and (part := os.read(0, 1)):
+        line += part
+    exchange.send(b"I", line)
+
+
 def converse(exchange: Exchange) -> int:
     """Do what the server says, to the exit code."""
     while True:
@@ -260,6 +271,8 @@ def converse(exchange: Exchange) -> int:
             exchange.send(b"F", write_file(*body.split(b"\0", 1)))
         elif kind == b"I":
             send_input(exchange)
+        elif kind == b"l":
+            send_line(exchange)
 
 
 def refusal(exchange: Exchange, program: str) -> int:

@@ -30,6 +30,10 @@ class Task:
         self.waiting = b""
         self.closing = False
         self.status: int | None = None
+        #: How it ended, while its epilog runs.
+        self.ended: int | None = None
+        #: What runs when it has ended, before its end is told; none: nothing does, or did already.
+        self.epilog: tuple[list[str], str, dict[str, str]] | None = None
         #: Why it never began: its output would be lost, or its input is not there.
         self.problem = ""
         self.cpu_s = 0.0
@@ -37,6 +41,23 @@ class Task:
 
     def reap(self) -> "int | None":
         """How it ended, if it has; then it is known, too, what it and its children used."""
+        status = self._reaped()
+        if status is None or self.epilog is None:
+            return status if self.ended is None or status is None else self._is(self.ended)
+        # Its place is taken by its epilog, whose own status is nobody's affair.
+        self.ended, self.status = status, None
+        argv, cwd, env = self.epilog
+        self.epilog = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            become(argv, cwd, env, {}, {}, "")
+        return None
+
+    def _is(self, status: int) -> int:
+        self.status = status
+        return status
+
+    def _reaped(self) -> "int | None":
         try:
             pid, status, used = os.wait4(self.pid, os.WNOHANG)
         except ChildProcessError:
@@ -45,6 +66,8 @@ class Task:
         if pid == 0:
             return None
         self.status = status
+        if self.ended is not None:
+            return status
         self.cpu_s = round(used.ru_utime + used.ru_stime, 3)
         self.memory_mib = -(-used.ru_maxrss // 1024)
         return status
@@ -98,7 +121,7 @@ def spawn(
         master, slave = os.openpty()
         ours, theirs = [master], {0: slave, 1: slave, 2: slave}
     else:
-        ours, theirs, problem = ends(entry, bool(how.get("append")))
+        ours, theirs, problem = ends(entry, how)
     pid = os.fork()
     if pid == 0 and problem:
         os._exit(1)
@@ -122,12 +145,17 @@ def spawn(
     return task
 
 
-def ends(entry: "dict[str, object]", append: bool) -> "tuple[list[int], dict[int, int], str]":
+def ends(
+    entry: "dict[str, object]", how: "dict[str, object]"
+) -> "tuple[list[int], dict[int, int], str]":
     """Our ends of the three streams of a task, its own ends, and what could not be opened."""
     ours, theirs, problem = [], {}, ""
+    opened: list[str] = how["opened"]  # type: ignore[assignment]
     for stream, name in enumerate(("stdin", "stdout", "stderr")):
         try:
-            mine, other = end_of(stream, str(entry[name]), append)
+            place = str(entry[name])
+            mine, other = end_of(stream, place, bool(how.get("append")) or place in opened)
+            opened.append(place)
         except OSError as error:
             mine, other = -1, stream
             problem = problem or f"Could not open {name} file {entry[name]}: {error.strerror}"
@@ -144,13 +172,17 @@ def end_of(stream: int, place: str, append: bool) -> "tuple[int, int]":
         read, wrote = os.pipe2(os.O_CLOEXEC)
         return (wrote, read) if stream == 0 else (read, wrote)
     if stream == 0:
-        flags = os.O_RDONLY
-    else:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if append else os.O_TRUNC)
-        folder = os.path.dirname(place)
-        if folder and not os.path.exists(folder):
-            os.makedirs(folder, exist_ok=True)
-    return -1, os.open(place or "/dev/null", flags | os.O_CLOEXEC, 0o666)
+        return -1, os.open(place or "/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    return -1, open_output(place, append)
+
+
+def open_output(place: str, append: bool) -> int:
+    """A file for what tasks print; it begins anew only for the first of them that opens it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if append else os.O_TRUNC)
+    folder = os.path.dirname(place)
+    if folder and not os.path.exists(folder):
+        os.makedirs(folder, exist_ok=True)
+    return os.open(place or "/dev/null", flags | os.O_CLOEXEC, 0o666)
 
 
 def become(
@@ -177,13 +209,9 @@ def become(
         signal.set_wakeup_fd(-1)
         for one in (*FORWARDED, signal.SIGCHLD, signal.SIGPIPE):
             signal.signal(one, signal.SIG_DFL)
-        try:
-            os.chdir(cwd)
-        except OSError as error:
-            say = f"slurmstepd-{node}: error: couldn't chdir to `{cwd}': {error.strerror}"
-            write(2, f"{say}: going to /tmp instead\n".encode())
-            os.chdir("/tmp")
+        enter(cwd, node)
         env["SLURM_TASK_PID"] = str(os.getpid())
+        prepare(str(how.get("prolog") or ""), env)
         os.execvpe(argv[0], argv, env)
     except OSError as error:
         why = os.strerror(error.errno or errno.ENOENT)
@@ -195,6 +223,37 @@ def become(
         os._exit(error.errno or errno.ENOENT)
     except BaseException:
         os._exit(1)
+
+
+def enter(cwd: str, node: str) -> None:
+    """The folder of a task; where it is missing, another one that is there for certain."""
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        say = f"slurmstepd-{node}: error: couldn't chdir to `{cwd}': {error.strerror}"
+        write(2, f"{say}: going to /tmp instead\n".encode())
+        os.chdir("/tmp")
+
+
+def prepare(program: str, env: "dict[str, str]") -> None:
+    """The prolog of a task: what it prints sets and takes away variables, or is printed."""
+    if not program:
+        return
+    import subprocess
+
+    done = subprocess.run([program], env=env, stdout=subprocess.PIPE, check=False)
+    for line in done.stdout.decode(errors="replace").splitlines():
+        word, _, rest = line.partition(" ")
+        name, mark, value = rest.partition("=")
+        if word == "export" and mark:
+            env[name.strip()] = value
+        elif word == "unset":
+            env.pop(rest.strip(), None)
+        elif word == "print":
+            write(1, rest.encode() + b"\n")
+    if done.returncode:
+        write(2, f"slurmstepd: error: TaskProlog failed status={done.returncode}\n".encode())
+        os._exit(done.returncode & 0xFF or 1)
 
 
 def input_name() -> str:

@@ -8,10 +8,21 @@ import json
 import os
 import select
 import signal
+import subprocess
+import sys
 import time
 
-from rota.slurm.relay.relay import PART, Exchange, write
-from rota.slurm.relay.step_tasks import FORWARDED, Task, code_of, drained, kill, set_size, spawn
+from rota.slurm.relay.relay import PART, Exchange, read_file, write
+from rota.slurm.relay.step_tasks import (
+    FORWARDED,
+    Task,
+    code_of,
+    drained,
+    kill,
+    open_output,
+    set_size,
+    spawn,
+)
 
 #: More is not taken from standard input before the tasks have read it.
 BACKLOG = 1 << 20
@@ -27,6 +38,8 @@ class Stepper:
         self.is_stand_in = is_stand_in
         self.tasks: dict[tuple[int, int], Task] = {}
         self.label = 0
+        #: Files for the output of tasks that run on several nodes, by rank and stream.
+        self.sinks: dict[tuple[int, int], int] = {}
         self.halves: dict[tuple[int, int], bytes] = {}
         self.reads_stdin = False
         self.sends_stdin = False
@@ -109,6 +122,8 @@ class Stepper:
             self.show(0, int.from_bytes(body[4:8], "big"), body[8], body[9:])
         elif kind == b"I":
             self._give(int.from_bytes(body[:4], "big"), body[4:])
+        elif kind == b"g":
+            self._send(b"F", read_file(body))
         elif kind == b"d":
             order = json.loads(body)
             getattr(self, "order_" + order.pop("op"))(**order)
@@ -136,6 +151,8 @@ class Stepper:
     ) -> None:
         """Start the tasks of a step that run here."""
         self.started, self.whole = True, bool(how.get("whole"))
+        epilog = str(how.get("epilog") or "")
+        how["opened"] = []
         for entry in tasks:
             base = surroundings(env)
             for name, value in entry["env"].items():  # type: ignore[attr-defined]
@@ -145,6 +162,7 @@ class Stepper:
                     base[name] = value
             self.job = base.get("SLURM_JOB_ID", "")
             task = spawn(entry, list(entry["argv"]), cwd, base, how)  # type: ignore[call-overload]
+            task.epilog = ([epilog], cwd, base) if epilog else None
             self.step = task.step
             self.tasks[task.step, task.rank] = task
             for number in task.outputs:
@@ -165,6 +183,27 @@ class Stepper:
     def order_label(self, width: int) -> None:
         """Each line of a task is printed with its rank in front."""
         self.label = width
+
+    def order_sinks(self, files: "list[dict[str, object]]", append: bool) -> None:
+        """What tasks on several nodes print to one file is written here: each file is one."""
+        for entry in files:
+            path = str(entry["path"])
+            try:
+                number = open_output(path, append)
+            except OSError as error:
+                text = f"srun: error: Could not open stdout file: {path}: {error.strerror}\n"
+                write(2, text.encode())
+                sys.exit(1)
+            for rank, stream in entry["streams"]:  # type: ignore[attr-defined]
+                self.sinks[rank, stream] = number
+
+    def order_program(self, argv: "list[str]", env: "dict[str, str]") -> None:
+        """Something of the caller's that runs here, before the step or after it."""
+        try:
+            subprocess.run(argv, env={**os.environ, **env}, check=False)
+        except OSError as error:
+            write(2, f"srun: error: {argv[0]}: {error.strerror}\n".encode())
+        self.tell(op="ran")
 
     def order_signal(self, number: int, step: int = -1) -> None:
         for task in list(self.tasks.values()):
@@ -292,18 +331,22 @@ class Stepper:
             place = step.to_bytes(4, "big") + rank.to_bytes(4, "big") + bytes([stream])
             self._send(b"O", place + part)
         elif not self.label:
-            write(stream, part)
+            write(self.sinks.get((rank, stream), stream), part)
         else:
             text = self.halves.pop((rank, stream), b"") + part
             *lines, half = text.split(b"\n")
             lead = b"%*d: " % (self.label, rank)
-            write(stream, b"".join(lead + line + b"\n" for line in lines))
+            write(
+                self.sinks.get((rank, stream), stream),
+                b"".join(lead + line + b"\n" for line in lines),
+            )
             if half:
                 self.halves[rank, stream] = half
 
     def _flush_halves(self) -> None:
         for (rank, stream), half in self.halves.items():
-            write(stream, b"%*d: " % (self.label, rank) + half + b"\n")
+            place = self.sinks.get((rank, stream), stream)
+            write(place, b"%*d: " % (self.label, rank) + half + b"\n")
 
     def _reap(self) -> None:
         for task in list(self.tasks.values()):

@@ -7,45 +7,23 @@ from typing import Any
 import msgspec
 
 from rota.slurm.call.command import Answer, Call, Line, Request, run
+from rota.slurm.orders.options import SHEETS
 from rota.slurm.rest.errors import INVALID_JOB, Asked, Refusal, error_entry
 from rota.slurm.serving import uid_of
 from rota.slurm.words.amounts import Moments
 
-#: Field of a job -> option of sbatch.
-_OPTIONS = {
-    "account": "account",
-    "array": "array",
-    "comment": "comment",
-    "constraints": "constraint",
-    "cpus_per_task": "cpus-per-task",
-    "current_working_directory": "chdir",
-    "dependency": "dependency",
-    "excluded_nodes": "exclude",
-    "gpus": "gpus",
-    "gres": "gres",
-    "licenses": "licenses",
-    "mail_type": "mail-type",
-    "mail_user": "mail-user",
-    "memory_per_cpu": "mem-per-cpu",
-    "memory_per_node": "mem",
-    "name": "job-name",
-    "nice": "nice",
-    "nodes": "nodes",
-    "open_mode": "open-mode",
-    "partition": "partition",
-    "priority": "priority",
-    "qos": "qos",
-    "required_nodes": "nodelist",
-    "reservation": "reservation",
-    "standard_error": "error",
-    "standard_input": "input",
-    "standard_output": "output",
-    "tasks": "ntasks",
-    "tasks_per_node": "ntasks-per-node",
-    "time_limit": "time",
-    "wckey": "wckey",
-}
-_FLAGS = {"hold": "hold", "exclusive": "exclusive"}
+#: What a job of slurmrestd cannot have: its script and its variables come otherwise.
+_ELSEWHERE = frozenset(
+    {"export", "export-file", "help", "parsable", "quiet", "test-only", "usage", "verbose"}
+    | {"version", "wait", "wrap", "requeue", "no-requeue", "begin"}
+)
+#: Field of a job -> the row of the option that it stands for.
+_OPTIONS = {row.field: row for row in SHEETS["sbatch"].rows.values() if row.key not in _ELSEWHERE}
+#: Fields that are no options, or not written like them.
+_FIELDS = frozenset(
+    {"argv", "begin_time", "environment", "minimum_nodes", "requeue", "script", "user_id"}
+    | {"group_id", "distribution", "cpu_binding", "cpu_binding_flags", "flags"}
+)
 #: Field of a job -> the word of ``scontrol update``.
 _UPDATES = {
     "comment": "comment",
@@ -64,6 +42,7 @@ async def submit(asked: Asked) -> dict[str, Any]:
     script = body.get("script") or (job.get("script") if isinstance(job, dict) else None)
     if not isinstance(job, dict) or not isinstance(script, str) or not script:
         raise Refusal(error_entry("expected a script and a job", 9000, "Invalid request"), 400)
+    _check(job)
     argv = ["--parsable", *_argv(job)]
     folder = str(job.get("current_working_directory") or "/")
     answer = await _run(asked, "sbatch", argv, _environment(job), folder, script.encode())
@@ -71,6 +50,18 @@ async def submit(asked: Asked) -> dict[str, Any]:
         raise Refusal(_submit_error(answer), job_id=0, step_id="", job_submit_user_msg="")
     number = str(answer.stdout).strip().partition(";")[0]
     return {"job_id": int(number), "step_id": "BATCH", "job_submit_user_msg": ""}
+
+
+def _check(job: dict[str, Any]) -> None:
+    """An environment is required, and a field that is none would be lost silently."""
+    unknown = [name for name in job if name not in _OPTIONS and name not in _FIELDS]
+    if unknown:
+        text = f"Unknown key {unknown[0]}"
+    elif not job.get("environment"):
+        text = "Populated environment field is required"
+    else:
+        return
+    raise Refusal(error_entry(text, 9000, "Invalid request"), 400)
 
 
 def _decode(asked: Asked) -> dict[str, Any]:
@@ -87,10 +78,13 @@ def _decode(asked: Asked) -> dict[str, Any]:
 def _argv(job: dict[str, Any]) -> list[str]:
     words = []
     for field, value in job.items():
-        if field in _FLAGS and value in (True, "true", "exclusive"):
-            words.append(f"--{_FLAGS[field]}")
-        elif field in _OPTIONS and (text := _text(value)):
-            words.append(f"--{_OPTIONS[field]}={text}")
+        row = _OPTIONS.get(field)
+        if row is None:
+            continue
+        if not row.takes.startswith("=") and value in (True, "true", "exclusive"):
+            words.append(f"--{row.key}")
+        elif row.takes and (text := _text(value)):
+            words.append(f"--{row.key}={text}")
     if job.get("requeue") is False:
         words.append("--no-requeue")
     begin = _text(job.get("begin_time"))

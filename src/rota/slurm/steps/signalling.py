@@ -29,11 +29,11 @@ async def signal_job(
         for runner in steps_of(context).running(job_id):
             await runner.signal(number)
     if full or batch:
-        signal_script(context, job_id, number)
+        signal_script(context, job_id, number, group=full)
 
 
-def signal_script(context: Context, job_id: int, number: int) -> None:
-    """To the first process of the first task, by way of its node's agent."""
+def signal_script(context: Context, job_id: int, number: int, *, group: bool = False) -> None:
+    """To the first process of the first task, by way of its node's agent; or to its group."""
     host = context.host
     job = host.cluster.jobs.get(job_id)
     attempt = job.tasks[0].current if job is not None and job.tasks else None
@@ -41,7 +41,7 @@ def signal_script(context: Context, job_id: int, number: int) -> None:
         return
     session = host.sessions.by_node.get(attempt.allocation.node)
     if session is not None:
-        host.links.send(session.link, SendSignal(attempt.uid, number))
+        host.links.send(session.link, SendSignal(attempt.uid, number, group))
 
 
 async def signal_step(context: Context, job_id: int, step: str, number: int) -> bool:

@@ -18,6 +18,9 @@ class Streams:
         self._plan = plan
         self._home = home
         self._cwd = cwd
+        #: Files that tasks of several members print to: srun itself writes those.
+        self._shared: set[str] = set()
+        self._shared = {path for path, tasks in self._writers().items() if len(tasks) > 1}
 
     def spawn_order(self, member: Member, env: dict[str, str] | None) -> dict[str, Any]:
         """For one member; without an environment the tasks have that of whoever starts them."""
@@ -31,7 +34,7 @@ class Streams:
             "tasks": [
                 {
                     "rank": place.rank,
-                    "argv": self._plan.parts[place.part].argv,
+                    "argv": self._plan.parts[place.part].argv_of(place.rank),
                     "env": task_environment(self._plan, place),
                     **self._of(place),
                 }
@@ -39,9 +42,33 @@ class Streams:
             ],
             "append": order.text("open-mode").startswith("a"),
             "pty": order.has("pty"),
+            "prolog": order.text("task-prolog"),
+            "epilog": order.text("task-epilog"),
             "node": member.node,
             "whole": len(places) == len(self._plan.places),
         }
+
+    def sinks(self) -> dict[str, Any] | None:
+        """The order for srun to open files that several members print to; None: there are none."""
+        files: dict[str, list[tuple[int, int]]] = {path: [] for path in sorted(self._shared)}
+        for place in self._plan.places if files else ():
+            for stream, path in enumerate(self._files(place), 1):
+                if path in files:
+                    files[path].append((place.rank, stream))
+        if not files:
+            return None
+        append = self._plan.parts[0].order.text("open-mode").startswith("a")
+        found = [{"path": path, "streams": streams} for path, streams in files.items()]
+        return {"op": "sinks", "files": found, "append": append}
+
+    def _writers(self) -> dict[str, set[int]]:
+        """Paths of output, and the members whose tasks print there."""
+        found: dict[str, set[int]] = {}
+        for place in self._plan.places if len(self._plan.members) > 1 else ():
+            for path in self._files(place):
+                if path.startswith("/"):
+                    found.setdefault(path, set()).add(place.member.task)
+        return found
 
     @property
     def wants_stdin(self) -> bool:
@@ -61,20 +88,25 @@ class Streams:
 
     def _of(self, place: Place) -> dict[str, str]:
         """Where the three streams of a task go: ``inherit``, ``pipe``, a path, or nowhere."""
-        order = self._order(place)
         label = self._plan.parts[0].order.has("label")
         here = place.member.task == self._home and not label
         usual = "inherit" if here else "pipe"
         alone = here and len(self._plan.places) == 1
-        found = {
+        stdout, stderr = self._files(place, usual)
+        return {
             "stdin": self._input(place, alone),
-            "stdout": self._output(order.text("output"), place, usual),
+            "stdout": "pipe" if stdout in self._shared else stdout,
+            "stderr": "pipe" if stderr in self._shared else stderr,
         }
-        error = order.text("error")
-        found["stderr"] = self._output(error, place, usual)
-        if not error and found["stdout"] not in ("inherit", "pipe"):
-            found["stderr"] = found["stdout"]
-        return found
+
+    def _files(self, place: Place, usual: str = "pipe") -> tuple[str, str]:
+        """Where both outputs of a task go; errors go with the rest unless a file is named."""
+        order = self._order(place)
+        stdout = self._output(order.text("output"), place, usual)
+        stderr = self._output(order.text("error"), place, usual)
+        if not order.text("error") and stdout not in ("inherit", "pipe"):
+            stderr = stdout
+        return stdout, stderr
 
     def _output(self, pattern: str, place: Place, usual: str) -> str:
         if pattern in ("", "all"):

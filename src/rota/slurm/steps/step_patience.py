@@ -9,14 +9,6 @@ from rota.hostlist import compress
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rota.slurm.orders.orders import Order
-
-
-def patience_s(order: Order) -> int:
-    """Seconds; 0: for ever."""
-    text = order.text("wait")
-    return int(text) if text.isdecimal() else 0
-
 
 def overdue(step: str, waited_s: int, running: Iterable[int], ended: Mapping[int, int]) -> str:
     """What srun says before it ends the rest: who still runs, and how the others ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.controller.launches.world import per_node
@@ -10,7 +11,7 @@ from rota.slurm.call.command import Failed
 from rota.slurm.words.patterns import fill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Job
@@ -45,6 +46,11 @@ class Part(NamedTuple):
     order: Order
     argv: list[str]
     members: list[Member]
+    #: With ``--multi-prog``: what each task runs, by its rank.
+    programs: Mapping[int, list[str]] = {}
+
+    def argv_of(self, rank: int) -> list[str]:
+        return self.programs[rank] if self.order.has("multi-prog") else self.argv
 
 
 class Plan(NamedTuple):
@@ -100,7 +106,7 @@ def cpus_held(member: Member) -> int:
 
 
 def plan_step(job: Job, parts: list[Part], taken: Mapping[int, int]) -> Plan:
-    """Spread the tasks of each part over its members in blocks; ranks are counted through.
+    """Spread the tasks of each part over its members; ranks are counted through.
 
     ``taken`` says how many CPUs of each member other steps hold: the others come first.
     """
@@ -111,14 +117,32 @@ def plan_step(job: Job, parts: list[Part], taken: Mapping[int, int]) -> Plan:
     for number, part in enumerate(parts):
         members, ntasks = _spread(job, part, taken)
         cpus += ntasks * (part.order.cpus_per_task or 1)
-        even, more = divmod(ntasks, len(members))
-        for place, member in enumerate(members):
-            node_rank = ranks.setdefault(member.node, len(ranks))
-            for _ in range(even + (place < more)):
-                local_rank = local.get(member.node, 0)
-                local[member.node] = local_rank + 1
-                places.append(Place(len(places), member, node_rank, local_rank, number))
+        for member in members:
+            ranks.setdefault(member.node, len(ranks))
+        for member in _dealt(members, ntasks, part.order.distribution):
+            local_rank = local.get(member.node, 0)
+            local[member.node] = local_rank + 1
+            node_rank = ranks[member.node]
+            places.append(Place(len(places), member, node_rank, local_rank, number))
+        _check_programs(part, places)
     return Plan(job, 0, tuple(parts), tuple(ranks), tuple(places), cpus)
+
+
+def _dealt(members: list[Member], ntasks: int, how: str) -> Iterator[Member]:
+    """The member of each task: in blocks, or with ``cyclic`` one after the other."""
+    if how == "cyclic":
+        yield from (members[rank % len(members)] for rank in range(ntasks))
+        return
+    even, more = divmod(ntasks, len(members))
+    for place, member in enumerate(members):
+        yield from repeat(member, even + (place < more))
+
+
+def _check_programs(part: Part, places: list[Place]) -> None:
+    for place in places if part.order.has("multi-prog") else ():
+        if place.rank not in part.programs:
+            text = f"{part.argv[0]}: no program for task {place.rank}"
+            raise Failed(f"srun: error: {text}\n", 1)
 
 
 def _spread(job: Job, part: Part, taken: Mapping[int, int]) -> tuple[list[Member], int]:
@@ -142,8 +166,10 @@ def _chosen(job: Job, order: Order, members: list[Member]) -> list[Member]:
     named = order.text("nodelist")
     if order.nodes_min > len(members) or not members:
         raise _refused(job, "Requested node configuration is not available")
+    if order.relative >= len(members):
+        raise _refused(job, "Requested node configuration is not available")
     if not named:
-        return members[: order.nodes_max or len(members)]
+        return members[order.relative :][: order.nodes_max or len(members)]
     try:
         wanted = expand(named)
     except ValueError:
@@ -181,6 +207,7 @@ def task_environment(plan: Plan, place: Place) -> dict[str, str | None]:
         "SLURM_STEP_NUM_TASKS": ntasks,
         "SLURM_STEP_TASKS_PER_NODE": plan.per_node,
         "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1",
+        "SLURM_DISTRIBUTION": order.distribution,
         "SLURMD_NODENAME": place.member.node,
     }
     if order.cpus_per_task:

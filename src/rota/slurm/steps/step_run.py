@@ -11,11 +11,12 @@ import msgspec
 from rota.slurm.call import wire
 from rota.slurm.call.command import Answer
 from rota.slurm.call.waiting import unless_stopping
+from rota.slurm.orders.detail import detail_of
 from rota.slurm.orders.surroundings import exported
-from rota.slurm.steps import step_log
+from rota.slurm.steps import step_log, step_words
 from rota.slurm.steps.remarks import stopped_line
 from rota.slurm.steps.step_orders import Streams
-from rota.slurm.steps.step_patience import overdue, patience_s
+from rota.slurm.steps.step_patience import overdue
 from rota.slurm.steps.steps import Step, steps_of, stream_of
 
 if TYPE_CHECKING:
@@ -45,12 +46,12 @@ class RunningStep:
         self._stream = stream_of(call)
         self._statuses: dict[int, int] = {}
         self._over = asyncio.Event()
-        #: Ends the rest of the tasks when the first one has ended long ago.
-        self._overdue: asyncio.Task[None] | None = None
+        #: End the tasks: at the limit of the step, and long after the first one has ended.
+        self._timers: list[asyncio.Task[None]] = []
+        #: Set when srun has run its prolog.
+        self._ran = asyncio.Event()
         self._forced = self._aborted = False
         self._interrupts = 0
-        self._mark = plan.step.to_bytes(4, "big")
-        self._name = f"{plan.job.id}.{plan.step}"
         self.step = Step(
             job=plan.job.id,
             id=plan.step,
@@ -61,28 +62,47 @@ class RunningStep:
             started_s=call.context.host.clock.now_s(),
         )
 
+    @property
+    def _name(self) -> str:
+        return f"{self.step.job}.{self.step.id}"
+
     async def run(self) -> Answer:
         """Start everything, wait for everything."""
         self._steps.begin(self.step, self)
         listening = asyncio.create_task(self._listen())
         try:
             await self._start()
+            if (limit_s := self._order.time_limit_s) and not self._is_whole_job:
+                self._timers.append(asyncio.create_task(self._time_out(limit_s)))
             await unless_stopping(self._call.context, self._over.wait())
         finally:
             listening.cancel()
-            if self._overdue is not None:
-                self._overdue.cancel()
+            for timer in self._timers:
+                timer.cancel()
             self._finish()
             self._steps.end(self.step)
         await step_log.told(self._call, self.step)
+        await self._run_there("epilog")
         return self._answer()
+
+    @property
+    def _is_whole_job(self) -> bool:
+        """Whether the job was made for this step: its limit is that of the job."""
+        return detail_of(self._plan.job.spec).interactive == "srun"
+
+    async def _run_there(self, key: str) -> bool:
+        """A program of the caller's, where srun was called; whether there is one."""
+        program = self._order.text(key)
+        if program:
+            env = {"SLURM_JOB_ID": str(self.step.job), "SLURM_STEP_ID": str(self.step.id)}
+            argv = [program, *self._plan.parts[0].argv]
+            await self._order_client({"op": "program", "argv": argv, "env": env})
+        return bool(program)
 
     # ---- orders ----
 
     async def _start(self) -> None:
-        if self._order.has("label"):
-            width = len(str(len(self._plan.places) - 1))
-            await self._order_client({"op": "label", "width": width})
+        await self._prepare()
         for member in self._plan.members:
             here = member.task == self._home
             order = self._streams.spawn_order(member, self._environment(here))
@@ -97,6 +117,21 @@ class RunningStep:
         if self._streams.wants_stdin:
             remote = any(member.task != self._home for member in self._plan.members)
             await self._order_client({"op": "stdin", "remote": remote})
+
+    async def _prepare(self) -> None:
+        """What srun does before tasks start."""
+        if self._order.has("label"):
+            width = len(str(len(self._plan.places) - 1))
+            await self._order_client({"op": "label", "width": width})
+        if (sinks := self._streams.sinks()) is not None:
+            await self._order_client(sinks)
+        warned = "".join(self._order.warnings)
+        if self._order.has("verbose"):
+            warned += step_words.before(self._plan)
+        if warned:
+            await self._stream.write((wire.STDERR, warned.encode()))
+        if await self._run_there("prolog"):
+            await self._ran.wait()
 
     def _environment(self, here: bool) -> dict[str, str] | None:
         """What the tasks are given of the caller's; None: whoever starts them has it already."""
@@ -117,13 +152,15 @@ class RunningStep:
         """What srun says; when it is gone, its tasks shall be, too."""
         while (frame := await self._stream.read()) is not None:
             if frame.kind == wire.INPUT:
-                await self._hand_on(wire.INPUT, self._mark + frame.body)
+                mark = self.step.id.to_bytes(4, "big")
+                await self._hand_on(wire.INPUT, mark + frame.body)
             else:
                 await self.heard(frame.kind, frame.body)
         await self._kill(signals.SIGKILL)
         unheard = {place.rank for place in self._plan.places} - self._statuses.keys()
         self._statuses |= dict.fromkeys(unheard, int(signals.SIGKILL))
         self._forced = self._forced or bool(unheard)
+        self._ran.set()
         self._over.set()
 
     async def heard(self, kind: bytes, body: bytes) -> None:
@@ -141,6 +178,8 @@ class RunningStep:
             await self._ended(event["rank"], event["status"])
         elif event["op"] == "signal":
             await self._asked(event["number"])
+        elif event["op"] == "ran":
+            self._ran.set()
         elif event["op"] == "window":
             size = {"rows": event["rows"], "columns": event["columns"]}
             await self._hand_on(wire.ORDER, _encode({"op": "window", "step": self.step.id, **size}))
@@ -152,13 +191,16 @@ class RunningStep:
 
     async def _ended(self, rank: int, status: int) -> None:
         self._statuses[rank] = status
+        if self._order.has("verbose"):
+            text = step_words.ended(self._plan, rank, status)
+            await self._stream.write((wire.STDERR, text.encode()))
         if status:
             await self._stream.write((wire.STDERR, self._complaint(rank, status)))
             await self._end_others()
         if len(self._statuses) == len(self._plan.places):
             self._over.set()
-        elif self._overdue is None and (wait_s := patience_s(self._order)):
-            self._overdue = asyncio.create_task(self._lose_patience(wait_s))
+        elif len(self._statuses) == 1 and (wait_s := self._order.wait_s):
+            self._timers.append(asyncio.create_task(self._lose_patience(wait_s)))
 
     async def _end_others(self) -> None:
         """With ``-K`` one that ends badly takes all others with it."""
@@ -170,6 +212,16 @@ class RunningStep:
         text = f"srun: launch/slurm: _step_signal: Terminating StepId={self._name}\n"
         await self._stream.write((wire.STDERR, text.encode()))
         await self._kill(signals.SIGTERM)
+
+    async def _time_out(self, limit_s: int) -> None:
+        """The limit of the step, which may be shorter than that of its job."""
+        await asyncio.sleep(limit_s)
+        self.step.overdue = True
+        self._forced = self._aborted = True
+        await self._stream.write((wire.STDERR, self._farewell(" DUE TO TIME LIMIT").encode()))
+        await self._kill(signals.SIGTERM)
+        await asyncio.sleep(self._plan.job.spec.grace_s)
+        await self._kill(signals.SIGKILL)
 
     async def _lose_patience(self, wait_s: int) -> None:
         await asyncio.sleep(wait_s)
@@ -205,10 +257,10 @@ class RunningStep:
             await self._stream.write((wire.STDERR, self._farewell().encode()))
         await self._kill(number)
 
-    def _farewell(self) -> str:
-        """Somebody has ended the step as such."""
+    def _farewell(self, why: str = "") -> str:
+        """The step was ended as such."""
         now_s = self._call.context.host.clock.now_s()
-        line = stopped_line(f"STEP {self._name}", self._plan.nodes[0], now_s)
+        line = stopped_line(f"STEP {self._name}", self._plan.nodes[0], now_s, why)
         return f"srun: Job step aborted: Waiting up to {PATIENCE_S} seconds for {_TO_END}.\n{line}"
 
     async def _kill(self, number: int) -> None:

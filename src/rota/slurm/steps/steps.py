@@ -33,7 +33,7 @@ class Step(msgspec.Struct, kw_only=True):
     cpus: int
     started_s: float
     ended_s: float = 0.0
-    #: ``RUNNING``, ``COMPLETED``, ``FAILED``, ``CANCELLED``.
+    #: ``RUNNING``, ``COMPLETED``, ``FAILED``, ``CANCELLED``, ``TIMEOUT``.
     state: str = "RUNNING"
     exit_code: int = 0
     signal: int = 0
@@ -43,6 +43,9 @@ class Step(msgspec.Struct, kw_only=True):
     #: Pids by rank.
     pids: dict[int, int] = {}
 
+    #: Whether its own limit has ended it.
+    overdue: bool = False
+
     def finish(self, status: int, now_s: float, *, forced: bool = False) -> None:
         """It has ended, with the wait status of its worst task; or somebody has ended it."""
         self.ended_s = now_s
@@ -50,6 +53,7 @@ class Step(msgspec.Struct, kw_only=True):
         self.exit_code = 0 if self.signal else status >> 8
         ended = forced or self.signal
         self.state = "CANCELLED" if ended else "FAILED" if status else "COMPLETED"
+        self.state = "TIMEOUT" if self.overdue else self.state
 
 
 class Runner(Protocol):

@@ -9,13 +9,14 @@ import msgspec
 
 from rota.controller.commands.commands import Cancel
 from rota.core.facts.states import FINAL, JobState
-from rota.slurm.call.command import Failed
+from rota.slurm.call.command import Answer, Failed
 from rota.slurm.call.waiting import unless_stopping, until_running
 from rota.slurm.orders.detail import Detail
 from rota.slurm.relay.programs import step_script
 from rota.slurm.steps.steps import steps_of, stream_of
 from rota.slurm.submit.groups import prepare_groups
 from rota.slurm.submit.submitting import Refused, Work, prepare, submit
+from rota.slurm.submit.trying import tried
 
 if TYPE_CHECKING:
     from rota.core.facts.job import Job
@@ -66,6 +67,15 @@ async def allocate(call: Call, orders: list[Order], command: str) -> Job:
     except BaseException:
         await cancel(call, job_id)
         raise
+
+
+async def tried_alone(call: Call, order: Order) -> Answer:
+    """``srun --test-only``: when its job would start."""
+    work = Work(step_script(), ["stand-in"], order.text("job-name") or "srun")
+    try:
+        return tried(call, prepare(call, order, work, Detail(interactive="srun"))[0])
+    except Refused as refused:
+        return Answer("", f"srun: error: allocation failure: {refused.reason}\n", 1)
 
 
 async def _wait(call: Call, order: Order, job_id: int) -> Job:

@@ -11,9 +11,9 @@ from rota.slurm.call import wire
 from rota.slurm.call.command import VERSION_LINE, Answer
 from rota.slurm.call.getopt import Parsed
 from rota.slurm.call.opening import read_words
-from rota.slurm.call.usage import HELP, USAGE
 from rota.slurm.call.waiting import unless_stopping
-from rota.slurm.orders.options import SALLOC, from_environment
+from rota.slurm.orders.caller_files import with_nodes
+from rota.slurm.orders.options import SHEETS, from_environment
 from rota.slurm.orders.orders import read_order
 from rota.slurm.steps.step_run import code_of
 from rota.slurm.steps.steps import steps_of, stream_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
 
+SHEET = SHEETS["salloc"]
 #: What a stand-in has for itself only.
 _NOT_SHARED = frozenset({"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS"})
 
@@ -36,9 +37,15 @@ async def salloc(call: Call) -> Answer:
         if key == "version":
             return Answer(VERSION_LINE)
         if key in ("help", "usage"):
-            return Answer((HELP if key == "help" else USAGE)["salloc"])
+            return Answer(SHEET.help if key == "help" else SHEET.usage)
     known = from_environment("salloc", call.env)
-    orders = [read_order("salloc", [*known, *line.options]) for line in lines]
+    orders = [
+        read_order(SHEET, [*known, *line.options], [key for key, _ in line.options])
+        for line in lines
+    ]
+    for order in orders:
+        await with_nodes(call, order)
+    await call.line.show(stderr="".join(orders[0].warnings))
     command = lines[-1].rest
     argv = command or [call.env.get("SHELL") or "/bin/sh"]
     job = await allocate(call, orders, command[0].rpartition("/")[2] if command else "")
@@ -63,7 +70,7 @@ def _lines(words: Sequence[str]) -> list[Parsed]:
     """The options of each group, between colons; the last of them has the command."""
     lines: list[Parsed] = []
     while True:
-        parsed = read_words("salloc", SALLOC, words, code=255, permute=False)
+        parsed = read_words("salloc", SHEET.table, words, code=255, permute=False)
         if parsed.rest[:1] != [":"]:
             return [*lines, parsed]
         lines.append(Parsed(parsed.options, []))

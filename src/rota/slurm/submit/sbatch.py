@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.states import FINAL
 from rota.slurm.call.command import VERSION_LINE, Answer, Failed
 from rota.slurm.call.getopt import Parsed
 from rota.slurm.call.opening import read_words
-from rota.slurm.call.usage import HELP, USAGE
 from rota.slurm.call.waiting import exit_code, until_over
 from rota.slurm.orders.batch_script import check_script, directives
+from rota.slurm.orders.caller_files import with_nodes
 from rota.slurm.orders.detail import Detail
 from rota.slurm.orders.export_file import with_file
-from rota.slurm.orders.options import SBATCH, from_environment
+from rota.slurm.orders.options import SHEETS, from_environment
 from rota.slurm.orders.orders import Order, read_order
 from rota.slurm.orders.surroundings import left_out
 from rota.slurm.relay.programs import step_script
@@ -29,10 +29,32 @@ if TYPE_CHECKING:
     from rota.slurm.call.command import Call
 
 PROGRAM = "sbatch"
+SHEET = SHEETS[PROGRAM]
+
+
+class Batch(NamedTuple):
+    """A script that was read: its first order, and the job that it would be."""
+
+    order: Order
+    submission: Submission
 
 
 async def sbatch(call: Call) -> Answer:
     """Submit a batch script; prints its id."""
+    batch = await read_batch(call)
+    if isinstance(batch, Answer):
+        return batch
+    try:
+        if batch.order.has("test-only"):
+            return tried(call, batch.submission)
+        ids = await submit(call, [batch.submission])
+    except Refused as refused:
+        return _refusal(refused, test_only=batch.order.has("test-only"))
+    return await _told(call, batch.order, ids[0])
+
+
+async def read_batch(call: Call) -> Batch | Answer:
+    """What a command line and its script ask for; an answer where that is all there is to it."""
     command_lines = _parts(call.request.argv)
     if (shown := _shown(command_lines[0].options)) is not None:
         return shown
@@ -40,17 +62,16 @@ async def sbatch(call: Call) -> Answer:
     given = dict(command_lines[0].options) | dict(typed.options)
     script, args, command = await _script(call, given, typed.rest)
     orders = _orders(call, command_lines, script, command or "stdin")
+    for order in orders:
+        await with_nodes(call, order)
     call = await with_file(call, orders[0])
     try:
-        prepared = await call.context.host.parents.at_hand(
+        made = await call.context.host.parents.at_hand(
             lambda: _prepared(call, orders, script, args, command)
         )
-        if "test-only" in given:
-            return tried(call, prepared[0])
-        ids = await submit(call, prepared)
     except Refused as refused:
         return _refusal(refused, test_only="test-only" in given)
-    return await _told(call, orders[0], ids[0])
+    return Batch(orders[0], made)
 
 
 def _parts(argv: Sequence[str]) -> list[Parsed]:
@@ -66,7 +87,7 @@ def _parts(argv: Sequence[str]) -> list[Parsed]:
 
 
 def _parse(words: Sequence[str]) -> Parsed:
-    return read_words(PROGRAM, SBATCH, words, code=255, permute=False)
+    return read_words(PROGRAM, SHEET.table, words, code=255, permute=False)
 
 
 def _shown(options: list[tuple[str, str]]) -> Answer | None:
@@ -75,9 +96,9 @@ def _shown(options: list[tuple[str, str]]) -> Answer | None:
         if key == "version":
             return Answer(VERSION_LINE)
         if key == "help":
-            return Answer(HELP[PROGRAM])
+            return Answer(SHEET.help)
         if key == "usage":
-            return Answer(USAGE[PROGRAM])
+            return Answer(SHEET.usage)
     return None
 
 
@@ -93,17 +114,13 @@ async def _script(
     if not rest:
         body: bytes | int = await call.line.read_stdin()
     else:
-        body = await call.line.read_file(_place(call, given, rest[0]))
+        body = await call.line.read_file(call.request.path(rest[0]))
     if isinstance(body, int):
         name = rest[0]
         why = "" if body in (2, 13) else f": {os.strerror(body)}"
         raise Failed(f"sbatch: error: Unable to open file {name}{why}\n", 1)
     check_script(body)
     return body, rest[1:], rest[0] if rest else ""
-
-
-def _place(call: Call, given: dict[str, str], name: str) -> str:
-    return name if name.startswith("/") else f"{call.request.cwd.rstrip('/')}/{name}"
 
 
 def _orders(call: Call, lines: list[Parsed], script: bytes, name: str) -> list[Order]:
@@ -119,26 +136,29 @@ def _orders(call: Call, lines: list[Parsed], script: bytes, name: str) -> list[O
             line = f"sbatch: error: Invalid directive found in batch script: {found.rest[0]}\n"
             raise Failed(line, 1)
         options = [*found.options, *(variables if number == 0 else []), *typed]
-        orders.append(read_order(PROGRAM, options))
+        named = [key for key, _ in (*found.options, *typed)]
+        orders.append(read_order(SHEET, options, named))
     return orders
 
 
 def _prepared(
     call: Call, orders: list[Order], script: bytes, args: list[str], command: str
-) -> list[Submission]:
+) -> Submission:
     first = orders[0]
+    if call.request.alone and first.has("array"):
+        raise Refused("the script makes an array, and one job is wanted")
     name = first.text("job-name") or _name(orders, command)
     extra = Detail(command=_full(call, first, command))
     if len(orders) > 1:
         work = Work(step_script(), ["batch", *args], name, stdin=script)
-        return [prepare_groups(call, orders, work, extra)]
+        return prepare_groups(call, orders, work, extra)
     made, share, _detail = prepare(call, first, Work(script, args, name), extra)
     if share.nodes > 1 or first.has("input"):
         # On the other nodes somebody of ours waits for steps; the script is the first one's.
         # Ours also opens the input, which need not exist before the job begins.
         work = Work(step_script(), ["batch", *args], name, stdin=script)
         made, _share, _detail = prepare(call, first, work, extra)
-    return [made]
+    return made
 
 
 def _name(orders: list[Order], command: str) -> str:
@@ -169,9 +189,9 @@ async def _told(call: Call, order: Order, job_id: int) -> Answer:
         text = ""
     else:
         text = f"Submitted batch job {job_id}\n"
-    hint = ""
+    hint = "".join(order.warnings)
     if (names := left_out(call.request, order.text("export"))) and not order.has("quiet"):
-        hint = f"sbatch: left out what looks like a secret: {', '.join(names)}"
+        hint += f"sbatch: left out what looks like a secret: {', '.join(names)}"
         hint += " (--export=ALL,NAME takes one along)\n"
     if not order.has("wait"):
         return Answer(text, hint)

@@ -11,10 +11,10 @@ from rota.core.facts.states import FINAL, JobState
 from rota.slurm.call.command import VERSION_LINE, Answer, Failed
 from rota.slurm.call.getopt import Parsed
 from rota.slurm.call.opening import read_words
-from rota.slurm.call.usage import HELP, USAGE
 from rota.slurm.call.waiting import Stopping
+from rota.slurm.orders.caller_files import programs, with_nodes
 from rota.slurm.orders.detail import detail_of
-from rota.slurm.orders.options import SRUN, from_environment
+from rota.slurm.orders.options import SHEETS, from_environment
 from rota.slurm.orders.orders import read_order
 from rota.slurm.steps.staffing import require_staff
 from rota.slurm.steps.step_log import begun
@@ -22,12 +22,14 @@ from rota.slurm.steps.step_plan import Part, members_of
 from rota.slurm.steps.step_room import find_room
 from rota.slurm.steps.step_run import RunningStep
 from rota.slurm.steps.steps import steps_of
-from rota.slurm.submit.allocating import allocate, give_back
+from rota.slurm.submit.allocating import allocate, give_back, tried_alone
 
 if TYPE_CHECKING:
     from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
+    from rota.slurm.orders.orders import Order
 
+SHEET = SHEETS["srun"]
 #: Inside a job these come from the job: as options they would say it twice.
 _OF_JOB = frozenset({"mem", "mem-per-cpu", "mem-per-gpu", "job-name", "gpus", "gpus-per-node"})
 
@@ -40,21 +42,21 @@ async def srun(call: Call) -> Answer:
         if key == "version":
             return Answer(VERSION_LINE)
         if key in ("help", "usage"):
-            return Answer((HELP if key == "help" else USAGE)["srun"])
+            return Answer(SHEET.help if key == "help" else SHEET.usage)
     if not all(line.rest for line in lines):
         raise Failed("srun: fatal: No command given to execute.\n", 1)
     inside = given.get("jobid") or call.env.get("SLURM_JOB_ID") or call.env.get("SLURM_JOBID")
     if not inside:
         return await _alone(call, lines)
     job = await _job(call, inside)
-    return await _step(call, job, _parts(call, job, lines))
+    return await _step(call, job, await _parts(call, job, lines))
 
 
 def _lines(words: list[str]) -> list[Parsed]:
     """The command line; with colons in it, one for each part of a heterogeneous step."""
     lines: list[Parsed] = []
     while True:
-        parsed = read_words("srun", SRUN, words, code=255, permute=False)
+        parsed = read_words("srun", SHEET.table, words, code=255, permute=False)
         if ":" not in parsed.rest:
             return [*lines, parsed]
         end = parsed.rest.index(":")
@@ -62,21 +64,27 @@ def _lines(words: list[str]) -> list[Parsed]:
         words = parsed.rest[end + 1 :]
 
 
-def _parts(call: Call, job: Job, lines: list[Parsed]) -> list[Part]:
+async def _parts(call: Call, job: Job, lines: list[Parsed]) -> list[Part]:
     """Each command with the members of the job that it is for."""
     known = from_environment("srun", call.env)
     variables = [(key, value) for key, value in known if key not in _OF_JOB]
     parts = []
     for number, line in enumerate(lines):
+        named = [key for key, _ in line.options]
         for group in _groups(dict(line.options), number):
             usual = variables if group == 0 else _of_group(job, group)
-            order = read_order("srun", [*usual, *line.options])
-            named = {key for key, _ in line.options}
+            order = read_order(SHEET, [*usual, *line.options], named)
             if "ntasks" in named and "nodes" not in named:
                 # So few tasks do not need all the nodes of the job.
                 order.nodes_min = order.nodes_max = min(order.nodes_max, order.ntasks)
-            parts.append(Part(order, line.rest, members_of(call.context.host.cluster, job, group)))
+            await with_nodes(call, order)
+            parts.append(await _part(call, job, group, order, line.rest))
     return parts
+
+
+async def _part(call: Call, job: Job, group: int, order: Order, argv: list[str]) -> Part:
+    members = members_of(call.context.host.cluster, job, group)
+    return Part(order, argv, members, await programs(call, order, argv))
 
 
 def _groups(given: dict[str, str], number: int) -> list[int]:
@@ -119,14 +127,21 @@ async def _job(call: Call, text: str) -> Job:
 async def _alone(call: Call, lines: list[Parsed]) -> Answer:
     """A job of its own, gone when the step is over; several commands make it heterogeneous."""
     variables = [pair for pair in from_environment("srun", call.env) if pair[0] != "job-name"]
-    orders = [read_order("srun", [*variables, *line.options]) for line in lines]
+    orders = [
+        read_order(SHEET, [*variables, *line.options], [key for key, _ in line.options])
+        for line in lines
+    ]
+    for order in orders:
+        await with_nodes(call, order)
+    if orders[0].has("test-only"):
+        return await tried_alone(call, orders[0])
     job = await allocate(call, orders, lines[0].rest[0].rpartition("/")[2])
     detail = detail_of(job.spec)
     parts = []
     for group, (order, line) in enumerate(zip(orders, lines, strict=True)):
         order.nodes_min = order.nodes_max = 0
         order.ntasks = order.ntasks or (detail.het_tasks or (detail.ntasks,))[group]
-        parts.append(Part(order, line.rest, members_of(call.context.host.cluster, job, group)))
+        parts.append(await _part(call, job, group, order, line.rest))
     try:
         answer = await _step(call, job, parts)
     except Stopping:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.api.bodies.request_fields import Resources
-from rota.api.bodies.requests import JobRequest
+from rota.api.bodies.requests import JobRequest, decode_job
 from rota.api.bodies.submission import to_submission
 from rota.api.jobs.submit import hand_in
 from rota.core.facts.errors import Forbidden, Rejected, Unavailable
@@ -19,6 +19,7 @@ from rota.slurm.call.command import Failed
 from rota.slurm.orders import surroundings
 from rota.slurm.orders.dependencies import Parents, read_dependencies
 from rota.slurm.orders.detail import LABEL, Detail, label_of
+from rota.slurm.orders.features import are_known, feature_words
 from rota.slurm.orders.mail import mail_targets
 from rota.slurm.orders.shapes import Share, share_of
 from rota.slurm.records.node_records import reservation_name
@@ -49,6 +50,7 @@ _WORDS = {
     "workdir": "Invalid directory specified",
     "deadline_at": "Requested time limit is invalid (missing or exceeds some limit)",
     "name": "Invalid job name",
+    "licenses": "Invalid license specification",
 }
 #: What may come one day: a job that asks for too much of it waits.
 _PATIENT = frozenset({"resources.cpus", "nodes", "tasks"})
@@ -133,7 +135,9 @@ def prepare(
     nodes = list(call.context.host.cluster.nodes.values())
     share = share_of(order, nodes)
     detail = _detail(call, order, share, extra)
-    _check_features(call, order)
+    features = feature_words(order.text("constraint"))
+    if features and not are_known(call.context.host.cluster, features):
+        raise Refused(_WORDS["constraints"])
     _check_reservation(call, order)
     parents = _parents(call, order, work.name)
     request = _request(call, order, work, share)
@@ -144,15 +148,28 @@ def prepare(
             depends_any=parents.any_of,
             **_claim(call, order),
         )
+        if call.request.job:
+            asked = _with_fields(asked, call.request.job)
         made = to_submission(asked, call.actor, call.context.desk)
     except Rejected as error:
         raise in_slurms_words(error) from None
     spec = msgspec.structs.replace(
         made.spec,
-        dependencies=parents.dependencies,
-        labels={LABEL: label_of(detail)},
+        dependencies=(*parents.dependencies, *made.spec.dependencies),
+        labels={**made.spec.labels, LABEL: label_of(detail)},
     )
     return _with_script(call, msgspec.structs.replace(made, spec=spec), work), share, detail
+
+
+def _with_fields(asked: JobRequest, fields: dict[str, Any]) -> JobRequest:
+    """What Rota's own options say wins over the script; parts of a field leave the rest alone."""
+    merged: dict[str, Any] = msgspec.to_builtins(asked)
+    for name, value in fields.items():
+        known = merged.get(name)
+        both = isinstance(known, dict) and isinstance(value, dict)
+        merged[name] = {**known, **value} if both and known else value
+    made: JobRequest = decode_job(msgspec.json.encode(merged))
+    return made
 
 
 def _with_script(call: Call, made: Submission, work: Work) -> Submission:
@@ -176,7 +193,6 @@ def _request(call: Call, order: Order, work: Work, share: Share) -> dict[str, An
         "name": work.name,
         "script": "#!",
         "script_args": work.args,
-        "project": order.text("account"),
         "queue": _partition(call, order),
         "resources": Resources(
             cpus=share.cpus,
@@ -187,19 +203,16 @@ def _request(call: Call, order: Order, work: Work, share: Share) -> dict[str, An
         ),
         "tasks": share.nodes,
         "nodes": spread,
-        "constraints": _features(order),
+        "constraints": feature_words(order.text("constraint")),
         "node_list": _hosts(call, order.text("nodelist")),
         "exclude": _hosts(call, order.text("exclude")),
-        "exclusive": order.has("exclusive") and order.text("exclusive") in {"", "exclusive"},
         "workdir": folder(call, order),
         "env": surroundings.exported(call.request, order.text("export"), call.actor.user),
         "output": output,
         "error": order.text("error") or output,
         "umask": call.request.umask,
-        "time_limit_s": 60 * (order.time_min or 0),
-        "array": order.text("array"),
-        "hold": order.has("hold"),
-        "keep_waiting": order.text("kill-on-invalid-dep") != "yes",
+        "keep_waiting": True,
+        **order.job,
     }
 
 
@@ -208,11 +221,11 @@ def folder(call: Call, order: Order) -> str:
     asked = order.text("chdir")
     if not asked:
         return call.request.cwd
-    return asked if asked.startswith("/") else f"{call.request.cwd.rstrip('/')}/{asked}"
+    return call.request.path(asked)
 
 
 def _partition(call: Call, order: Order) -> str:
-    """The first one that exists of those that were named."""
+    """The first one of those that were named; one that does not exist is refused by its name."""
     named = order.text("partition").split(",")
     known = call.context.host.cluster.queues
     if not named[0] and order.text("qos") in known:
@@ -220,12 +233,7 @@ def _partition(call: Call, order: Order) -> str:
         return order.text("qos")
     if not named[0]:
         return "default" if "default" in known else next(iter(known), "default")
-    return next((name for name in named if name in known), named[0])
-
-
-def _features(order: Order) -> list[str]:
-    text = order.text("constraint").strip("[]()")
-    return [word.partition("*")[0].strip() for word in text.split("&") if word.strip()]
+    return next((name for name in named if name not in known), named[0])
 
 
 def _check_account(call: Call, order: Order) -> None:
@@ -238,16 +246,6 @@ def _check_account(call: Call, order: Order) -> None:
     )
     if stranger or (named and known and named not in known):
         raise Refused(ACCOUNT)
-
-
-def _check_features(call: Call, order: Order) -> None:
-    """A feature that no node has is a typing error."""
-    nodes = call.context.host.cluster.nodes.values()
-    known = {label for node in nodes for label in node.all_labels}
-    for word in _features(order):
-        plain = word.lstrip("!").partition("=")[0]
-        if not any(name in known for name in plain.split("|")):
-            raise Refused(_WORDS["constraints"])
 
 
 def _check_reservation(call: Call, order: Order) -> None:
@@ -336,42 +334,16 @@ def _quality(qos: str) -> dict[str, Any]:
 
 
 def _detail(call: Call, order: Order, share: Share, extra: Detail) -> Detail:
+    """What the options say of the job, and what follows from all of them together."""
     request = call.request
-    flags, number, ahead_s = order.warning
-    warning = f"{flags + ':' if flags else ''}{number}@{ahead_s}" if number else ""
     return msgspec.structs.replace(
         extra,
+        **order.detail,
         ntasks=share.ntasks,
         nodes=share.nodes,
         ntasks_given=bool(order.ntasks or order.ntasks_per_node),
         nodes_given=bool(order.nodes_min),
-        ntasks_per_node=order.ntasks_per_node,
-        cpus_per_task=order.cpus_per_task,
-        mem_per_node_mb=order.mem_mb or 0,
-        mem_per_cpu_mb=order.mem_per_cpu_mb,
-        mem_per_gpu_mb=order.mem_per_gpu_mb,
-        gres=order.text("gres"),
-        gpus=order.text("gpus"),
-        gpus_per_node=order.text("gpus-per-node"),
-        gpus_per_task=order.text("gpus-per-task"),
         tres_per_node=order.text("gres"),
-        features=order.text("constraint"),
-        qos=order.text("qos"),
-        account=order.text("account"),
-        comment=order.text("comment"),
-        wckey=order.text("wckey"),
-        licenses=order.text("licenses"),
-        reservation=order.text("reservation"),
-        dependency=order.text("dependency"),
-        nice=order.nice,
-        exclusive=order.has("exclusive"),
-        requeue=not order.has("no-requeue"),
-        signal=warning,
-        mail_type=order.text("mail-type"),
-        mail_user=order.text("mail-user"),
         submit_line=" ".join([request.program, *request.argv])[:1000],
         submit_host=request.host,
-        stdin=order.text("input"),
-        open_mode=order.text("open-mode"),
-        array=order.text("array"),
     )

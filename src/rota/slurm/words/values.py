@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 NUMBER_MAX = 2**31 - 1
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _UNITS_S = {"second": 1, "minute": _MINUTE, "hour": _HOUR, "day": _DAY, "week": 7 * _DAY}
+_DAYS = {"today": 0, "tomorrow": 1}
 _CLOCK = {"midnight": "00:00", "noon": "12:00", "fika": "15:00", "teatime": "16:00"}
 
 
@@ -113,18 +114,25 @@ def warning(text: str) -> tuple[str, int, int]:
     return head.upper(), signal_number(name), ahead_s
 
 
-def moment(text: str, now_s: float, zone: tzinfo | None = None) -> float:
-    """``now+1hour``, ``16:00``, ``tomorrow``, ``2026-11-15[T12:34[:56]]``, as seconds."""
+def moment(text: str, now_s: float, zone: tzinfo | None = None, *, past: bool = False) -> float:
+    """``now+1hour``, ``16:00``, ``tomorrow``, ``2026-11-15[T12:34[:56]]``, as seconds.
+
+    A time of the day is the next one; of what is ``past`` it is that of today.
+    """
     word = text.strip()
     now = datetime.fromtimestamp(now_s, zone)
+    clock, mark, day = word.lower().rpartition("-")
+    if mark and day in _DAYS:
+        # ``noon-tomorrow``
+        return _at(_CLOCK.get(clock, clock), now + timedelta(days=_DAYS[day])).timestamp()
     if word.lower().startswith("now"):
         return now_s + _offset(word[3:])
     lower = word.lower()
-    if lower in {"today", "tomorrow"}:
-        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        return (day + timedelta(days=lower == "tomorrow")).timestamp()
+    if lower in _DAYS:
+        return (_at("0:0", now) + timedelta(days=_DAYS[lower])).timestamp()
     if lower in _CLOCK or re.fullmatch(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?( ?[ap]m)?", lower):
-        return _next(_CLOCK.get(lower, lower), now).timestamp()
+        when = _at(_CLOCK.get(lower, lower), now)
+        return (when if past or when > now else when + timedelta(days=1)).timestamp()
     return _date(word, now).timestamp()
 
 
@@ -142,14 +150,13 @@ def _offset(text: str) -> float:
     return float(-amount if found[1] == "-" else amount)
 
 
-def _next(text: str, now: datetime) -> datetime:
-    """The next moment at which the clock shows this."""
+def _at(text: str, day: datetime) -> datetime:
+    """The moment of a day at which the clock shows this."""
     half = text[-2:] if text[-2:] in {"am", "pm"} else ""
     hour, minute, second = (*map(int, text.removesuffix(half).strip().split(":")), 0)[:3]
     if half:
         hour = hour % 12 + 12 * (half == "pm")
-    when = now.replace(hour=hour, minute=minute, second=second, microsecond=0)
-    return when if when > now else when + timedelta(days=1)
+    return day.replace(hour=hour, minute=minute, second=second, microsecond=0)
 
 
 def _date(word: str, now: datetime) -> datetime:

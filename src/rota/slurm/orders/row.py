@@ -1,0 +1,154 @@
+"""What a row of the table of options says, and how usage and help are made of rows."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rota.slurm.call.getopt import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+#: The exit code of the commands for an option that makes no sense.
+BAD_VALUE = 255
+EVERY = ("sbatch", "salloc", "srun")
+_PREFIX = {"sbatch": "SBATCH_", "salloc": "SALLOC_", "srun": "SLURM_"}
+_WIDTH = 80
+
+
+class Status(StrEnum):
+    """What becomes of an option."""
+
+    ACTED = "acted on"
+    KEPT = "kept and shown"
+    IGNORED = "ignored, with a warning"
+    REFUSED = "refused"
+
+
+class Complaint(NamedTuple):
+    """What is said of a value that cannot be read; ``{value}`` and ``{key}`` are filled in."""
+
+    text: str
+    code: int
+
+
+SPECIFICATION = Complaint("Invalid --{key} specification", BAD_VALUE)
+NUMBER = Complaint('Invalid numeric value "{value}" for --{key}.', 1)
+
+
+class Row(NamedTuple):
+    """One option of sbatch, salloc or srun: all that is known about it."""
+
+    #: ``"x name|alias=VALUE"``: letter, names and argument; ``=?VALUE`` where it may be left out.
+    line: str
+    #: What it does, in one line; of one that is refused, why.
+    says: str
+    status: Status = Status.ACTED
+    #: The commands that have it.
+    of: tuple[str, ...] = EVERY
+    #: What makes a value of the text; ``ValueError`` leads to the complaint.
+    read: Callable[[str], Any] | None = None
+    complaint: Complaint = SPECIFICATION
+    #: Where the value goes: fields of the order, of the request for a job, of its label.
+    order: str = ""
+    job: str = ""
+    detail: str = ""
+    #: The variable that tells the job what was asked for.
+    sets: str = ""
+    #: Variables that stand for it: ``ACCOUNT`` is SBATCH_ACCOUNT for sbatch, SALLOC_ACCOUNT for
+    #: salloc and SLURM_ACCOUNT for srun; ``srun:SRUN_EXPORT_ENV`` is one of a single command.
+    env: str = ""
+    #: The option that it takes back.
+    instead_of: str = ""
+    #: What slurmrestd calls it, where that is not its name.
+    rest: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.names[0]
+
+    @property
+    def letter(self) -> str:
+        head, blank, _ = self.line.partition(" ")
+        return head if blank else ""
+
+    @property
+    def names(self) -> list[str]:
+        return self.line.rpartition(" ")[2].partition("=")[0].split("|")
+
+    @property
+    def takes(self) -> str:
+        """Nothing, ``=VALUE`` or ``[=VALUE]``."""
+        mark, value = self.line.partition("=")[1:]
+        return f"[={value[1:]}]" if value[:1] == "?" else mark + value
+
+    @property
+    def getopt(self) -> str:
+        """As ``Table`` has it."""
+        head, mark, value = self.line.partition("=")
+        return head + mark + ("?" if value[:1] == "?" else "")
+
+    @property
+    def field(self) -> str:
+        """Its name in a job of slurmrestd."""
+        return self.rest or self.key.replace("-", "_")
+
+    def variables(self, program: str) -> list[str]:
+        found = []
+        for word in self.env.split():
+            of, mark, name = word.rpartition(":")
+            if mark and of == program:
+                found.append(name)
+            elif not mark and program in self.of:
+                found.append(_PREFIX[program] + name)
+        return found
+
+    def value(self, text: str) -> Any:  # noqa: ANN401 - whatever the reader makes of it
+        if self.read is not None:
+            return self.read(text)
+        return text if self.takes else True
+
+
+class Sheet:
+    """The options of one command, in sections: its parser and what it says about itself."""
+
+    def __init__(self, program: str, sections: Mapping[str, Iterable[Row]], ends: str) -> None:
+        self.program = program
+        self._ends = ends
+        self._sections = {
+            title: [row for row in rows if program in row.of] for title, rows in sections.items()
+        }
+        rows = [row for rows in self._sections.values() for row in rows]
+        self.rows = {row.key: row for row in rows}
+        self.table = Table(*(row.getopt for row in rows))
+        #: Variable -> the row that it stands for.
+        self.variables = {name: row for row in rows for name in row.variables(program)}
+
+    @cached_property
+    def help(self) -> str:
+        """``--help``: a line for each option."""
+        lines = [f"Usage: {self.program} [OPTIONS(0)...] [ : [OPTIONS(N)...]] {self._ends}"]
+        for title, rows in self._sections.items():
+            lines += ["", f"{title}:", *map(_explained, rows)]
+        return "\n".join([*lines, ""])
+
+    @cached_property
+    def usage(self) -> str:
+        """``--usage``: their names only."""
+        head = f"Usage: {self.program}"
+        lines = [head]
+        for row in self.rows.values():
+            word = f"[--{row.key}{row.takes}]"
+            if len(lines[-1]) + 1 + len(word) > _WIDTH:
+                lines.append(" " * len(head))
+            lines[-1] += f" {word}"
+        return "\n".join([*lines, f"{' ' * len(head)} {self._ends}", ""])
+
+
+def _explained(row: Row) -> str:
+    letter = f"-{row.letter}," if row.letter else "   "
+    head = f"  {letter} --{row.key}{row.takes}"
+    note = f" ({row.status})" if row.status in (Status.IGNORED, Status.REFUSED) else ""
+    return f"{head:<29} {row.says}{note}"

@@ -1,0 +1,195 @@
+"""Every option of sbatch, salloc and srun that says what a job is and what it needs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rota.slurm.orders import readers
+from rota.slurm.orders.row import BAD_VALUE, NUMBER, Complaint, Row, Status
+from rota.slurm.words import values
+
+BATCH, STEPS, ALLOCATION = ("sbatch",), ("srun",), ("salloc",)
+FILES = ("sbatch", "srun")
+_KEPT, _REFUSED = Status.KEPT, Status.REFUSED
+_GRES = Complaint("Invalid generic resource (gres) specification", 1)
+_LICENSES = Complaint("Invalid license specification", 1)
+_whole = partial(Row, read=values.whole, complaint=NUMBER)
+_memory = partial(Row, read=values.megabytes)
+_gpus = partial(Row, read=readers.gpus, complaint=_GRES)
+_ignored = partial(Row, status=Status.IGNORED)
+
+JOB = (
+    Row("a array=INDEXES", "jobs of one script, one for each index",
+        of=BATCH, job="array", detail="array", env="sbatch:SBATCH_ARRAY_INX"),
+    Row("A account=NAME", "the project that the job counts for",
+        job="project", detail="account", env="ACCOUNT"),
+    Row("b begin=TIME", "not before this moment", rest="begin_time"),
+    _ignored("bell", "ring when the allocation is there", of=ALLOCATION),
+    Row("no-bell", "no bell, which is how it always is", of=ALLOCATION),
+    Row("bb=SPEC", "there are no burst buffers", _REFUSED, rest="burst_buffer"),
+    Row("bbf=FILE", "there are no burst buffers", _REFUSED),
+    _whole("c cpus-per-task=COUNT", "CPUs for each task",
+           order="cpus_per_task", detail="cpus_per_task", env="srun:SRUN_CPUS_PER_TASK"),
+    Row("comment=TEXT", "a note on the job", _KEPT, detail="comment"),
+    Row("container=PATH", "images run with rota submit --image", _REFUSED),
+    _ignored("cpu-freq=RANGE", "the clock of the CPUs", rest="cpu_frequency"),
+    Row("d dependency=TYPE:ID", "wait for other jobs",
+        detail="dependency", env="srun:SLURM_DEPENDENCY"),
+    Row("D chdir=PATH", "the working folder", rest="current_working_directory",
+        env="srun:SLURM_WORKING_DIR"),
+    Row("deadline=TIME", "it should be done by then"),
+    _ignored("delay-boot=MINUTES", "wait before nodes are booted anew"),
+    Row("e error=FILE", "standard error; without it that of the output", rest="standard_error",
+        of=FILES, env="sbatch:SBATCH_ERROR srun:SLURM_STDERRMODE"),
+    Row("export=NAMES", "which variables the job gets: ALL, NONE, names, NAME=VALUE",
+        of=FILES, sets="SLURM_EXPORT_ENV", env="sbatch:SBATCH_EXPORT srun:SRUN_EXPORT_ENV"),
+    Row("export-file=FILE", "the environment from a file, or from an open one by its number",
+        of=BATCH),
+    _ignored("get-user-env=?WHAT", "the variables of a login", rest="get_user_environment"),
+    _ignored("gid=GROUP", "another group; jobs run with the groups of their user"),
+    Row("uid=USER", "oneself; nobody submits for others here"),
+    Row("H hold", "wait until it is released", job="hold"),
+    Row("i input=FILE", "standard input, opened when the job starts", rest="standard_input",
+        of=FILES, detail="stdin",
+        env="sbatch:SBATCH_INPUT srun:SLURM_STDINMODE"),
+    Row("ignore-pbs", "#PBS lines are comments, which is how it always is", of=BATCH),
+    Row("J job-name=NAME", "what people call it", rest="name", env="JOB_NAME"),
+    _ignored("k no-kill=?WHAT", "go on when a node fails"),
+    Row("kill-on-invalid-dep=YES|NO", "end it when what it waits for can no longer come",
+        rest="kill_on_invalid_dependency",
+        of=BATCH, read=readers.waits_on, job="keep_waiting"),
+    Row("L licenses=NAME:COUNT", "licences, counted on the whole site", read=readers.licenses,
+        complaint=_LICENSES, job="licenses", detail="licenses"),
+    Row("m distribution=TYPE", "tasks over nodes: block or cyclic", read=readers.distribution,
+        order="distribution", sets="SLURM_DISTRIBUTION", env="DISTRIBUTION"),
+    Row("M clusters=NAMES", "this cluster; there is no other",
+        env="CLUSTERS sbatch:SLURM_CLUSTERS"),
+    Row("mail-type=EVENTS", "when to send mail", read=readers.mail_type, detail="mail_type"),
+    Row("mail-user=ADDRESS", "where mail goes", detail="mail_user"),
+    _ignored("mcs-label=LABEL", "a label for shared nodes"),
+    _whole("n ntasks=COUNT", "how many tasks", rest="tasks", order="ntasks",
+        env="srun:SLURM_NTASKS"),
+    Row("nice=?VALUE", "a lower place in the queue; fair share decides here", _KEPT,
+        read=readers.nice, detail="nice"),
+    _whole("ntasks-per-node|tasks-per-node=COUNT", "tasks on each node", rest="tasks_per_node",
+           order="ntasks_per_node", detail="ntasks_per_node", sets="SLURM_NTASKS_PER_NODE",
+           env="srun:SLURM_NTASKS_PER_NODE"),
+    Row("N nodes=COUNT", "how many nodes: so many, or MIN-MAX", read=values.node_counts,
+        complaint=Complaint('"{value}" is not a valid node count', BAD_VALUE),
+        order="nodes_min nodes_max", env="srun:SLURM_NNODES"),
+    Row("o output=FILE", "standard output; %j is the id, %A and %a of an array",
+        rest="standard_output", of=FILES,
+        env="sbatch:SBATCH_OUTPUT srun:SLURM_STDOUTMODE"),
+    Row("O overcommit", "tasks share CPUs", env="OVERCOMMIT"),
+    Row("open-mode=APPEND|TRUNCATE", "whether files are begun anew", of=FILES,
+        read=readers.open_mode, detail="open_mode", env="OPEN_MODE"),
+    Row("p partition=NAMES", "the queue; of several the first", env="PARTITION"),
+    Row("parsable", "print the id only", of=BATCH),
+    _ignored("power=FLAGS", "what may be done to save power"),
+    Row("priority=VALUE", "0 to 100, or a band"),
+    _ignored("profile=WHAT", "collect figures of a job"),
+    _ignored("propagate=?LIMITS", "limits of the caller", of=FILES),
+    Row("q qos=NAME", "a band of priorities, a service class or a queue",
+        detail="qos", env="QOS"),
+    Row("Q quiet", "no messages but errors"),
+    _ignored("reboot", "boot nodes anew first"),
+    Row("no-requeue", "not tried again when its node is lost", of=BATCH, read=readers.off,
+        detail="requeue", env="sbatch:SBATCH_NO_REQUEUE", instead_of="requeue"),
+    Row("requeue", "tried again when its node is lost, which is how it always is", of=BATCH,
+        detail="requeue", env="sbatch:SBATCH_REQUEUE", instead_of="no-requeue"),
+    Row("s oversubscribe|share", "CPUs may be shared; steps wait for none", _KEPT,
+        detail="oversubscribe"),
+    _ignored("S core-spec=COUNT", "cores left to the system", rest="core_specification"),
+    _ignored("thread-spec=COUNT", "threads left to the system", rest="thread_specification"),
+    Row("signal=[R][B:]SIGNAL[@SECONDS]", "a signal before the limit is over",
+        read=readers.warning, detail="signal", env="SIGNAL"),
+    _ignored("spread-job", "over as many nodes as possible"),
+    _ignored("switches=COUNT[@TIME]", "at most so many switches between its nodes"),
+    Row("t time=LIMIT", "the longest time: minutes, H:M:S or D-H:M:S", rest="time_limit",
+        read=readers.seconds,
+        order="time_limit_s", job="time_limit_s", env="TIMELIMIT"),
+    Row("time-min=LIMIT", "a shorter limit would do, too", _KEPT, read=values.minutes,
+        detail="time_min", rest="time_minimum"),
+    _ignored("use-min-nodes", "the fewest of a range of nodes"),
+    Row("v verbose", "say more: srun tells its options, its step and its tasks"),
+    Row("W wait", "end when the job ends, with its exit code", of=BATCH,
+        env="sbatch:SBATCH_WAIT"),
+    Row("wait-all-nodes=0|1", "all nodes are ready first, which is how it always is",
+        env="WAIT_ALL_NODES"),
+    Row("wckey=KEY", "a word for accounting", _KEPT, detail="wckey", env="WCKEY"),
+    Row("wrap=COMMAND", "a script of this one line", of=BATCH),
+)  # fmt: skip
+
+CONSTRAINTS = (
+    _ignored("batch=FEATURES", "features of the node of the script", rest="batch_features",
+        of=BATCH),
+    _ignored("cluster-constraint=FEATURES", "features of a cluster", of=BATCH),
+    _ignored("contiguous", "nodes side by side"),
+    Row("C constraint=FEATURES", "labels that its nodes must have", rest="constraints",
+        detail="features", env="CONSTRAINT"),
+    Row("F nodefile=FILE", "only nodes that the file names"),
+    _memory("mem=SIZE", "memory on each node", rest="memory_per_node", order="mem_mb",
+        detail="mem_per_node_mb",
+            sets="SLURM_MEM_PER_NODE", env="MEM_PER_NODE", instead_of="mem-per-cpu"),
+    _whole("mincpus=COUNT", "at least so many CPUs on each node", rest="minimum_cpus_per_node",
+        order="mincpus"),
+    Row("reservation=NAMES", "in a reservation", detail="reservation", env="RESERVATION"),
+    _memory("tmp=SIZE", "room for temporary files on each node", order="tmp_mb"),
+    Row("w nodelist=HOSTS", "on these nodes", rest="required_nodes"),
+    Row("x exclude=HOSTS", "not on these nodes", rest="excluded_nodes"),
+)  # fmt: skip
+
+CONSUMABLES = (
+    Row("exclusive=?WHO", "no other job on its nodes", read=readers.exclusive,
+        job="exclusive", detail="exclusive", env="EXCLUSIVE"),
+    _memory("mem-per-cpu=SIZE", "memory for each CPU", rest="memory_per_cpu",
+        order="mem_per_cpu_mb",
+            detail="mem_per_cpu_mb", sets="SLURM_MEM_PER_CPU", env="MEM_PER_CPU",
+            instead_of="mem"),
+)  # fmt: skip
+
+CORES = (
+    _ignored("B extra-node-info=S[:C[:T]]", "sockets, cores and threads of nodes"),
+    _ignored("sockets-per-node=COUNT", "sockets of nodes"),
+    _ignored("cores-per-socket=COUNT", "cores of nodes"),
+    Row("threads-per-core=COUNT", "threads of nodes; told to the job", _KEPT,
+        sets="SLURM_THREADS_PER_CORE", env="THREADS_PER_CORE"),
+    _ignored("hint=TYPE", "how a program uses cores", rest="cpu_binding_hint"),
+    _ignored("mem-bind=TYPE", "how memory is bound", rest="memory_binding"),
+    _ignored("ntasks-per-core=COUNT", "tasks on each core", rest="tasks_per_core"),
+    _ignored("ntasks-per-socket=COUNT", "tasks on each socket", rest="tasks_per_socket"),
+)  # fmt: skip
+
+GPUS = (
+    _whole("cpus-per-gpu=COUNT", "CPUs for each GPU", order="cpus_per_gpu",
+           sets="SLURM_CPUS_PER_GPU", env="CPUS_PER_GPU"),
+    _gpus("G gpus=[TYPE:]COUNT", "GPUs of the job", order="gpus_model gpus", detail="gpus",
+          sets="SLURM_GPUS", env="GPUS"),
+    _ignored("gpu-bind=TYPE", "which task sees which GPU", rest="gpu_binding"),
+    _ignored("gpu-freq=VALUES", "the clock of the GPUs", rest="gpu_frequency"),
+    _gpus("gpus-per-node=[TYPE:]COUNT", "GPUs on each node", order="node_model node_gpus",
+          detail="gpus_per_node", sets="SLURM_GPUS_PER_NODE", env="GPUS_PER_NODE"),
+    _ignored("gpus-per-socket=[TYPE:]COUNT", "GPUs on each socket", read=readers.gpus),
+    _gpus("gpus-per-task=[TYPE:]COUNT", "GPUs for each task", order="task_model gpus_per_task",
+          detail="gpus_per_task", sets="SLURM_GPUS_PER_TASK", env="GPUS_PER_TASK"),
+    Row("gres=gpu[:TYPE]:COUNT", "GPUs on each node", read=readers.gres, complaint=_GRES,
+        order="gres_model gres_gpus", detail="gres", env="GRES"),
+    _ignored("gres-flags=OPTIONS", "how GPUs and cores belong together"),
+    _memory("mem-per-gpu=SIZE", "memory for each GPU", rest="memory_per_gpu",
+        order="mem_per_gpu_mb",
+            detail="mem_per_gpu_mb", sets="SLURM_MEM_PER_GPU", env="MEM_PER_GPU"),
+    _whole("ntasks-per-gpu=COUNT", "tasks for each GPU", order="ntasks_per_gpu",
+           sets="SLURM_NTASKS_PER_GPU"),
+    _ignored("ntasks-per-tres=COUNT", "tasks for each resource"),
+)  # fmt: skip
+
+HELP = (
+    Row("h help", "this text"),
+    Row("usage", "the names of all options"),
+)
+OTHER = (
+    _ignored("acctg-freq=SECONDS", "how often use is measured", rest="account_gather_frequency"),
+    _ignored("network=TYPE", "how the network is used"),
+    Row("V version", "the version of Slurm whose behaviour this is"),
+    Row("test-only", "when it would start, and nothing else", of=FILES),
+)

@@ -1,0 +1,114 @@
+"""One row for each option of sbatch, salloc and srun: parser, help and documentation follow it."""
+
+import re
+
+import pytest
+
+from rota.slurm.orders.options import SECTIONS, SHEETS, from_environment
+from rota.slurm.orders.orders import read_order
+from rota.slurm.orders.page import page
+from rota.slurm.orders.row import NUMBER, Row, Sheet, Status
+from rota.slurm.words import values
+from tests.slurm.cluster import Cluster
+from tests.support.machine import REPOSITORY
+
+ROWS = {row.line: row for rows in SECTIONS.values() for row in rows}
+
+
+def of_sbatch(status: Status) -> list[str]:
+    return [line for line, row in ROWS.items() if row.status is status and "sbatch" in row.of]
+
+
+def words_of(row: Row) -> str:
+    """The option as it may be typed."""
+    return f"--{row.key}=1" if row.takes.startswith("=") else f"--{row.key}"
+
+
+def test_the_documented_table_is_the_one_that_the_commands_read() -> None:
+    assert (REPOSITORY / "docs" / "slurm-options.md").read_text() == page()
+
+
+def test_an_option_that_only_changes_the_job_needs_one_row() -> None:
+    row = Row("tries=COUNT", "how often", read=values.whole, complaint=NUMBER, job="retries")
+    sheet = Sheet("sbatch", {"New": [row]}, "script")
+
+    order = read_order(sheet, [("tries", "3")])
+
+    assert order.job == {"retries": 3}
+    assert "--tries=COUNT" in sheet.help
+
+
+@pytest.mark.parametrize("line", of_sbatch(Status.IGNORED))
+def test_an_option_without_an_effect_is_taken_and_told(line: str, cluster: Cluster) -> None:
+    row = ROWS[line]
+
+    answer = cluster.run("sbatch", "-H", words_of(row), "--wrap", "true")
+
+    assert answer.code == 0
+    assert answer.stderr == f"sbatch: warning: --{row.key} has no effect here\n"
+
+
+@pytest.mark.parametrize("line", of_sbatch(Status.REFUSED))
+def test_an_option_that_would_do_damage_unseen_is_refused(line: str, cluster: Cluster) -> None:
+    row = ROWS[line]
+
+    answer = cluster.run("sbatch", "-H", words_of(row), "--wrap", "true")
+
+    said = f"sbatch: error: --{row.key} is not possible here: {row.says}\n"
+    assert (answer.code, answer.stderr) == (255, said)
+
+
+def test_quiet_leaves_the_warning_out_and_a_script_may_cause_it(cluster: Cluster) -> None:
+    script = b"#!/bin/sh\n#SBATCH --switches=1\n"
+
+    told = cluster.run("sbatch", "-H", stdin=script)
+    quiet = cluster.run("sbatch", "-HQ", stdin=script)
+
+    assert told.stderr == "sbatch: warning: --switches has no effect here\n"
+    assert quiet.stderr == ""
+
+
+@pytest.mark.parametrize("program", SHEETS)
+def test_help_explains_every_option_on_its_line_and_usage_names_it(
+    program: str, cluster: Cluster
+) -> None:
+    explained = cluster.text(program, "--help")
+    named = cluster.text(program, "--usage")
+
+    for row in SHEETS[program].rows.values():
+        line = rf"(?m)^  (-\w,|   ) --{re.escape(row.key + row.takes)} +{re.escape(row.says)}"
+        assert re.search(line, explained), row.key
+        assert f"[--{row.key}{row.takes}]" in named
+    assert max(map(len, named.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("program", "variable", "option"),
+    [
+        ("sbatch", "SBATCH_OUTPUT", "output"),
+        ("sbatch", "SBATCH_ERROR", "error"),
+        ("sbatch", "SBATCH_INPUT", "input"),
+        ("sbatch", "SBATCH_DISTRIBUTION", "distribution"),
+        ("srun", "SLURM_TASK_PROLOG", "task-prolog"),
+        ("srun", "SRUN_CPUS_PER_TASK", "cpus-per-task"),
+        ("salloc", "SALLOC_IMMEDIATE", "immediate"),
+    ],
+)
+def test_variables_stand_for_options(program: str, variable: str, option: str) -> None:
+    assert from_environment(program, {variable: "1"}) == [(option, "1")]
+
+
+def test_files_named_by_variables_are_those_of_the_job(cluster: Cluster) -> None:
+    env = {"SBATCH_OUTPUT": "x.%j", "SBATCH_ERROR": "y.%j"}
+
+    number = cluster.text("sbatch", "-H", "--parsable", "--wrap", "true", env=env)
+
+    spec = cluster.job(int(number)).spec
+    assert (spec.output, spec.error) == ("x.%j", "y.%j")
+
+
+def test_nodes_come_from_a_file_of_the_caller(cluster: Cluster) -> None:
+    missing = cluster.run("sbatch", "-H", "-F", "nodes", "--wrap", "true")
+
+    said = "sbatch: error: Unable to open node file nodes: No such file or directory\n"
+    assert (missing.code, missing.stderr) == (1, said)
