@@ -105,6 +105,7 @@ class JobOptions(TypedDict, total=False):
     image: str
     keep_waiting: bool
     labels: Mapping[str, str]
+    licenses: list[str]
     min_tasks: int
     near: list[str]
     node_list: list[str]

@@ -123,7 +123,7 @@ SCENARIOS = {entry.number: entry for group in GROUPS.values() for entry in group
 _SLURM = frozenset(
     {
         *(Feature.PLACES, Feature.USERS, Feature.STREAMS, Feature.STDIN, Feature.SIGNALS),
-        *(Feature.ULIMITS, Feature.GANGS, Feature.KEEPS_LOGS),
+        *(Feature.ULIMITS, Feature.GANGS, Feature.WHOLE_GANGS, Feature.KEEPS_LOGS),
         *Power,
     }
 )
@@ -135,6 +135,7 @@ HAS: dict[str, frozenset[Need]] = {
     "kubernetes": frozenset(
         {
             *(Feature.PLACES, Feature.STDIN, Feature.IMAGES, Feature.MEMORY),
+            *(Feature.GANGS, Feature.ROLES),
             *(set(Power) - {Power.REQUEUE, Power.HOLD, Power.REUSE}),
         }
     ),
@@ -143,8 +144,8 @@ HAS: dict[str, frozenset[Need]] = {
 
 RAY_POWERS = frozenset({Power.CANCEL, Power.SERVER, Power.PURGE})
 if "ray" in kinds():
-    _ray = (Feature.PLACES, Feature.STREAMS, Feature.STDIN, Feature.ULIMITS, Feature.GANGS)
-    HAS["ray"] = frozenset({*_ray, *RAY_POWERS})
+    _ray = (Feature.PLACES, Feature.STREAMS, Feature.STDIN, Feature.ULIMITS)
+    HAS["ray"] = frozenset({*_ray, Feature.GANGS, Feature.WHOLE_GANGS, *RAY_POWERS})
 
 
 def lacking(backend: str, number: int) -> str:

@@ -80,10 +80,6 @@ class Kube:
         return done.stderr if done.returncode else ""
 
     @property
-    def url(self) -> str:
-        return self._env["KUBE_URL"]
-
-    @property
     def admin(self) -> str:
         """A kubeconfig with all rights."""
         return self._env["KUBECONFIG"]
