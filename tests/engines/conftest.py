@@ -21,10 +21,25 @@ REPOSITORY = HERE.parents[1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Real processes take their time: none of these belongs to the inner loop."""
+    """Real processes take their time: none of these belongs to the inner loop.
+
+    What shares a running engine is run by one process, so that each engine is started once.
+    """
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("slow")
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    room = item.path.relative_to(HERE).parts[0]
+    if room == "conformance":
+        backend = item.callspec.params.get("running", "") if hasattr(item, "callspec") else ""
+        backend = "kubernetes" if item.path.stem == "test_kubelet" else backend
+        return f"conformance-{backend.partition('-')[0]}"
+    if room in ("pilots", "quotas"):
+        return "kubernetes" if "kubernetes" in item.path.stem else "slurm-sites"
+    return room if (HERE / room).is_dir() else "hosts"
 
 
 class EngineSite:
