@@ -154,7 +154,8 @@ def test_the_name_root_alone_opens_no_script_of_others(server: Running, agent: T
 @pytest.mark.parametrize("way", ["network", "local"])
 def test_the_name_in_slurms_header_makes_nobody_somebody_else(server: Running, way: str):
     ann = server.as_user("ann")
-    body = json.dumps({"script": "#!/bin/sh\ntrue\n", "job": {"current_working_directory": "/"}})
+    job = {"current_working_directory": "/", "environment": {"PATH": "/bin"}}
+    body = json.dumps({"script": "#!/bin/sh\ntrue\n", "job": job})
 
     def submit(**headers: str) -> Answer:
         connection = (server.network() if way == "network" else server.local()).connection

@@ -112,7 +112,6 @@ def test_script_lines_take_the_same_options():
     found = script_options(
         "#!/bin/sh\n#ROTA -C rack=a --nodes 2\n#ROTA --constraint ssd? --qos guaranteed\n",
         "job.sh",
-        lambda tokens, place: (tokens, []),
     ).options
 
     assert found == {"constraint": ("rack=a", "ssd?"), "nodes": 2, "qos": "guaranteed"}

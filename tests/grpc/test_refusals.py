@@ -19,7 +19,7 @@ MALFORMED = {
     "no command": (*launch(command=[]), "command: is required"),
     "an empty program": (*launch(command=[""]), "command[0]: '' is not valid"),
     "a blank line": (*launch(command=[], line="  "), "command: '  ' is not valid; it is empty"),
-    "a command and a line": (*launch(line="true"), "line: 'true' is not valid"),
+    "a command and a line": (*launch(line="true"), "line: give either command or line"),
     "a command and a script": (*launch(script="#!/bin/sh"), "either command or script"),
     "a timeout below 0": (*launch(scheduling_timeout_seconds=-5), "scheduling_timeout_seconds: -5"),
     "a limit below 0": (*launch(time_limit_s=-1), "time_limit_s: -1 is not valid"),
