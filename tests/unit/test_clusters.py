@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from rota.controller.commands import commands as cmd
 from rota.core.facts.errors import Conflict, Rejected
+from rota.core.facts.features import Feature
 from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.placing import Placement, Taint
 from rota.core.facts.site.clusters import Choice, Member, Vdc
@@ -19,9 +20,9 @@ AWAY = Taint("engine", "away")
 
 
 def machine(name: str, cluster: str, *, cpus: int = 4, engine: str = "", **labels: str) -> NodeSpec:
-    return NodeSpec(
-        name, cpus * 1000, 16384, 10240, labels={"cluster": cluster, **labels}, engine=engine
-    )
+    able = tuple(sorted(set(Feature) - {Feature.IMAGES_ONLY})) if engine else ()
+    marks = {"cluster": cluster, **labels}
+    return NodeSpec(name, cpus * 1000, 16384, 10240, labels=marks, engine=engine, features=able)
 
 
 def two_clusters(*, cpus: int = 4) -> Scene:

@@ -63,5 +63,5 @@ def test_shared_jobs_meet_on_the_device_that_they_name():
 def test_a_number_that_no_node_has_is_refused_at_submit():
     scene = Scene(gpus=2)
 
-    with pytest.raises(Rejected, match="1 x gpu with index 7"):
+    with pytest.raises(Rejected, match="1 GPU with index 7"):
         submit(scene, "job", 7)

@@ -58,7 +58,7 @@ def test_a_task_must_fit_one_machine_and_not_the_sum_of_a_pool():
     scene.submit("wide", cpus=8)
 
     assert scene.job("wide").live_attempts[0].allocation.node == "large"
-    with pytest.raises(Rejected, match=r"12.*the largest has 8 CPUs"):
+    with pytest.raises(Rejected, match=r"12.*the largest node has 8 CPUs"):
         scene.submit("wider", cpus=12)
     with pytest.raises(Rejected, match="a node has at most 2 devices"):
         scene.submit("cards", gpus=3)
@@ -239,7 +239,9 @@ def test_a_gang_that_is_spread_over_nodes_is_spread_by_the_engine():
     order = scene.launch("gang").order
     assert order is not None
     assert (order.nodes, len(order.gang)) == (2, 4)
-    with pytest.raises(Rejected, match="so many nodes that take 3 of its tasks each"):
+    with pytest.raises(
+        Rejected, match="2 nodes asked for, but only 0 can take 3 of its tasks each"
+    ):
         scene.submit("wide", cpus=2, tasks=6, placement=Placement(node_count=2))
 
 

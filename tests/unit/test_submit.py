@@ -36,7 +36,7 @@ def test_one_bad_submission_refuses_the_whole_batch_and_changes_nothing():
         batch(scene, {}, {"group": "new"}, {"cpus": 99}, {})
 
     assert refusal.value.field == "jobs[2].resources.cpus"
-    assert refusal.value.detail.startswith("jobs[2].resources.cpus: '99' is not valid")
+    assert refusal.value.detail.startswith("jobs[2].resources.cpus: 99 asked for")
     assert dump(scene.cluster) == before
     assert len(scene.log) == events
 

@@ -67,6 +67,11 @@ class Site:
         #: How long what was set up stays after the last request.
         self.patience_s = 0.0 if plain else self.chance.choice((0.0, 10.0, 60.0))
 
+    @property
+    def may_pool(self) -> bool:
+        """Whether every job that is drawn could run although one node is a pool."""
+        return True
+
     def equip(self, specs: list[NodeSpec]) -> list[NodeSpec]:
         """Labels, racks, now and then a taint, one node without devices, and one that is a pool."""
         if self.plain:
@@ -74,6 +79,7 @@ class Site:
         mixed = len(specs) > 1 and self.chance.random() < 0.3
         # With a chance of its own: the rest of the world stays as it was.
         pooled = len(specs) > 1 and Random(f"{self.world.seed} pool").random() < 0.3
+        pooled = pooled and self.may_pool
         equipped = [
             msgspec.structs.replace(
                 spec,

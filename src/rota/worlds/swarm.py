@@ -80,6 +80,11 @@ class SwarmSite(Site):
         #: Which features met while both mattered.
         self.met: Counter[str] = Counter()
 
+    @property
+    def may_pool(self) -> bool:
+        """No job can have a machine of a pool to itself, name its zone, or span it and others."""
+        return not self.has & {"exclusive", "placement", "gangs"}
+
     def opening(self) -> list[cmd.Command]:
         found: list[cmd.Command] = [self._policy()]
         if "queues" in self.has:

@@ -84,22 +84,29 @@ def _refuse_task(cluster: Cluster, shape: Shape, request: Request) -> None:
 
 
 def _refuse_gang(cluster: Cluster, shape: Shape, role: Role) -> None:
-    """Enough nodes must exist for all tasks of a role, or for the fewest that it starts with."""
+    """Enough nodes must exist for all tasks of a role, or for the fewest that it starts with.
+
+    All of them lie on one side: on machines of ours, or in one engine or pool.
+    """
     nodes = shape.placement.node_count
     share = -(-role.count // nodes) if nodes else 0
     wanted = role.min_count or role.count
-    hosts = found = 0
+    sides: dict[str, tuple[int, int]] = {}
     for node in _able(cluster, shape):
         machines = node.spec.largest.count if node.spec.pool and node.spec.largest else 1
         count = count_in(Room.empty(_whole(node), cluster.policy.place), shape, role)
-        found += count * machines
-        hosts += machines if count >= max(share, 1) else 0
+        found, hosts = sides.get(node.spec.side, (0, 0))
+        found, hosts = found + count * machines, hosts + machines * (count >= max(share, 1))
         if found >= wanted and hosts >= nodes:
             return
-    if nodes and hosts < nodes:
-        why = f"{nodes} nodes asked for, but only {hosts} can take {share} of its tasks each"
+        sides[node.spec.side] = (found, hosts)
+    most_hosts = max((hosts for _, hosts in sides.values()), default=0)
+    together = "all nodes together take" if len(sides) < 2 else "no engine takes more than"
+    if nodes and most_hosts < nodes:
+        why = f"{nodes} nodes asked for, but only {most_hosts} can take {share} of its tasks each"
         raise Rejected.because("nodes", nodes, why)
-    why = f"{role.count} tasks of this size do not fit here: all nodes together take {found}"
+    most = max((found for found, _ in sides.values()), default=0)
+    why = f"{role.count} tasks of this size do not fit here: {together} {most}"
     raise Rejected.because("tasks", role.count, why)
 
 
