@@ -92,7 +92,7 @@ def test_a_name_that_is_not_known_is_refused_with_the_nearest(field, value, hint
 def test_a_gang_never_spans_clusters():
     scene = two_clusters()
 
-    gang = scene.submit("gang", cpus=4, tasks=3)
+    gang = scene.submit("gang", cpus=4, tasks=3, scheduling_timeout_s=900)
     pair = scene.submit("pair", cpus=4, tasks=2)
 
     assert scene.state(gang) == "queued"
@@ -124,7 +124,7 @@ def test_a_gang_that_waits_when_the_second_cluster_comes_stays_in_one():
 
 def test_clusters_are_told_apart_after_a_restart():
     scene = two_clusters()
-    gang = scene.submit("gang", cpus=4, tasks=3)
+    gang = scene.submit("gang", cpus=4, tasks=3, scheduling_timeout_s=900)
 
     scene.restart()
 
@@ -132,8 +132,10 @@ def test_clusters_are_told_apart_after_a_restart():
 
 
 def test_a_label_of_an_operator_puts_a_node_into_a_cluster():
-    scene = two_clusters()
-    gang = scene.submit("gang", cpus=4, tasks=3)
+    scene = Scene(cpus=4)
+    for name in ("h1", "h2"):
+        scene.add_node(machine(name, "hpc"))
+    gang = scene.submit("gang", cpus=4, tasks=3, scheduling_timeout_s=900)
 
     scene.ask(cmd.MarkNode(actor=OPERATOR, node="box", labels={"cluster": "hpc"}))
 

@@ -70,7 +70,7 @@ class Site:
     @property
     def may_pool(self) -> bool:
         """Whether every job that is drawn could run although one node is a pool."""
-        return True
+        return False
 
     def equip(self, specs: list[NodeSpec]) -> list[NodeSpec]:
         """Labels, racks, now and then a taint, one node without devices, and one that is a pool."""
