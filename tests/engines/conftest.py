@@ -29,6 +29,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if HERE in item.path.parents:
             item.add_marker("slow")
             item.add_marker(pytest.mark.xdist_group(_group(item)))
+            if _needs_engine(item):
+                item.add_marker("engine")
+
+
+def _needs_engine(item: pytest.Item) -> bool:
+    """A real Slurm, Kubernetes or Ray, which takes its time: ``script/test engines``."""
+    backend = item.callspec.params.get("running", "") if hasattr(item, "callspec") else ""
+    asked = set(getattr(item, "fixturenames", ()))
+    if backend == "agents":
+        return False
+    return bool(asked & {"slurm", "kube", "ray", "running"}) or item.path.stem == "test_kubelet"
 
 
 def _group(item: pytest.Item) -> str:
