@@ -98,7 +98,7 @@ def _gang(order: Order, gang: Gang, folder_of: Callable[[str], str]) -> str:
         "#!/bin/bash\numask 077\n"
         f"mkdir -p {first} && [ -O {first} ] || exit {shim.UNSTARTED}\n"
         f"cat >{first}/task <<'{_END}-TASK' || exit {shim.UNSTARTED}\n{task}{_END}-TASK\n"
-        'export ROTA_FIRST=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
+        f"{shim.FIRST.lstrip()}"
         "trap : HUP INT QUIT USR1 USR2 TERM\n"
         f"srun --export=ALL --kill-on-bad-exit=1 --ntasks={len(gang.uids)} {_CPUS} "
         f"bash {first}/task\n"

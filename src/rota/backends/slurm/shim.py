@@ -48,6 +48,13 @@ if [ $signal != 0 ]; then trap - $signal; kill -$signal $$; fi
 exit $code
 """
 
+#: Where the members of a gang meet: the address by which Slurm itself finds the first node.
+FIRST = r"""
+first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+address=$(scontrol show node "$first" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p' | head -n 1)
+export ROTA_FIRST=${address:-$first}
+"""
+
 #: The first member's file tells of the whole gang: of a start that failed, or the worst code.
 WHOLE = r"""
 end="exit $code"
