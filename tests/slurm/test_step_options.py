@@ -1,5 +1,6 @@
 """Options of srun that change how tasks run: files, programs, limits, prologs."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,13 @@ def program(path: Path, body: str) -> str:
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return str(path)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(slurm: Slurm) -> Iterator[None]:
+    """Others on this server need its CPUs."""
+    yield
+    slurm.run("scancel", "-u", "root")
 
 
 def test_tasks_that_print_to_one_file_lose_nothing(slurm: Slurm) -> None:
