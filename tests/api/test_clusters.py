@@ -172,6 +172,7 @@ def test_the_python_client_names_a_cluster_like_any_other_field(
 ) -> None:
     request = Job("train").command("true").cpus(1).options(cluster="hpc", engine="slurm-a")
 
-    caller.post("/jobs", request.request())
+    submitted = caller.post("/jobs", request.request())
 
+    assert submitted.status == 201
     hpc.launched(1)

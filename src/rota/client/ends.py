@@ -30,7 +30,7 @@ EARLY_MAX = 20_000
 class Ends(Generic[J]):
     """The jobs that are waited for, and ends that were heard of too early.
 
-    There may be several handles of one job. Whoever uses it from several threads locks it.
+    There may be several handles of one job. A caller with several threads locks it.
     """
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ class Shape(NamedTuple):
 
 
 def new_uid(pilot: str, shape: Shape) -> str:
-    """It says whose it is and what it has, for whoever finds it in the engine alone."""
+    """It says whose it is and what it has, for people who find it in the engine."""
     size = f"{shape.cpu_milli}c{shape.memory_mib}m{shape.gpus}g"
     return f"{PREFIX}{pilot}-{size}-{secrets.token_hex(4)}"
 

@@ -74,7 +74,7 @@ class SlurmDriver:
         self.features: frozenset[Feature] = _ALWAYS
         #: Whose the attempts are that we handed in: jobs of others with their keys are not they.
         self._users: dict[str, str] = {}
-        #: What Slurm listed last, whoever's it is, and the pools that ours were placed in.
+        #: What Slurm listed last, jobs of others too, and the pools that ours were placed in.
         self._records: list[Record] | None = None
         self._pools: dict[str, str] = {}
         #: What ended attempts have written down, by uid, id and restart: it changes no more.

@@ -57,7 +57,7 @@ class Transport(Protocol):
     async def submit(self, wish: Wish) -> str: ...
 
     async def jobs(self) -> list[Record]:
-        """All that slurmctld knows, whoever's they are."""
+        """All jobs that slurmctld knows, those of others too."""
 
     async def past(self, since_s: float) -> list[Record]:
         """All that the accounting knows since then; nothing, where the site has none.

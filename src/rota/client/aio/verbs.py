@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from rota.client import asking
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from rota.client.verbs import AnyJob
 
 
-class AsyncVerbs:
+class AsyncVerbs(ABC):
     """The twin of ``rota.client.verbs.Verbs``, name by name."""
 
     @property
+    @abstractmethod
     def line(self) -> Line:
         """The connection to the server."""
-        raise NotImplementedError
 
     @property
     def url(self) -> str:
