@@ -19,6 +19,7 @@ from rota.api import aliases, errors
 from rota.api.asgi import API
 from rota.api.auth import require
 from rota.api.context import ACTOR, Asking, Context, Settings, actor_of, context_of
+from rota.api.door.editing import Editing
 from rota.api.door.front import BODY_MAX, Front
 from rota.api.door.methods import Methods
 from rota.api.errors import Problem, WrongMethod
@@ -89,6 +90,7 @@ def make_app(host: Host, settings: Settings) -> Front:
         [Router(API, route_handlers=ROUTES), *status.ROOT_ROUTES],
         state=State({"context": context}),
         guards=[_guard],
+        middleware=[Editing],
         exception_handlers={Exception: _problem, HTTPException: _problem},
         openapi_config=OpenAPIConfig("Rota", settings.version, create_examples=False),
         request_max_body_size=BODY_MAX,

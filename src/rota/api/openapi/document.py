@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from litestar.routes import HTTPRoute
 
+from rota.api.asgi import API
+from rota.api.door.editing import EDITED
 from rota.api.errors import CODES, MEDIA_TYPE, Problem
 from rota.api.openapi import examples
 from rota.api.openapi.glossary import MEANINGS
@@ -28,6 +30,7 @@ _ERRORS = {
     403: "The caller may not do this",
     404: "What was named does not exist",
     409: "The thing is in a state that does not allow this",
+    412: "It is not as `If-Match` or `If-None-Match` says; read it again",
     413: "The body is too large",
     422: "The Idempotency-Key was used for another request",
     429: "Too much is waiting; nothing was changed",
@@ -35,6 +38,17 @@ _ERRORS = {
     503: "Not ready; try again later",
 }
 _ALWAYS = (400, 401, 403, 500)
+_TAG = {
+    "ETag": {
+        "description": "A name for what can be edited of it, for `If-Match`",
+        "schema": {"type": "string"},
+    }
+}
+#: What an edit may say of the record that it is about.
+_CONDITIONS = {
+    "If-Match": "The `ETag` that was read: 412 if it is another one now",
+    "If-None-Match": "`*`: 412 if it exists already",
+}
 _TAGS = {
     "jobs": "Jobs and arrays",
     "plan": "Jobs and arrays",
@@ -74,6 +88,8 @@ def make_document(inner: Litestar, version: str) -> dict[str, Any]:
             head, _, verb = path.rpartition("/")
             shown = f"{head}:{verb}"
         _complete(operation, shown, method, handler)
+        if path.removeprefix(API) in EDITED:
+            _tag_it(operation, method)
         paths.setdefault(shown, {})[method] = operation
     document["paths"] = dict(sorted(paths.items())) | _public_paths()
     document["components"] = {
@@ -175,6 +191,24 @@ def _complete_answers(
     for status in sorted({*_ALWAYS, *large, *opt.get("errors", ())}):
         answers[str(status)] = {"description": _ERRORS[status], "content": problem}
     operation["responses"] = answers
+
+
+def _tag_it(operation: dict[str, Any], method: str) -> None:
+    """Of a record that has a tag: reading gives it, edits may name it."""
+    answers = operation["responses"]
+    for code, answer in answers.items():
+        if code < "300":
+            answers[code] = {**answer, "headers": _TAG}
+    if method == "get":
+        return
+    answers["412"] = {"description": _ERRORS[412], "content": answers["400"]["content"]}
+    operation["parameters"] = [
+        *operation.get("parameters", ()),
+        *(
+            {"name": name, "in": "header", "schema": {"type": "string"}, "description": text}
+            for name, text in _CONDITIONS.items()
+        ),
+    ]
 
 
 def _tag(path: str) -> str:

@@ -110,6 +110,13 @@ async def list_pilots(request: Asking) -> PilotsView:
     return PilotsView([_view(context, pilots[name]) for name in sorted(pilots)])
 
 
+@get("/pilots/{name:str}", summary="One pilot", opt={"right": "read", "errors": (404,)})
+async def show_pilot(request: Asking, name: params.NamePath) -> PilotView:
+    """How it asks an engine for machines, and what came of it."""
+    context = context_of(request)
+    return _view(context, named(context.host.cluster.pilots, "pilot", name))
+
+
 def _checked(name: str, fields: dict[str, Any]) -> Pilot:
     """What its engine's driver does not know is refused now, not when jobs wait."""
     from rota.backends.pilot_tables import check_table
@@ -239,4 +246,4 @@ def _found(context: Context, offers: list[NodeSpec], jobs_max: int) -> DemandVie
     return DemandView(cluster.ids.cluster_id, version, waiting, nodes)
 
 
-ROUTES = [list_pilots, set_pilot, change_pilot, remove_pilot, tell_state, demand]
+ROUTES = [list_pilots, show_pilot, set_pilot, change_pilot, remove_pilot, tell_state, demand]
