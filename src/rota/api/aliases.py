@@ -12,7 +12,7 @@ from rota.api import params
 from rota.api.bodies.requests import JobRequest
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.changes import CancelledView, cancel_job
-from rota.api.jobs.jobs import IdempotencyKey, list_jobs, show
+from rota.api.jobs.jobs import IdempotencyKey, as_response, list_jobs, show
 from rota.api.jobs.submit import SubmittedView, submit_one
 from rota.api.site.stats import StatsView, stats
 from rota.api.views.gpus import gpu_views
@@ -55,7 +55,7 @@ async def list_jobs_of_user(
 @post(
     "/users/{name:str}/jobs",
     summary="Submit a job under one's own name",
-    opt={"right": "submit", "body": JobRequest, "errors": (404, 409, 413, 429, 503)},
+    opt={"right": "submit", "body": JobRequest, "keyed": True, "errors": (404, 409, 413, 429, 503)},
 )
 async def submit_as_user(
     request: Asking, name: params.NamePath, key: IdempotencyKey = ""
@@ -70,7 +70,7 @@ async def submit_as_user(
             allowed=actor.user,
         )
     answer = await submit_one(context_of(request), actor, await request.body(), key)
-    return Response(answer.body, status_code=answer.status, media_type="application/json")  # type: ignore[arg-type]
+    return as_response(answer)
 
 
 @get("/users/{name:str}/activity", summary="How a user's jobs fared", opt={"right": "read"})

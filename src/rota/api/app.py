@@ -22,6 +22,7 @@ from rota.api.context import ACTOR, Asking, Context, Settings, actor_of, context
 from rota.api.door.editing import Editing
 from rota.api.door.front import BODY_MAX, Front
 from rota.api.door.methods import Methods
+from rota.api.door.repeating import Repeating
 from rota.api.errors import Problem, WrongMethod
 from rota.api.jobs import (
     allocations,
@@ -90,7 +91,7 @@ def make_app(host: Host, settings: Settings) -> Front:
         [Router(API, route_handlers=ROUTES), *status.ROOT_ROUTES],
         state=State({"context": context}),
         guards=[_guard],
-        middleware=[Editing],
+        middleware=[Editing, Repeating],  # type: ignore[list-item]  # ASGI in our words
         exception_handlers={Exception: _problem, HTTPException: _problem},
         openapi_config=OpenAPIConfig("Rota", settings.version, create_examples=False),
         request_max_body_size=BODY_MAX,

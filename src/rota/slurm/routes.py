@@ -28,7 +28,7 @@ _body = Body(SbatchRequest)
 @post(
     "/slurm/sbatch",
     summary="Submit a batch script of Slurm",
-    opt={"right": "submit", "body": SbatchRequest, "errors": (409, 413, 429, 503)},
+    opt={"right": "submit", "body": SbatchRequest, "creates": "", "errors": (409, 413, 429, 503)},
 )
 async def sbatch(request: Asking) -> SbatchView:
     """What sbatch would refuse is refused in its words."""

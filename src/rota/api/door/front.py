@@ -114,7 +114,7 @@ class Front:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
         if method in ("GET", "HEAD") and (page := self._pages(path)) is not None:
-            await _send(send, page[0], page[2] if method == "GET" else b"", page[1])
+            await send_whole(send, page[0], page[2] if method == "GET" else b"", page[1])
             return
         actor = self._known_actor(scope)
         if method not in _METHODS:
@@ -131,7 +131,7 @@ class Front:
         except Exception as error:
             await _send_problem(send, error)
         else:
-            await _send(send, answer.status, answer.body, b"application/json", answer.headers)
+            await send_whole(send, answer.status, answer.body, b"application/json", answer.headers)
 
     async def _pass_on(self, actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
         """To the framework, which knows neither verbs behind a colon nor heads without bodies."""
@@ -139,7 +139,7 @@ class Front:
         if path.startswith(_NODES) and ":" in path:
             _split_verb(scope, path)
         if method == "OPTIONS" and (allowed := self._methods.of(scope["path"])):
-            await _send(send, 204, b"", b"", [(b"allow", ", ".join(allowed).encode())])
+            await send_whole(send, 204, b"", b"", [(b"allow", ", ".join(allowed).encode())])
             return
         scope[ACTOR] = actor
         if not path.startswith(_BUNDLES):
@@ -233,7 +233,7 @@ async def read_body(receive: Receive, most: int) -> bytes:
     return b"".join(parts)
 
 
-async def _send(
+async def send_whole(
     send: Send,
     status: int,
     body: bytes,
@@ -282,4 +282,4 @@ def _without_body(send: Send) -> Send:
 async def _send_problem(send: Send, error: Exception) -> None:
     problem, headers = errors.problem_of(error)
     body = errors.encode_problem(problem)
-    await _send(send, problem.status, body, errors.MEDIA_TYPE.encode(), headers)
+    await send_whole(send, problem.status, body, errors.MEDIA_TYPE.encode(), headers)

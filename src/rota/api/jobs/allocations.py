@@ -112,7 +112,12 @@ async def show_allocation(request: Asking, job_id: params.JobPath) -> HoldingVie
 @post(
     "/allocations",
     summary="Hold room without a program",
-    opt={"right": "submit", "body": AllocationRequest, "errors": (404, 409, 413, 429, 503)},
+    opt={
+        "right": "submit",
+        "body": AllocationRequest,
+        "creates": "id",
+        "errors": (404, 409, 413, 429, 503),
+    },
 )
 async def allocate(request: Asking) -> HoldingView:
     """Answers once it is on disk, with `wait_s` once it is held. Release it to give it back."""

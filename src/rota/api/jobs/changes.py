@@ -107,7 +107,7 @@ async def change_one(context: Context, actor: Actor, item: Job | Array, command:
 @patch(
     "/jobs/{job_id:str}",
     summary="Change a job or array",
-    opt={"right": "change", "body": JobPatch, "errors": _REASONS},
+    opt={"right": "change", "body": JobPatch, "creates": "", "errors": _REASONS},
 )
 async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
     """Of a running job only what does not concern its room. `action` comes last.

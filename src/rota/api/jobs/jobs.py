@@ -35,13 +35,8 @@ ARRAY_LOOK_S = 0.5
 WATCHED_MAX = 1000
 EVENTS_MAX = 1000
 
-IdempotencyKey = Annotated[
-    str,
-    HeaderParameter(
-        name="Idempotency-Key",
-        description="Makes it safe to repeat: the second submit with this key gives the first's id",
-    ),
-]
+#: What it is for says the document, for every route that takes it.
+IdempotencyKey = Annotated[str, HeaderParameter(name="Idempotency-Key")]
 
 
 class DoneView(msgspec.Struct):
@@ -69,26 +64,31 @@ class EventsView(msgspec.Struct):
 @post(
     "/jobs",
     summary="Submit a job or an array",
-    opt={"right": "submit", "body": JobRequest, "errors": (404, 409, 413, 422, 429, 503)},
+    opt={"right": "submit", "body": JobRequest, "keyed": True, "errors": (404, 409, 413, 429, 503)},
 )
 async def submit(request: Asking, key: IdempotencyKey = "") -> Response[SubmittedView]:
     """Answers once the job is on disk. A repeat with the same Idempotency-Key gives 200."""
     answer = await submit_one(context_of(request), actor_of(request), await request.body(), key)
-    return _as_response(answer)
+    return as_response(answer)
 
 
 @post(
     "/jobs:batch",
     summary="Submit several jobs: all or none",
-    opt={"right": "submit", "body": BatchRequest, "errors": (404, 409, 413, 422, 429, 503)},
+    opt={
+        "right": "submit",
+        "body": BatchRequest,
+        "keyed": True,
+        "errors": (404, 409, 413, 429, 503),
+    },
 )
 async def batch(request: Asking, key: IdempotencyKey = "") -> Response[BatchView]:
     """An error names the entry: `jobs[3].resources.cpus`."""
     answer = await submit_batch(context_of(request), actor_of(request), await request.body(), key)
-    return _as_response(answer)
+    return as_response(answer)
 
 
-def _as_response(answer: Answer) -> Response[Any]:
+def as_response(answer: Answer) -> Response[Any]:
     return Response(
         answer.body,
         status_code=answer.status,

@@ -14,6 +14,7 @@ from litestar.routes import HTTPRoute
 from rota.api.asgi import API
 from rota.api.door.editing import EDITED
 from rota.api.errors import CODES, MEDIA_TYPE, Problem
+from rota.api.jobs.submit import KEY_MAX
 from rota.api.openapi import examples
 from rota.api.openapi.glossary import MEANINGS
 
@@ -43,6 +44,13 @@ _TAG = {
         "description": "A name for what can be edited of it, for `If-Match`",
         "schema": {"type": "string"},
     }
+}
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "maxLength": KEY_MAX},
+    "description": "Makes it safe to repeat: the same request with this key gets the first answer;"
+    " another request gets 422",
 }
 #: What an edit may say of the record that it is about.
 _CONDITIONS = {
@@ -184,13 +192,23 @@ def _complete_answers(
         example = examples.ANSWERS.get((method, path.removeprefix("/api/v1")))
         if example is not None and "application/json" in answer.get("content", {}):
             answer["content"]["application/json"]["example"] = example
-    if (method, path) in examples.REPEATS:
-        answers["200"] = {**answers["201"], "description": "A repeat under the same key"}
+    keyed = "creates" in opt or opt.get("keyed")
+    if keyed:
+        _key_it(operation, answers)
     problem = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}}
     large = (413,) if "requestBody" in operation else ()
-    for status in sorted({*_ALWAYS, *large, *opt.get("errors", ())}):
+    more = (409, 422) if keyed else ()
+    for status in sorted({*_ALWAYS, *large, *more, *opt.get("errors", ())}):
         answers[str(status)] = {"description": _ERRORS[status], "content": problem}
     operation["responses"] = answers
+
+
+def _key_it(operation: dict[str, Any], answers: dict[str, Any]) -> None:
+    """It makes something: a key makes it safe to send it again."""
+    if "201" in answers:
+        answers["200"] = {**answers["201"], "description": "A repeat under the same key"}
+    others = [p for p in operation.get("parameters", ()) if p["name"] != _KEY["name"]]
+    operation["parameters"] = [*others, _KEY]
 
 
 def _tag_it(operation: dict[str, Any], method: str) -> None:

@@ -91,9 +91,6 @@ OPTIONAL = frozenset(
     {CordonRequest, site.DrainRequest, body.TriggerRequest, site.CheckpointRequest}
 )
 
-#: Answers with 200 instead of 201 when an Idempotency-Key repeats.
-REPEATS = frozenset({("post", "/api/v1/jobs"), ("post", "/api/v1/jobs:batch")})
-
 _UID = "8188d2dbb4160476cb7066fe9d8005c4"
 
 #: (method, path below /api/v1) -> an example of the answer.

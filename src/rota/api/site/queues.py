@@ -117,7 +117,7 @@ async def show_queue(request: Asking, name: params.NamePath) -> QueueView:
 @post(
     "/queues",
     summary="Make a queue",
-    opt={"right": "operate", "body": NewQueueRequest, "errors": (409, 429, 503)},
+    opt={"right": "operate", "body": NewQueueRequest, "creates": "name", "errors": (409, 429, 503)},
     status_code=201,
 )
 async def make_queue(request: Asking) -> QueueView:

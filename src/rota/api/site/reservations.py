@@ -192,7 +192,12 @@ async def show_reservation(request: Asking, reservation_id: IdPath) -> Reservati
 @post(
     "/reservations",
     summary="Reserve GPUs or nodes, or plan maintenance",
-    opt={"right": "operate", "body": ReservationRequest, "errors": (409, 429, 503)},
+    opt={
+        "right": "operate",
+        "body": ReservationRequest,
+        "creates": "id",
+        "errors": (409, 429, 503),
+    },
 )
 async def add_reservation(request: Asking) -> ReservationView | JobReservationView:
     """Refused (409) when what it promises is promised to somebody else, or does not exist.

@@ -91,7 +91,13 @@ def _view(token: Token, nodes: list[str]) -> TokenView:
 @post(
     "/tokens",
     summary="Make a token",
-    opt={"right": "token", "body": TokenRequest, "errors": (429, 503)},
+    opt={
+        "right": "token",
+        "body": TokenRequest,
+        "creates": "",
+        "secret": True,
+        "errors": (429, 503),
+    },
 )
 async def make_token(request: Asking) -> NewTokenView:
     """For oneself with at most one's own role; an admin may make any.

@@ -147,7 +147,7 @@ async def show_vdc(request: Asking, name: params.NamePath) -> VdcView:
 @post(
     "/vdcs",
     summary="Make a virtual data centre",
-    opt={"right": "operate", "body": NamedVdc, "errors": (409, 429, 503)},
+    opt={"right": "operate", "body": NamedVdc, "creates": "name", "errors": (409, 429, 503)},
 )
 async def make_vdc(request: Asking) -> VdcView:
     """Refused where there is one of that name."""
