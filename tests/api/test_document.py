@@ -10,6 +10,7 @@ from schemathesis import checks
 from schemathesis.schemas import APIOperation
 
 from rota.api.app import ROUTES
+from rota.api.openapi import older
 from rota.api.openapi.glossary import MEANINGS
 from rota.core.facts.states import JobState
 from tests.api.running import WAIT_S, Caller, Running
@@ -184,3 +185,22 @@ def test_moments_and_closed_lists_are_typed(document: dict) -> None:
     job = schemas["JobView"]["properties"]
     for field in ("state", "phase", "restart", "qos", "cause_code", "preempt_mode"):
         assert "$ref" in str(job[field]), field
+
+
+def test_older_names_are_deprecated_and_name_the_newer_one(document: dict) -> None:
+    paths, schemas = document["paths"], document["components"]["schemas"]
+    listed = {entry["name"]: entry for entry in paths["/api/v1/jobs"]["get"]["parameters"]}
+
+    assert paths["/api/v1/jobs/{job_id}/cancel"]["post"]["deprecated"]
+    assert "`DELETE /jobs/{job_id}`" in paths["/api/v1/jobs/{job_id}/cancel"]["post"]["description"]
+    assert listed["user_id"]["deprecated"]
+    assert listed["user_id"]["description"] == "An older name of `user`"
+    assert not listed["user"].get("deprecated")
+    seconds = schemas["JobRequest"]["properties"]["scheduling_timeout_seconds"]
+    assert seconds["deprecated"]
+
+
+def test_every_older_operation_is_there(document: dict) -> None:
+    known = {o["operationId"] for path in document["paths"].values() for o in path.values()}
+
+    assert set(older.OPERATIONS) <= known

@@ -17,6 +17,7 @@ from rota.api.jobs.submit import Answer, BatchView, SubmittedView, submit_batch,
 from rota.api.views.attempt_views import AttemptView, attempt_views
 from rota.api.views.listing import Query, list_page
 from rota.api.views.lookup import find, resolve
+from rota.api.views.paging import Listed, Part
 from rota.api.views.reasons import Reasons
 from rota.api.views.views import JobView, Page, array_view, job_view
 from rota.api.watch.live import EventView, event_view
@@ -52,7 +53,7 @@ class WaitView(msgspec.Struct):
     pending: list[int]
 
 
-class AttemptsView(msgspec.Struct):
+class AttemptsView(Listed):
     items: list[AttemptView]
 
 
@@ -190,13 +191,19 @@ def _worst(counts: dict[JobState, int]) -> JobState:
     summary="Every attempt of a job",
     opt={"right": "read", "errors": (404,)},
 )
-async def attempts(request: Asking, job_id: params.JobPath) -> AttemptsView:
+async def attempts(
+    request: Asking,
+    job_id: params.JobPath,
+    limit: params.PartSize = None,
+    cursor: params.Cursor = "",
+) -> AttemptsView:
     """In the order of tasks and tries; empty while it has not been placed."""
     found = await find(context_of(request).host, job_id)
     if not isinstance(found, Job):
         return AttemptsView([])
     open_ = may_look_into(actor_of(request), found.spec.user)
-    return AttemptsView(attempt_views(found, open_=open_))
+    page, after = Part(limit, cursor).of_numbered(attempt_views(found, open_=open_))
+    return AttemptsView(page, cursor=after)
 
 
 @get(
@@ -204,17 +211,20 @@ async def attempts(request: Asking, job_id: params.JobPath) -> AttemptsView:
     summary="What happened to a job",
     opt={"right": "read", "errors": (404,)},
 )
-async def events(request: Asking, job_id: params.JobPath, cursor: params.Cursor = "") -> EventsView:
+async def events(
+    request: Asking,
+    job_id: params.JobPath,
+    limit: params.Limit = EVENTS_MAX,
+    cursor: params.Cursor = "",
+) -> EventsView:
     """The audit trail of one job or array, oldest first."""
     host, actor = context_of(request).host, actor_of(request)
     found = await find(host, job_id)
     after = params.parse_cursor(cursor)
-    records = await host.read(
-        lambda store: store.events(after=after, job=found.id, limit=EVENTS_MAX)
-    )
+    records = await host.read(lambda store: store.events(after=after, job=found.id, limit=limit))
     open_ = may_look_into(actor, found.spec.user)
     views = [view for record in records if (view := event_view(record, actor, open_=open_))]
-    more = len(records) == EVENTS_MAX
+    more = len(records) == limit
     return EventsView(views, str(records[-1].seq) if more else None)
 
 

@@ -17,6 +17,7 @@ from rota.api.errors import CODES, MEDIA_TYPE, Problem
 from rota.api.jobs.submit import KEY_MAX
 from rota.api.openapi import examples
 from rota.api.openapi.glossary import MEANINGS
+from rota.api.openapi.older import mark_operation, mark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,6 +99,7 @@ def make_document(inner: Litestar, version: str) -> dict[str, Any]:
         _complete(operation, shown, method, handler)
         if path.removeprefix(API) in EDITED:
             _tag_it(operation, method)
+        mark_operation(operation)
         paths.setdefault(shown, {})[method] = operation
     document["paths"] = dict(sorted(paths.items())) | _public_paths()
     document["components"] = {
@@ -156,6 +158,7 @@ def _describe(schemas: dict[str, Any]) -> None:
             meant = meant or MEANINGS.get(name)
             if meant is not None:
                 body["properties"][name] = {**shown, "description": meant}
+        mark_schema(body)
 
 
 def _complete(operation: dict[str, Any], path: str, method: str, handler: HTTPRouteHandler) -> None:
@@ -163,7 +166,6 @@ def _complete(operation: dict[str, Any], path: str, method: str, handler: HTTPRo
     operation["tags"] = [_tag(path)]
     operation["operationId"] = handler.handler_name.rpartition(".")[2]
     operation["description"] = (handler.fn.__doc__ or "").strip()
-    operation.pop("deprecated", None)
     body = opt.get("body")
     if body is not None:
         content: dict[str, Any] = {"schema": {"$ref": _REF.format(name=body.__name__)}}

@@ -19,6 +19,7 @@ from rota.api.bodies.pilot_requests import (
 )
 from rota.api.bodies.requests import Body
 from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.views.paging import Listed, Part
 from rota.controller.commands.commands import RemovePilot, SetPilot
 from rota.core.facts.errors import named
 from rota.core.facts.node import Device, NodeSpec
@@ -68,7 +69,7 @@ class PilotView(msgspec.Struct):
     problem: str
 
 
-class PilotsView(msgspec.Struct):
+class PilotsView(Listed):
     items: list[PilotView]
 
 
@@ -103,11 +104,14 @@ def _view(context: Context, pilot: Pilot) -> PilotView:
 
 
 @get("/pilots", summary="Every pilot and its allocations", opt={"right": "read"})
-async def list_pilots(request: Asking) -> PilotsView:
+async def list_pilots(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> PilotsView:
     """What is asked of engines when jobs wait, and what came of it."""
     context = context_of(request)
     pilots = context.host.cluster.pilots
-    return PilotsView([_view(context, pilots[name]) for name in sorted(pilots)])
+    page, after = Part(limit, cursor).of(sorted(pilots), str)
+    return PilotsView([_view(context, pilots[name]) for name in page], cursor=after)
 
 
 @get("/pilots/{name:str}", summary="One pilot", opt={"right": "read", "errors": (404,)})
