@@ -20,7 +20,8 @@ from rota.api.views.lookup import find, resolve
 from rota.api.views.paging import Listed, Part
 from rota.api.views.reasons import Reasons
 from rota.api.views.views import JobView, Page, array_view, job_view
-from rota.api.watch.live import EventView, event_view
+from rota.api.watch.event_views import EventView
+from rota.api.watch.live import event_view
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Rejected
 from rota.core.facts.job import Job

@@ -32,6 +32,12 @@ PARAMETERS = {
 PROPERTIES = {
     "scheduling_timeout_seconds": "scheduling_timeout_s",
     "before": "cursor",
+    "started_s": "started_at",
+    "ended_s": "ended_at",
+    "saved_s": "saved_at",
+    "not_before_s": "not_before_at",
+    "deadline_s": "deadline_at",
+    "cools_s": "cools_at",
 }
 
 
