@@ -294,7 +294,7 @@ def _roles(spec: JobSpec, asked: JobPatch) -> tuple[Role, ...]:
         raise Rejected.because("min_tasks", least, f"{least} is more than tasks ({count})")
     request = role.request
     if asked.resources is not None:
-        request = _new_request(request, asked.resources)
+        request = _new_request(request, msgspec.to_builtins(asked.resources))
     changed = msgspec.structs.replace(role, count=count, min_count=least, request=request)
     return (changed, *spec.roles[1:])
 

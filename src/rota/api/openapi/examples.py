@@ -18,7 +18,7 @@ _JOB = {
     "name": "train",
     "command": ["python", "train.py", "--lr", "0.001"],
     "workdir": "/home/ada/project",
-    "resources": {"cpus": 4, "memory_mb": 16384, "gpus": 1},
+    "resources": {"cpus": 4, "memory_mib": 16384, "gpus": 1},
     "time_limit_s": 7200,
     "labels": {"model": "small"},
 }

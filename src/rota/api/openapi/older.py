@@ -57,7 +57,7 @@ def mark_schema(schema: dict[str, Any]) -> None:
     """``deprecated`` of properties that have a newer one beside them."""
     shown = schema.get("properties", {})
     for name, body in shown.items():
-        newer = PROPERTIES.get(name)
+        newer = name.removesuffix("_mb") + "_mib" if name.endswith("_mb") else PROPERTIES.get(name)
         if newer and newer in shown:
             shown[name] = {**body, **_marked(body.get("description", ""), newer)}
 

@@ -9,6 +9,7 @@ from litestar import delete, get, patch, put
 
 from rota.api import params
 from rota.api.bodies import checks
+from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import ProjectPatch, ProjectRequest, UserPatch
 from rota.api.context import Asking, actor_of, body_of, context_of
@@ -41,13 +42,14 @@ _user_patch = Body(UserPatch)
 EVERYBODY = "*"
 
 
-class HeldView(msgspec.Struct):
+class HeldView(ShowsMib, msgspec.Struct):
     """What somebody's live attempts hold now."""
 
     jobs: int
     cpus: float
     memory_mb: int
     gpus: float
+    memory_mib: int = 0
 
 
 class ProjectView(ProviderView, kw_only=True):

@@ -10,6 +10,7 @@ from litestar.params import QueryParameter
 
 from rota.api import params
 from rota.api.bodies import checks
+from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import DrainRequest, MarkRequest
 from rota.api.bodies.submission import moment
@@ -33,11 +34,13 @@ _drain = Body(DrainRequest, optional=True)
 _mark = Body(MarkRequest)
 
 
-class AmountView(msgspec.Struct):
+class AmountView(ShowsMib, msgspec.Struct):
     cpus: float
     memory_mb: int
     disk_mb: int
     gpus: int
+    memory_mib: int = 0
+    disk_mib: int = 0
 
 
 class NodeView(msgspec.Struct):

@@ -11,6 +11,7 @@ from litestar import delete, get, patch, post, put
 
 from rota.api import params
 from rota.api.bodies import checks
+from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.pilot_requests import (
     DemandRequest,
     PilotPatch,
@@ -46,7 +47,7 @@ class PilotAllocationView(msgspec.Struct):
     since_s: float
 
 
-class PilotView(msgspec.Struct):
+class PilotView(ShowsMib, msgspec.Struct):
     name: str
     kind: str
     most: int
@@ -67,6 +68,7 @@ class PilotView(msgspec.Struct):
     #: As its keeper has told it last; none when it has not.
     allocations: list[PilotAllocationView]
     problem: str
+    memory_mib: int = 0
 
 
 class PilotsView(Listed):
@@ -136,6 +138,13 @@ def _checked(name: str, fields: dict[str, Any]) -> Pilot:
     return pilot
 
 
+def _fields_of(asked: PilotRequest | PilotPatch) -> dict[str, Any]:
+    """By the names of a pilot's own; the newer name of an amount is empty by now."""
+    fields = msgspec.structs.asdict(asked)
+    del fields["memory_mib"]
+    return fields
+
+
 async def _put(request: Asking, pilot: Pilot) -> PilotView:
     context = context_of(request)
     await context.host.ask(SetPilot(actor=actor_of(request), pilot=pilot))
@@ -150,7 +159,7 @@ async def _put(request: Asking, pilot: Pilot) -> PilotView:
 async def set_pilot(request: Asking, name: params.NamePath) -> PilotView:
     """The whole of it as it shall be. Allocations that are there stay until they end."""
     asked: PilotRequest = await body_of(request, _set)
-    return await _put(request, _checked(name, msgspec.structs.asdict(asked)))
+    return await _put(request, _checked(name, _fields_of(asked)))
 
 
 @patch(
@@ -163,7 +172,7 @@ async def change_pilot(request: Asking, name: params.NamePath) -> PilotView:
     asked: PilotPatch = await body_of(request, _patch)
     now = named(context_of(request).host.cluster.pilots, "pilot", name)
     before = {key: getattr(now, key) for key in msgspec.structs.asdict(now) if key != "name"}
-    fields = {k: v for k, v in msgspec.structs.asdict(asked).items() if v is not None}
+    fields = {k: v for k, v in _fields_of(asked).items() if v is not None}
     if "cpus" in fields:
         before.pop("cpu_milli")
     if "memory_mb" in fields:
