@@ -200,6 +200,12 @@ def test_older_names_are_deprecated_and_name_the_newer_one(document: dict) -> No
     assert seconds["deprecated"]
 
 
+def test_no_two_operations_have_one_name(document: dict) -> None:
+    names = [o["operationId"] for path in document["paths"].values() for o in path.values()]
+
+    assert sorted(names) == sorted(set(names))
+
+
 def test_every_older_operation_is_there(document: dict) -> None:
     known = {o["operationId"] for path in document["paths"].values() for o in path.values()}
 

@@ -47,7 +47,7 @@ def test_no_type_of_the_core_is_part_of_the_answer() -> None:
         (ev.NodeKeySet(token=SECRET, spent="join"), {"spent": "join"}),
         (
             ev.NodeRegistered(
-                spec=NodeSpec("n1", 1, 1, 1), incarnation="i", boot_id="b", home="/root/x"
+                spec=NodeSpec("n1", 1, 1, 1), incarnation="i", boot_id="b", home="/srv/x"
             ),
             {"node": "n1"},
         ),

@@ -12,7 +12,10 @@ def test_a_node_shows_what_it_has_and_what_is_free(caller: Caller, agent: Preten
 
     (node,) = caller.get("/nodes").json["items"]
 
-    assert node["total"] == {"cpus": 4.0, "memory_mb": 8192, "disk_mb": 1000, "gpus": 0}
+    assert node["total"] == {
+        **{"cpus": 4.0, "memory_mib": 8192, "disk_mib": 1000, "gpus": 0},
+        **{"memory_mb": 8192, "disk_mb": 1000},
+    }
     assert node["free"]["cpus"] == 1
     assert node["used"]["memory_mb"] == 1000
     assert node["jobs"] == [1]

@@ -57,7 +57,7 @@ class MetricsView(ShowsMib, msgspec.Struct, kw_only=True):
     summary="How long a job waited and ran, what it used, and what went wrong",
     opt={"right": "read", "errors": (404,)},
 )
-async def metrics(request: Asking, job_id: params.JobPath) -> MetricsView:
+async def job_metrics(request: Asking, job_id: params.JobPath) -> MetricsView:
     """Of one job; of an array, name an element."""
     host = context_of(request).host
     job = await find(host, job_id)
@@ -131,4 +131,4 @@ def _memory_efficiency(tries: Sequence[Attempt]) -> float | None:
     return round(max(parts), 4) if parts else None
 
 
-ROUTES = [metrics]
+ROUTES = [job_metrics]

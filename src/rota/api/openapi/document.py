@@ -82,6 +82,11 @@ _TAGS = {
     "status": "Rota itself",
     "events": "Rota itself",
     "metrics": "Rota itself",
+    "audit": "Rota itself",
+    "notify": "Rota itself",
+    "gpu": "Machines",
+    "secrets": "Projects, users, quotas",
+    "slurm": "Jobs and arrays",
 }
 
 

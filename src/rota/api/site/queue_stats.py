@@ -80,7 +80,7 @@ def _heads(cluster: Cluster, queue: str) -> Iterator[Job]:
 
 
 @get("/queues:stats", summary="What waits in each queue, and why", opt={"right": "read"})
-async def stats(
+async def all_queue_stats(
     request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
 ) -> AllQueueStatsView:
     """Per queue: jobs, waits, what they want and hold, why they wait, and who comes next."""
@@ -94,4 +94,4 @@ async def stats(
     )
 
 
-ROUTES = [stats]
+ROUTES = [all_queue_stats]
