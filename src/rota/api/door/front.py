@@ -92,6 +92,10 @@ class Front:
             except UnicodeError:
                 await _send_problem(send, errors.Malformed("the request is not valid UTF-8"))
 
+    def page(self, path: str) -> Page | None:
+        """What anybody may read at a path."""
+        return self._pages(path)
+
     async def submit(
         self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]], body: bytes
     ) -> Reply:

@@ -39,7 +39,7 @@ _ERRORS = {
     500: "A bug in Rota",
     503: "Not ready; try again later",
 }
-_ALWAYS = (400, 401, 403, 500)
+_ALWAYS = (400, 401, 403, 429, 500, 503)
 _TAG = {
     "ETag": {
         "description": "A name for what can be edited of it, for `If-Match`",
