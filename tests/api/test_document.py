@@ -3,24 +3,12 @@
 import re
 
 import pytest
-import requests
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis import checks
-from schemathesis.schemas import APIOperation
 
 from rota.api.app import ROUTES
 from rota.api.openapi import older
 from rota.api.openapi.glossary import MEANINGS
 from rota.core.facts.states import JobState
-from tests.api.running import WAIT_S, Caller, Running
-
-CHECKS = [
-    checks.not_a_server_error,
-    checks.response_schema_conformance,
-    checks.content_type_conformance,
-    checks.status_code_conformance,
-]
+from tests.api.running import Caller
 
 
 @pytest.fixture
@@ -107,44 +95,6 @@ def test_the_page_for_people_needs_nothing_from_elsewhere(caller: Caller) -> Non
     assert not re.search(r"(src|href)=['\"]?(https?:)?//", text)
     assert "/api/v1/jobs:batch" in text
     assert "id=not_found" in text
-
-
-#: Streams that end only with their job, and waits: they have tests of their own.
-_ENDLESS = r"/(events|wait|logs)$"
-
-
-@pytest.mark.slow
-def test_whatever_is_sent_the_answer_is_as_documented(server: Running, caller: Caller) -> None:
-    caller.submit(name="x")
-    caller.submit(array="0-3")
-    token = caller.post("/tokens", {"user": "fuzz", "access": "admin"}).json["token"]
-    url = f"http://127.0.0.1:{server.port}/openapi.json"
-    schema = schemathesis.openapi.from_url(url).exclude(path_regex=_ENDLESS)
-
-    with requests.Session() as session:
-        session.headers["Authorization"] = f"Bearer {token}"
-        operations = [found.ok() for found in schema.get_all_operations()]
-        for operation in operations:
-            _fuzz(operation, session)
-
-    assert len(operations) > 35
-
-
-def _fuzz(operation: APIOperation, session: requests.Session) -> None:
-    @given(case=operation.as_strategy())
-    @settings(
-        max_examples=10,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    def try_it(case: schemathesis.Case) -> None:
-        response = case.call(session=session, timeout=WAIT_S)
-        case.validate_response(response, checks=CHECKS)
-
-    try_it()
 
 
 def test_every_property_says_what_it_means(document: dict) -> None:

@@ -128,17 +128,8 @@ def _problem(request: Asking, error: Exception) -> Response[bytes]:
         errors.encode_problem(problem),
         status_code=problem.status,
         media_type=errors.MEDIA_TYPE,
-        headers={
-            **{name.decode(): value.decode() for name, value in headers},
-            **_allow(error),
-        },
+        headers={name.decode(): value.decode() for name, value in headers},
     )
-
-
-def _allow(error: Exception) -> dict[str, str]:
-    if isinstance(error, MethodNotAllowedException) and error.headers:
-        return dict(error.headers)
-    return {}
 
 
 def _in_our_words(request: Asking, error: Exception) -> Exception:

@@ -107,6 +107,8 @@ def problem_of(error: Exception) -> tuple[Problem, list[tuple[bytes, bytes]]]:
     if isinstance(error, Rejected):
         status = _STATUS.get(type(error), 400)
         headers = [(b"www-authenticate", b'Bearer realm="rota"')] if status == 401 else []
+        if status == 405:
+            headers.append((b"allow", error.allowed.encode()))
         problem = make(status, error.code, error.detail, error.field, error.value, error.allowed)
         return problem, headers
     if isinstance(error, Unavailable):

@@ -122,7 +122,8 @@ class Front:
             return
         actor = self._known_actor(scope)
         if method not in _METHODS:
-            raise errors.WrongMethod.bad("method", method, ", ".join(_METHODS))
+            allowed = ", ".join(self._methods.of(path) or _METHODS)
+            raise errors.WrongMethod.bad("method", method, allowed)
         if method == "POST" and (door := self._doors.get(path)) is not None:
             await door(self.context, actor, scope, receive, send)
             return
