@@ -101,6 +101,18 @@ def test_a_caller_without_the_right_learns_nothing_of_a_tag(server: Running, sit
     assert answer.status == 403
 
 
+def test_of_edits_at_once_with_one_tag_one_is_done(server: Running, site: Caller) -> None:
+    read = tag(site, "/queues/night")
+    callers = [server.local() for _ in range(5)]
+
+    for number, one in enumerate(callers, 60):
+        body = b'{"priority": %d}' % number
+        one.connection.request("PATCH", "/api/v1/queues/night", body, {"If-Match": read})
+    statuses = sorted(one.connection.getresponse().status for one in callers)
+
+    assert statuses == [200, 412, 412, 412, 412]
+
+
 def test_the_document_tells_of_tags_and_conditions(caller: Caller) -> None:
     path = caller.get("/openapi.json").json["paths"]["/api/v1/nodes/{name}"]
 

@@ -67,12 +67,17 @@ def _operation(document: dict[str, Any], path: str, method: str, operation: dict
     )
     return (
         f"<details><summary><b class=m>{method.upper()}</b><code>{escape(path)}</code> "
-        f"{_text(operation['summary'])}</summary><p>{_text(operation.get('description', ''))}</p>"
+        f"{_text(operation['summary'])}{_older(operation)}</summary>"
+        f"<p>{_text(operation.get('description', ''))}</p>"
         + (f"<table><tr><th>parameter<th>in<th>type<th>{rows}</table>" if rows else "")
         + _body(operation)
         + f"<pre>{escape(_curl(path, method, operation))}</pre>"
         + f"<table><tr><th>answer<th>{answers}</table></details>"
     )
+
+
+def _older(operation: dict[str, Any]) -> str:
+    return " <small>(an older name)</small>" if operation.get("deprecated") else ""
 
 
 def _body(operation: dict[str, Any]) -> str:
