@@ -81,7 +81,7 @@ async def stream_events(
         str, QueryParameter(description="Only of these kinds, separated by commas: `job-settled`")
     ] = "",
 ) -> Stream:
-    """Each has its `seq` as id and its kind as event name; `Last-Event-ID` resumes.
+    """Each has its `seq` as id, its kind as name, an `EventView` as data. `Last-Event-ID` resumes.
 
     Users hear of their own jobs, of any job that they name, and of the site; operators of all.
     """
