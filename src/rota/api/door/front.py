@@ -16,7 +16,7 @@ from rota.api.context import ACTOR
 from rota.api.door import agents
 from rota.api.door.short_way import Reply
 from rota.api.errors import TooLarge
-from rota.api.jobs.submit import Answer, submit_batch, submit_one
+from rota.api.jobs.submit import SubmitAnswer, submit_batch, submit_one
 from rota.api.visits import attach, forward
 from rota.api.visits.visits import is_meant
 from rota.core.facts.errors import RotaError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Identify = Callable[[Scope], Actor | None]
     Wing = Callable[[Context, Identify, Scope, Receive, Send], Awaitable[None]]
     Page = tuple[int, bytes, bytes]
-    Busy = tuple[Callable[[Context, Actor, bytes, str], Awaitable[Answer]], int]
+    Busy = tuple[Callable[[Context, Actor, bytes, str], Awaitable[SubmitAnswer]], int]
 
 BODY_MAX = 1024 * 1024
 REQUEST_ID, REQUEST_ID_MAX = b"x-request-id", 100
@@ -153,7 +153,9 @@ class Front:
             scope["method"], send = "GET", _without_body(send)
         await self._inner(scope, receive, send)
 
-    async def _submit(self, busy: Busy, actor: Actor, scope: Scope, receive: Receive) -> Answer:
+    async def _submit(
+        self, busy: Busy, actor: Actor, scope: Scope, receive: Receive
+    ) -> SubmitAnswer:
         require(actor, "submit")
         work, most = busy
         _refuse_large(scope, most)

@@ -16,7 +16,7 @@ from rota.api.site.nodes import node_view
 from rota.api.views.listing import list_page
 from rota.api.views.lookup import ID_MAX, find, resolve
 from rota.api.watch.live import (
-    Wanted,
+    EventWish,
     event_view,
     heard,
     is_open,
@@ -91,7 +91,7 @@ async def watch_events(call: Call[pb.WatchEventsRequest]) -> AsyncIterator[pb.Ev
     if request.HasField("after_seq"):
         after = reading.within("after_seq", request.after_seq, 0, ID_MAX)
     job = await resolve(call.context.host, request.job_id) if request.job_id else 0
-    wanted = Wanted(job, parse_kinds(",".join(request.kinds)))
+    wanted = EventWish(job, parse_kinds(",".join(request.kinds)))
     refuse_too_old(call.context, call.actor, after, wanted)
     open_ = await is_open(call.context, call.actor, wanted)
     async with aclosing(heard(call.context, call.actor, after, wanted)) as records:

@@ -13,7 +13,7 @@ from rota.api import params
 from rota.api.auth import may_look_into
 from rota.api.bodies.requests import BatchRequest, JobRequest
 from rota.api.context import Asking, Context, actor_of, context_of
-from rota.api.jobs.submit import Answer, BatchView, SubmittedView, submit_batch, submit_one
+from rota.api.jobs.submit import BatchView, SubmitAnswer, SubmittedView, submit_batch, submit_one
 from rota.api.views.attempt_views import AttemptView, attempt_views
 from rota.api.views.listing import Query, list_page
 from rota.api.views.lookup import find, resolve
@@ -90,7 +90,7 @@ async def batch(request: Asking, key: IdempotencyKey = "") -> Response[BatchView
     return as_response(answer)
 
 
-def as_response(answer: Answer) -> Response[Any]:
+def as_response(answer: SubmitAnswer) -> Response[Any]:
     return Response(
         answer.body,
         status_code=answer.status,

@@ -22,7 +22,7 @@ KEY_MAX = 200
 DIGEST_LENGTH = 32
 
 
-class Answer(NamedTuple):
+class SubmitAnswer(NamedTuple):
     status: int
     body: bytes
     #: Where what was made can be found; empty: nowhere.
@@ -52,7 +52,7 @@ class BatchView(msgspec.Struct):
 _encode = msgspec.json.Encoder().encode
 
 
-async def submit_one(context: Context, actor: Actor, body: bytes, key: str) -> Answer:
+async def submit_one(context: Context, actor: Actor, body: bytes, key: str) -> SubmitAnswer:
     """``POST /jobs``."""
     asked = decode_job(body)
     submission = await context.host.parents.at_hand(
@@ -64,17 +64,17 @@ async def submit_one(context: Context, actor: Actor, body: bytes, key: str) -> A
     if submission.runs:
         view.array_id = done.ids[0]
         view.count = sum(map(len, submission.runs))
-    return Answer(200 if done.repeated else 201, _encode(view), f"{API}/jobs/{view.id}")
+    return SubmitAnswer(200 if done.repeated else 201, _encode(view), f"{API}/jobs/{view.id}")
 
 
-async def submit_batch(context: Context, actor: Actor, body: bytes, key: str) -> Answer:
+async def submit_batch(context: Context, actor: Actor, body: bytes, key: str) -> SubmitAnswer:
     """``POST /jobs:batch``."""
     asked = decode_batch(body).jobs
     submissions = await context.host.parents.at_hand(
         lambda: tuple(_numbered(context, actor, n, job) for n, job in enumerate(asked))
     )
     done = await _ask(context, actor, submissions, key, asked)
-    return Answer(200 if done.repeated else 201, _encode(BatchView(list(done.ids))))
+    return SubmitAnswer(200 if done.repeated else 201, _encode(BatchView(list(done.ids))))
 
 
 def _numbered(context: Context, actor: Actor, number: int, job: JobRequest) -> Submission:

@@ -90,14 +90,14 @@ async def stream_events(
         after = parse_id(last)
         if after is None:
             raise Rejected.bad("Last-Event-ID", last, f"a number below {ID_MAX}")
-    wanted = Wanted(job, parse_kinds(kinds))
+    wanted = EventWish(job, parse_kinds(kinds))
     context, actor = context_of(request), actor_of(request)
     refuse_too_old(context, actor, after, wanted)
     body = _frames(context, actor, after, wanted)
     return Stream(body, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
-class Wanted(NamedTuple):
+class EventWish(NamedTuple):
     """Which events somebody wants to hear of; 0 and an empty set: all of them."""
 
     job: int
@@ -119,14 +119,14 @@ def parse_kinds(text: str) -> frozenset[type]:
     return frozenset(found)
 
 
-def refuse_too_old(context: Context, actor: Actor, after: int | None, wanted: Wanted) -> None:
+def refuse_too_old(context: Context, actor: Actor, after: int | None, wanted: EventWish) -> None:
     """The whole log is read for operators only: for anybody else what it costs is bounded."""
     oldest = context.host.newest_seq - HISTORY_MAX
     if after is not None and after < oldest and not wanted.job and not sees_all(actor):
         raise Rejected.bad("after", after, f"{oldest} or more; or name a job")
 
 
-async def may_hear(context: Context, actor: Actor, record: Recorded, wanted: Wanted) -> bool:
+async def may_hear(context: Context, actor: Actor, record: Recorded, wanted: EventWish) -> bool:
     """Whether an event is the actor's business: about the site, a job of theirs, or one named."""
     event = record.event
     if sees_all(actor) or wanted.job:
@@ -138,7 +138,7 @@ async def may_hear(context: Context, actor: Actor, record: Recorded, wanted: Wan
     return all([await owner_of(context, job) == actor.user for job in job_ids_of(event)])
 
 
-async def is_open(context: Context, actor: Actor, wanted: Wanted) -> bool:
+async def is_open(context: Context, actor: Actor, wanted: EventWish) -> bool:
     """Whether the actor may look into the jobs that these events are about: others by name only."""
     return not wanted.job or may_look_into(actor, await owner_of(context, wanted.job))
 
@@ -157,7 +157,7 @@ async def owner_of(context: Context, job: int) -> str:
 
 
 async def _frames(
-    context: Context, actor: Actor, after: int | None, wanted: Wanted
+    context: Context, actor: Actor, after: int | None, wanted: EventWish
 ) -> AsyncIterator[bytes]:
     open_ = await is_open(context, actor, wanted)
     async with aclosing(heard(context, actor, after, wanted)) as records:
@@ -166,7 +166,7 @@ async def _frames(
 
 
 async def heard(
-    context: Context, actor: Actor, after: int | None, wanted: Wanted
+    context: Context, actor: Actor, after: int | None, wanted: EventWish
 ) -> AsyncGenerator[Recorded | None]:
     """What the caller wants of what happened and happens, for as long as their token is good."""
     async with aclosing(_all_heard(context, after, wanted)) as records:
@@ -178,7 +178,7 @@ async def heard(
 
 
 async def _all_heard(
-    context: Context, after: int | None, wanted: Wanted
+    context: Context, after: int | None, wanted: EventWish
 ) -> AsyncGenerator[Recorded | None]:
     """What is wanted of what happened and happens; None first of all, and after a silence."""
     seq = -1 if after is None else after
