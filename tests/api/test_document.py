@@ -1,6 +1,7 @@
 """The OpenAPI document: valid, complete, true to what the server does."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,8 @@ from rota.api.openapi import older
 from rota.api.openapi.glossary import MEANINGS
 from rota.core.facts.states import JobState
 from tests.api.running import Caller
+
+_PARAMETER = re.compile(r"\{[^}]*\}")
 
 
 @pytest.fixture
@@ -148,6 +151,19 @@ def test_older_names_are_deprecated_and_name_the_newer_one(document: dict) -> No
     assert not listed["user"].get("deprecated")
     seconds = schemas["JobRequest"]["properties"]["scheduling_timeout_seconds"]
     assert seconds["deprecated"]
+
+
+def test_every_path_is_in_the_reference(document: dict) -> None:
+    text = (Path(__file__).parents[2] / "docs/api.md").read_text()
+    written = {_PARAMETER.sub("{}", path) for path in re.findall(r"`(/[^`? ]*)", text)}
+
+    missing = [
+        path
+        for path in document["paths"]
+        if _PARAMETER.sub("{}", path.removeprefix("/api/v1")) not in written
+    ]
+
+    assert missing == []
 
 
 def test_no_two_operations_have_one_name(document: dict) -> None:

@@ -355,9 +355,9 @@ def view_of_event(record: Recorded, job: int | None, *, open_: bool) -> EventVie
     """``open_``: the job may be looked into. Words of its user's own are for those only."""
     event = record.event
     kind = type(event)
-    usual = _USUAL[kind]
+    usual = _USUAL.get(kind, {})
     told: dict[str, Any] = {}
-    for name in SHOWN[kind]:
+    for name in SHOWN.get(kind, ()):
         value = getattr(event, name)
         if (name in usual and value == usual[name]) or (not open_ and name in _OWN_WORDS):
             continue
