@@ -79,6 +79,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     collectors: tuple[str, ...] = ()
     #: A file with keys, one per line, that seal environments and secrets; empty: they are not.
     secrets_key_file: str = ""
+    #: Wait while another controller leads on the database, and take over when it ends.
+    standby: bool = False
 
     @property
     def address(self) -> tuple[str, int]:

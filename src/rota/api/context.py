@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rota.controller.chores.elsewhere import Elsewhere
     from rota.controller.chores.outbox import Outbox
     from rota.controller.chores.quota_sync import QuotaSync
+    from rota.controller.chores.reign import Reign
     from rota.controller.chores.saved_work import SavedWork
     from rota.controller.loop import Host
 
@@ -75,6 +76,8 @@ class Context:
         self.elsewhere: Elsewhere | None = None
         #: Who asks another program for its quotas; absent where Rota's own are all there is.
         self.quotas: QuotaSync | None = None
+        #: What the heads that stand by are owed; absent where there are no other heads.
+        self.reign: Reign | None = None
         self.attach(host)
         #: Who went into which attempt, and when that was put on record.
         self.entered: dict[tuple[str, str, str], float] = {}

@@ -62,3 +62,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pilots: tuple[Pilot, ...] = ()
     #: With its keys environments and secrets are sealed; empty: they are not.
     secrets_key_file: str = ""
+    #: Wait while another controller leads on the database, and take over when it ends.
+    standby: bool = False

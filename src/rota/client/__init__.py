@@ -27,6 +27,6 @@ context      who am I, checkpoints, progress
 pool_worker  a worker of a pool
 
 For every client
-http, pinned             the REST API over one kept connection; certificates known by fingerprint
+http, wire               the REST API over one kept connection, of the head that leads
 errors       what can go wrong, each fit for one line
 """

@@ -2,6 +2,7 @@
 
 front, short_way                 who asks, and the few busy routes
 methods                          which methods a path has
-server, heads, certificate       sockets, bounds on headers, TLS, a clean end
+sockets, certificate             what it listens on, TLS
+server, heads                    bounds on headers, a clean end
 agents                           the agents' WebSocket
 """

@@ -47,7 +47,9 @@ def up(options: UpOptions) -> int:
         forget(place.agent_folder)
     plan = _plan(place, settings, options)
     engines.check(settings)
-    work = partial(_supervise, place, plan, settings, options.with_agent)
+    # The agent of a head must find the one that leads: it is started by itself, with all addresses.
+    with_agent = options.with_agent and not plan.standby
+    work = partial(_supervise, place, plan, settings, with_agent)
     return _detach(place, work) if options.detach else work(None)
 
 
@@ -109,6 +111,7 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         grpc_port=config.parse_port(options.grpc_port or settings.server.grpc_port),
         pilots=settings.pilots,
         secrets_key_file=os.path.expanduser(settings.server.secrets_key_file),
+        standby=options.standby or settings.server.standby,
     )
 
 
@@ -195,11 +198,18 @@ def _trouble(pipe: int) -> str:
 def _is_ready(place: StateFolder, with_agent: bool) -> bool:
     status = place.status()
     if not status or not with_agent:
-        return bool(status)
+        return bool(status) or _stands_by(place)
     return bool((status.get("agent") or {}).get("node") or place.refusal())
 
 
+def _stands_by(place: StateFolder) -> bool:
+    return bool(read_json(place.folder / "controller.json").get("standby"))
+
+
 def _ready_line(place: StateFolder) -> str:
+    if _stands_by(place):
+        written = read_json(place.folder / "controller.json")
+        return f"rota stands by at {written['url']}, state in {place.folder}"
     with contextlib.suppress(ClientError):
         let_jobs_start(place.client())
     status = place.status()

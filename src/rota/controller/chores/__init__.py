@@ -6,4 +6,5 @@ saved_work                       saved work of jobs: what is there, what is drop
 node_keys                        new keys for nodes
 outbox, elsewhere                who is told, and who is asked: notices, an inventory outside
 quota_sync                       who is asked for quotas that another program has
+reign                            one head of several leads: its signs of life, and its end
 """
