@@ -11,7 +11,7 @@ from rota.core.facts.states import JobState
 from rota.store import rows, statements, stats
 from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
 from rota.store.listing import listing, listing_audit
-from rota.store.migrations import prepare
+from rota.store.migrations import mark, prepare
 from rota.store.prune import Pruning, read_marks
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class SqlStore:
         if upgrade:
             prepare(driver)
             driver.lead()
+            mark(driver)
 
     @property
     def name(self) -> str:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from rota.core.facts.errors import Rejected
+from rota.store.rows import FORMAT
+from rota.store.statements import set_meta
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -26,9 +28,10 @@ def prepare(driver: Driver) -> None:
     version = _version(driver)
     if version is None:
         _create(driver)
-    elif version != HEAD:
+    else:
         _refuse_newer(driver, version)
-        upgrade(driver.engine())
+        if version != HEAD:
+            upgrade(driver.engine())
 
 
 def _version(driver: Driver) -> str | None:
@@ -52,6 +55,20 @@ def _refuse_newer(driver: Driver, version: str) -> None:
             " install that version or newer",
             field="database",
         )
+    found = driver.read("SELECT value FROM meta WHERE key = 'format'")
+    if found and int(found[0][0]) > FORMAT:
+        raise Rejected(
+            f"{driver.name} was written by a newer Rota (rows {found[0][0]}, this one knows"
+            f" {FORMAT}): install that version or newer",
+            field="database",
+        )
+
+
+def mark(driver: Driver) -> None:
+    """From now on no Rota that knows less of what rows say opens it."""
+    found = driver.read("SELECT value FROM meta WHERE key = 'format'")
+    if not found or int(found[0][0]) < FORMAT:
+        driver.write([set_meta("format", str(FORMAT))])
 
 
 def _create(driver: Driver) -> None:
