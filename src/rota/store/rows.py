@@ -30,8 +30,8 @@ Row = tuple[Any, ...]
 Sweep = tuple[tuple[str, ...], ...]
 
 #: The number of what rows can say. It is raised whenever a struct that is kept gains, loses or
-#: changes a field (a test holds it against the structs): an older Rota would read the row, drop what
-#: it does not know, and write it back without it. So it refuses a database with a higher number.
+#: changes a field (a test holds it against the structs): an older Rota would read the row, drop
+#: what it does not know, and write it back. So it refuses a database with a higher number.
 FORMAT = 1
 
 #: How long a repeated submit finds the first one, counted back from the newest event.
