@@ -40,7 +40,13 @@ from rota.controller.chores.garbage import quiet_collector
 from rota.controller.chores.node_keys import renew_old_keys
 from rota.controller.chores.outbox import open_outbox
 from rota.controller.chores.quota_sync import QuotaSync
-from rota.controller.chores.retention import drop_unused_bundles, forget_old_audit, forget_old_jobs
+from rota.controller.chores.retention import (
+    drop_unused_bundles,
+    forget_old_audit,
+    forget_old_jobs,
+    hourly,
+    seal_outcomes,
+)
 from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
 from rota.controller.commands.commands import SetElsewhere, SetPilot, SetPolicy, SetQuotaProvider
 from rota.controller.launches.launch import (
@@ -228,18 +234,19 @@ def _bundles(plan: Plan, folder: Path) -> Path:
 
 def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.Task[None]]:
     """Chores that look now and then whether there is something to drop or to renew."""
-    chores = []
+    chores = [partial(seal_outcomes, host)]
     if host.links.bundles is not None:
-        chores.append(drop_unused_bundles(host, host.links.bundles, plan.bundles.days))
-    if plan.node_key_days:
-        chores.append(renew_old_keys(host, plan.node_key_days))
+        chores.append(partial(drop_unused_bundles, host, host.links.bundles, plan.bundles.days))
     if plan.audit.days:
-        chores.append(forget_old_audit(host, plan.audit.days))
+        chores.append(partial(forget_old_audit, host, plan.audit.days))
     if plan.retention_days:
-        chores.append(forget_old_jobs(host, plan.retention_days))
+        chores.append(partial(forget_old_jobs, host, plan.retention_days))
+    for_ever = [hourly(chore) for chore in chores]
+    if plan.node_key_days:
+        for_ever.append(renew_old_keys(host, plan.node_key_days))
     if plan.checkpoints.days:
-        chores.append(drop_old_checkpoints(saved_work, plan.checkpoints.days))
-    return [asyncio.create_task(chore) for chore in chores]
+        for_ever.append(drop_old_checkpoints(saved_work, plan.checkpoints.days))
+    return [asyncio.create_task(chore) for chore in for_ever]
 
 
 async def _inventory(context: Context, plan: Plan) -> list[asyncio.Task[None]]:

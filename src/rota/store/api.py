@@ -64,6 +64,8 @@ class Snapshot(msgspec.Struct):
     arrays: list[Array] = []
     #: Final state of every finished job that has a row: (id, state).
     outcomes: list[tuple[int, JobState]] = []
+    #: The same of ids of which nothing can change any more: (number of the page, its codes).
+    pages: list[tuple[int, bytes]] = []
     #: (user, key, first id) of the submits of the 24 h before the newest event, by id.
     keys: list[tuple[str, str, int]] = []
     nodes: list[Node] = []
@@ -180,6 +182,11 @@ class Store(Protocol):
         Ids in ``keep`` (parents that waiting jobs ask about) stay, as does everything that is
         unfinished or that a repeated key may still find. Returns how many rows went: call it
         again, in the thread that commits, until that is 0.
+        """
+
+    def seal_outcomes(self, *, limit: int = 8) -> int:
+        """Make the next start shorter: pages of ids of which nothing changes any more are kept as
+        such. How many were added: call it again, in the thread that commits, until that is 0.
         """
 
     def bookmark(self, name: str) -> str:

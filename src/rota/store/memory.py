@@ -240,6 +240,10 @@ class MemoryStore:
         self._write(Change(audit_gone=old))
         return old
 
+    def seal_outcomes(self, *, limit: int = 8) -> int:
+        """Nothing: what is in memory is read at once."""
+        return 0
+
     def bookmark(self, name: str) -> str:
         return self._tables.bookmarks.get(name, "")
 

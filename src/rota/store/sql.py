@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.facts.site.audit import Audited
 from rota.core.facts.states import JobState
+from rota.store import outcomes as ended_jobs
 from rota.store import rows, statements, stats
 from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
 from rota.store.listing import listing, listing_audit
@@ -115,6 +116,7 @@ class SqlStore:
             table: [decode(body) for (body,) in read(f"SELECT body FROM {table} ORDER BY key")]
             for table, decode in rows.RECORDS.items()
         }
+        pages, outcomes = ended_jobs.load(self.driver) if ended else ([], [])
         return Snapshot(
             cluster_id=cluster_id,
             next_id=marks.next_id,
@@ -127,15 +129,11 @@ class SqlStore:
                 rows.decode_array(body, sweep)
                 for body, sweep in read("SELECT body, sweep FROM arrays ORDER BY id")
             ],
-            outcomes=self._outcomes() if ended else [],
+            outcomes=outcomes,
+            pages=pages,
             keys=self._keys(marks.last_s - rows.KEY_WINDOW_S),
             **records,
         )
-
-    def _outcomes(self) -> list[tuple[int, JobState]]:
-        states = {state.value: state for state in JobState}
-        found = self.driver.read(f"SELECT id, state FROM jobs WHERE state IN ({_FINAL})")
-        return [(job_id, states[state]) for job_id, state in found]
 
     def _keys(self, since_s: float) -> list[tuple[str, str, int]]:
         text = (
@@ -227,6 +225,13 @@ class SqlStore:
     def prune(self, before_s: float, *, limit: int = 500, keep: Collection[int] = ()) -> int:
         """Drop up to ``limit`` jobs that ended before a time; see ``prune.py`` for what stays."""
         return Pruning(self.driver, before_s, frozenset(keep)).run(limit)
+
+    def seal_outcomes(self, *, limit: int = 8) -> int:
+        """Write down how old jobs ended, a page of ids at a time; see ``outcomes.py``."""
+        fresh = ended_jobs.sealable(self.driver, read_marks(self.driver).next_id, limit)
+        if fresh:
+            self.driver.write(list(statements.insert_blobs(fresh)))
+        return len(fresh)
 
     def bookmark(self, name: str) -> str:
         found = self.driver.read("SELECT value FROM meta WHERE key = ?", (f"bookmark {name}",))
