@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import shutil
 import signal
@@ -185,12 +186,14 @@ def stopped(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def _break_database(box: Box, damage: Callable[[Path], None]) -> str:
-    """Rota dies, its database is damaged, and Rota comes back. The keeper and its jobs stay."""
+def _break_database(box: Box, damage: Callable[[Path], None], known: int = 0) -> str:
+    """Rota dies, its database is damaged, and Rota comes back. The keeper and its jobs stay.
+
+    ``known``: an event that the node has heard of, and written down, by then.
+    """
     seen = box.state / "agent" / "controller-record.json"
-    # What the agent knows is written a moment later.
     until(seen.exists, "what the agent knows")
-    wait_s(1.5)
+    until(lambda: json.loads(seen.read_text())["seq"] > known, "the agent to write what it knows")
     box.kill("supervisor", "controller", "agent")
     damage(box.state / "rota.db")
     return box.rota("up", "--detach").stdout
@@ -224,10 +227,11 @@ def test_an_old_copy_of_the_database_runs_no_job_again(box: Box, tmp_path: Path)
     box.reach(job, "running")
     with sqlite3.connect(box.state / "rota.db") as live, sqlite3.connect(copy) as kept:
         live.backup(kept)
+        ((newest,),) = kept.execute("SELECT max(seq) FROM events").fetchall()
     go.touch()
     box.ended(job)
 
-    told = _break_database(box, lambda database: _replace(database, copy))
+    told = _break_database(box, lambda database: _replace(database, copy), newest)
 
     assert "it is damaged or an old copy" in told
     assert trace.read_text() == "ran\n"

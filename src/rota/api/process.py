@@ -45,6 +45,7 @@ from rota.controller.chores.retention import (
     forget_old_audit,
     forget_old_jobs,
     hourly,
+    pack_old_rows,
     seal_outcomes,
 )
 from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
@@ -234,7 +235,7 @@ def _bundles(plan: Plan, folder: Path) -> Path:
 
 def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.Task[None]]:
     """Chores that look now and then whether there is something to drop or to renew."""
-    chores = [partial(seal_outcomes, host)]
+    chores = [partial(seal_outcomes, host), partial(pack_old_rows, host)]
     if host.links.bundles is not None:
         chores.append(partial(drop_unused_bundles, host, host.links.bundles, plan.bundles.days))
     if plan.audit.days:

@@ -189,6 +189,12 @@ class Store(Protocol):
         such. How many were added: call it again, in the thread that commits, until that is 0.
         """
 
+    def pack(self, before_s: float, *, limit: int = 100) -> int:
+        """Make rows and events from before a time smaller; what they say stays the same.
+
+        How many it looked at: call it again, in the thread that commits, until that is 0.
+        """
+
     def bookmark(self, name: str) -> str:
         """How far some reader of the log has come, in its own words; empty: it never said."""
 

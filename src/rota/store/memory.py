@@ -244,6 +244,10 @@ class MemoryStore:
         """Nothing: what is in memory is read at once."""
         return 0
 
+    def pack(self, before_s: float, *, limit: int = 100) -> int:
+        """Nothing: it is no disk that fills."""
+        return 0
+
     def bookmark(self, name: str) -> str:
         return self._tables.bookmarks.get(name, "")
 

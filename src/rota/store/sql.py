@@ -13,6 +13,7 @@ from rota.store import rows, statements, stats
 from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
 from rota.store.listing import listing, listing_audit
 from rota.store.migrations import mark, prepare
+from rota.store.packing import Packing
 from rota.store.prune import Pruning, read_marks
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class SqlStore:
         self.driver = driver
         #: Arrays whose sweep is certainly on disk and need not be written again.
         self._swept: set[int] = set()
+        self._packing = Packing(driver)
         if upgrade:
             prepare(driver)
             driver.lead()
@@ -122,7 +124,7 @@ class SqlStore:
             next_id=marks.next_id,
             next_seq=marks.next_seq,
             jobs=[
-                rows.decode_job(body)
+                self._job(body)
                 for (body,) in read(f"SELECT body FROM jobs WHERE state IN ({_OPEN}) ORDER BY id")
             ],
             arrays=[
@@ -152,6 +154,9 @@ class SqlStore:
         found = self.driver.read("SELECT body FROM blobs WHERE digest = ?", (digest,))
         return bytes(found[0][0]) if found else None
 
+    def _job(self, body: bytes) -> Job:
+        return rows.decode_job(self._packing.plain(body))
+
     def job(self, job_id: int) -> Job | None:
         return self._one_job("SELECT body FROM jobs WHERE id = ?", job_id)
 
@@ -160,7 +165,7 @@ class SqlStore:
 
     def _one_job(self, text: str, key: int | str) -> Job | None:
         found = self.driver.read(text, (key,))
-        return rows.decode_job(found[0][0]) if found else None
+        return self._job(found[0][0]) if found else None
 
     def array(self, array_id: int) -> Array | None:
         return self._one_array("SELECT body, sweep FROM arrays WHERE id = ?", array_id)
@@ -177,7 +182,7 @@ class SqlStore:
     ) -> list[Job]:
         """Jobs that have rows, by id, beyond ``after`` (0: from the start, or from the newest)."""
         text, values = listing(wanted, after=after, limit=limit, newest_first=newest_first)
-        return [rows.decode_job(body) for (body,) in self.driver.read(text, values)]
+        return [self._job(body) for (body,) in self.driver.read(text, values)]
 
     def count_states(self) -> dict[JobState, int]:
         found = self.driver.read("SELECT state, count(*) FROM jobs GROUP BY state")
@@ -193,7 +198,7 @@ class SqlStore:
     ) -> list[Job]:
         """Of the jobs submitted since a moment those whose latest run was, or is, the longest."""
         text, values = stats.longest(since_s, user, now_s, limit)
-        return [rows.decode_job(body) for (body,) in self.driver.read(text, values)]
+        return [self._job(body) for (body,) in self.driver.read(text, values)]
 
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]:
         """The log beyond ``after``, or what it says about one job (or one array)."""
@@ -202,7 +207,8 @@ class SqlStore:
             f"SELECT seq, at_s, actor, body FROM events WHERE seq > ?{about} ORDER BY seq LIMIT ?",
             (*values, limit),
         )
-        return [rows.recorded(row) for row in found]
+        plain = self._packing.plain
+        return [rows.recorded((*row[:3], plain(row[3]))) for row in found]
 
     def all_events(self) -> Iterator[Recorded]:
         after = 0
@@ -232,6 +238,10 @@ class SqlStore:
         if fresh:
             self.driver.write(list(statements.insert_blobs(fresh)))
         return len(fresh)
+
+    def pack(self, before_s: float, *, limit: int = 100) -> int:
+        """Pack what was written before a time; see ``packing.py``."""
+        return self._packing.run(before_s, limit)
 
     def bookmark(self, name: str) -> str:
         found = self.driver.read("SELECT value FROM meta WHERE key = ?", (f"bookmark {name}",))

@@ -23,6 +23,8 @@ log = logging.getLogger("rota.controller")
 DAY_S = 86_400.0
 #: How often somebody looks whether there is something to forget.
 EVERY_S = 3600.0
+#: Nobody waits for old rows to become smaller.
+PACK_PAUSE_S = 0.05
 
 
 async def hourly(work: Callable[[], Awaitable[object]]) -> None:
@@ -59,6 +61,17 @@ async def seal_outcomes(host: Host) -> None:
 
 def _seal(store: Store) -> int:
     return store.seal_outcomes()
+
+
+async def pack_old_rows(host: Host) -> None:
+    """A few at a time between ticks."""
+    before_s = host.clock.now_s() - EVERY_S
+    while await host.write(partial(_pack, before_s)):  # noqa: ASYNC110 - pauses between pieces
+        await asyncio.sleep(PACK_PAUSE_S)
+
+
+def _pack(before_s: float, store: Store) -> int:
+    return store.pack(before_s)
 
 
 async def prune_once(host: Host, before_s: float) -> int:
