@@ -55,7 +55,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     #: Commands that may wait for the next tick; beyond that callers get 429.
     inbox_size: int = 10_000
     #: Finished jobs and their logs older than this are removed; 0 keeps them for ever.
-    retention_days: int = 0
+    retention_days: int = 90
     #: Folder of checkpoints; empty: ``checkpoints`` in the state folder.
     checkpoint_path: str = ""
     #: ``auto`` encrypts unless only this machine can connect; ``on``, ``off``.
