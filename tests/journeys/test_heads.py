@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography.fernet import Fernet
@@ -206,6 +209,73 @@ def test_a_leader_that_hangs_is_deposed_and_stands_by_when_it_wakes(
 
     until(lambda: not heads.leads(first), "the first head to step down")
     until(lambda: heads.url(first) in second.rota("status").stdout, "the first head to stand by")
+
+
+class Cable:
+    """A way to a server that can be cut: what is on it is neither delivered nor refused."""
+
+    def __init__(self, port: int) -> None:
+        self._target = ("127.0.0.1", port)
+        self._whole = threading.Event()
+        self._whole.set()
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._door.getsockname()[1])
+        threading.Thread(target=self._take, daemon=True).start()
+
+    def cut(self) -> None:
+        self._whole.clear()
+
+    def mend(self) -> None:
+        self._whole.set()
+
+    def close(self) -> None:
+        self._door.close()
+
+    def _take(self) -> None:
+        while True:
+            try:
+                near, _ = self._door.accept()
+            except OSError:
+                return
+            far = socket.create_connection(self._target)
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self._carry, args=(one, other), daemon=True).start()
+
+    def _carry(self, one: socket.socket, other: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                self._whole.wait()
+                other.sendall(data)
+        for end in (one, other):
+            with contextlib.suppress(OSError):
+                end.close()
+
+
+def test_a_leader_that_lost_its_way_to_the_database_gives_way(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    cable = Cable(urlsplit(postgres_url).port or 5432)
+    heads = Heads(tmp_path, postgres_url)
+    first, second = heads.boxes
+    there = f":{urlsplit(postgres_url).port}/"
+    first.env["ROTA_SERVER_DATABASE"] = postgres_url.replace(there, f":{cable.port}/")
+    try:
+        heads.up()
+        until(lambda: "stands by" in first.rota("status").stdout, "a head that stands by")
+        heads.join()
+        client, work = heads.client(), second.work
+
+        cable.cut()
+        job = submit(client, work, "true")
+
+        assert heads.leads(second)
+        assert ended(client, job) == "completed"
+        cable.mend()
+        until(lambda: heads.url(first) in second.rota("status").stdout, "the first head again")
+    finally:
+        cable.mend()
+        heads.close()
+        cable.close()
 
 
 def test_nothing_is_lost_or_doubled_while_leaders_are_killed(

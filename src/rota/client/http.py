@@ -235,7 +235,9 @@ class Client:
                 if (heard and not repeatable) or not self._next_head(give_up_s):
                     raise
                 continue
-            if not self._stands_by(response) or not self._next_head(give_up_s):
+            # A leader that lost its database says 503, too: under a key it is safe to ask the next.
+            elsewhere = self._stands_by(response) or (response.status == 503 and bool(key))
+            if not elsewhere or not self._next_head(give_up_s):
                 return response
             response.close()
 

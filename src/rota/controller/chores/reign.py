@@ -63,16 +63,17 @@ class Reign:
         return waiting[0]
 
     async def run(self) -> None:
-        renewed_s = _now_s()
+        renewed_s, others = _now_s(), False
         while True:
             try:
                 async with asyncio.timeout(SILENT_S):
                     await self._renew()
-                renewed_s = _now_s()
+                # As of now: heads cannot be heard, either, while the database is away.
+                renewed_s, others = _now_s(), bool(self.standbys)
             except (NotLeading, Contradiction) as error:
                 step_down(str(error))
             except (RotaError, TimeoutError) as error:
-                if self.standbys and _now_s() - renewed_s > SILENT_S:
+                if others and _now_s() - renewed_s > SILENT_S:
                     step_down(f"the database has not been reached for {SILENT_S:g} s: {error}")
             await asyncio.sleep(BEAT_S)
 
