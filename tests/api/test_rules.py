@@ -234,7 +234,8 @@ def test_users_are_listed_with_shares_and_what_they_hold(
 
     assert everybody["name"] == "*"
     assert (ada["name"], ada["shares"], ada["own"]) == ("ada", 5, True)
-    assert ada["used"] == {"jobs": 1, "cpus": 3, "memory_mb": 512, "gpus": 0}
+    amounts = {"memory_mib": 512, "memory_mb": 512}
+    assert ada["used"] == {"jobs": 1, "cpus": 3, "gpus": 0, **amounts}
 
 
 def test_use_is_shown_by_account_with_targets(

@@ -546,7 +546,7 @@ def test_before_tokens_are_revoked_it_is_said_what_that_cuts_off(fake, rota):
             {"id": "t2", "access": "user", "user": "ann"},
         ]
     }
-    fake.routes["DELETE /tokens/t1"] = fake.routes["DELETE /tokens/t2"] = {}
+    fake.routes["DELETE /tokens/t1"] = fake.routes["DELETE /tokens/t2"] = Answer(b"", 204)
 
     asked = rota("token", "revoke", "t1", "t2")
     done = rota("token", "revoke", "t1", "t2", "--yes")

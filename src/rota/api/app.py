@@ -19,8 +19,10 @@ from rota.api import aliases, errors
 from rota.api.asgi import API
 from rota.api.auth import require
 from rota.api.context import ACTOR, Asking, Context, Settings, actor_of, context_of
+from rota.api.door.editing import Editing
 from rota.api.door.front import BODY_MAX, Front
 from rota.api.door.methods import Methods
+from rota.api.door.repeating import Repeating
 from rota.api.errors import Problem, WrongMethod
 from rota.api.jobs import (
     allocations,
@@ -89,6 +91,7 @@ def make_app(host: Host, settings: Settings) -> Front:
         [Router(API, route_handlers=ROUTES), *status.ROOT_ROUTES],
         state=State({"context": context}),
         guards=[_guard],
+        middleware=[Editing, Repeating],  # type: ignore[list-item]  # ASGI in our words
         exception_handlers={Exception: _problem, HTTPException: _problem},
         openapi_config=OpenAPIConfig("Rota", settings.version, create_examples=False),
         request_max_body_size=BODY_MAX,
@@ -125,17 +128,8 @@ def _problem(request: Asking, error: Exception) -> Response[bytes]:
         errors.encode_problem(problem),
         status_code=problem.status,
         media_type=errors.MEDIA_TYPE,
-        headers={
-            **{name.decode(): value.decode() for name, value in headers},
-            **_allow(error),
-        },
+        headers={name.decode(): value.decode() for name, value in headers},
     )
-
-
-def _allow(error: Exception) -> dict[str, str]:
-    if isinstance(error, MethodNotAllowedException) and error.headers:
-        return dict(error.headers)
-    return {}
 
 
 def _in_our_words(request: Asking, error: Exception) -> Exception:

@@ -201,6 +201,15 @@ class Store(Protocol):
     def set_bookmark(self, name: str, place: str) -> None:
         """Keep that. In the thread that commits."""
 
+    def answer(self, key: str) -> bytes | None:
+        """What a request under a key was answered; None: nothing is known of it."""
+
+    def set_answer(self, key: str, at_s: float, body: bytes | None, *, before_s: float) -> None:
+        """Keep that (None: forget it), and drop all from before a time.
+
+        In the thread that commits.
+        """
+
     def tidy(self) -> None:
         """Work that can wait for an idle moment. In the thread that commits."""
 

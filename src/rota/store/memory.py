@@ -254,6 +254,13 @@ class MemoryStore:
     def set_bookmark(self, name: str, place: str) -> None:
         self._write(Change(bookmarks={name: place}))
 
+    def answer(self, key: str) -> bytes | None:
+        found = self._tables.answers.get(key)
+        return None if found is None else found[1]
+
+    def set_answer(self, key: str, at_s: float, body: bytes | None, *, before_s: float) -> None:
+        self._write(Change(answer=(key, at_s, body, before_s)))
+
     def tidy(self) -> None:
         """Nothing to do."""
 

@@ -250,6 +250,13 @@ class SqlStore:
     def set_bookmark(self, name: str, place: str) -> None:
         self.driver.write([statements.set_meta(f"bookmark {name}", place)])
 
+    def answer(self, key: str) -> bytes | None:
+        found = self.driver.read("SELECT body FROM answers WHERE key = ?", (key,))
+        return bytes(found[0][0]) if found else None
+
+    def set_answer(self, key: str, at_s: float, body: bytes | None, *, before_s: float) -> None:
+        self.driver.write([*statements.set_answer(key, at_s, body, before_s)])
+
     def tidy(self) -> None:
         """Work that can wait for an idle moment."""
         self.driver.tidy()

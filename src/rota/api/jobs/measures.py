@@ -9,6 +9,7 @@ import msgspec
 from litestar import get
 
 from rota.api import params
+from rota.api.bodies.mib import ShowsMib
 from rota.api.context import Asking, context_of
 from rota.api.views.lookup import find
 from rota.core.facts.array import Array
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job
 
 
-class MetricsView(msgspec.Struct, kw_only=True):
+class MetricsView(ShowsMib, msgspec.Struct, kw_only=True):
     """Figures over all tries of all tasks. What is used is known of tries that have ended."""
 
     id: int
@@ -38,6 +39,7 @@ class MetricsView(msgspec.Struct, kw_only=True):
     preemptions: int
     cpu_s: float
     peak_memory_mb: int
+    peak_memory_mib: int = 0
     #: Held times time, over all tries.
     cpu_held_s: float
     gpu_held_s: float
@@ -55,7 +57,7 @@ class MetricsView(msgspec.Struct, kw_only=True):
     summary="How long a job waited and ran, what it used, and what went wrong",
     opt={"right": "read", "errors": (404,)},
 )
-async def metrics(request: Asking, job_id: params.JobPath) -> MetricsView:
+async def job_metrics(request: Asking, job_id: params.JobPath) -> MetricsView:
     """Of one job; of an array, name an element."""
     host = context_of(request).host
     job = await find(host, job_id)
@@ -129,4 +131,4 @@ def _memory_efficiency(tries: Sequence[Attempt]) -> float | None:
     return round(max(parts), 4) if parts else None
 
 
-ROUTES = [metrics]
+ROUTES = [job_metrics]

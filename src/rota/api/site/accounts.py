@@ -9,6 +9,7 @@ from litestar import delete, get, patch, put
 
 from rota.api import params
 from rota.api.bodies import checks
+from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import ProjectPatch, ProjectRequest, UserPatch
 from rota.api.context import Asking, actor_of, body_of, context_of
@@ -23,6 +24,7 @@ from rota.api.site.quotas import (
     with_quota,
     written_quota,
 )
+from rota.api.views.paging import Listed, Part
 from rota.controller.commands.commands import RemoveProject, RemoveUser, SetUser
 from rota.core.facts.errors import named
 from rota.core.facts.tenant import NO_QUOTA, Project, User
@@ -40,13 +42,14 @@ _user_patch = Body(UserPatch)
 EVERYBODY = "*"
 
 
-class HeldView(msgspec.Struct):
+class HeldView(ShowsMib, msgspec.Struct):
     """What somebody's live attempts hold now."""
 
     jobs: int
     cpus: float
     memory_mb: int
     gpus: float
+    memory_mib: int = 0
 
 
 class ProjectView(ProviderView, kw_only=True):
@@ -58,7 +61,7 @@ class ProjectView(ProviderView, kw_only=True):
     used: HeldView
 
 
-class ProjectsView(msgspec.Struct):
+class ProjectsView(Listed):
     items: list[ProjectView]
 
 
@@ -72,7 +75,7 @@ class UserView(msgspec.Struct):
     used: HeldView
 
 
-class UsersView(msgspec.Struct):
+class UsersView(Listed):
     items: list[UserView]
 
 
@@ -110,11 +113,14 @@ def user_view(cluster: Cluster, name: str) -> UserView:
 
 
 @get("/projects", summary="Every project", opt={"right": "read"})
-async def list_projects(request: Asking) -> ProjectsView:
+async def list_projects(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> ProjectsView:
     """Accounts in a tree: shares, quotas and use hang on them."""
     context = context_of(request)
-    projects = sorted(context.host.cluster.accounts.projects.items())
-    return ProjectsView([project_view(context, project) for _, project in projects])
+    projects = context.host.cluster.accounts.projects
+    page, after = Part(limit, cursor).of(sorted(projects), str)
+    return ProjectsView([project_view(context, projects[name]) for name in page], cursor=after)
 
 
 @get("/projects/{name:str}", summary="One project", opt={"right": "read", "errors": (404,)})
@@ -179,14 +185,17 @@ async def remove_project(request: Asking, name: params.NamePath) -> None:
 
 
 @get("/users", summary="Every user that is known", opt={"right": "read"})
-async def list_users(request: Asking) -> UsersView:
+async def list_users(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> UsersView:
     """Those with a record, with unfinished jobs or with use on record; `*` are the defaults."""
     cluster = context_of(request).host.cluster
     accounts = cluster.accounts
     names = {"", *accounts.users, *(usage.user for usage in accounts.usage.values())}
     names |= {job.spec.user for job in cluster.jobs.values()}
     names |= {array.spec.user for array in cluster.arrays.values()}
-    return UsersView([user_view(cluster, name) for name in sorted(names)])
+    page, after = Part(limit, cursor).of(sorted(names), str)
+    return UsersView([user_view(cluster, name) for name in page], cursor=after)
 
 
 def _user_name(name: str) -> str:

@@ -9,11 +9,13 @@ import msgspec
 from litestar import delete, get, post
 from litestar.params import PathParameter
 
+from rota.api import params
 from rota.api.bodies import checks
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import ReservationRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.views.lookup import find
+from rota.api.views.paging import Listed, Part
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import AddReservation, RemoveReservation, ReserveForJob
 from rota.core.facts.errors import NotFound, Rejected
@@ -67,7 +69,7 @@ class JobReservationView(msgspec.Struct):
     items: list[ReservationView]
 
 
-class ReservationsView(msgspec.Struct):
+class ReservationsView(Listed):
     items: list[ReservationView]
 
 
@@ -165,12 +167,15 @@ def _moment(field: str, asked: float | str, now_s: float, zone: tzinfo) -> float
 
 
 @get("/reservations", summary="Every reservation", opt={"right": "read"})
-async def list_reservations(request: Asking) -> ReservationsView:
+async def list_reservations(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> ReservationsView:
     """Who may use which devices or nodes from when to when; in order of their beginning."""
     host = context_of(request).host
     found = sorted(host.cluster.reservations.values(), key=lambda r: (r.start_s, r.id))
+    page, after = Part(limit, cursor).of(found, lambda r: (r.start_s, r.id))
     now_s = host.clock.now_s()
-    return ReservationsView([reservation_view(reservation, now_s) for reservation in found])
+    return ReservationsView([reservation_view(one, now_s) for one in page], cursor=after)
 
 
 @get(
@@ -192,7 +197,12 @@ async def show_reservation(request: Asking, reservation_id: IdPath) -> Reservati
 @post(
     "/reservations",
     summary="Reserve GPUs or nodes, or plan maintenance",
-    opt={"right": "operate", "body": ReservationRequest, "errors": (409, 429, 503)},
+    opt={
+        "right": "operate",
+        "body": ReservationRequest,
+        "creates": "id",
+        "errors": (409, 429, 503),
+    },
 )
 async def add_reservation(request: Asking) -> ReservationView | JobReservationView:
     """Refused (409) when what it promises is promised to somebody else, or does not exist.

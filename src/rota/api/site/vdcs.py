@@ -14,6 +14,7 @@ from rota.api.bodies.vdc_requests import MemberRequest, VdcPatch, VdcRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.accounts import HeldView, held_view
 from rota.api.site.quotas import LimitsView, changed_limits, limits_view
+from rota.api.views.paging import Listed, Part
 from rota.controller.commands.commands import RemoveVdc, SetVdc
 from rota.core.facts.errors import Conflict, NotFound, Rejected
 from rota.core.facts.site.clusters import Member, Vdc
@@ -59,7 +60,7 @@ class VdcView(msgspec.Struct):
     used: HeldView
 
 
-class VdcsView(msgspec.Struct):
+class VdcsView(Listed):
     items: list[VdcView]
 
 
@@ -132,10 +133,13 @@ async def _set(request: Asking, vdc: Vdc) -> VdcView:
 
 
 @get("/vdcs", summary="Every virtual data centre", opt={"right": "read"})
-async def list_vdcs(request: Asking) -> VdcsView:
+async def list_vdcs(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> VdcsView:
     """A job names one with `vdc`, and runs on its clusters, within its limits."""
     cluster = context_of(request).host.cluster
-    return VdcsView([_view(cluster, vdc) for vdc in cluster.policy.vdcs])
+    page, after = Part(limit, cursor).of(cluster.policy.vdcs, lambda vdc: vdc.name)
+    return VdcsView([_view(cluster, vdc) for vdc in page], cursor=after)
 
 
 @get("/vdcs/{name:str}", summary="One virtual data centre", opt={"right": "read", "errors": (404,)})
@@ -147,7 +151,7 @@ async def show_vdc(request: Asking, name: params.NamePath) -> VdcView:
 @post(
     "/vdcs",
     summary="Make a virtual data centre",
-    opt={"right": "operate", "body": NamedVdc, "errors": (409, 429, 503)},
+    opt={"right": "operate", "body": NamedVdc, "creates": "name", "errors": (409, 429, 503)},
 )
 async def make_vdc(request: Asking) -> VdcView:
     """Refused where there is one of that name."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.api.bodies.mib import ShowsMib
 from rota.api.views.times import Moment, when
 from rota.core.facts.states import Cause, Phase
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _NAMES_FILES = frozenset({Cause.START_FAILED, Cause.EXIT, Cause.UNHEALTHY})
 
 
-class AllocationView(msgspec.Struct):
+class AllocationView(ShowsMib, msgspec.Struct):
     """What a task holds on its node."""
 
     task: int
@@ -32,9 +33,12 @@ class AllocationView(msgspec.Struct):
     #: The share of each GPU, where one was named so: 0.5.
     gpu_share: float | None = None
     exclusive: bool = False
+    memory_mib: int = 0
+    disk_mib: int = 0
+    gpu_memory_mib: int = 0
 
 
-class AttemptView(msgspec.Struct):
+class AttemptView(ShowsMib, msgspec.Struct):
     """One try of one task."""
 
     number: int
@@ -58,6 +62,7 @@ class AttemptView(msgspec.Struct):
     external_id: str | None
     #: The machine of its engine that it runs or ran on; null: the engine did not say, or has none.
     engine_node: str | None
+    peak_memory_mib: int = 0
 
 
 def cause_text(outcome: Outcome | Attempt, *, open_: bool) -> str | None:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from rota.api.bodies.mib import ShowsMib
+
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Device, Node
 
 
-class ForeignView(msgspec.Struct):
+class ForeignView(ShowsMib, msgspec.Struct):
     """A process outside Rota on a device."""
 
     pid: int
@@ -19,12 +21,13 @@ class ForeignView(msgspec.Struct):
     memory_mb: int
     #: It does not count: by the agent's settings, or because an operator said so.
     ignored: bool = False
+    memory_mib: int = 0
 
 
 GpuState = Literal["free", "used", "shared", "reserved", "foreign", "closed", "broken", "elsewhere"]
 
 
-class GpuView(msgspec.Struct):
+class GpuView(ShowsMib, msgspec.Struct):
     """A device: ``available`` when an exclusive job could have it now."""
 
     node: str
@@ -49,6 +52,8 @@ class GpuView(msgspec.Struct):
     healthy: bool = True
     #: The job that it is kept for; null: none.
     reserved_for: int | None = None
+    memory_mib: int = 0
+    memory_free_mib: int = 0
 
 
 def gpu_views(cluster: Cluster, node: Node) -> list[GpuView]:

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from rota.api.auth import may_look_into
 from rota.api.bodies.health_requests import HealthRequest, health_request
+from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.placing import PlacementView, placement_view
 from rota.api.bodies.roles import shown_devices
 from rota.api.views.attempt_views import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 INDICES_TEXT_MAX = 200
 
 
-class ResourcesView(msgspec.Struct, frozen=True):
+class ResourcesView(ShowsMib, msgspec.Struct, frozen=True):
     """What each task asks for."""
 
     cpus: float
@@ -51,6 +52,9 @@ class ResourcesView(msgspec.Struct, frozen=True):
     disk_mb: int
     device: str
     gpu_indices: tuple[int, ...] = ()
+    memory_mib: int = 0
+    gpu_memory_mib: int = 0
+    disk_mib: int = 0
 
 
 class RoleView(msgspec.Struct, frozen=True):

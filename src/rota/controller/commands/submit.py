@@ -46,13 +46,7 @@ def submit(
         raise Forbidden(f"{actor.user} has the role {actor.access} and may not submit jobs")
     if command.key and (known := cluster.ids.keys.get((actor.user, command.key))) is not None:
         if known.digest and command.digest and known.digest != command.digest:
-            raise KeyReused(
-                f"Idempotency-Key: {command.key!r} was used for another request, which made job "
-                f"{known.first}; use a new key",
-                field="Idempotency-Key",
-                value=command.key,
-                allowed="a key that was not used before, or the request that it was used for",
-            )
+            raise KeyReused.of(command.key, f"job {known.first}")
         return Submitted(_ids_from(known.first, command.submissions), repeated=True)
     refuse_too_many(cluster, command)
     brought: dict[str, int] = {}

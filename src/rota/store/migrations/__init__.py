@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.store.driver import Driver
 
 #: The newest file below ``versions``.
-HEAD = "005"
+HEAD = "009"
 
 
 def prepare(driver: Driver) -> None:
