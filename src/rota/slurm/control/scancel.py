@@ -5,13 +5,16 @@ from __future__ import annotations
 import signal as signals
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from rota.controller.commands.change import may_change_job
-from rota.controller.commands.commands import Cancel
+from rota.controller.commands.commands import Cancel, Update
 from rota.controller.launches.launch import awaits_room
 from rota.core.facts.states import FINAL, JobState
 from rota.slurm.call.command import Answer, Failed
 from rota.slurm.call.getopt import Table
 from rota.slurm.call.opening import about_itself, read_words
+from rota.slurm.orders.detail import LABEL, detail_of, label_of
 from rota.slurm.records.job_refs import parse_ref, split_refs
 from rota.slurm.records.wishes import details
 from rota.slurm.steps.signalling import signal_job, signal_step
@@ -256,12 +259,26 @@ class _Work:
                 await signal_job(
                     self._call.context, target.id, self._signal, batch=batch, full=full
                 )
+                await self._remember_stop(target)
             return
         self._log(f"Terminating job {text}")
         ids = tuple([target.id for target in targets if await self._confirmed(target)])
         if not ids:
             return
         await self._call.context.host.ask(Cancel(actor=self._call.actor, ids=ids))
+
+    async def _remember_stop(self, target: Target) -> None:
+        """A job that STOP has reached is shown so until CONT comes, or until it begins anew."""
+        live, spec = getattr(target.item, "live_attempts", ()), target.item.spec
+        known = live and LABEL in spec.labels
+        if self._signal not in (signals.SIGSTOP, signals.SIGCONT) or not known:
+            return
+        stopped = live[0].uid if self._signal == signals.SIGSTOP else ""
+        label = label_of(msgspec.structs.replace(detail_of(spec), stopped=stopped))
+        changes = {"labels": {**spec.labels, LABEL: label}}
+        await self._call.context.host.ask(
+            Update(actor=self._call.actor, job=target.id, changes=changes)
+        )
 
     async def _confirmed(self, target: Target) -> bool:
         """With ``-i`` each is asked about."""
