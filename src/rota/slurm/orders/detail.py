@@ -45,6 +45,8 @@ class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     licenses: str = ""
     reservation: str = ""
     dependency: str = ""
+    #: Options that Rota has no use for, as they were written.
+    kept: dict[str, str] = {}
     nice: int = 0
     exclusive: bool = False
     oversubscribe: bool = False

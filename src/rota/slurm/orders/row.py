@@ -64,6 +64,9 @@ class Row(NamedTuple):
     instead_of: str = ""
     #: What slurmrestd calls it, where that is not its name.
     rest: str = ""
+    #: Where its text is shown again, and by which name: ``scontrol:Network squeue:network
+    #: rest:mcs_label``. What stands there otherwise says that Rota has nothing of the kind.
+    shows: str = ""
 
     @property
     def key(self) -> str:

@@ -224,6 +224,8 @@ def _pattern(spec: JobSpec, wish: Wish) -> JobRecord:
         licenses=detail.licenses,
         comment=detail.comment,
         wckey=detail.wckey,
+        time_min=detail.time_min,
+        kept=detail.kept,
         submit_line=detail.submit_line,
         stdin=detail.stdin or "/dev/null",
     )
