@@ -65,6 +65,24 @@ def test_the_text_of_an_option_is_shown_where_its_row_says(key: str, cluster: Cl
     assert set(seen.values()) == {"2" if KEPT[key].takes else "1"}
 
 
+@pytest.mark.parametrize(
+    ("options", "field", "seen"),
+    [
+        (("-N", "1-3", "--use-min-nodes"), "NumNodes", "1-1"),
+        (("--network=ib0",), "Network", "ib0"),
+        (("--mcs-label=lab",), "MCS_label", "lab"),
+    ],
+)
+def test_an_option_is_heeded_silently_and_shown(
+    options: tuple[str, ...], field: str, seen: str, cluster: Cluster
+) -> None:
+    answer = cluster.run("sbatch", "-H", "--parsable", *options, "--wrap", "true")
+
+    block = cluster.text("scontrol", "show", "job", str(answer.stdout).strip())
+    assert answer.stderr == ""
+    assert f" {field}={seen}" in block
+
+
 def test_a_shorter_limit_that_would_do_is_shown(cluster: Cluster) -> None:
     job = cluster.submit("-H", "-t", "5", "--time-min=3")
 

@@ -66,7 +66,8 @@ JOB = (
         env="CLUSTERS sbatch:SLURM_CLUSTERS"),
     Row("mail-type=EVENTS", "when to send mail", read=readers.mail_type, detail="mail_type"),
     Row("mail-user=ADDRESS", "where mail goes", detail="mail_user"),
-    _ignored("mcs-label=LABEL", "a label for shared nodes"),
+    Row("mcs-label=LABEL", "a label for shared nodes", _KEPT,
+        shows="scontrol:MCS_label squeue:mcslabel rest:mcs_label"),
     _whole("n ntasks=COUNT", "how many tasks", rest="tasks", order="ntasks",
         env="srun:SLURM_NTASKS"),
     Row("nice=?VALUE", "a lower place in the queue; fair share decides here", _KEPT,
@@ -111,7 +112,7 @@ JOB = (
         order="time_limit_s", job="time_limit_s", env="TIMELIMIT"),
     Row("time-min=LIMIT", "a shorter limit would do, too", _KEPT, read=values.minutes,
         detail="time_min", rest="time_minimum"),
-    _ignored("use-min-nodes", "the fewest of a range of nodes"),
+    Row("use-min-nodes", "the fewest of a range of nodes, which is how it always is"),
     Row("v verbose", "say more: srun tells its options, its step and its tasks"),
     Row("W wait", "end when the job ends, with its exit code", of=BATCH,
         env="sbatch:SBATCH_WAIT"),
@@ -191,7 +192,7 @@ HELP = (
 )
 OTHER = (
     _ignored("acctg-freq=SECONDS", "how often use is measured", rest="account_gather_frequency"),
-    _ignored("network=TYPE", "how the network is used"),
+    Row("network=TYPE", "how the network is used", _KEPT, shows="scontrol:Network squeue:network"),
     Row("V version", "the version of Slurm whose behaviour this is"),
     Row("test-only", "when it would start, and nothing else", of=FILES),
 )
