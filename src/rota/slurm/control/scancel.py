@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.facts.array import Array
-    from rota.core.facts.job import Job
+    from rota.core.facts.job import Attempt, Job
     from rota.slurm.call.command import Call
     from rota.slurm.records.job_refs import JobRef
 
@@ -269,7 +269,8 @@ class _Work:
 
     async def _remember_stop(self, target: Target) -> None:
         """A job that STOP has reached is shown so until CONT comes, or until it begins anew."""
-        live, spec = getattr(target.item, "live_attempts", ()), target.item.spec
+        live: list[Attempt] = getattr(target.item, "live_attempts", [])
+        spec = target.item.spec
         known = live and LABEL in spec.labels
         if self._signal not in (signals.SIGSTOP, signals.SIGCONT) or not known:
             return

@@ -189,7 +189,7 @@ def _found(items: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     if not items:
         source = f"slurmdb_{kind}_get"
         entry = error_entry("Nothing found", 9003, "Nothing found with query", source)
-        raise Refusal(entry, **{kind: []})
+        raise Refusal(entry, 500, **{kind: []})
     return items
 
 
