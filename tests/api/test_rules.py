@@ -148,9 +148,7 @@ def test_limits_are_set_one_by_one_and_taken_away_with_null(caller: Caller) -> N
     assert changed["types"]["training"]["jobs"] == 3
     assert (changed["borrow"], changed["period_s"]) == (False, 86400)
     beyond = caller.patch("/projects/p", {"quota": {"soft": {"gpus": 9}}})
-    assert (
-        beyond.json["detail"] == "soft.gpus: 9.0 is not valid; at most the hard limit, which is 8"
-    )
+    assert beyond.json["detail"] == "soft.gpus: 9 is more than the hard limit (8)"
     odd = caller.patch("/projects/p", {"quota": {"types": {"game": {"jobs": 1}}}})
     assert "training, inference, workflow" in odd.json["detail"]
 

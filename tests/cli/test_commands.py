@@ -158,7 +158,7 @@ def test_nothing_running_is_told_with_the_places_that_were_looked_at(rota, monke
         (["submit", "--array", "", "--", "y"], "--array: '' is not valid"),
         (["submit", "--workdir", "", "--", "y"], "--workdir: '' is not valid"),
         (["submit", "--begin", "1970-01-01", "--", "y"], "expected a moment after 1970"),
-        (["why", "1", "--at", "now+1h"], "'now+1h' is not valid; expected a moment that has"),
+        (["why", "1", "--at", "now+1h"], "'now+1h' is in the future; expected a moment that has"),
         (["attach", ""], "expected a job id"),
         (["forward", "", "80"], "expected a job id"),
         (["node", "show", ""], "name: '' is not valid"),
@@ -526,7 +526,7 @@ def test_a_join_token_says_how_to_use_it_and_for_how_many(fake, rota):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--join", "--access", "admin"], "leave out --user and --access"),
+        (["--join", "--access", "admin"], "leave out --user, --access and --project"),
         (["--uses", "3"], "--uses and --approve go with --join"),
         (["--approve"], "--uses and --approve go with --join"),
     ],

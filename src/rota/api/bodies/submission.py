@@ -98,7 +98,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         command=command,
         script=script,
         script_args=tuple(checks.arguments("script_args", request.script_args)),
-        project=checks.word("project", request.project),
+        project=checks.word("project", request.project) or actor.project,
         queue=checks.word("queue", request.queue),
         priority=priority(request.priority),
         roles=roles_of(request),

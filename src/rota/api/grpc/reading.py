@@ -117,7 +117,7 @@ def _set_device(resources: dict[str, Any]) -> None:
     named = [name for name in ("gpus", "gpu_type", "gpu_memory_mb", "shared") if name in resources]
     if device == pb.DEVICE_TYPE_CPU and named:
         word = pb.DeviceType.Name(device)
-        raise Rejected.bad("resources.device", word, f"not with {named[0]}")
+        raise Rejected.because("resources.device", word, f"{word} has no {named[0]}")
     if device in (pb.DEVICE_TYPE_GPU, pb.DEVICE_TYPE_TPU):
         resources["device"] = _word(pb.DeviceType.Name(device), "DEVICE_TYPE_")
 

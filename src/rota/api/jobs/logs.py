@@ -284,7 +284,7 @@ async def open_output(context: Context, actor: Actor, job_id: str, wish: LogWish
         log_search.check(wish.search)
     elif wish.follow:
         if wish.tail == 0:
-            raise Rejected.bad("tail", 0, "with follow: at least 1")
+            raise Rejected.because("tail", 0, "with follow it must be at least 1")
         pieces = follow(reader, wish.offset, wish.tail or 0)
         return Output(_while_valid(context, actor, pieces), {})
     tries = reader.attempts()

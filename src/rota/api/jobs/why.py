@@ -117,7 +117,7 @@ def _number(text: str) -> float | str:
 
 async def _why_then(host: Host, job_id: int, at_s: float) -> WhyView:
     if not at_s <= host.clock.now_s():
-        raise Rejected.bad("at", at_s, "a moment that has passed")
+        raise Rejected.because("at", at_s, f"{at_s} is in the future; give a past time")
 
     def look_back(store: Store) -> tuple[JobState | None, Explanation | None]:
         if len(store.events(after=LOG_MAX, limit=1)):

@@ -86,7 +86,7 @@ def _past(text: str) -> float:
     bare_clock = re.fullmatch(r"[0-9:]+", text.strip()) is not None
     moment_s -= 86400 if bare_clock and moment_s > now_s else 0
     if moment_s > now_s:
-        raise ValueError(f"'{text}' is not valid; expected a moment that has passed")
+        raise ValueError(f"'{text}' is in the future; expected a moment that has passed")
     return moment_s
 
 

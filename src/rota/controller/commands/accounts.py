@@ -50,9 +50,8 @@ def _refuse_bad_parent(cluster: Cluster, project: Project) -> None:
     while above:
         path.append(above)
         if above == project.name:
-            raise Rejected.bad(
-                "parent", project.parent, f"it would be its own ancestor: {' < '.join(path)}"
-            )
+            why = f"{project.name} would be its own ancestor: {' < '.join(path)}"
+            raise Rejected.because("parent", project.parent, why)
         known_above = cluster.accounts.projects.get(above)
         above = known_above.parent if known_above is not None else ""
 
@@ -142,6 +141,5 @@ def refuse_contradiction(quota: Quota) -> None:
     for name, (shown, unit) in _SHOWN.items():
         soft, hard = getattr(quota.soft, name), getattr(quota.hard, name)
         if soft is not None and hard is not None and soft > hard:
-            raise Rejected.bad(
-                f"soft.{shown}", soft / unit, f"at most the hard limit, which is {hard / unit:g}"
-            )
+            why = f"{soft / unit:g} is more than the hard limit ({hard / unit:g})"
+            raise Rejected.because(f"soft.{shown}", soft / unit, why)

@@ -78,6 +78,13 @@ def refuse_too_many(cluster: Cluster, command: Submit) -> None:
         raise Conflict(text, field="queued", value=more, allowed=allowed)
 
 
+def refuse_other_project(actor: Actor, spec: JobSpec) -> None:
+    """A token of a project spends what that project may, and nothing else."""
+    if actor.project and spec.project != actor.project:
+        why = f"this token is for jobs of project {actor.project}"
+        raise Forbidden(f"project: {spec.project!r}: {why}", field="project", value=spec.project)
+
+
 def _child_of(actor: Actor, submission: Submission) -> Submission:
     """What a job submits carries its mark, so that the job may change it later."""
     if not actor.job:
@@ -110,6 +117,7 @@ def _check(
     """``count`` is how many jobs its project has with it and those before it in the batch."""
     try:
         refuse_escalation(actor, submission.spec.priority)
+        refuse_other_project(actor, submission.spec)
         _check_one(cluster, submission)
         refuse_over_quota(cluster, submission.spec, count)
         refuse_cost(cluster, submission.spec)

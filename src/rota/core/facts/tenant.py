@@ -38,6 +38,8 @@ class Actor(msgspec.Struct, frozen=True):
     job: int = 0
     #: Where the caller is, over the network; empty on a local socket.
     address: str = ""
+    #: A token that is for jobs of one project only; empty: for all that its user may do.
+    project: str = ""
 
     @property
     def token(self) -> str:
@@ -205,6 +207,8 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     #: The node that this is the key of, and the id of the token that it joined with.
     node: str = ""
     joined: str = ""
+    #: It is for jobs of this project and for nothing else; the project's quota is its budget.
+    project: str = ""
 
     def has_expired(self, now_s: float) -> bool:
         return 0 < self.expires_s <= now_s

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from rota.slurm.call.command import Call
 
 OPTIONS = Table(
-    "a all",
-    "h help",
-    "i sort-by-id",
-    "M clusters|cluster=",
-    "r reset",
-    "t sort-by-time",
-    "T sort-by-time2",
-    "usage",
-    "V version",
+    "a all: all figures, which is how it always is",
+    "h help: this text",
+    "i sort-by-id: no messages are counted by type",
+    "M clusters|cluster=NAMES: this cluster; there is no other",
+    "r reset: begin to count anew",
+    "t sort-by-time: no messages are counted by type",
+    "T sort-by-time2: no messages are counted by type",
+    "usage: the names of all options",
+    "V version: the version of Slurm whose behaviour this is",
 )
 STARS = "*" * 55
 

@@ -92,7 +92,7 @@ async def node(asked: Asked) -> dict[str, Any]:
     found = [one for one in (await nodes(asked))["nodes"] if one["name"] == asked.name]
     if not found:
         description = f"Failure to query node {asked.name}"
-        raise Refusal(error_entry(description, 2009, "Invalid node name specified"), nodes=[])
+        raise Refusal(error_entry(description, 2018, "Invalid node name specified"), nodes=[])
     return {"nodes": found}
 
 
