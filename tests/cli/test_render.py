@@ -261,7 +261,7 @@ def test_how_a_job_ended_is_said_once():
     line = "failed: exit code 3"
 
     assert why_lines({"id": 1, "state": "failed", "reason": line, "lines": [line]}) == [
-        "1 is failed: exit code 3"
+        "1 failed: exit code 3"
     ]
     ended = a_job(state="failed", cause="exit: exit code 3", nodes=["box"])
     assert job_fields.where_or_why(ended) == "exit code 3"

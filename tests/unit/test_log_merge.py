@@ -10,7 +10,7 @@ import pytest
 from rota.agent.visits.log_order import LogOrder
 from rota.api.jobs.endings import raised
 from rota.api.jobs.log_merge import last_of, woven
-from rota.core.facts.indices import compact
+from rota.core.words.units import format_indices
 from rota.log_frames import ERR, OUT, Piece, Unpacker, pack
 
 #: Guards against hanging only.
@@ -60,8 +60,8 @@ def test_the_exception_is_the_line_behind_the_last_frame(lines: list[str], excep
 
 
 def test_indices_are_told_as_ranges() -> None:
-    assert compact([3, 7, 8, 9, 11]) == "3,7-9,11"
-    assert compact([]) == ""
+    assert format_indices([3, 7, 8, 9, 11]) == "3,7-9,11"
+    assert format_indices([]) == ""
 
 
 def until_noted(notes: Path, lines: int) -> None:

@@ -18,9 +18,9 @@ from rota.api.views.attempt_views import told_detail
 from rota.api.views.views import ref_of
 from rota.controller.launches.launch import fill_in
 from rota.core.facts.errors import RotaError
-from rota.core.facts.indices import compact
 from rota.core.facts.states import FINAL, Cause, JobState
 from rota.core.words.kin import is_kin
+from rota.core.words.units import format_indices
 from rota.scheduling.answers.explain import describe_end
 from rota.store.api import JobFilter
 
@@ -143,7 +143,7 @@ async def failures(context: Context, actor: Actor, array: Array) -> list[Failure
             told[key],
             key[0],
             len(members),
-            compact([job.array_index for job in members]),
+            format_indices([job.array_index for job in members]),
             ref_of(members[0]),
             words.get(members[0].id, LastWords()).last_lines,
         )

@@ -39,7 +39,7 @@ def write_bytes(part: bytes) -> None:
 @click.option("-f", "--follow", "follows", is_flag=True, help="Go on until the job has ended.")
 @click.option("--stdout", is_flag=True, help="Standard output only.")
 @click.option("--stderr", is_flag=True, help="Standard error only.")
-@click.option("--failed", is_flag=True, help="Of an array: elements that did not complete.")
+@click.option("--failed", is_flag=True, help="Of an array: elements that failed.")
 @click.option("--tail", type=types.COUNT, metavar="N", help="Only the last N lines.")
 @click.option(
     "--task", type=types.COUNT, metavar="I", help="Of this task of the job.  [default: 0]"
@@ -62,7 +62,7 @@ def logs(
     \b
     rota logs 12            rota logs 12 -f         rota logs 12 --stderr --tail 20
     rota logs 15            every element of a sweep, each line behind its name (15_3: ...)
-    rota logs 15 --failed   only those that did not complete
+    rota logs 15 --failed   only those that failed
 
     With --search or --regex the job's node looks for lines, in standard output first, so that a
     large log need not travel. The two streams are kept in files of their own: with --output or

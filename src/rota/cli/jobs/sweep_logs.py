@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from rota.cli.jobs.folding import UNWELL
 from rota.cli.jobs.follow import Follower
 from rota.cli.shared import session
 from rota.cli.shared.job_fields import FINISHED, display_id
@@ -55,7 +56,7 @@ class Prefixed:
 
 
 class SweepLogs:
-    """The logs of all elements of an array, or of those that did not complete."""
+    """The logs of all elements of an array, or of those that failed."""
 
     def __init__(
         self, client: Client, array: int, stream: str, write: Callable[[bytes], object]
@@ -69,7 +70,7 @@ class SweepLogs:
             self._show_one(element, choice)
 
     def _elements(self, *, failed: bool) -> Iterator[dict[str, Any]]:
-        states = ",".join(sorted(FINISHED - {"completed"})) if failed else _BEGUN
+        states = UNWELL if failed else _BEGUN
         wanted = {"array": self._array, "state": states, "arrays": "expand"}
         return session.list_jobs(self._client, wanted)
 

@@ -170,14 +170,3 @@ def position_of(runs: tuple[Run, ...], index: int) -> int | None:
             return before + (index - run.first) // run.step
         before += len(run)
     return None
-
-
-def compact(indices: list[int]) -> str:
-    """Indices in rising order as people write them: ``3,7-9``."""
-    spans: list[list[int]] = []
-    for index in indices:
-        if spans and index == spans[-1][1] + 1:
-            spans[-1][1] = index
-        else:
-            spans.append([index, index])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
