@@ -15,6 +15,7 @@ from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.endings import FailureView, failures, last_words
 from rota.api.views.attempt_views import told_detail
 from rota.api.views.lookup import find
+from rota.api.views.refs import with_refs
 from rota.api.views.views import ref_of, worst
 from rota.controller.commands.submit import USER_PRIORITY_MAX
 from rota.core.facts.array import Array
@@ -91,6 +92,8 @@ async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
     else:
         answer = _why_now(context, actor, found)
     answer.ref = ref_of(found) if isinstance(found, Job) else str(found.id)
+    answer.reason = with_refs(host.cluster, answer.reason)
+    answer.lines = [with_refs(host.cluster, line) for line in answer.lines]
     if isinstance(found, Array) and not at:
         answer.failures = await failures(context, actor, found)
     return answer

@@ -14,6 +14,7 @@ import click
 from rota.cli.jobs.folding import folded_jobs
 from rota.cli.jobs.follow import MOST_IDS
 from rota.cli.shared import job_fields, render, session, types
+from rota.cli.shared.naming import jobs_named
 from rota.cli.shared.options import json_option, quiet_option
 from rota.client.errors import ClientError
 
@@ -99,7 +100,7 @@ def fetch(client: Client, options: dict[str, Any]) -> tuple[list[dict[str, Any]]
         "arrays": "expand" if options["expand"] else "collapse",
     }
     if options["jobs"]:
-        ids = [session.job_id(client, text) for text in options["jobs"]]
+        ids = [session.id_of(client, one) for one in jobs_named(client, options["jobs"])]
         found = _by_ids(client, ids, filters)
         _complain_of_missing(ids, found)
         return found, False
@@ -205,7 +206,7 @@ def _watch(client: Client, options: dict[str, Any]) -> None:
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, type=types.JobRef())
+@click.argument("jobs", nargs=-1, type=types.JobRefs())
 @click.option("-a", "--all", is_flag=True, help="Finished jobs too.")
 @click.option("-u", "--user", help="Jobs of this user.")
 @click.option("-p", "--project", help="Jobs of this project.")
@@ -213,7 +214,7 @@ def _watch(client: Client, options: dict[str, Any]) -> None:
 @click.option("-n", "--name", help="Jobs of this name.")
 @click.option("--queue", help="Jobs in this queue.")
 @click.option("-l", "--label", metavar="KEY=VALUE", help="Jobs with this label.")
-@click.option("--since", type=types.WHEN, help="Submitted after 2026-11-15 or 2026-11-15T18:00.")
+@click.option("--since", type=types.PAST, help="Submitted since 1h (ago), today, mon 9:00 …")
 @click.option("-r", "--expand", is_flag=True, help="One line for each element of an array.")
 @click.option(
     "--sort",
