@@ -112,6 +112,9 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = place[0].partition(":")
         command: click.Command = getattr(import_module(f"rota.cli.{module}"), attribute)
+        if ctx.resilient_parsing:
+            # A shell asks for completions.
+            import_module("rota.cli.shared.complete").teach(command)
         return command
 
     def resolve_command(

@@ -156,6 +156,9 @@ class Store(Protocol):
     ) -> list[Job]:
         """Jobs that have rows, by id, beyond ``after`` (0: from the start, or from the newest)."""
 
+    def elements(self, array: int, states: tuple[JobState, ...], limit: int) -> list[Job]:
+        """Elements of an array that have rows, by id; without states in any."""
+
     def count_states(self) -> dict[JobState, int]: ...
 
     def job_sums(self, since_s: float, *, user: str = "") -> list[StateSums]:

@@ -152,6 +152,9 @@ class MemoryStore:
                 found.append(job)
         return found
 
+    def elements(self, array: int, states: tuple[JobState, ...], limit: int) -> list[Job]:
+        return self.list_jobs(JobFilter(states=states, array=array), limit=limit)
+
     def count_states(self) -> dict[JobState, int]:
         return dict(Counter(row.state for row in self._job_rows()))
 

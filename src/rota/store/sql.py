@@ -184,6 +184,9 @@ class SqlStore:
         text, values = listing(wanted, after=after, limit=limit, newest_first=newest_first)
         return [self._job(body) for (body,) in self.driver.read(text, values)]
 
+    def elements(self, array: int, states: tuple[JobState, ...], limit: int) -> list[Job]:
+        return self.list_jobs(JobFilter(states=states, array=array), limit=limit)
+
     def count_states(self) -> dict[JobState, int]:
         found = self.driver.read("SELECT state, count(*) FROM jobs GROUP BY state")
         return {JobState(state): count for state, count in found}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.agent.visits.log_order import LogOrder
 from rota.agent.visits.logs import Logs, close_to_others, drop_beginning, drop_old_logs
 from rota.agent.visits.terminals import Terminals
 from rota.agent.visits.tunnels import Tunnels
@@ -101,7 +102,10 @@ class Visits:
 
     def duties(self) -> list[Coroutine[None, None, None]]:
         """What has to be looked after all the time; the files of all jobs are many."""
-        duties = [asyncio.to_thread(close_to_others, self._config.folder)]
+        duties = [
+            asyncio.to_thread(close_to_others, self._config.folder),
+            LogOrder(self._config.folder, self._uids).run(),
+        ]
         if self._config.log_days:
             duties.append(self._drop_old())
         if self._config.log_max_bytes:

@@ -13,8 +13,8 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from rota.api.errors import Malformed
+from rota.api.jobs.log_reader import LogWish
 from rota.api.jobs.log_search import CONTEXT_MAX, HITS_MAX, Search
-from rota.api.jobs.logs import LogWish
 from rota.api.params import IDS_MAX, parse_cursor
 from rota.api.views.listing import Query
 from rota.api.views.lookup import ID_MAX

@@ -275,7 +275,7 @@ def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
 
 
 @node.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
 @click.option("--reason", "-r", default="", help="Why, for those who ask.")
 @click.option(
     "--migrate", is_flag=True, help="Jobs go on elsewhere as soon as their work is saved."
@@ -289,7 +289,7 @@ def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
 def drain(
     names: tuple[str, ...], reason: str, migrate: bool, deadline: float | None, as_json: bool
 ) -> None:
-    """Start nothing new on the nodes NAMES; what runs there finishes.
+    """Start nothing new on the nodes NAMES (n1 or n[1-4]); what runs there finishes.
 
     With --migrate, jobs that were submitted with --checkpoint-signal hear it, have their grace and
     wait for another node; others leave when they next report a checkpoint ('rota checkpoint'), and
@@ -304,7 +304,7 @@ def drain(
 
 
 @node.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
 @click.option("--reason", "-r", default="", help="Why, for those who ask.")
 @json_option
 def cordon(names: tuple[str, ...], reason: str, as_json: bool) -> None:
@@ -313,7 +313,7 @@ def cordon(names: tuple[str, ...], reason: str, as_json: bool) -> None:
 
 
 @node.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
 @json_option
 def resume(names: tuple[str, ...], as_json: bool) -> None:
     """Put the nodes NAMES back into service."""
@@ -333,11 +333,11 @@ def _turn(
 
 
 @node.command()
-@click.argument("name")
+@click.argument("names", metavar="NODES", type=types.Nodes())
 @click.argument("labels", nargs=-1, required=True, metavar="KEY=VALUE|KEY-…")
 @json_option
-def label(name: str, labels: tuple[str, ...], as_json: bool) -> None:
-    """Label the node NAME: KEY=VALUE sets a label, KEY- takes it away.
+def label(names: tuple[str, ...], labels: tuple[str, ...], as_json: bool) -> None:
+    """Label NODES (n1 or n[1-4]): KEY=VALUE sets a label, KEY- takes it away.
 
     Jobs choose nodes by them with --constraint.
     """
@@ -347,15 +347,15 @@ def label(name: str, labels: tuple[str, ...], as_json: bool) -> None:
         if not equals and not word.endswith("-"):
             raise click.UsageError(f"'{word}' is not valid; expected KEY=VALUE or KEY-")
         changes[key if equals else word.removesuffix("-")] = value if equals else None
-    _mark(name, {"labels": changes}, "labels", as_json)
+    _mark(names, {"labels": changes}, "labels", as_json)
 
 
 @node.command()
-@click.argument("name")
+@click.argument("names", metavar="NODES", type=types.Nodes())
 @click.argument("taints", nargs=-1, required=True, metavar="KEY[=VALUE][:avoid]|KEY-…")
 @json_option
-def taint(name: str, taints: tuple[str, ...], as_json: bool) -> None:
-    """Keep jobs away from the node NAME unless they tolerate KEY; KEY- takes a taint away.
+def taint(names: tuple[str, ...], taints: tuple[str, ...], as_json: bool) -> None:
+    """Keep jobs away from NODES (n1 or n[1-4]) unless they tolerate KEY; KEY- takes a taint away.
 
     With :avoid it is only the last choice.
     """
@@ -363,14 +363,16 @@ def taint(name: str, taints: tuple[str, ...], as_json: bool) -> None:
         "taints": [word for word in taints if not word.endswith("-")],
         "untaint": [word.removesuffix("-") for word in taints if word.endswith("-")],
     }
-    _mark(name, body, "taints", as_json)
+    _mark(names, body, "taints", as_json)
 
 
-def _mark(name: str, body: dict[str, Any], what: str, as_json: bool) -> None:
-    answer = session.connect().patch(f"/nodes/{segment(name)}", body)
+def _mark(names: tuple[str, ...], body: dict[str, Any], what: str, as_json: bool) -> None:
+    client = session.connect()
+    answers = [client.patch(f"/nodes/{segment(name)}", body) for name in names]
     if as_json:
-        click.echo(json.dumps(answer, indent=2))
+        click.echo(json.dumps(answers if len(answers) > 1 else answers[0], indent=2))
         return
-    found = answer[what]
-    words = [f"{k}={v}" for k, v in found.items()] if isinstance(found, dict) else found
-    click.echo(render.clean(f"{name}: {what} {' '.join(words) or 'none'}"))
+    for name, answer in zip(names, answers, strict=True):
+        found = answer[what]
+        words = [f"{k}={v}" for k, v in found.items()] if isinstance(found, dict) else found
+        click.echo(render.clean(f"{name}: {what} {' '.join(words) or 'none'}"))

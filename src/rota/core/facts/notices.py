@@ -32,6 +32,8 @@ EVENTS: tuple[str, ...] = (
 )
 #: What a target that names no events hears of: how the job ended.
 ENDS: tuple[str, ...] = EVENTS[-6:]
+#: Beside events: every element of an array by itself, which is else told of as a whole.
+ELEMENTS = "elements"
 #: Short names for several events at once.
 SHORT = {"all": EVENTS, "end": ENDS, "problem": ENDS[1:]}
 
@@ -83,19 +85,24 @@ def format_target(target: Target) -> str:
 
 
 def parse_events(names: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """Events by name, ``all``, ``end`` or ``problem``, each once and in the order of a life."""
+    """Events by name, ``all``, ``end`` or ``problem``, each once and in the order of a life.
+
+    ``elements`` beside them: of each element of an array; alone, how each of them ended.
+    """
     wanted: set[str] = set()
     for name in (name.strip().lower() for name in names):
         if name in SHORT:
             wanted.update(SHORT[name])
-        elif name in EVENTS:
+        elif name in EVENTS or name == ELEMENTS:
             wanted.add(name)
         else:
-            known = [*EVENTS, *SHORT]
+            known = [*EVENTS, *SHORT, ELEMENTS]
             near = get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise ValueError(f"there is no event {name!r}; {hint}known: {', '.join(known)}")
-    return tuple(event for event in EVENTS if event in wanted)
+    if wanted == {ELEMENTS}:
+        wanted.update(ENDS)
+    return tuple(event for event in (*EVENTS, ELEMENTS) if event in wanted)
 
 
 def check_url(text: str) -> None:
