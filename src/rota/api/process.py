@@ -14,10 +14,8 @@ import logging
 import os
 import resource
 import signal
-import socket
 import time
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from rota import __version__
 from rota.api.app import make_app
@@ -25,6 +23,14 @@ from rota.api.collectors import load_collectors
 from rota.api.context import Settings
 from rota.api.door.certificate import CERTIFICATE, KEY, names_of, server_context, wants_tls
 from rota.api.door.server import Server
+from rota.api.door.sockets import (
+    CannotStart,
+    is_served,
+    neighbour,
+    tcp_socket,
+    unix_socket,
+    url_of,
+)
 from rota.controller.agents.bundles import BundleShelf
 from rota.controller.agents.job_tokens import read_key
 from rota.controller.chores.audit_shipping import open_shipping
@@ -45,7 +51,7 @@ from rota.controller.launches.launch import (
 from rota.controller.launches.vault import open_vault
 from rota.controller.loop import Host
 from rota.core.changes import events as ev
-from rota.core.facts.errors import RotaError, Unavailable
+from rota.core.facts.errors import Unavailable
 from rota.core.facts.tenant import Access, Actor
 from rota.inventory.client import InventoryClient
 from rota.paths import SOCKET_NAME
@@ -54,6 +60,7 @@ from rota.store.open import open_store
 from rota.store.writer import Writer
 
 if TYPE_CHECKING:
+    import socket
     import ssl
     from collections.abc import Sequence
     from pathlib import Path
@@ -67,13 +74,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rota.controller")
 
-#: Whoever connects while the state is being loaded waits here instead of being refused.
-BACKLOG = 2048
 LOCK_TRIES = 5
-
-
-class CannotStart(RotaError):
-    """One line for the person who started it."""
 
 
 class Lock:
@@ -116,10 +117,10 @@ def run(plan: Plan) -> None:
     _allow_many_connections()
     folder = Path(plan.state_dir)
     lock = Lock(folder)
-    paths = (str(folder / SOCKET_NAME), *plan.sockets)
+    paths = (str(folder / SOCKET_NAME), *(path for path in plan.sockets if not is_served(path)))
     try:
-        tcp = _tcp_socket(plan.host, plan.port or _port_before(folder))
-        unix = [_unix_socket(path) for path in paths]
+        tcp = tcp_socket(plan.host, plan.port, folder, chosen=plan.port_chosen)
+        unix = [unix_socket(path) for path in paths]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(plan, folder, [*unix, tcp]))
     finally:
@@ -144,7 +145,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     shipping = host.audit.ship = open_shipping(plan.audit)
     quiet_collector()
     secure, fingerprint = _tls(plan, folder)
-    url = _url(sockets[-1], "https" if secure else "http")
+    url = url_of(sockets[-1], "https" if secure else "http")
     settings = Settings(
         version=__version__,
         url=url,
@@ -170,10 +171,12 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     forgetting = _forgetting(host, plan, saved_work)
     forgetting += await _inventory(app.context, plan)
     forgetting += await _quotas(app.context, source, plan.quotas.poll_s)
-    await server.start(sockets)
     for door in typed:
         await door.start()
-    _write_record(folder, url, settings, typed[0].address if typed else "")
+    remark = await asyncio.to_thread(neighbour, plan.port, sockets[-1].getsockname()[1])
+    # Before the first answer: what is told of a Rota that answers stands in the record.
+    _write_record(folder, url, settings, typed[0].address if typed else "", remark)
+    await server.start(sockets)
     log.info("rota %s at %s, state in %s", __version__, url, folder)
     await stop.wait()
     log.info("stopping")
@@ -316,71 +319,7 @@ async def _set_pilots(host: Host, plan: Plan, folder: Path) -> None:
     write()
 
 
-def _unix_socket(path: str) -> socket.socket:
-    """A fresh socket at a path. We hold the lock, so an old file there belongs to nobody."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mode = 0o666 if os.geteuid() == 0 else 0o600
-    before = os.umask(0o777 & ~mode)
-    try:
-        _make_folder(os.path.dirname(path))
-        sock.bind(path)
-        sock.listen(BACKLOG)
-    except OSError as error:
-        # Only a path that is too long has no number of an error.
-        hint = "" if error.strerror else "; choose a shorter state folder"
-        raise CannotStart(f"cannot listen on {path}: {error.strerror or error}{hint}") from None
-    finally:
-        os.umask(before)
-    return sock
-
-
-def _make_folder(path: str) -> None:
-    """Everybody may pass through the folder of a socket that everybody may use."""
-    if not os.path.isdir(path):
-        os.mkdir(path)
-        os.chmod(path, 0o755)
-
-
-def _tcp_socket(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except OSError as error:
-        raise CannotStart(f"cannot listen on {host}: {error.strerror or error}") from None
-    sock = socket.socket(family, kind, proto)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if family == socket.AF_INET6:
-        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    try:
-        sock.bind(address)
-        sock.listen(BACKLOG)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise CannotStart(
-            f"cannot listen on {host}:{port}: {why.lower()}; choose another with --listen"
-        ) from None
-    return sock
-
-
-def _port_before(folder: Path) -> int:
-    """With port 0, a restart after a crash takes the port that people were told; else any."""
-    try:
-        port = urlsplit(json.loads((folder / "controller.json").read_text())["url"]).port or 0
-        with socket.create_server(("", port)):
-            return port
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
-
-
-def _url(sock: socket.socket, scheme: str) -> str:
-    host, port = sock.getsockname()[:2]
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-
-
-def _write_record(folder: Path, url: str, settings: Settings, grpc: str) -> None:
+def _write_record(folder: Path, url: str, settings: Settings, grpc: str, remark: str) -> None:
     """What other programs want to know; complete or not there at all."""
     record = {
         "pid": os.getpid(),
@@ -390,6 +329,7 @@ def _write_record(folder: Path, url: str, settings: Settings, grpc: str) -> None
         "version": settings.version,
         "started_s": time.time(),
         "database": settings.database,
+        "remark": remark,
     }
     draft = folder / "controller.json.new"
     draft.write_text(json.dumps(record))

@@ -69,6 +69,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "down": ("service.service:down", "Stop Rota; running jobs go on"),
         "status": ("service.service:status", "Is Rota running, and what is it doing"),
         "agent": ("service.service:agent", "Join this machine to a controller"),
+        "service": ("service.install:service", "Rota as a service of systemd"),
         "engine": ("service.engine:engine", "Slurm, Kubernetes or Ray as nodes of Rota"),
         "notify": ("service.notify:notify", "Who is told of jobs, and whether that works"),
         "token": ("service.token:token", "Credentials for use over the network"),

@@ -54,7 +54,9 @@ _ENV_FILE = click.option(
 
 
 @click.command()
-@click.option("--listen", metavar="HOST:PORT", default="", help="Default: 127.0.0.1:8082.")
+@click.option(
+    "--listen", metavar="HOST:PORT", default="", help="Default: 127.0.0.1:8082, else any free port."
+)
 @click.option("--database", metavar="URL", default="", help="Default: SQLite in the state folder.")
 @click.option("--grpc", metavar="PORT", default="", help="Serve gRPC, too.  [default: no]")
 @_STATE_DIR
