@@ -70,6 +70,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "status": ("service.service:status", "Is Rota running, and what is it doing"),
         "agent": ("service.service:agent", "Join this machine to a controller"),
         "service": ("service.install:service", "Rota as a service of systemd"),
+        "backup": ("service.backup:backup", "Database, keys and settings into one file"),
+        "restore": ("service.backup:restore", "Put such a file into an empty state folder"),
         "engine": ("service.engine:engine", "Slurm, Kubernetes or Ray as nodes of Rota"),
         "notify": ("service.notify:notify", "Who is told of jobs, and whether that works"),
         "token": ("service.token:token", "Credentials for use over the network"),

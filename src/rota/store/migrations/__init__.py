@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The newest file below ``versions``.
 HEAD = "005"
+#: Where the scripts are that make the tables of a fresh database.
+SCRIPTS = Path(__file__).parent.parent
 #: So many tables of another program are named.
 NAMED = 3
 
@@ -68,7 +70,7 @@ def _refuse_newer(driver: Driver, version: str) -> None:
 
 
 def _create(driver: Driver) -> None:
-    script = Path(__file__).parent.parent / f"schema_{driver.dialect}.sql"
+    script = SCRIPTS / f"schema_{driver.dialect}.sql"
     tables = [(text, ()) for text in script.read_text().split(";\n") if text.strip()]
     driver.write(
         [
