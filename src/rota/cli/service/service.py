@@ -210,6 +210,7 @@ def status(state_dir: str, as_json: bool) -> int:
         os.environ.pop("ROTA_URL", None)
     client = session.connect()
     answer = full_status(client.get("/status"), local_facts(), time.time())
+    answer["database_problem"] = client.get("/status/database")["problem"]
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -263,6 +264,11 @@ def _outside(found: dict[str, Any]) -> str:
     return f"{found['url']} is {found['state']}{problem}"
 
 
+def _database(answer: dict[str, Any]) -> str:
+    problem = answer.get("database_problem")
+    return f"{answer.get('database')}" + (f": AWAY, {problem}" if problem else "")
+
+
 def status_lines(answer: dict[str, Any]) -> list[str]:
     """For people."""
     controller, agent = answer["controller"], answer["agent"]
@@ -276,7 +282,7 @@ def status_lines(answer: dict[str, Any]) -> list[str]:
             ("url", controller.get("url")),
             ("controller", f"pid {controller.get('pid')}"),
             ("agent", where),
-            ("database", answer.get("database")),
+            ("database", _database(answer)),
             ("jobs", jobs or "none"),
             *([("warning", answer["warning"])] if answer.get("warning") else []),
             *([("inventory", _outside(answer["inventory"]))] if answer.get("inventory") else []),
