@@ -126,6 +126,18 @@ ensure_network() {
     say "no ip or nsenter: the tests of broken networks are skipped and named at the end"
 }
 
+has_systemd() { [ -x /lib/systemd/systemd ] && command -v systemd-analyze >/dev/null; }
+
+# The tests of `rota service` start one in namespaces of its own; the machine's is left alone.
+ensure_systemd() {
+    has_systemd && return
+    if can_apt && apt_install systemd && has_systemd; then
+        return
+    fi
+    in_ci && die "no systemd found and CI is set: install the package systemd"
+    say "no systemd: the tests that need one are skipped and named at the end"
+}
+
 has_torch() {
     "$VENV/bin/python" -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("torch"))'
 }

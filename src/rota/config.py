@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8082
+DEFAULT_LISTEN = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -48,8 +49,11 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """[server]: the controller process."""
 
-    #: HOST:PORT of the API; the unix socket in the state folder is always there.
-    listen: str = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
+    #: HOST:PORT of the API; empty: 127.0.0.1:8082, or any free port where that is taken. The unix
+    #: socket in the state folder is always there.
+    listen: str = ""
+    #: A socket for every user of this machine: a path, ``none``, or ``auto``: where root runs it.
+    socket: str = "auto"
     #: SQLAlchemy URL; empty: SQLite in the state folder.
     database: str = ""
     #: Commands that may wait for the next tick; beyond that callers get 429.
@@ -85,7 +89,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def address(self) -> tuple[str, int]:
         """The host and the port of ``listen``."""
-        return parse_listen(self.listen)
+        return parse_listen(self.listen or DEFAULT_LISTEN)
 
 
 class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,7 +246,7 @@ def from_environment(
     environment: Mapping[str, str], settings: _Settings
 ) -> list[tuple[str, str, str, Any]]:
     """What variables set, as (variable, section, key, value); the newer names come last and win."""
-    listen = str(settings.get("server", {}).get("listen", Server().listen))
+    listen = str(settings.get("server", {}).get("listen") or DEFAULT_LISTEN)
     found: list[tuple[str, str, str, Any]] = [*older_names.settings_of(environment, listen)]
     for variable in sorted(environment):
         section, _, key = variable.removeprefix("ROTA_").lower().partition("_")
@@ -343,8 +347,9 @@ def _preset(name: str) -> None:
 
 
 _CHECKS: dict[str, Callable[[Any], object]] = {
-    "server.listen": parse_listen,
+    "server.listen": lambda text: parse_listen(text) if text else None,
     "server.grpc_port": parse_port,
+    "server.socket": paths.system_socket,
     "server.inbox_size": at_least(1),
     "server.retention_days": at_least(0),
     "server.lease_s": at_least(0),

@@ -180,7 +180,7 @@ def _entry(kind: type[_Entry], number: int, table: dict[str, Any]) -> _Entry:
             )
     try:
         rule = msgspec.convert(table, kind)
-        events = parse_events(rule.events) if rule.events else EVENTS
+        events = parse_events(rule.events, site=True) if rule.events else EVENTS
         _check(rule)
     except (msgspec.ValidationError, ValueError) as error:
         raise ValueError(f"entry {number}: {error}") from None

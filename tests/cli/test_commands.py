@@ -594,6 +594,7 @@ def test_status_joins_the_servers_word_with_this_machines_files(fake, rota, tmp_
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "agent.json").write_text('{"pid": 8, "node": "box"}')
     fake.routes["GET /status"] = {"controller": {"version": "1", "uptime_s": 5}, "jobs": {}}
+    fake.routes["GET /status/database"] = {"name": "x", "state": "ok", "problem": ""}
 
     answer = json.loads(rota("status", "--json").out)
 

@@ -260,3 +260,23 @@ def _replace(database: Path, copy: Path) -> None:
     for file in database.parent.glob("rota.db*"):
         file.unlink()
     shutil.copy(copy, database)
+
+
+def test_status_and_doctor_say_that_the_database_is_away(
+    new_box: Callable[..., Box], postgres_server: PostgresServer
+) -> None:
+    with postgres_server.database() as url:
+        box = new_box()
+        box.env["ROTA_SERVER_DATABASE"] = url
+        box.up()
+        before = box.rota("doctor", check=False).stdout
+        with postgres_server.frozen():
+            status = box.rota("status").stdout
+            doctor = box.rota("doctor", check=False)
+        until(lambda: "AWAY" not in box.rota("status").stdout, "the database to be back")
+        box.down()
+
+    assert "ok    database      postgresql://" in before
+    assert ": AWAY, " in status
+    assert "fail  database" in doctor.stdout
+    assert doctor.returncode == 1

@@ -61,7 +61,7 @@ from rota.api.site import (
     user_secrets,
     vdcs,
 )
-from rota.api.watch import live, notify, status
+from rota.api.watch import database, live, notify, status
 from rota.core.facts.errors import Forbidden, NotFound, Rejected
 from rota.slurm import routes as slurm_routes
 from rota.slurm import serving as slurm
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 _PARTS = (
     *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
     *(logs, results, artifacts, measures, endpoints, live, why, plan),
-    *(status, stats, usage, queue_stats, policy, policy_replay, notify),
+    *(status, database, stats, usage, queue_stats, policy, policy_replay, notify),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
     *(pilots, clusters, vdcs, audit, aliases, slurm_routes),
 )

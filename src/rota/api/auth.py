@@ -99,8 +99,14 @@ def identify(
             return actor  # One who shows a token on the local socket is on this machine.
         return replace(actor, address=client[0])
     if client is not None and client[0].startswith(LOCAL):
-        return identities.local(client[0])
+        return _in_role(host, identities.local(client[0]))
     return None
+
+
+def _in_role(host: Host, actor: Actor) -> Actor:
+    """A local user has the role on record; root and the user of the controller are admins."""
+    role = None if actor.access is Access.ADMIN else host.cluster.accounts.user(actor.user).role
+    return actor if role in (None, actor.access) else replace(actor, access=role)
 
 
 def _by_token(host: Host, authorization: bytes) -> Actor:

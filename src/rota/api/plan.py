@@ -20,6 +20,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str
     host: str
     port: int
+    #: Whether a person asked for this very port; else any free one does where it is taken.
+    port_chosen: bool = True
     database: str = ""
     inbox_size: int = 10_000
     #: Further unix sockets to listen on.

@@ -30,7 +30,14 @@ from rota.api.door.certificate import (
     wants_tls,
 )
 from rota.api.door.server import Server
-from rota.api.door.sockets import CannotStart, port_before, tcp_socket, unix_socket, url_of
+from rota.api.door.sockets import (
+    CannotStart,
+    is_served,
+    neighbour,
+    tcp_socket,
+    unix_socket,
+    url_of,
+)
 from rota.api.heads import turn
 from rota.controller.agents.bundles import BundleShelf
 from rota.controller.agents.job_tokens import read_key
@@ -124,9 +131,9 @@ def run(plan: Plan) -> None:
     _allow_many_connections()
     folder = Path(plan.state_dir)
     lock = Lock(folder)
-    paths = (str(folder / SOCKET_NAME), *plan.sockets)
+    paths = (str(folder / SOCKET_NAME), *(path for path in plan.sockets if not is_served(path)))
     try:
-        tcp = tcp_socket(plan.host, plan.port or port_before(folder))
+        tcp = tcp_socket(plan.host, plan.port, folder, chosen=plan.port_chosen)
         unix = [unix_socket(path) for path in paths]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(plan, folder, [*unix, tcp]))
@@ -181,10 +188,13 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     forgetting += turn.begin_reign(app.context, plan, url, stop)
     forgetting += await _inventory(app.context, plan)
     forgetting += await _quotas(app.context, source, plan.quotas.poll_s)
-    await server.start(sockets)
     for door in typed:
         await door.start()
-    _write_record(folder, url, store.name, grpc=typed[0].address if typed else "")
+    remark = await asyncio.to_thread(neighbour, plan.port, sockets[-1].getsockname()[1])
+    # Before the first answer: what is told of a Rota that answers stands in the record.
+    grpc = typed[0].address if typed else ""
+    _write_record(folder, url, store.name, grpc=grpc, remark=remark)
+    await server.start(sockets)
     log.info("rota %s at %s, state in %s", __version__, url, folder)
     await stop.wait()
     log.info("stopping")
@@ -338,7 +348,13 @@ async def _set_pilots(host: Host, plan: Plan, folder: Path) -> None:
 
 
 def _write_record(
-    folder: Path, url: str, database: str, *, grpc: str = "", standby: bool = False
+    folder: Path,
+    url: str,
+    database: str,
+    *,
+    grpc: str = "",
+    remark: str = "",
+    standby: bool = False,
 ) -> None:
     """What other programs want to know; complete or not there at all."""
     record = {
@@ -350,6 +366,7 @@ def _write_record(
         "started_s": time.time(),
         "database": database,
         "standby": standby,
+        "remark": remark,
     }
     draft = folder / "controller.json.new"
     draft.write_text(json.dumps(record))

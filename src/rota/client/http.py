@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
 from rota import paths
+from rota.client import logins
 from rota.client.errors import ClientError, NobodyThere, Refused, Unreachable
 from rota.client.wire.answers import decode
 from rota.client.wire.ways import connection_to
@@ -53,13 +54,16 @@ class Client:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Client:
-        """``ROTA_URL`` (http, https or unix), else the local sockets; ``ROTA_TOKEN``."""
-        url = environment.get("ROTA_URL", "")
+        """``ROTA_URL`` (http, https or unix) and ``ROTA_TOKEN``, else where one is logged in, else
+        the local sockets.
+        """
+        url, token = environment.get("ROTA_URL", ""), environment.get("ROTA_TOKEN", "")
         if url:
             check_url(url)
+        elif login := logins.chosen(environment):
+            url, token = login.url, token or login.token
         addresses = addresses_of(url) or [f"unix://{path}" for path in paths.sockets(environment)]
-        fingerprint = environment.get("ROTA_FINGERPRINT", "")
-        return cls(addresses, environment.get("ROTA_TOKEN", ""), fingerprint)
+        return cls(addresses, token, environment.get("ROTA_FINGERPRINT", ""))
 
     @property
     def is_local(self) -> bool:

@@ -10,6 +10,7 @@ from rota.core.facts.array import Array
 from rota.core.facts.notices import ELEMENTS, ENDS, Target, url_host
 from rota.notify.channels import HttpChannel, ThreadChannel
 from rota.notify.mail import Mail
+from rota.notify.node_notices import node_notice
 from rota.notify.notice import Told, make_notice, round_of, subject, telling
 from rota.notify.plugins import load_notifier
 from rota.notify.sweeps import Sweeps
@@ -124,6 +125,12 @@ class Collector:
     def deliveries(self, record: Recorded) -> list[Delivery]:
         """What an event of the log gives to send, in the order of telling."""
         self._forget_changed(record.event)
+        if (notice := node_notice(record, self._cluster_id)) is not None:
+            return [
+                Delivery(way.receiver, notice, way.channel, self._patience(way.rule))
+                for way in self._ways
+                if notice.event in way.rule.events
+            ]
         told = telling(record)
         if not told:
             return []

@@ -22,7 +22,7 @@ Told = tuple[str, dict[str, Any]]
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened to one job, as every receiver gets it."""
+    """One thing that happened to one job, or to a node, as every receiver gets it."""
 
     #: The same whenever it is sent again: receivers can drop repeats by it.
     id: str
@@ -36,6 +36,12 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     #: The same in a line for people; chat services show this field of a webhook.
     text: str
     at_s: float
+    #: The node that it is about; empty: it is about a job.
+    node: str = ""
+
+    @property
+    def about(self) -> str:
+        return f"node {self.node}" if self.node else f"job {self.job['id']}"
 
 
 def telling(record: Recorded) -> list[Told]:
@@ -186,5 +192,7 @@ _encode = msgspec.json.Encoder().encode
 
 def encode_notice(notice: Notice) -> bytes:
     """The body of a webhook."""
-    fields = {name: getattr(notice, name) for name in notice.__struct_fields__ if name != "at_s"}
+    other = "job" if notice.node else "node"
+    names = [name for name in notice.__struct_fields__ if name not in ("at_s", other)]
+    fields = {name: getattr(notice, name) for name in names}
     return _encode(fields)

@@ -154,8 +154,9 @@ class PostgresDriver:
             else:
                 self._readers.append(connection)
 
-    def has_table(self, table: str) -> bool:
-        return bool(self.read("SELECT to_regclass(?) IS NOT NULL", (table,))[0][0])
+    def tables(self) -> frozenset[str]:
+        text = "SELECT tablename FROM pg_tables WHERE schemaname = ANY (current_schemas(false))"
+        return frozenset(name for (name,) in self.read(text))
 
     def engine(self) -> sa.Engine:
         import sqlalchemy as sa

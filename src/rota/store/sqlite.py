@@ -110,9 +110,9 @@ class SqliteDriver:
             else:
                 self._readers.append(connection)
 
-    def has_table(self, table: str) -> bool:
-        text = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
-        return bool(self.read(text, (table,))[0][0])
+    def tables(self) -> frozenset[str]:
+        text = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%'"
+        return frozenset(name for (name,) in self.read(f"{text} ESCAPE '!'"))
 
     def engine(self) -> sa.Engine:
         import sqlalchemy as sa

@@ -1,21 +1,33 @@
-"""The sockets that a controller listens on, bound before anything else is done."""
+"""Where the controller listens: unix sockets, and one port.
+
+A port that nobody chose is only a wish: where it is taken, any free one does, and the person who
+started Rota is told which, and who has the usual one.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import http.client
 import json
 import os
+import pwd
 import socket
+import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rota.core.facts.errors import RotaError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-#: Whoever connects while the state is being loaded waits here instead of being refused.
+#: Callers that connect while the state is being loaded wait here instead of being refused.
 BACKLOG = 2048
+#: How long the program that has our port may take to say what it is.
+ASK_S = 1.0
+_LISTENS = "0A"
 
 
 class CannotStart(RotaError):
@@ -42,6 +54,12 @@ def unix_socket(path: str) -> socket.socket:
     return sock
 
 
+def is_served(path: str) -> bool:
+    """Whether a process listens on a unix socket. Another Rota's is left alone."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        return sock.connect_ex(path) == 0
+
+
 def _make_folder(path: str) -> None:
     """Everybody may pass through the folder of a socket that everybody may use."""
     if not os.path.isdir(path):
@@ -49,7 +67,25 @@ def _make_folder(path: str) -> None:
         os.chmod(path, 0o755)
 
 
-def tcp_socket(host: str, port: int) -> socket.socket:
+def tcp_socket(host: str, port: int, folder: Path, *, chosen: bool) -> socket.socket:
+    """A socket at the port; with 0, and with one that nobody chose and that is taken, at any.
+
+    After a crash it is the port that people were told before.
+    """
+    if not port or not chosen:
+        port = _port_before(folder) or port
+    try:
+        return _listen(host, port)
+    except OSError as error:
+        if chosen or error.errno != errno.EADDRINUSE:
+            why = (error.strerror or str(error)).lower()
+            raise CannotStart(
+                f"cannot listen on {host}:{port}: {why}; choose another with --listen"
+            ) from None
+    return _listen(host, 0)
+
+
+def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, proto, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -63,16 +99,14 @@ def tcp_socket(host: str, port: int) -> socket.socket:
     try:
         sock.bind(address)
         sock.listen(BACKLOG)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise CannotStart(
-            f"cannot listen on {host}:{port}: {why.lower()}; choose another with --listen"
-        ) from None
+    except OSError:
+        sock.close()
+        raise
     return sock
 
 
-def port_before(folder: Path) -> int:
-    """With port 0, a restart after a crash takes the port that people were told; else any."""
+def _port_before(folder: Path) -> int:
+    """The port of the record that a controller left behind when it was killed; 0: none, taken."""
     try:
         port = urlsplit(json.loads((folder / "controller.json").read_text())["url"]).port or 0
         with socket.create_server(("", port)):
@@ -84,3 +118,42 @@ def port_before(folder: Path) -> int:
 def url_of(sock: socket.socket, scheme: str) -> str:
     host, port = sock.getsockname()[:2]
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def neighbour(port: int, own: int) -> str:
+    """Who has the port that we would have taken, in one line; empty: we have it."""
+    owner = next((uid for at, uid in _listening() if at == port), None)
+    if own == port or owner is None:
+        return ""
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        name = f"user {owner}"
+    if not _is_rota(port):
+        return f"port {port} is taken by another program of {name}"
+    return f"{name} runs a Rota here too, on port {port}: both hand out the same CPUs and GPUs"
+
+
+def _listening() -> Iterator[tuple[int, int]]:
+    """The ports that processes of this machine listen on, and the user of each."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError), open(table, encoding="ascii") as file:
+            for fields in (line.split() for line in list(file)[1:]):
+                if fields[3] == _LISTENS:
+                    yield int(fields[1].rpartition(":")[2], 16), int(fields[7])
+
+
+def _is_rota(port: int) -> bool:
+    """Whether it asks for a token in our words."""
+    secure = ssl.create_default_context()
+    secure.check_hostname, secure.verify_mode = False, ssl.CERT_NONE
+    for line in (
+        http.client.HTTPConnection("127.0.0.1", port, timeout=ASK_S),
+        http.client.HTTPSConnection("127.0.0.1", port, timeout=ASK_S, context=secure),
+    ):
+        trouble = (OSError, http.client.HTTPException, ValueError)
+        with contextlib.suppress(*trouble), contextlib.closing(line):
+            line.request("GET", "/api/v1/status")
+            answer = json.loads(line.getresponse().read(65_536))
+            return isinstance(answer, dict) and answer.get("code") == "unauthenticated"
+    return False

@@ -2,5 +2,6 @@
 
 status, tally, metrics           counts of what waits and runs
 event_views                      what of an event is told
+database                         whether it answers
 live, notify                     events as they happen; notices
 """

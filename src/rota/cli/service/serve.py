@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rota import config, paths
+from rota import config, paths, sd_notify
 from rota.agent.record import forget
 from rota.cli.service import engines, pilots
 from rota.cli.service.logbook import open_logbook
@@ -77,14 +77,13 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
     from rota.api.plan import Plan
 
     listen = options.listen or settings.server.listen
-    host, port = config.parse_listen(listen)
-    default = os.geteuid() == 0 and place.folder == paths.state_dir(
-        {"HOME": os.environ.get("HOME", "")}
-    )
+    host, port = config.parse_listen(listen or config.DEFAULT_LISTEN)
+    socket = paths.system_socket(settings.server.socket)
     return Plan(
         state_dir=str(place.folder),
         host=host,
         port=port,
+        port_chosen=bool(listen),
         database=options.database or settings.server.database,
         inbox_size=settings.server.inbox_size,
         retention_days=settings.server.retention_days,
@@ -92,7 +91,7 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         tls=settings.server.tls,
         tls_names=settings.server.tls_names,
         node_key_days=settings.server.node_key_days,
-        sockets=(str(paths.SYSTEM_STATE_DIR / paths.SOCKET_NAME),) if default else (),
+        sockets=(socket,) if socket else (),
         policy=settings.scheduling.policy,
         rules=settings.scheduling.rules,
         checkpoint_path=settings.server.checkpoint_path,
@@ -158,6 +157,7 @@ def _supervise(
     from rota.api import process as _ready  # noqa: F401 - children are forked with it loaded
 
     detached = tell is not None
+    sd_notify.take_over(os.environ)
     trouble, whisper = os.pipe()
     os.set_blocking(trouble, False)
     os.set_blocking(whisper, False)
@@ -179,10 +179,12 @@ def _supervise(
         _complain(words)
     else:
         print(words, flush=True)
+        sd_notify.ready(words.partition("\n")[0])
     if not code:
         supervisor.watch(place.supervisor.is_gone)
         if place.supervisor.is_gone():
             _complain(f"the state folder {place.folder} was removed; stopping, running jobs go on")
+    sd_notify.stopping()
     supervisor.stop()
     place.dismiss_keeper()
     place.supervisor.release()
@@ -215,11 +217,16 @@ def _ready_line(place: StateFolder) -> str:
     status = place.status()
     node = (status.get("agent") or {}).get("node")
     url = (status.get("controller") or {}).get("url")
-    typed = read_json(place.folder / "controller.json").get("grpc")
-    more = f", gRPC at {typed}" if typed else ""
-    up = f"rota is up at {url}{more}, state in {place.folder}, node {node or 'none'}"
-    refusal = "" if node else place.refusal()
-    return f"{up}\nthe agent of this machine does not work for it: {refusal}" if refusal else up
+    record = read_json(place.folder / "controller.json")
+    more = f", gRPC at {record['grpc']}" if record.get("grpc") else ""
+    own = str(place.folder / "rota.db")
+    database = "" if record.get("database") == own else f", database {record.get('database')}"
+    lines = [f"rota is up at {url}{more}, state in {place.folder}{database}, node {node or 'none'}"]
+    if record.get("remark"):
+        lines.append(str(record["remark"]))
+    if not node and (refusal := place.refusal()):
+        lines.append(f"the agent of this machine does not work for it: {refusal}")
+    return "\n".join(lines)
 
 
 def _complain(line: str) -> None:
@@ -313,6 +320,7 @@ def _fake_gpus(folder: Path, asked: str) -> str:
 def agent(options: AgentOptions) -> int:
     """Run an agent in the foreground, for a controller elsewhere or here."""
     place, settings = prepare(options.state_dir)
+    sd_notify.take_over(os.environ)
     url = options.join or f"unix://{place.socket}"
     if options.accept_database:
         forget(place.agent_folder)

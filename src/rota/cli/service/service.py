@@ -54,7 +54,9 @@ _ENV_FILE = click.option(
 
 
 @click.command()
-@click.option("--listen", metavar="HOST:PORT", default="", help="Default: 127.0.0.1:8082.")
+@click.option(
+    "--listen", metavar="HOST:PORT", default="", help="Default: 127.0.0.1:8082, else any free port."
+)
 @click.option("--database", metavar="URL", default="", help="Default: SQLite in the state folder.")
 @click.option("--grpc", metavar="PORT", default="", help="Serve gRPC, too.  [default: no]")
 @_STATE_DIR
@@ -218,6 +220,7 @@ def status(state_dir: str, as_json: bool) -> int:
         os.environ.pop("ROTA_URL", None)
     client = session.connect()
     answer = full_status(client.get("/status"), local_facts(), time.time())
+    answer["database_problem"] = client.get("/status/database")["problem"]
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -287,6 +290,11 @@ def _outside(found: dict[str, Any]) -> str:
     return f"{found['url']} is {found['state']}{problem}"
 
 
+def _database(answer: dict[str, Any]) -> str:
+    problem = answer.get("database_problem")
+    return f"{answer.get('database')}" + (f": AWAY, {problem}" if problem else "")
+
+
 def status_lines(answer: dict[str, Any]) -> list[str]:
     """For people."""
     controller, agent = answer["controller"], answer["agent"]
@@ -300,7 +308,7 @@ def status_lines(answer: dict[str, Any]) -> list[str]:
             ("url", controller.get("url")),
             ("controller", f"pid {controller.get('pid')}"),
             ("agent", where),
-            ("database", answer.get("database")),
+            ("database", _database(answer)),
             ("jobs", jobs or "none"),
             *([("heads", _heads(answer["heads"]))] if answer.get("heads") else []),
             *([("warning", answer["warning"])] if answer.get("warning") else []),

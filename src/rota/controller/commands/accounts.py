@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Conflict, NotFound, Rejected, named
 from rota.core.facts.site.outer import Outer
+from rota.core.facts.tenant import NO_QUOTA
 
 if TYPE_CHECKING:
     from rota.controller.commands import commands as cmd
@@ -84,10 +85,17 @@ def remove_project(scribe: Scribe, command: cmd.RemoveProject) -> object:
 
 
 def set_user(scribe: Scribe, command: cmd.SetUser) -> object:
-    refuse_contradiction(command.user.quota)
-    if scribe.cluster.accounts.users.get(command.user.name) != command.user:
-        scribe.emit(ev.UserSet(user=command.user))
-    return command.user
+    """What differs from a record that says nothing is the user's own."""
+    asked = command.user
+    refuse_contradiction(asked.quota)
+    user = replace(
+        asked,
+        own_shares=asked.own_shares or asked.shares != 1,
+        own_quota=asked.own_quota or asked.quota != NO_QUOTA,
+    )
+    if scribe.cluster.accounts.users.get(user.name) != user:
+        scribe.emit(ev.UserSet(user=user))
+    return user
 
 
 def remove_user(scribe: Scribe, command: cmd.RemoveUser) -> object:

@@ -26,6 +26,7 @@ from rota.controller.commands.submit import (
     refuse_long_grace,
     refuse_nameless_share,
     refuse_nodes,
+    refuse_non_member,
     refuse_other_project,
     refuse_project,
     refuse_queue,
@@ -335,6 +336,7 @@ def _new_spec(cluster: Cluster, old: JobSpec, command: Update, item: int) -> Job
     if spec.project != old.project:
         refuse_other_project(command.actor, spec)
         refuse_project(cluster, spec)
+        refuse_non_member(cluster, spec, command.actor)
     counted = (old.project, old.type, old.roles, old.licenses)
     if (spec.project, spec.type, spec.roles, spec.licenses) != counted:
         refuse_over_quota(cluster, spec, int(spec.project != old.project))

@@ -30,12 +30,22 @@ EVENTS: tuple[str, ...] = (
     "node_failed",
     "unschedulable",
 )
+#: What is told about nodes, to those whom the site names for it.
+NODE_EVENTS: tuple[str, ...] = (
+    *("node_up", "node_silent", "node_lost", "node_quarantined"),
+    *("node_drained", "node_resumed", "node_removed"),
+)
 #: What a target that names no events hears of: how the job ended.
 ENDS: tuple[str, ...] = EVENTS[-6:]
 #: Beside events: every element of an array by itself, which is else told of as a whole.
 ELEMENTS = "elements"
 #: Short names for several events at once.
 SHORT = {"all": EVENTS, "end": ENDS, "problem": ENDS[1:]}
+SITE_SHORT = {
+    **SHORT,
+    "node": NODE_EVENTS,
+    "node_problem": ("node_silent", "node_lost", "node_quarantined"),
+}
 
 TARGETS_MAX = 20
 _MAIL = re.compile(r"[^\s@,;<>\"()\[\]\\]{1,64}@[^\s@,;<>\"()\[\]\\]{1,255}")
@@ -84,25 +94,27 @@ def format_target(target: Target) -> str:
     return place if target.events == ENDS else f"{place},on={','.join(target.events)}"
 
 
-def parse_events(names: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+def parse_events(names: list[str] | tuple[str, ...], *, site: bool = False) -> tuple[str, ...]:
     """Events by name, ``all``, ``end`` or ``problem``, each once and in the order of a life.
 
-    ``elements`` beside them: of each element of an array; alone, how each of them ended.
+    ``elements`` beside them: of each element of an array; alone, how each of them ended. A ``site``
+    may hear of nodes as well, by name or by ``node`` and ``node_problem``.
     """
+    events, short = (EVENTS + NODE_EVENTS, SITE_SHORT) if site else (EVENTS, SHORT)
     wanted: set[str] = set()
     for name in (name.strip().lower() for name in names):
-        if name in SHORT:
-            wanted.update(SHORT[name])
-        elif name in EVENTS or name == ELEMENTS:
+        if name in short:
+            wanted.update(short[name])
+        elif name in events or name == ELEMENTS:
             wanted.add(name)
         else:
-            known = [*EVENTS, *SHORT, ELEMENTS]
+            known = [*events, *short, ELEMENTS]
             near = get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise ValueError(f"there is no event {name!r}; {hint}known: {', '.join(known)}")
     if wanted == {ELEMENTS}:
         wanted.update(ENDS)
-    return tuple(event for event in (*EVENTS, ELEMENTS) if event in wanted)
+    return tuple(event for event in (*events, ELEMENTS) if event in wanted)
 
 
 def check_url(text: str) -> None:

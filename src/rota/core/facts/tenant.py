@@ -126,17 +126,26 @@ class Project(msgspec.Struct, frozen=True, omit_defaults=True):
     quota: Quota = NO_QUOTA
     #: Limits on record that are switched off; while they are, ``quota`` is empty.
     unenforced: Quota = NO_QUOTA
+    #: The users whose jobs may count for it and for those below it; empty: those of the project
+    #: above it, and without one everybody.
+    members: tuple[str, ...] = ()
 
 
 class User(msgspec.Struct, frozen=True, omit_defaults=True):
     """A user that submits. Without a record it has one share and the default quota.
 
-    The record with the empty name holds the defaults of all users without one.
+    The record with the empty name holds the defaults of all users without one, and of those whose
+    record says nothing of it.
     """
 
     name: str
     shares: int = 1
     quota: Quota = NO_QUOTA
+    #: Whether shares and quota are the user's own; else they are as the defaults say.
+    own_shares: bool = True
+    own_quota: bool = True
+    #: What the user may do on the local socket, where the kernel vouches for who it is.
+    role: Access | None = None
 
 
 class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
