@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import psutil
+
 from tests.engines.conformance.bench import Inside, processes
 from tests.engines.conformance.bench_engine import GIVE_BACK_S, EngineBench
 from tests.engines.conformance.proxy import HttpProxy
@@ -104,7 +106,7 @@ class SlurmBench(EngineBench):
         if name == "purged":
             return self._purged(target)
         if name == "preempting":
-            return self._other("--qos=high", "--cpus-per-task=4", f"--nodelist={target}")
+            return self._other("--qos=high", f"--cpus-per-task={self.cpus}", f"--nodelist={target}")
         if name == "stranger":
             return self._other(f"--comment={target}")
         return self.call_fault(name)
@@ -162,9 +164,7 @@ class SlurmBench(EngineBench):
         if everything:
             for job in self._jobs():
                 if job["nodes"] == machine:
-                    for pid in processes(job["comment"].rpartition(":")[2]):
-                        with suppress(ProcessLookupError):
-                            os.kill(pid, signal.SIGKILL)
+                    _end_step(processes(job["comment"].rpartition(":")[2]))
             why = "Reason=gone"
             self.slurm.run("scontrol", "update", f"NodeName={machine}", "State=DOWN", why)
 
@@ -257,6 +257,16 @@ def before_http(proxy: HttpProxy, name: str) -> Iterator[None]:
             proxy.begin()
         else:
             proxy.set("")
+
+
+def _end_step(pids: list[int]) -> None:
+    """The step that these are of. Its daemon first: it must not tell of the end of the others."""
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            daemons = [p for p in psutil.Process(pid).parents() if p.name() == "slurmstepd"]
+            for process in [*daemons, *daemons[-1].children(recursive=True)]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
 
 
 def _alive(pid: int) -> bool:
