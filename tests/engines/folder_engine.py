@@ -2,7 +2,8 @@
 
 It has what the large ones have: ids of its own, a queue, an accounting that outlives the list, a
 controller that may be away, and answers that are lost on their way. A file ``fault`` in its folder
-says what goes wrong: ``away``, ``full``, ``paced``, ``refuse``, ``lost-answer``, ``hold``.
+says what goes wrong: ``away``, ``full``, ``paced``, ``refuse``, ``lost-answer``, ``hold``,
+``deaf``.
 """
 
 from __future__ import annotations
@@ -158,6 +159,9 @@ class FolderEngine:
 
     async def stop(self, job: EngineJob, grace_s: float) -> None:
         path = self._folder / "jobs" / job.id
+        if self._fault() == "deaf":
+            (self._folder / "fault").unlink()
+            raise Away("the folder engine does not listen")
         if job.phase is Phase.WAITING:
             write(path / "end.json", {"at_s": time.time(), "signal": 9})
         await self.signal(job, signal.SIGTERM if grace_s else signal.SIGKILL)

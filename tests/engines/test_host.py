@@ -79,6 +79,20 @@ def test_what_the_engine_refuses_ends_the_job_in_its_own_words(site: EngineSite)
 
 
 @pytest.mark.parametrize("site", [1.0], indirect=True)
+def test_one_that_waited_for_too_long_comes_back_also_when_the_engine_does_not_listen_at_first(
+    site: EngineSite,
+):
+    site.fault("hold")
+    job = site.box.job(["true"])
+    until(site.inside, "the job inside")
+
+    site.fault("deaf")
+
+    assert site.box.ended(job)["state"] == "completed"
+    assert "it waited inside lab" in site.box.ended(job)["attempts"][0]["cause"]
+
+
+@pytest.mark.parametrize("site", [1.0], indirect=True)
 def test_what_a_driver_holds_back_to_spare_its_engine_is_not_given_back(site: EngineSite):
     site.fault("paced")
     job = site.box.job(["true"])

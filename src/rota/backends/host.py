@@ -374,13 +374,16 @@ class Engine:
         self._intake.give_back_incomplete(time.time())
         entries = self._journal.entries
         pools = {name for name, session in self._sessions.items() if session.spec.pool}
-        for uid, why in self._meter.given_back(self._seen, entries, pools, time.time()):
+        due = [*self._meter.given_back(self._seen, entries, pools, time.time())]
+        for uid, why in due:
             reason = f"{why} inside {self._name}: {self._seen[uid].reason}"
             self._journal.put([replace(entries[uid], given_back=reason)])
+        if due:
             await self._look_at_nodes()  # As above.
+        for uid in [uid for uid, entry in entries.items() if entry.given_back]:
             job = self._handle(uid)
-            if job is not None and job.uid == uid:
-                with suppress(EngineError):
+            if job is not None and job.uid == uid and job.phase is Phase.WAITING:
+                with suppress(EngineError):  # The next look finds it again.
                     await self._driver.stop(job, 0.0)
 
     def _known_on(self, node: str) -> tuple[Known, ...]:

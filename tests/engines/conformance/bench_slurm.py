@@ -165,6 +165,9 @@ class SlurmBench(EngineBench):
             for job in self._jobs():
                 if job["nodes"] == machine:
                     _end_step(processes(job["comment"].rpartition(":")[2]))
+            # Sockets of steps, on which others would wait.
+            for left in (self.slurm.state / "spool" / machine).glob(f"{machine}_*"):
+                left.unlink()
             why = "Reason=gone"
             self.slurm.run("scontrol", "update", f"NodeName={machine}", "State=DOWN", why)
 
@@ -261,12 +264,16 @@ def before_http(proxy: HttpProxy, name: str) -> Iterator[None]:
 
 def _end_step(pids: list[int]) -> None:
     """The step that these are of. Its daemon first: it must not tell of the end of the others."""
+    doomed: dict[int, psutil.Process] = {}
     for pid in pids:
         with suppress(psutil.NoSuchProcess):
-            daemons = [p for p in psutil.Process(pid).parents() if p.name() == "slurmstepd"]
-            for process in [*daemons, *daemons[-1].children(recursive=True)]:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
+            for parent in psutil.Process(pid).parents():
+                if parent.name() == "slurmstepd":
+                    every = [parent, *parent.children(recursive=True)]
+                    doomed |= {process.pid: process for process in every}
+    for process in doomed.values():
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def _alive(pid: int) -> bool:
