@@ -179,17 +179,25 @@ make_psij() {
         tar -xzf "$1"/source/psij*.tar.gz -C "$1/source"
 }
 
-# Engines of other makers that the tests start. What takes minutes is compiled or installed here, once,
-# and kept in a cache; packages of the system are fetched by the programs that start an engine.
+# ensure_engines [core]: engines of other makers that the tests start, or those that the core of the
+# scenarios needs. What takes minutes is compiled or installed here, once, and kept in a cache;
+# packages of the system are fetched by the programs that start an engine.
 ensure_engines() {
     local folder=$ROOT/../shared/engines
     [ -d "$folder" ] || return 0
-    if [ "$(id -u)" -eq 0 ] && "$folder/kube-up" --kubelet --build-only >&2 &&
-        "$folder/ray-up" --install-only >&2; then
+    if [ "$(id -u)" -eq 0 ] && make_engines "$folder" "${1:-}" >&2; then
         return
     fi
     in_ci && die "the engines in $folder cannot be built and CI is set"
     say "no Kubernetes, or no Ray: the tests that need one are skipped and named at the end"
+}
+
+make_engines() {
+    if [ "$2" = core ]; then
+        "$1/kube-up" --build-only
+    else
+        "$1/kube-up" --kubelet --build-only && "$1/ray-up" --install-only
+    fi
 }
 
 free_port() {
