@@ -68,6 +68,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "up": ("service.service:up", "Start Rota on this machine"),
         "down": ("service.service:down", "Stop Rota; running jobs go on"),
         "status": ("service.service:status", "Is Rota running, and what is it doing"),
+        "web": ("service.web:web", "Open the web page, signed in as you"),
         "agent": ("service.service:agent", "Join this machine to a controller"),
         "engine": ("service.engine:engine", "Slurm, Kubernetes or Ray as nodes of Rota"),
         "notify": ("service.notify:notify", "Who is told of jobs, and whether that works"),
