@@ -11,6 +11,7 @@ import msgspec
 from rota.api.auth import require
 from rota.api.site.node_keys import pending_views
 from rota.store.api import AuditFilter
+from rota.web.views.now import shown_state
 
 if TYPE_CHECKING:
     from rota.core.facts.node import Node
@@ -90,7 +91,7 @@ def _machine(asked: Asked, node: Node, by: dict[str, str]) -> Machine:
     session = asked.host.sessions.by_node.get(node.name)
     return Machine(
         name=node.name,
-        state=str(node.state),
+        state=shown_state(node),
         drained=node.drained,
         connected=session is not None,
         version=session.version if session is not None else "",

@@ -12,7 +12,7 @@ from rota.api.views.reasons import Reasons
 from rota.api.views.views import resources_view
 from rota.controller.launches.launch import fill_in
 from rota.core.facts.array import Array
-from rota.core.facts.states import ACTIVE, FINAL, JobState
+from rota.core.facts.states import ACTIVE, FINAL, JobState, NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,11 +98,16 @@ async def nodes(asked: Asked) -> dict[str, Any]:
     return {"items": found, "gone": [name for name in wanted if name not in cluster.nodes]}
 
 
+def shown_state(node: Node) -> str:
+    """In one word whether it takes work."""
+    return "drained" if node.drained and node.state is NodeState.UP else str(node.state)
+
+
 def _strip(cluster: Cluster, node: Node) -> Strip:
     spec, room = node.spec, node.headroom()
     return Strip(
         name=node.name,
-        state=str(node.state),
+        state=shown_state(node),
         cpus=spec.cpu_milli / 1000,
         cpus_used=(spec.cpu_milli - room.cpu_milli) / 1000,
         memory_mb=spec.memory_mib,
