@@ -33,10 +33,14 @@ def find_chromium() -> str:
 class Visitor:
     """Somebody with a browser of their own: one cookie jar, and a record of what went wrong."""
 
-    def __init__(self, browser: Browser, base: str) -> None:
+    def __init__(self, browser: Browser, base: str, *, pictures: bool = False) -> None:
         self.base = base
+        self._pictures = pictures
         self.wrong: list[str] = []
-        self._context = browser.new_context(viewport={"width": 1180, "height": 760})
+        # Pictures for the documentation are a little smaller than the screen.
+        self._context = browser.new_context(
+            viewport={"width": 1180, "height": 760}, device_scale_factor=0.75 if pictures else 1
+        )
         self._context.set_default_timeout(WAIT_MS)
         self.page: Page = self._context.new_page()
         self.page.on("console", self._heard)
@@ -66,7 +70,9 @@ class Visitor:
         return self.page
 
     def picture(self, name: str) -> None:
-        self.page.screenshot(path=PICTURES / f"web-{name}.png")
+        """For the documentation, where these are wanted."""
+        if self._pictures:
+            self.page.screenshot(path=PICTURES / f"web-{name}.png")
 
     def close(self) -> None:
         self._context.close()

@@ -69,8 +69,14 @@ def idle_box(box: Box) -> Iterator[Box]:
     until(lambda: not box.api("GET", "/jobs?state=active&limit=1")[1]["items"], "an idle box")
 
 
+@pytest.fixture(scope="session")
+def pictures(pytestconfig: pytest.Config) -> bool:
+    """Whether the pictures of the documentation are to be made."""
+    return bool(pytestconfig.getoption("--pictures", default=False))
+
+
 @pytest.fixture
-def visit(browser: Browser, box: Box) -> Iterator[Callable[..., Visitor]]:
+def visit(browser: Browser, box: Box, pictures: bool) -> Iterator[Callable[..., Visitor]]:
     """``visit()`` opens the page as ourselves; ``visit("ada", "viewer")`` as somebody else."""
     from tests.web.browsing import Visitor
 
@@ -78,7 +84,7 @@ def visit(browser: Browser, box: Box) -> Iterator[Callable[..., Visitor]]:
     visitors: list[Visitor] = []
 
     def make(user: str = "", access: str = "admin") -> Visitor:
-        visitors.append(Visitor(browser, base))
+        visitors.append(Visitor(browser, base, pictures=pictures))
         asked = {"user": user, "access": access} if user else {"access": access}
         visitors[-1].enter(box.api("POST", "/tokens", asked)[1]["token"])
         return visitors[-1]

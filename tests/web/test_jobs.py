@@ -89,11 +89,15 @@ def test_the_terminal_of_a_job_is_used_in_the_page(idle_box: Box, visit: Visit) 
 def test_an_advice_is_applied_by_its_button(idle_box: Box, visit: Visit) -> None:
     idle_box.reach(idle_box.job(["sleep", "600"], resources={"gpus": 3}), "running")
     waits = idle_box.job(["sleep", "600"], resources={"gpus": 2}, time_limit_s=900)
-    page = visit().go(f"/web/job/{waits}")
+    visitor = visit()
+    page = visitor.go(f"/web/job/{waits}")
     expect(page.locator("#job-state")).to_have_text("queued")
     expect(page.locator("#why-reason")).to_contain_text("not enough free gpus")
+    advice = page.get_by_role("button", name="ask for 1 GPU instead of 2")
+    expect(advice).to_be_visible()
+    visitor.picture("why")
 
-    page.get_by_role("button", name="ask for 1 GPU instead of 2").click()
+    advice.click()
 
     expect(page.locator("#job-state")).to_have_text("running")
     assert idle_box.api("GET", f"/jobs/{waits}")[1]["resources"]["gpus"] == 1
@@ -106,13 +110,15 @@ def test_the_failed_of_a_sweep_are_redone_from_its_page(idle_box: Box, visit: Vi
     line = f"test $ROTA_PARAM_SEED != 2 || test -e {wall} || {fails}"
     parameters = {"names": ["RATE", "SEED"], "rows": rows}
     array = idle_box.job(line, name="grid", parameters=parameters)
-    page = visit().go(f"/web/job/{array}")  # An array has its page elsewhere.
+    visitor = visit()
+    page = visitor.go(f"/web/job/{array}")  # An array has its page elsewhere.
     expect(page).to_have_url(re.compile(f"/web/sweep/{array}$"))
     expect(page.locator("#sweep-line")).to_have_text("6 of 6 ended, 2 failed, 0 running")
     expect(page.locator("#grid a.bad")).to_have_count(2)
     expect(page.locator("#grid a.completed")).to_have_count(4)
-    expect(page.locator("#failures summary")).to_have_text("2 × exit: exit code 7")
+    expect(page.locator("#failures summary")).to_have_text("2 times exit: exit code 7")
     expect(page.locator("#failures pre")).to_contain_text("no luck with")
+    visitor.picture("sweep")
     page.get_by_label("Down").select_option("nothing")
     expect(page.locator("#grid tbody tr")).to_have_count(1)
     expect(page.locator("#grid a").first).to_have_text("2/3")

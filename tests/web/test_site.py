@@ -38,9 +38,7 @@ def test_the_cells_of_gpus_follow_the_jobs(idle_box: Box, visit: Visit) -> None:
     expect(strip.locator(".cell.free")).to_have_count(4)
 
 
-def test_what_starts_next_is_on_a_time_axis_with_reservations(
-    idle_box: Box, visit: Visit
-) -> None:
+def test_what_starts_next_is_on_a_time_axis_with_reservations(idle_box: Box, visit: Visit) -> None:
     idle_box.reach(idle_box.job(["sleep", "60"], resources={"cpus": 4}, time_limit_s=60), "running")
     waits = idle_box.job(["true"], resources={"cpus": 4}, time_limit_s=60)
     window = {"nodes": ["box"], "maintenance": True, "start_at": "+2h", "duration_s": 3600}
@@ -93,6 +91,7 @@ def test_a_node_is_drained_with_a_reason_and_resumed(idle_box: Box, visit: Visit
     expect(row.locator(".state")).to_have_text("drained")
     expect(row).to_contain_text("a new card")
     expect(row).to_contain_text("hanna")
+    page.get_by_label("User").fill("hanna")
     page.get_by_label("Action").fill("drain-node")
     page.get_by_role("button", name="Show").click()
     expect(page.locator("#audit tbody tr")).to_have_count(1)

@@ -56,14 +56,14 @@ function block(bar, x, y) {
     svg("title", null, bar.label),
   ];
   if (end - begin > 46) {
-    const text = bar.label.slice(0, Math.floor((end - begin) / 7));
+    const text = bar.text.slice(0, Math.floor((end - begin) / 7));
     parts.push(svg("text", { x: begin + 4, y: y + 14, class: "inside" }, text));
   }
   if (bar.href) return svg("a", { href: bar.href, "aria-label": bar.label }, ...parts);
   return svg("g", { role: "img", "aria-label": bar.label }, ...parts);
 }
 
-// Bars on a time axis, by row: names is [[row, shown]], a bar has row, start_s, end_s, kind, label.
+// Bars on a time axis: names is [[row, shown]]; a bar has row, start_s, end_s, kind, text, label.
 export function bars({ names, items, from, to, now, label }) {
   const x = (at) => LEFT + ((Math.min(Math.max(at, from), to) - from) / (to - from)) * (WIDE - LEFT - 4);
   const seen = items.filter((bar) => bar.end_s > from && bar.start_s < to);

@@ -60,26 +60,37 @@ export const round = (number, digits = 1) => String(Math.round(number * 10 ** di
 
 // One colour for each owner, the same on every page.
 export function hue(name) {
-  let sum = 0;
-  for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)) % 3600;
-  return (sum * 137) % 360;
+  let mixed = 2166136261;
+  for (const letter of name) mixed = Math.imul(mixed ^ letter.codePointAt(0), 16777619);
+  return (Math.imul(mixed ^ (mixed >>> 15), 2246822507) >>> 0) % 360;
 }
 
 export function button(text, deed, attributes = {}) {
   return h("button", { type: "button", ...attributes, onclick: deed }, text);
 }
 
-// At most once in so many milliseconds, and once more for what came meanwhile.
-export function paced(ms, deed) {
-  let timer = 0;
-  let last = 0;
-  return (...words) => {
+// Again when something changed, but not more often than this, and the rarer the longer it takes:
+// an open page asks for about a hundredth of the server's time, however large the site is.
+export function paced(least, deed, most = 5000) {
+  let [timer, busy, wanted, next] = [0, false, false, 0];
+  function plan() {
     clearTimeout(timer);
-    const wait = Math.max(0, last + ms - Date.now());
-    timer = setTimeout(() => {
-      last = Date.now();
-      deed(...words);
-    }, wait);
+    timer = setTimeout(run, Math.max(0, next - Date.now()));
+  }
+  async function run() {
+    [busy, wanted] = [true, false];
+    const begin = Date.now();
+    try {
+      await deed();
+    } finally {
+      next = begin + Math.min(most, Math.max(least, 100 * (Date.now() - begin)));
+      busy = false;
+      if (wanted) plan();
+    }
+  }
+  return () => {
+    wanted = true;
+    if (!busy) plan();
   };
 }
 

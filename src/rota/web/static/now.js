@@ -147,7 +147,7 @@ async function drawAhead() {
   }
   const items = answer.items.map((item, row) => {
     const href = item.kind === "plan" ? `/web/job/${item.id}` : null;
-    return { ...item, row, label: planned(item), href };
+    return { ...item, row, text: `${item.name} (${item.user || "all"})`, label: planned(item), href };
   });
   const names = items.map((item) => [item.row, item.kind === "plan" ? `job ${item.id}` : item.kind]);
   const ends = items.map((item) => Math.min(item.end_s, item.start_s + 12 * 3600));
@@ -164,13 +164,24 @@ async function warn() {
 
 put($("#legend"), Object.entries(STATES).map(([word, text]) => h("li", null, h("i", { class: `cell ${word}`, vars: { "--hue": 210, "--part": "60%" } }), text)));
 $("#machines-find").addEventListener("input", () => { for (const one of strips.values()) one.element.hidden = !found(one.node); });
-const search = paced(150, () => { wanted.search = $("#queue-find").value; wanted.page = 0; drawQueue(); });
-$("#queue-find").addEventListener("input", search);
+let typing = 0;
+$("#queue-find").addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(() => {
+    wanted.search = $("#queue-find").value;
+    wanted.page = 0;
+    drawQueue();
+  }, 120);
+});
 
 let touched = new Set();
-const nodes = paced(400, () => { const names = touched; touched = new Set(); drawNodes(names.has(null) ? null : [...names]); });
-const queue = paced(1500, drawQueue);
-const later = paced(3000, () => { drawAhead(); warn(); });
+const nodes = paced(300, () => {
+  const names = touched;
+  touched = new Set();
+  return drawNodes(names.has(null) ? null : [...names]);
+});
+const queue = paced(500, drawQueue);
+const later = paced(2000, () => Promise.all([drawAhead(), warn()]));
 live((news) => {
   if (news.nodes === null) touched.add(null);
   for (const name of news.nodes || []) touched.add(name);

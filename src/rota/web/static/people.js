@@ -35,7 +35,12 @@ async function draw() {
   const period = $("#period").value;
   const [usage, stats, projects, users] = await Promise.all([api(`/usage?period_s=${period}`), api(`/stats?period_s=${period}&longest=0`), api("/projects"), api("/users")]);
   const fared = new Map(stats.items.map((one) => [one.user, one]));
-  used = usage.items.toSorted((a, b) => b.period.gpu_hours - a.period.gpu_hours || b.period.cpu_hours - a.period.cpu_hours).map((one) => ({ ...one, fared: fared.get(one.user) }));
+  const known = new Set(usage.items.map((one) => one.user));
+  // People whose jobs have only waited so far have used nothing, and are there.
+  const nothing = { gpu_hours: 0, cpu_hours: 0, memory_gb_hours: 0, cost: 0 };
+  const waiting = stats.items.filter((one) => !known.has(one.user));
+  const all = [...usage.items, ...waiting.map((one) => ({ user: one.user, project: "", now: {}, period: nothing }))];
+  used = all.toSorted((a, b) => b.period.gpu_hours - a.period.gpu_hours || b.period.cpu_hours - a.period.cpu_hours).map((one) => ({ ...one, fared: fared.get(one.user) }));
   const most = Math.max(0.001, ...used.map((one) => one.period.gpu_hours));
   const body = used.map((one) => [
     h("span", null, owner(one.user)), one.project, h("span", null, part(one.period.gpu_hours, most), ` ${round(one.period.gpu_hours, 2)}`), round(one.period.cpu_hours, 2), held(one.now),

@@ -11,7 +11,9 @@ async function draw() {
   const items = answer.items.flatMap((one) => {
     const job = one.kind !== "reservation" && one.kind !== "maintenance";
     const label = `${job ? `job ${one.id} ` : ""}${one.name} (${one.user || "all"}): ${KINDS[one.kind]}, ${clock(one.start_s)} to ${clock(one.end_s)}${one.gpus ? `, ${one.gpus} GPUs` : ""}`;
-    return (one.nodes.length ? one.nodes : answer.nodes).map((row) => ({ ...one, row, label, href: job ? `/web/job/${one.id}` : null }));
+    const text = `${job ? `${one.id} ` : ""}${one.name} (${one.user || "all"})`;
+    const href = job ? `/web/job/${one.id}` : null;
+    return (one.nodes.length ? one.nodes : answer.nodes).map((row) => ({ ...one, row, text, label, href }));
   });
   const drawn = bars({ names: answer.nodes.map((name) => [name, name]), items, from: answer.since_s, to: answer.until_s, now: answer.now_s, label: "Jobs by node and time" });
   put($("#gantt"), answer.nodes.length ? drawn : h("p", null, "No node has joined yet."), answer.more ? h("p", null, `and ${answer.more} more nodes`) : null);

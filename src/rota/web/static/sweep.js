@@ -122,7 +122,7 @@ async function failures() {
   const drawn = await Promise.all(sorted.map(async ([cause, found]) => {
     const lines = await lead(found[0]);
     return h("details", { open: sorted.length <= 4 },
-      h("summary", null, `${found.length} × ${cause}`),
+      h("summary", null, `${found.length} times ${cause}`),
       lines ? h("pre", null, lines) : null,
       h("p", null, found.slice(0, 40).flatMap((one) => [jobLink(one.id), " "]), found.length > 40 ? `and ${found.length - 40} more` : ""));
   }));
@@ -186,10 +186,10 @@ async function draw(ids) {
 for (const select of ["#sweep-x", "#sweep-y"]) $(select).addEventListener("change", grid);
 $("#sweep-colour").addEventListener("change", reported);
 let touched = new Set();
-const soon = paced(700, () => {
+const soon = paced(500, () => {
   const ids = touched;
   touched = new Set();
-  draw(ids.has(null) || ids.size > 200 ? null : [...ids]).catch((error) => note(error.message, true));
+  return draw(ids.has(null) || ids.size > 200 ? null : [...ids]).catch((error) => note(error.message, true));
 });
 live((news) => {
   const from = Number(id);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +29,7 @@ TEMPLATE, RIGHT = "now", "read"
 PAGE_ROWS = 50
 #: So many of what starts next are drawn.
 AHEAD = 14
+_NEVER_S = float("inf")
 _RANK = {JobState.RUNNING: 0, JobState.SCHEDULED: 0, JobState.HELD: 2}
 
 
@@ -136,28 +139,29 @@ def _cell(cluster: Cluster, view: GpuView) -> Cell:
 
 async def queue(asked: Asked) -> dict[str, Any]:
     """One page of what runs and waits: one's own first, then in the order of expected starts."""
-    cluster, actor = asked.cluster, asked.actor
-    counts: dict[str, int] = {}
+    text, wanted = asked.query.get("search", "").lower(), asked.query.get("state", "")
+    first = asked.number("page", 0, 100_000) * PAGE_ROWS
+    user, promises = asked.actor.user, asked.host.scheduler.promises.kept
+    counts: Counter[str] = Counter()
     keyed = []
-    text, state = asked.query.get("search", "").lower(), asked.query.get("state", "")
-    promises = asked.host.scheduler.promises.kept
-    for item in _items(cluster):
-        now = _state(item)
+    for item in _items(asked.cluster):
         if text and not _matches(item, text):
             continue
-        weight = item.spec.user == actor.user
-        counts["mine"] = counts.get("mine", 0) + weight
-        counts[now] = counts.get(now, 0) + 1
-        if state and (not weight if state == "mine" else state != now):
-            continue
-        promise = promises.get(item.id)
-        start_s = promise.start_s if promise is not None else float("inf")
-        keyed.append((not weight, _RANK.get(now, 1), start_s, -item.spec.priority, item.id, item))
-    keyed.sort(key=lambda entry: entry[:5])
-    first = asked.number("page", 0, 100_000) * PAGE_ROWS
+        state, mine = _state(item), item.spec.user == user
+        counts[state] += 1
+        counts["mine"] += mine
+        if not wanted or (mine if wanted == "mine" else wanted == state):
+            promise = promises.get(item.id)
+            start_s = promise.start_s if promise is not None else _NEVER_S
+            keyed.append((not mine, _RANK.get(state, 1), start_s, -item.spec.priority, item.id))
     reasons = Reasons(asked.host.scheduler, asked.host.clock.now_s())
-    rows = [_row(asked, entry[5], reasons) for entry in keyed[first : first + PAGE_ROWS]]
+    shown = nsmallest(first + PAGE_ROWS, keyed)[first:]
+    rows = [_row(asked, _item(asked.cluster, key[-1]), reasons) for key in shown]
     return {"items": rows, "total": len(keyed), "page_rows": PAGE_ROWS, "counts": counts}
+
+
+def _item(cluster: Cluster, number: int) -> Job | Array:
+    return cluster.jobs.get(number) or cluster.arrays[number]
 
 
 def _items(cluster: Cluster) -> Iterator[Job | Array]:
