@@ -179,6 +179,20 @@ make_psij() {
         tar -xzf "$1"/source/psij*.tar.gz -C "$1/source"
 }
 
+has_chromium() {
+    command -v chromium >/dev/null || command -v chromium-browser >/dev/null
+}
+
+# The web page is tested in a real browser, the one that the system has; playwright only drives it.
+ensure_chromium() {
+    has_chromium && return
+    if can_apt && apt_install chromium fonts-dejavu-core && has_chromium; then
+        return
+    fi
+    in_ci && die "no Chromium found and CI is set: install the package chromium"
+    say "no Chromium: the tests of the web page are skipped and named at the end"
+}
+
 # ensure_engines [core]: engines of other makers that the tests start, or those that the core of the
 # scenarios needs. What takes minutes is compiled or installed here, once, and kept in a cache;
 # packages of the system are fetched by the programs that start an engine.

@@ -68,6 +68,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "up": ("service.service:up", "Start Rota on this machine"),
         "down": ("service.service:down", "Stop Rota; running jobs go on"),
         "status": ("service.service:status", "Is Rota running, and what is it doing"),
+        "web": ("service.web:web", "Open the web page, signed in as you"),
         "failover": ("service.service:failover", "Hand over to a head that stands by"),
         "agent": ("service.service:agent", "Join this machine to a controller"),
         "service": ("service.install:service", "Rota as a service of systemd"),
