@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota import (
+    gpu_settings,
     limits_settings,
     notify_settings,
     older_names,
@@ -30,6 +31,7 @@ from rota.core.words import policy_text
 from rota.core.words.placing_text import parse_taint
 from rota.core.words.presets import preset
 from rota.core.words.units import parse_cpu_milli, parse_memory_mib
+from rota.gpu_settings import GpuSettings
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.pilot_settings import read_pilot
@@ -116,6 +118,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     quotas: QuotaSettings = QuotaSettings()
     audit: AuditSettings = AuditSettings()
+    gpus: GpuSettings = GpuSettings()
     #: Of each engine by its name the keys of its table; its driver knows them.
     engines: dict[str, dict[str, Any]] = {}
     #: Allocations of engines that are asked for when jobs wait.
@@ -133,6 +136,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "limits": Limits,
     "quotas": QuotaSettings,
     "audit": AuditSettings,
+    "gpus": GpuSettings,
 }
 
 #: The end of a variable's name -> the rule: ``order_primary`` -> ``order.primary``.
@@ -360,6 +364,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "bundles.days": at_least(1),
     **limits_settings.CHECKS,
     **quota_settings.CHECKS,
+    **gpu_settings.CHECKS,
     "audit.syslog": check_syslog,
     "audit.days": at_least(0),
     "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,

@@ -8,6 +8,7 @@ import msgspec
 
 from rota.audit_settings import AuditSettings
 from rota.core.facts.site.pilot import Pilot
+from rota.gpu_settings import GpuSettings
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.quota_settings import QuotaSettings
@@ -44,6 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     bundles: Bundles = Bundles()
     limits: Limits = Limits()
     audit: AuditSettings = AuditSettings()
+    gpus: GpuSettings = GpuSettings()
     quota_provider: str = "local"
     #: Where that provider is, if it is not Rota.
     quotas: QuotaSettings = QuotaSettings()

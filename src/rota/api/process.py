@@ -45,7 +45,7 @@ from rota.controller.launches.launch import (
 from rota.controller.launches.vault import open_vault
 from rota.controller.loop import Host
 from rota.core.changes import events as ev
-from rota.core.facts.errors import RotaError, Unavailable
+from rota.core.facts.errors import RotaError
 from rota.core.facts.tenant import Access, Actor
 from rota.inventory.client import InventoryClient
 from rota.paths import SOCKET_NAME
@@ -154,6 +154,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         notify=plan.notify,
         checkpoints=plan.checkpoints,
         limits=plan.limits,
+        gpus=plan.gpus,
         collectors=load_collectors(plan.collectors),
     )
     app = make_app(host, settings)
@@ -206,6 +207,7 @@ def _host(
         writer,
         inbox_size=plan.inbox_size,
         lease_s=plan.lease_s,
+        measure_s=plan.gpus.measure_s,
         variables=variables,
         checked=os.environ.get("ROTA_CHECK") == "1",
         job_key=read_key(folder),
@@ -394,6 +396,3 @@ def _write_record(folder: Path, url: str, settings: Settings, grpc: str) -> None
     draft = folder / "controller.json.new"
     draft.write_text(json.dumps(record))
     draft.replace(folder / "controller.json")
-
-
-__all__ = ["CannotStart", "Unavailable", "run"]

@@ -62,6 +62,7 @@ class Host:
         *,
         inbox_size: int = 10_000,
         lease_s: float = 0.0,
+        measure_s: float = 0.0,
         variables: Mapping[str, str] | None = None,
         checked: bool = False,
         job_key: bytes = b"",
@@ -84,8 +85,7 @@ class Host:
         self._checked = checked
         #: For metrics: how many ticks there were, and how long their commits took together.
         self.ticks, self.commit_s = 0, 0.0
-        self.blobs = Blobs()
-        self.parents = Parents(lambda: self.cluster.arrays, self.read)
+        self.blobs, self.parents = Blobs(), Parents(lambda: self.cluster.arrays, self.read)
         self._inbox = Inbox(inbox_size)
         self._alarm = Alarm(self.clock, self._inbox.wake.set)
         self._on_disk = asyncio.Event()
@@ -99,7 +99,7 @@ class Host:
         self._pause_s, self._rest = 0.0, Rest()
         state = read_state(store)
         self.secrets.load(state.secrets)
-        self._origin = (state.next_seq - 1, self._names.number())
+        self._origin = (state.next_seq - 1, self._names.number(), measure_s)
         moved_s = self.clock.moved_s(store, state.next_seq)
         self._controller = self._controller_of(state, Sessions(), moved_s)
 

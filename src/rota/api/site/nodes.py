@@ -24,6 +24,7 @@ from rota.core.facts.states import NodeState
 from rota.core.words.placing_text import format_taint, parse_taint
 
 if TYPE_CHECKING:
+    from rota.controller.chores.measures import Measures
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Node
     from rota.core.facts.placing import Taint
@@ -104,11 +105,11 @@ class TopologyView(msgspec.Struct):
     nodes: list[NodeTopologyView]
 
 
-def node_view(cluster: Cluster, node: Node) -> NodeView:
+def node_view(cluster: Cluster, node: Node, measures: Measures | None = None) -> NodeView:
     """A node as the API shows it: what it has, what of it is free."""
     spec, room = node.spec, node.headroom()
     key = cluster.accounts.key_of(node.name)
-    devices = gpu_views(cluster, node)
+    devices = gpu_views(cluster, node, measures)
     shut = set(node.shut)
     free_gpus = sum(not device.jobs and device.uuid not in shut for device in devices)
     return NodeView(
@@ -149,9 +150,10 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
 @get("/nodes", summary="Every node", opt={"right": "read"})
 async def list_nodes(request: Asking) -> NodesView:
     """What each one has, what jobs hold of it, and whether it takes work."""
-    cluster = context_of(request).host.cluster
+    context = context_of(request)
+    cluster, measures = context.host.cluster, context.measures
     return NodesView(
-        [node_view(cluster, cluster.nodes[name]) for name in sorted(cluster.nodes)],
+        [node_view(cluster, cluster.nodes[name], measures) for name in sorted(cluster.nodes)],
         pending_views(cluster),
     )
 
@@ -159,8 +161,9 @@ async def list_nodes(request: Asking) -> NodesView:
 @get("/nodes/{name:str}", summary="One node", opt={"right": "read", "errors": (404,)})
 async def show_node(request: Asking, name: params.NamePath) -> NodeView:
     """By its name."""
-    cluster = context_of(request).host.cluster
-    return node_view(cluster, named(cluster.nodes, "node", name))
+    context = context_of(request)
+    cluster = context.host.cluster
+    return node_view(cluster, named(cluster.nodes, "node", name), context.measures)
 
 
 @patch(
@@ -250,15 +253,22 @@ async def gpus(
     kind: Annotated[str, QueryParameter(name="type", description="Only this model")] = "",
     node: Annotated[str, QueryParameter(description="Only on this node")] = "",
     limit: Annotated[int, QueryParameter(description="The first so many", ge=1, le=10_000)] = 1000,
+    idle: Annotated[
+        bool | None,
+        QueryParameter(description="Only those idle in a job for gpus.idle_after (or not)"),
+    ] = None,
 ) -> GpusView:
-    """Jobs that hold it, and processes outside Rota that use it."""
-    cluster = context_of(request).host.cluster
+    """Jobs that hold it, processes outside Rota that use it, and what was measured."""
+    context = context_of(request)
+    cluster, measures = context.host.cluster, context.measures
     found = [
         view
         for name in sorted(cluster.nodes)
         if node in ("", name)
-        for view in gpu_views(cluster, cluster.nodes[name])
-        if available in (None, view.available) and kind.lower() in ("", view.model.lower())
+        for view in gpu_views(cluster, cluster.nodes[name], measures)
+        if available in (None, view.available)
+        and kind.lower() in ("", view.model.lower())
+        and idle in (None, measures.is_idle(cluster.nodes[name], view.index))
     ]
     return GpusView(found[:limit])
 

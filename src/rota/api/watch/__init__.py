@@ -2,4 +2,5 @@
 
 status, tally, metrics           counts of what waits and runs
 live, notify                     events as they happen; notices
+curves                           what was measured lately
 """

@@ -99,6 +99,7 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         bundles=settings.bundles,
         limits=settings.limits,
         audit=settings.audit,
+        gpus=settings.gpus,
         quota_provider=settings.scheduling.quota_provider,
         quotas=settings.quotas,
         notify=settings.notify,

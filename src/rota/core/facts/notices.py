@@ -21,6 +21,8 @@ EVENTS: tuple[str, ...] = (
     "released",
     "eligible",
     "started",
+    "gpu_overuse",
+    "gpu_idle",
     "preempted",
     "requeued",
     "completed",
@@ -30,10 +32,14 @@ EVENTS: tuple[str, ...] = (
     "node_failed",
     "unschedulable",
 )
-#: What a target that names no events hears of: how the job ended.
+#: How a job ended.
 ENDS: tuple[str, ...] = EVENTS[-6:]
+#: What an owner should hear of while the job runs.
+WARNINGS: tuple[str, ...] = ("gpu_overuse", "gpu_idle")
+#: What a target that names no events hears of.
+USUAL: tuple[str, ...] = (*WARNINGS, *ENDS)
 #: Short names for several events at once.
-SHORT = {"all": EVENTS, "end": ENDS, "problem": ENDS[1:]}
+SHORT = {"all": EVENTS, "end": ENDS, "problem": (*WARNINGS, *ENDS[1:])}
 
 TARGETS_MAX = 20
 _MAIL = re.compile(r"[^\s@,;<>\"()\[\]\\]{1,64}@[^\s@,;<>\"()\[\]\\]{1,255}")
@@ -47,7 +53,7 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True):
     scheme: str
     #: The whole URL, the mail address, or whatever the notifier understands.
     address: str
-    events: tuple[str, ...] = ENDS
+    events: tuple[str, ...] = USUAL
 
     @property
     def host(self) -> str:
@@ -60,7 +66,7 @@ def parse_target(text: str) -> Target:
     place, marked, names = text.strip().rpartition(",on=")
     if not marked:
         place, names = names, ""
-    events = parse_events(names.split(",")) if marked else ENDS
+    events = parse_events(names.split(",")) if marked else USUAL
     scheme, colon, rest = place.partition(":")
     if not colon or not _SCHEME.fullmatch(scheme) or not rest:
         raise ValueError("expected https://HOST/PATH or mail:ADDRESS, then maybe ,on=failed,…")
@@ -79,7 +85,7 @@ def parse_target(text: str) -> Target:
 def format_target(target: Target) -> str:
     """The opposite of ``parse_target``."""
     place = target.address if target.host else f"{target.scheme}:{target.address}"
-    return place if target.events == ENDS else f"{place},on={','.join(target.events)}"
+    return place if target.events == USUAL else f"{place},on={','.join(target.events)}"
 
 
 def parse_events(names: list[str] | tuple[str, ...]) -> tuple[str, ...]:
