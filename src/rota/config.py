@@ -33,6 +33,7 @@ from rota.core.words.presets import preset
 from rota.core.words.units import parse_cpu_milli, parse_memory_mib
 from rota.gpu_settings import GpuSettings
 from rota.limits_settings import Limits
+from rota.log_json import FORMATS
 from rota.notify_settings import Notify
 from rota.pilot_settings import read_pilot
 from rota.quota_settings import QuotaSettings
@@ -75,6 +76,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     inventory_token: str = ""
     #: From which level on controller and agent write to their logs.
     log_level: str = "info"
+    #: How they write: ``text``, lines for people; ``json``, objects for programs.
+    log_format: str = "text"
+    #: Where spans go, an OpenTelemetry collector: ``http://collector:4318``; empty: nowhere.
+    traces: str = ""
     #: Port of the gRPC service on the host of ``listen`` (0: any free one); empty: none.
     grpc_port: str = ""
     #: Sources of further metrics: ``["site_metrics:Power"]``.
@@ -355,6 +360,8 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "server.inventory_url": lambda url: check_url(url) if url else "",
     "server.tls": one_of(("auto", "on", "off")),
     "server.log_level": one_of(LOG_LEVELS),
+    "server.log_format": one_of(FORMATS),
+    "server.traces": lambda url: check_url(url) if url else "",
     "checkpoints.store": storage_settings.check_store,
     "checkpoints.max_size": parse_memory_mib,
     "checkpoints.keep": at_least(0),

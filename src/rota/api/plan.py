@@ -53,6 +53,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     notify: Notify = Notify()
     #: What is less important is not written to the log.
     log_level: str = "info"
+    #: ``text`` or ``json``.
+    log_format: str = "text"
+    #: Where spans go; empty: nowhere.
+    traces: str = ""
     #: Sources of further metrics, by name.
     collectors: tuple[str, ...] = ()
     #: An inventory of GPUs outside of Rota, and what is shown to it; empty: none.

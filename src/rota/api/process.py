@@ -16,6 +16,7 @@ import resource
 import signal
 import socket
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -44,6 +45,7 @@ from rota.controller.launches.launch import (
 )
 from rota.controller.launches.vault import open_vault
 from rota.controller.loop import Host
+from rota.controller.traces import open_traces
 from rota.core.changes import events as ev
 from rota.core.facts.errors import RotaError
 from rota.core.facts.tenant import Access, Actor
@@ -56,7 +58,6 @@ from rota.store.writer import Writer
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rota.api.context import Context
     from rota.api.grpc.server import GrpcServer
@@ -107,8 +108,6 @@ class Lock:
 
 def run(plan: Plan) -> None:
     """Serve until told to stop. Raises ``RotaError`` when it cannot start."""
-    from pathlib import Path
-
     import uvloop
 
     # Environments of users are in what we write: it is nobody else's to read.
@@ -143,6 +142,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     host = _host(plan, folder, store, writer, variables)
     shipping = host.audit.ship = open_shipping(plan.audit)
     quiet_collector()
+    traces = host.meters.traces = open_traces(plan.traces)
     secure, fingerprint = _tls(plan, folder)
     url = _url(sockets[-1], "https" if secure else "http")
     settings = Settings(
@@ -186,8 +186,9 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     await outbox.close()
     await host.audit.flush()
     await writer.close()
-    if shipping is not None:
-        shipping.close()
+    for outlet in (shipping, traces):
+        if outlet is not None:
+            outlet.close()
     store.close()
     log.info("stopped")
 

@@ -223,6 +223,11 @@ class Controller:
                 self.forecast.learn(job)
 
     @property
+    def pass_s(self) -> float:
+        """How long the last pass took; 0: there is no clock for it."""
+        return self._passes.took_s
+
+    @property
     def scheduler(self) -> Scheduler:
         """What the passes know, to read."""
         return self._passes.scheduler

@@ -3,5 +3,5 @@
 front, short_way                 who asks, and the few busy routes
 methods                          which methods a path has
 server, heads, certificate       sockets, bounds on headers, TLS, a clean end
-agents                           the agents' WebSocket
+agents, request_times            the agents' WebSocket; how long requests take
 """

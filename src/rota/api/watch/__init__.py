@@ -1,6 +1,6 @@
 """How Rota fares, and who hears of it.
 
-status, tally, metrics           counts of what waits and runs
+status, tally, metrics, gpu_metrics    counts of what waits and runs, for Prometheus too
 live, notify                     events as they happen; notices
 curves                           what was measured lately
 """
