@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota import (
+    gpu_settings,
     limits_settings,
     notify_settings,
     older_names,
@@ -30,7 +31,9 @@ from rota.core.words import policy_text
 from rota.core.words.placing_text import parse_taint
 from rota.core.words.presets import preset
 from rota.core.words.units import parse_cpu_milli, parse_memory_mib
+from rota.gpu_settings import GpuSettings
 from rota.limits_settings import Limits
+from rota.log_json import FORMATS
 from rota.notify_settings import Notify
 from rota.pilot_settings import read_pilot
 from rota.quota_settings import QuotaSettings
@@ -77,6 +80,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     inventory_token: str = ""
     #: From which level on controller and agent write to their logs.
     log_level: str = "info"
+    #: How they write: ``text``, lines for people; ``json``, objects for programs.
+    log_format: str = "text"
+    #: Where spans go, an OpenTelemetry collector: ``http://collector:4318``; empty: nowhere.
+    traces: str = ""
     #: Port of the gRPC service on the host of ``listen`` (0: any free one); empty: none.
     grpc_port: str = ""
     #: Sources of further metrics: ``["site_metrics:Power"]``.
@@ -122,6 +129,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     quotas: QuotaSettings = QuotaSettings()
     audit: AuditSettings = AuditSettings()
+    gpus: GpuSettings = GpuSettings()
     #: Of each engine by its name the keys of its table; its driver knows them.
     engines: dict[str, dict[str, Any]] = {}
     #: Allocations of engines that are asked for when jobs wait.
@@ -139,6 +147,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "limits": Limits,
     "quotas": QuotaSettings,
     "audit": AuditSettings,
+    "gpus": GpuSettings,
 }
 
 #: The end of a variable's name -> the rule: ``order_primary`` -> ``order.primary``.
@@ -358,6 +367,8 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "server.inventory_url": lambda url: check_url(url) if url else "",
     "server.tls": one_of(("auto", "on", "off")),
     "server.log_level": one_of(LOG_LEVELS),
+    "server.log_format": one_of(FORMATS),
+    "server.traces": lambda url: check_url(url) if url else "",
     "checkpoints.store": storage_settings.check_store,
     "checkpoints.max_size": parse_memory_mib,
     "checkpoints.keep": at_least(0),
@@ -367,6 +378,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "bundles.days": at_least(1),
     **limits_settings.CHECKS,
     **quota_settings.CHECKS,
+    **gpu_settings.CHECKS,
     "audit.syslog": check_syslog,
     "audit.days": at_least(0),
     "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.cli.cluster.nodes import gpu_table, node_table
+from rota.cli.cluster.gpu_table import gpu_table
+from rota.cli.cluster.nodes import node_table
 from rota.cli.cluster.top_frame import Snapshot, frame
 from rota.cli.jobs.change import summary
 from rota.cli.jobs.queue import job_table, parse_states, tree_label

@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
+from rota.controller.commands.commands import Idle, NoteGpus
+from rota.core.facts.gpu_use import Overuse
 from rota.core.facts.notices import ENDS, EVENTS
 from rota.notify import receiver as receiver_module
 from rota.notify_settings import Notify, PluginRule, read_entries
 from rota.rpc.messages import Seen, Sighting
-from rota.testing.scene import Scene
+from rota.testing.scene import ADMIN, Scene
 from tests.notify.post import Post, hook, mail_rule
 from tests.notify.receivers import MailSink, WebSink, dead_port
 
@@ -26,6 +28,12 @@ def live_through_everything(scene: Scene) -> None:
     scene.finish("good")
     scene.submit("bad")
     scene.finish("bad", 3)
+    scene.submit("greedy")
+    uid = scene.job("greedy").tasks[0].attempts[-1].uid
+    found = (Overuse(uid, 0, 31_000),)
+    idle = (Idle(uid, (0,), scene.now_s),)
+    scene.ask(NoteGpus(actor=ADMIN, node="box", overuse=found, idle=idle))
+    scene.finish("greedy")
     scene.submit("held", hold=True)
     scene.release("held")
     scene.requeue("held")

@@ -61,7 +61,7 @@ from rota.api.site import (
     user_secrets,
     vdcs,
 )
-from rota.api.watch import database, live, notify, status
+from rota.api.watch import curves, database, live, notify, status
 from rota.core.facts.errors import Forbidden, NotFound, Rejected
 from rota.slurm import routes as slurm_routes
 from rota.slurm import serving as slurm
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 #: Every module with routes, by what they are about.
 _PARTS = (
     *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
-    *(logs, results, artifacts, measures, endpoints, live, why, plan),
+    *(logs, results, artifacts, measures, curves, endpoints, live, why, plan),
     *(status, database, stats, usage, queue_stats, policy, policy_replay, notify),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
     *(pilots, clusters, vdcs, audit, aliases, slurm_routes, web_routes),

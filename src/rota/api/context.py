@@ -19,7 +19,9 @@ from rota.api.collectors import Collector
 from rota.api.gate import Gate
 from rota.api.views.lookup import resolve_now
 from rota.controller.agents.bundles import require_bundle
+from rota.controller.chores.measures import Measures
 from rota.core.facts.tenant import Actor
+from rota.gpu_settings import GpuSettings
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.storage_settings import Checkpoints
@@ -61,6 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: Checkpoints = Checkpoints()
     #: What one user may ask.
     limits: Limits = Limits()
+    #: What follows from what is measured.
+    gpus: GpuSettings = GpuSettings()
 
 
 class Context:
@@ -93,6 +97,8 @@ class Context:
     def attach(self, host: Host) -> None:
         """Serve this host from now on."""
         self.host = host
+        #: What agents measured lately.
+        self.measures = Measures(host, self.settings.gpus)
         self.owners = {}
         self.desk = Desk(
             host.blobs.__contains__,

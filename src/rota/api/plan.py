@@ -8,6 +8,7 @@ import msgspec
 
 from rota.audit_settings import AuditSettings
 from rota.core.facts.site.pilot import Pilot
+from rota.gpu_settings import GpuSettings
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.quota_settings import QuotaSettings
@@ -46,6 +47,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     bundles: Bundles = Bundles()
     limits: Limits = Limits()
     audit: AuditSettings = AuditSettings()
+    gpus: GpuSettings = GpuSettings()
     quota_provider: str = "local"
     #: Where that provider is, if it is not Rota.
     quotas: QuotaSettings = QuotaSettings()
@@ -53,6 +55,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     notify: Notify = Notify()
     #: What is less important is not written to the log.
     log_level: str = "info"
+    #: ``text`` or ``json``.
+    log_format: str = "text"
+    #: Where spans go; empty: nowhere.
+    traces: str = ""
     #: Sources of further metrics, by name.
     collectors: tuple[str, ...] = ()
     #: An inventory of GPUs outside of Rota, and what is shown to it; empty: none.

@@ -16,6 +16,7 @@ import resource
 import signal
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota import __version__
@@ -65,8 +66,8 @@ from rota.controller.launches.launch import (
 )
 from rota.controller.launches.vault import open_vault
 from rota.controller.loop import Host
+from rota.controller.traces import open_traces
 from rota.core.changes import events as ev
-from rota.core.facts.errors import Unavailable
 from rota.core.facts.tenant import Access, Actor
 from rota.inventory.client import InventoryClient
 from rota.paths import SOCKET_NAME
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     import socket
     import ssl
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rota.api.context import Context
     from rota.api.grpc.server import GrpcServer
@@ -122,8 +122,6 @@ class Lock:
 
 def run(plan: Plan) -> None:
     """Serve until told to stop. Raises ``RotaError`` when it cannot start."""
-    from pathlib import Path
-
     import uvloop
 
     # Environments of users are in what we write: it is nobody else's to read.
@@ -161,6 +159,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     host = _host(plan, folder, store, writer, variables)
     shipping = host.audit.ship = open_shipping(plan.audit)
     quiet_collector()
+    traces = host.meters.traces = open_traces(plan.traces)
     secure, fingerprint = _tls(plan, folder)
     url = url_of(sockets[-1], turn.scheme(plan))
     settings = Settings(
@@ -172,6 +171,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         notify=plan.notify,
         checkpoints=plan.checkpoints,
         limits=plan.limits,
+        gpus=plan.gpus,
         collectors=load_collectors(plan.collectors),
     )
     app = make_app(host, settings)
@@ -206,8 +206,9 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     await outbox.close()
     await host.audit.flush()
     await writer.close()
-    if shipping is not None:
-        shipping.close()
+    for outlet in (shipping, traces):
+        if outlet is not None:
+            outlet.close()
     store.close()
     log.info("stopped")
 
@@ -231,6 +232,7 @@ def _host(
         writer,
         inbox_size=plan.inbox_size,
         lease_s=plan.lease_s,
+        measure_s=plan.gpus.measure_s,
         variables=variables,
         checked=os.environ.get("ROTA_CHECK") == "1",
         job_key=read_key(folder),
@@ -371,6 +373,3 @@ def _write_record(
     draft = folder / "controller.json.new"
     draft.write_text(json.dumps(record))
     draft.replace(folder / "controller.json")
-
-
-__all__ = ["CannotStart", "Unavailable", "run"]

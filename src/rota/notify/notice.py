@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.core.changes import events as ev
+from rota.core.changes import gpu_events as gpu
 from rota.core.facts.array import Array
 from rota.core.facts.job import Job
-from rota.core.words.units import format_when
+from rota.core.words.units import format_mib, format_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,6 +109,20 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     return found
 
 
+def _overused(event: gpu.GpuOverused) -> list[Told]:
+    asked = f"asked for {format_mib(event.declared_mib)}" if event.declared_mib else "not given"
+    words = f"it holds {format_mib(event.memory_mib)} on GPU {event.device}, {asked}"
+    figures = {"gpu": event.device, "memory_mib": event.memory_mib}
+    return [("gpu_overuse", {**figures, "declared_mib": event.declared_mib, "detail": words})]
+
+
+def _idle(event: gpu.GpuIdle) -> list[Told]:
+    listed = ",".join(map(str, event.devices))
+    since = format_when(event.since_s)
+    words = f"GPU {listed} has done nothing since {since}"
+    return [("gpu_idle", {"gpus": list(event.devices), "since": since, "detail": words})]
+
+
 TELLING: dict[type, Callable[[Any], list[Told]]] = {
     ev.JobSubmitted: _submitted,
     ev.ArraySubmitted: _submitted,
@@ -122,6 +137,8 @@ TELLING: dict[type, Callable[[Any], list[Told]]] = {
     ev.JobRetried: _retried,
     ev.JobSettled: _ended,
     ev.ArrayCancelled: _ended,
+    gpu.GpuOverused: _overused,
+    gpu.GpuIdle: _idle,
 }
 
 
@@ -151,6 +168,8 @@ def make_notice(record: Recorded, told: Told, item: Job | Array, cluster_id: str
 _WORDS = {
     "eligible": "waits for room",
     "requeued": "back in the queue",
+    "gpu_overuse": "holds more GPU memory than it asked for",
+    "gpu_idle": "has GPUs that do nothing",
     "timeout": "stopped at its time limit",
     "node_failed": "lost its node",
     "unschedulable": "given up without a start",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.core.changes import events as core_events
+from rota.core.changes import gpu_events
 from rota.core.changes.events import AnyEvent, BlobStored, ElementExpanded, Recorded
 from rota.core.derived.usage import Usage
 from rota.core.facts.array import Array
@@ -198,6 +199,7 @@ CHATTER = tuple(
         core_events.NodeRegistered,
         core_events.NodeSilent,
         core_events.DevicesSeen,
+        gpu_events.OveruseSeen,
         core_events.PassesMade,
         core_events.BlobStored,
     )

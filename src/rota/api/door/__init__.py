@@ -7,5 +7,5 @@ cookie                           what a browser shows, and when it counts
 methods                          which methods a path has
 sockets, certificate             what it listens on, TLS
 server, heads                    bounds on headers, a clean end
-agents                           the agents' WebSocket
+agents, request_times            the agents' WebSocket; how long requests take
 """

@@ -7,6 +7,7 @@ here, at half of the cost; the routes behind are the same functions, for the doc
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 from rota.api import errors
@@ -15,6 +16,7 @@ from rota.api.auth import Unauthenticated, identify, require
 from rota.api.context import ACTOR
 from rota.api.door import agents
 from rota.api.door.cookie import authorization_of
+from rota.api.door.request_times import note_time, timed
 from rota.api.door.short_way import Reply
 from rota.api.errors import TooLarge
 from rota.api.jobs.submit import Answer, submit_batch, submit_one
@@ -80,7 +82,7 @@ class Front:
             visit = self._wing_of(scope["path"]) or _visit(scope["path"])
             await visit(self.context, self._actor, scope, receive, send)
         elif scope["type"] == "http":
-            send = _with_id(scope, send)
+            send = timed(self.context, scope, _with_id(scope, send))
             try:
                 wing = self._wing_of(scope["path"])
                 if wing is None:
@@ -100,6 +102,14 @@ class Front:
         self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]], body: bytes
     ) -> Reply:
         """``POST /jobs`` the short way: the same as below for a request that came whole."""
+        began_s = time.perf_counter()
+        reply = await self._reply(client, headers, body)
+        note_time(self.context, "POST", "jobs", reply.status, began_s)
+        return reply
+
+    async def _reply(
+        self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]], body: bytes
+    ) -> Reply:
         try:
             scope: Scope = {"client": client, "headers": headers}
             actor = self._known_actor(scope)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +13,7 @@ from rota.api.bodies.requests import Body, TriggerRequest
 from rota.api.collectors import collected, figures_of
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.views.times import Moment, when
-from rota.api.watch.metrics import write_metrics
+from rota.api.watch.metrics import gather, write_metrics
 from rota.api.watch.tally import Tally
 from rota.controller.commands.commands import Trigger
 from rota.core.changes import events as ev
@@ -226,7 +227,8 @@ async def trigger(request: Asking) -> TriggerView:
 async def metrics(request: Asking) -> Response[str]:
     """The text format of Prometheus."""
     context = context_of(request)
-    text = write_metrics(context)
+    found = gather(context)
+    text = (await asyncio.to_thread(write_metrics, found)).decode()
     collectors = context.settings.collectors
     if collectors:
         figures = figures_of(context.host.cluster, context.host.clock.now_s())

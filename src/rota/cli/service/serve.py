@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rota import config, paths, sd_notify
 from rota.agent.record import forget
 from rota.cli.service import engines, pilots
-from rota.cli.service.logbook import open_logbook
+from rota.cli.service.logbook import formatter, open_logbook
 from rota.cli.service.state_folder import StateFolder, read_json
 from rota.cli.service.stop_jobs import let_jobs_start
 from rota.cli.service.supervise import Supervisor, Ward
@@ -100,10 +100,13 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         bundles=settings.bundles,
         limits=settings.limits,
         audit=settings.audit,
+        gpus=settings.gpus,
         quota_provider=settings.scheduling.quota_provider,
         quotas=settings.quotas,
         notify=settings.notify,
         log_level=settings.server.log_level,
+        log_format=settings.server.log_format,
+        traces=settings.server.traces,
         collectors=settings.server.collectors,
         inventory_url=settings.server.inventory_url,
         inventory_token=settings.server.inventory_token,
@@ -237,7 +240,8 @@ def run_controller(plan: Plan, detached: bool = False, trouble: int = -1) -> int
     """Be the controller process until told to stop; trouble at the start is one line and 2."""
     from rota.api.process import run
 
-    open_logbook(Path(plan.state_dir) / "controller.log", plan.log_level, detached)
+    file = Path(plan.state_dir) / "controller.log"
+    open_logbook(file, plan.log_level, detached, plan.log_format)
     try:
         run(plan)
     except RotaError as error:
@@ -257,7 +261,8 @@ def _tell(trouble: int, detached: bool, line: str) -> None:
 
 def _run_agent(folder: Path, settings: Config, detached: bool, trouble: int) -> int:
     """Be the agent of this machine, for the controller on it."""
-    open_logbook(folder / "agent.log", settings.server.log_level, detached)
+    server = settings.server
+    open_logbook(folder / "agent.log", server.log_level, detached, server.log_format)
     url = f"unix://{folder / paths.SOCKET_NAME}"
     return _agent_process(folder, url, "", settings, "", partial(_tell, trouble, detached))
 
@@ -324,6 +329,7 @@ def agent(options: AgentOptions) -> int:
     url = options.join or f"unix://{place.socket}"
     if options.accept_database:
         forget(place.agent_folder)
-    level = settings.server.log_level.upper()
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
+    said = logging.StreamHandler()
+    said.setFormatter(formatter(settings.server.log_format))
+    logging.basicConfig(level=settings.server.log_level.upper(), handlers=[said])
     return _agent_process(place.folder, url, options.token, settings, options.name, guest=options)

@@ -19,6 +19,7 @@ from rota.controller.commands import (
 from rota.controller.commands import commands as cmd
 from rota.controller.commands.access import require
 from rota.controller.commands.change import own_job
+from rota.controller.commands.gpu_findings import note_gpus
 from rota.controller.tick import lifecycle, migrate
 from rota.controller.tick.plugins import load_plugins
 from rota.core.changes import events as ev
@@ -299,6 +300,7 @@ _OPERATED: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.AddReservation: reserve.add,
     cmd.ReserveForJob: reserve_job.add,
     cmd.SetElsewhere: _set_elsewhere,
+    cmd.NoteGpus: note_gpus,
     cmd.SetQuotaProvider: accounts.set_quota_provider,
     cmd.SeeQuotas: accounts.see_quotas,
     cmd.RemoveReservation: reserve_job.remove,

@@ -21,6 +21,8 @@ EVENTS: tuple[str, ...] = (
     "released",
     "eligible",
     "started",
+    "gpu_overuse",
+    "gpu_idle",
     "preempted",
     "requeued",
     "completed",
@@ -35,12 +37,16 @@ NODE_EVENTS: tuple[str, ...] = (
     *("node_up", "node_silent", "node_lost", "node_quarantined"),
     *("node_drained", "node_resumed", "node_removed"),
 )
-#: What a target that names no events hears of: how the job ended.
+#: How a job ended.
 ENDS: tuple[str, ...] = EVENTS[-6:]
+#: What an owner should hear of while the job runs.
+WARNINGS: tuple[str, ...] = ("gpu_overuse", "gpu_idle")
+#: What a target that names no events hears of.
+USUAL: tuple[str, ...] = (*WARNINGS, *ENDS)
 #: Beside events: every element of an array by itself, which is else told of as a whole.
 ELEMENTS = "elements"
 #: Short names for several events at once.
-SHORT = {"all": EVENTS, "end": ENDS, "problem": ENDS[1:]}
+SHORT = {"all": EVENTS, "end": ENDS, "problem": (*WARNINGS, *ENDS[1:])}
 SITE_SHORT = {
     **SHORT,
     "node": NODE_EVENTS,
@@ -59,7 +65,7 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True):
     scheme: str
     #: The whole URL, the mail address, or whatever the notifier understands.
     address: str
-    events: tuple[str, ...] = ENDS
+    events: tuple[str, ...] = USUAL
 
     @property
     def host(self) -> str:
@@ -72,7 +78,7 @@ def parse_target(text: str) -> Target:
     place, marked, names = text.strip().rpartition(",on=")
     if not marked:
         place, names = names, ""
-    events = parse_events(names.split(",")) if marked else ENDS
+    events = parse_events(names.split(",")) if marked else USUAL
     scheme, colon, rest = place.partition(":")
     if not colon or not _SCHEME.fullmatch(scheme) or not rest:
         raise ValueError("expected https://HOST/PATH or mail:ADDRESS, then maybe ,on=failed,…")
@@ -91,7 +97,7 @@ def parse_target(text: str) -> Target:
 def format_target(target: Target) -> str:
     """The opposite of ``parse_target``."""
     place = target.address if target.host else f"{target.scheme}:{target.address}"
-    return place if target.events == ENDS else f"{place},on={','.join(target.events)}"
+    return place if target.events == USUAL else f"{place},on={','.join(target.events)}"
 
 
 def parse_events(names: list[str] | tuple[str, ...], *, site: bool = False) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ async def sdiag(call: Call) -> Answer:
     require_cluster("sdiag", asked, view.cluster_name)
     moments = Moments(view.now_s, zone_of(call.env.get("TZ", "")))
     host = call.context.host
-    cycle_us = int(1e6 * host.commit_s / max(host.ticks, 1))
+    cycle_us = int(1e6 * host.meters.commit_s / max(host.meters.ticks, 1))
     lines = [
         STARS,
         f"sdiag output at {_when(moments, view.now_s)}",
@@ -55,7 +55,7 @@ async def sdiag(call: Call) -> Answer:
         "Main schedule statistics (microseconds):",
         f"\tLast cycle:   {cycle_us}",
         f"\tMax cycle:    {cycle_us}",
-        f"\tTotal cycles: {host.ticks}",
+        f"\tTotal cycles: {host.meters.ticks}",
         f"\tMean cycle:   {cycle_us}",
         "\tMean depth cycle:  0",
         f"\tLast queue length: {_waiting(view)}",

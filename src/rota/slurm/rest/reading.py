@@ -47,7 +47,7 @@ async def diag(asked: Asked) -> dict[str, Any]:
             "jobs_failed": sum(counts[state] for state in failed),
             "jobs_pending": sum(counts[state] for state in WAITING),
             "jobs_running": running,
-            "schedule_cycle_total": host.ticks,
+            "schedule_cycle_total": host.meters.ticks,
         }
     }
 
