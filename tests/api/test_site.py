@@ -129,10 +129,10 @@ def test_metrics_are_text_for_prometheus(caller: Caller, agent: PretendedAgent) 
 
     text = answer.body.decode()
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    assert 'rota_jobs{state="held"} 1\n' in text
-    assert 'rota_nodes{state="up"} 1\n' in text
-    assert 'rota_node_cpus_free{node="box"} 4\n' in text
-    assert "# TYPE rota_ticks_total counter\n" in text
+    assert 'rota_jobs{state="held"} 1.0\n' in text
+    assert 'rota_nodes{state="up"} 1.0\n' in text
+    assert 'rota_node_cpus_free{node="box"} 4.0\n' in text
+    assert "# TYPE rota_tick_seconds histogram\n" in text
 
 
 def test_devices_show_their_holders(

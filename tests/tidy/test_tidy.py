@@ -204,6 +204,7 @@ MAPPED = [
     "slurm", "slurm/accounting", "slurm/call", "slurm/control", "slurm/formats", "slurm/lists",
     "slurm/orders", "slurm/records", "slurm/relay", "slurm/rest", "slurm/site", "slurm/steps",
     "slurm/submit", "slurm/words",
+    "web", "web/views",
 ]  # fmt: skip
 
 

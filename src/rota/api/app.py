@@ -61,25 +61,28 @@ from rota.api.site import (
     user_secrets,
     vdcs,
 )
-from rota.api.watch import live, notify, status
+from rota.api.watch import curves, database, live, notify, status
 from rota.core.facts.errors import Forbidden, NotFound, Rejected
 from rota.slurm import routes as slurm_routes
 from rota.slurm import serving as slurm
 from rota.slurm.rest import door as rest_door
+from rota.web import door as web_door
+from rota.web import routes as web_routes
 
 if TYPE_CHECKING:
     from litestar.connection import ASGIConnection
     from litestar.handlers.base import BaseRouteHandler
 
+    from rota.api.door.front import Wing
     from rota.controller.loop import Host
 
 #: Every module with routes, by what they are about.
 _PARTS = (
     *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
-    *(logs, results, artifacts, measures, endpoints, live, why, plan),
-    *(status, stats, usage, queue_stats, policy, policy_replay, notify),
+    *(logs, results, artifacts, measures, curves, endpoints, live, why, plan),
+    *(status, database, stats, usage, queue_stats, policy, policy_replay, notify),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
-    *(pilots, clusters, vdcs, audit, aliases, slurm_routes),
+    *(pilots, clusters, vdcs, audit, aliases, slurm_routes, web_routes),
 )
 ROUTES = [route for part in _PARTS for route in part.ROUTES]
 
@@ -99,8 +102,14 @@ def make_app(host: Host, settings: Settings) -> Front:
     )
     doors = {slurm.PATH: slurm.serve}
     slurm.watch(context)
-    wings = {rest_door.PREFIXES: rest_door.serve}
-    return Front(context, inner, Pages(context, inner), Methods(inner), doors, wings)  # type: ignore[arg-type]
+    return Front(context, inner, Pages(context, inner), Methods(inner), doors, _wing_of)  # type: ignore[arg-type]
+
+
+def _wing_of(path: str) -> Wing | None:
+    """What answers all paths of a kind: slurmrestd's, and the web page's."""
+    if path.startswith(rest_door.PREFIXES):
+        return rest_door.serve
+    return web_door.serve if web_door.is_page(path) else None
 
 
 def _guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:

@@ -30,7 +30,7 @@ class Pages:
             return self._ready()
         if path == "/openapi.json":
             return 200, _JSON, self._once("json")
-        if path in ("/", "/docs"):
+        if path == "/docs":
             return 200, b"text/html; charset=utf-8", self._once("html")
         return None
 

@@ -64,6 +64,8 @@ class Snapshot(msgspec.Struct):
     arrays: list[Array] = []
     #: Final state of every finished job that has a row: (id, state).
     outcomes: list[tuple[int, JobState]] = []
+    #: The same of ids of which nothing can change any more: (number of the page, its codes).
+    pages: list[tuple[int, bytes]] = []
     #: (user, key, first id) of the submits of the 24 h before the newest event, by id.
     keys: list[tuple[str, str, int]] = []
     nodes: list[Node] = []
@@ -154,6 +156,9 @@ class Store(Protocol):
     ) -> list[Job]:
         """Jobs that have rows, by id, beyond ``after`` (0: from the start, or from the newest)."""
 
+    def elements(self, array: int, states: tuple[JobState, ...], limit: int) -> list[Job]:
+        """Elements of an array that have rows, by id; without states in any."""
+
     def count_states(self) -> dict[JobState, int]: ...
 
     def job_sums(self, since_s: float, *, user: str = "") -> list[StateSums]:
@@ -180,6 +185,17 @@ class Store(Protocol):
         Ids in ``keep`` (parents that waiting jobs ask about) stay, as does everything that is
         unfinished or that a repeated key may still find. Returns how many rows went: call it
         again, in the thread that commits, until that is 0.
+        """
+
+    def seal_outcomes(self, *, limit: int = 8) -> int:
+        """Make the next start shorter: pages of ids of which nothing changes any more are kept as
+        such. How many were added: call it again, in the thread that commits, until that is 0.
+        """
+
+    def pack(self, before_s: float, *, limit: int = 100) -> int:
+        """Make rows and events from before a time smaller; what they say stays the same.
+
+        How many it looked at: call it again, in the thread that commits, until that is 0.
         """
 
     def bookmark(self, name: str) -> str:

@@ -152,6 +152,9 @@ class MemoryStore:
                 found.append(job)
         return found
 
+    def elements(self, array: int, states: tuple[JobState, ...], limit: int) -> list[Job]:
+        return self.list_jobs(JobFilter(states=states, array=array), limit=limit)
+
     def count_states(self) -> dict[JobState, int]:
         return dict(Counter(row.state for row in self._job_rows()))
 
@@ -239,6 +242,14 @@ class MemoryStore:
         old = sum(record.at_s < before_s for record in self._tables.audit[:limit])
         self._write(Change(audit_gone=old))
         return old
+
+    def seal_outcomes(self, *, limit: int = 8) -> int:
+        """Nothing: what is in memory is read at once."""
+        return 0
+
+    def pack(self, before_s: float, *, limit: int = 100) -> int:
+        """Nothing: it is no disk that fills."""
+        return 0
 
     def bookmark(self, name: str) -> str:
         return self._tables.bookmarks.get(name, "")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from rota import __version__
-from rota.core.facts.node import NodeSpec
+from rota.core.facts.node import Device, NodeSpec
 from rota.fingerprints import split_token
 from rota.node_keys import digest_of, new_key
 from rota.rpc.messages import PROTOCOL, Desired, Hello, Observed, Refused, Welcome
@@ -162,11 +162,20 @@ async def swarm(url: str, token: str, specs: Sequence[NodeSpec]) -> Counter[str]
     return tally
 
 
-def specs_of(count: int, cpus: int, first: int = 0) -> list[NodeSpec]:
+def specs_of(count: int, cpus: int, first: int = 0, gpus: int = 0) -> list[NodeSpec]:
     """Equal nodes, numbered from ``first``."""
+    names = [f"sim{number:04}" for number in range(first, first + count)]
     return [
-        NodeSpec(name=f"sim{number:04}", cpu_milli=cpus * 1000, memory_mib=cpus * 4096)
-        for number in range(first, first + count)
+        NodeSpec(
+            name=name,
+            cpu_milli=cpus * 1000,
+            memory_mib=cpus * 4096,
+            devices=tuple(
+                Device(index=i, uuid=f"{name}-{i}", model="H100", memory_mib=81920, fake=True)
+                for i in range(gpus)
+            ),
+        )
+        for name in names
     ]
 
 
@@ -175,11 +184,12 @@ def main() -> int:
     parser.add_argument("--url", required=True, help="unix:///path/rota.sock or http(s)://host")
     parser.add_argument("--agents", type=int, default=500)
     parser.add_argument("--cpus", type=int, default=4, help="of each node")
+    parser.add_argument("--gpus", type=int, default=0, help="of each node")
     parser.add_argument("--first", type=int, default=0, help="the number of the first node")
     options = parser.parse_args()
     # On the command line everybody could read it.
     token = sys.stdin.readline().strip()
-    specs = specs_of(options.agents, options.cpus, options.first)
+    specs = specs_of(options.agents, options.cpus, options.first, options.gpus)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         tally = runner.run(swarm(options.url, token, specs))
     _say(json.dumps(tally))

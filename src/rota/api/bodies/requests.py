@@ -335,6 +335,8 @@ class TokenRequest(Strict):
     uses: Annotated[int, Meta(ge=0, le=100_000)] | None = None
     #: Of a join token: each of its nodes waits until an operator approves it.
     approve: bool = False
+    #: For jobs of this project and for nothing else; its quota is the budget.
+    project: Short = ""
 
 
 class TriggerRequest(Strict):

@@ -96,6 +96,7 @@ class ProjectRequest(Strict):
     quota: Annotated[QuotaRequest, says("What all jobs of it and below it may hold")] = (
         QuotaRequest()
     )
+    members: Annotated[list[Short], says("Whose jobs may count for it; empty: everybody's")] = []
 
 
 class ProjectPatch(Strict):
@@ -106,13 +107,16 @@ class ProjectPatch(Strict):
     quota: QuotaRequest | None = None
     #: False keeps the limits on record and lets nothing wait for them.
     enforce_quota: bool | None = None
+    members: list[Short] | None = None
 
 
 class UserPatch(Strict):
-    """Shares and quota of a user. Absent fields stay as they are."""
+    """Shares, quota and role of a user. Absent fields stay as they are."""
 
     shares: Shares | None = None
     quota: QuotaRequest | None = None
+    #: What the user may do on the local socket. For admins.
+    role: Literal["admin", "operator", "user", "viewer"] | None = None
 
 
 class ProjectQuotaPatch(Strict):

@@ -7,6 +7,7 @@ here, at half of the cost; the routes behind are the same functions, for the doc
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 from rota.api import errors
@@ -14,6 +15,8 @@ from rota.api.asgi import API
 from rota.api.auth import Unauthenticated, identify, require
 from rota.api.context import ACTOR
 from rota.api.door import agents
+from rota.api.door.cookie import authorization_of
+from rota.api.door.request_times import note_time, timed
 from rota.api.door.short_way import Reply
 from rota.api.errors import TooLarge
 from rota.api.jobs.submit import SubmitAnswer, submit_batch, submit_one
@@ -62,27 +65,26 @@ class Front:
         pages: Callable[[str], Page | None],
         methods: Methods,
         doors: Mapping[str, Door] | None = None,
-        wings: Mapping[tuple[str, ...], Wing] | None = None,
+        wing_of: Callable[[str], Wing | None] = lambda _: None,
     ) -> None:
         self.context = context
         self._inner = inner
         #: Paths behind which both sides speak at once, which the framework does not know.
         self._doors = doors or {}
-        #: What paths begin with -> who answers them all, and asks by himself who it is.
-        self._wings = wings or {}
+        #: By path: what answers it, and asks by itself who is there.
+        self._wing_of = wing_of
         #: What anybody may read: health and documentation, by path.
         self._pages = pages
         self._methods = methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await _visit(scope["path"])(self.context, self._actor, scope, receive, send)
+            visit = self._wing_of(scope["path"]) or _visit(scope["path"])
+            await visit(self.context, self._actor, scope, receive, send)
         elif scope["type"] == "http":
-            send = _with_id(scope, send)
+            send = timed(self.context, scope, _with_id(scope, send))
             try:
-                wing = next(
-                    (w for p, w in self._wings.items() if scope["path"].startswith(p)), None
-                )
+                wing = self._wing_of(scope["path"])
                 if wing is None:
                     await self._answer(scope, receive, send)
                 else:
@@ -100,6 +102,14 @@ class Front:
         self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]], body: bytes
     ) -> Reply:
         """``POST /jobs`` the short way: the same as below for a request that came whole."""
+        began_s = time.perf_counter()
+        reply = await self._reply(client, headers, body)
+        note_time(self.context, "POST", "jobs", reply.status, began_s)
+        return reply
+
+    async def _reply(
+        self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]], body: bytes
+    ) -> Reply:
         try:
             scope: Scope = {"client": client, "headers": headers}
             actor = self._known_actor(scope)
@@ -169,10 +179,14 @@ class Front:
         return actor
 
     def _actor(self, scope: Scope) -> Actor | None:
-        shown = None
+        shown = cookie = None
         for name, value in scope["headers"]:
             if name == b"authorization":
                 shown = value
+            elif name == b"cookie":
+                cookie = value
+        if shown is None and cookie is not None:
+            shown = authorization_of(scope, cookie)
         context = self.context
         actor = identify(context.identities, context.host, scope["client"], shown)
         if actor is not None:

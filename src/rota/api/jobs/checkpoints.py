@@ -137,8 +137,8 @@ def _refuse_large(context: Context, asked: CheckpointRequest) -> None:
     """Before anything is taken, or written by a job that asks first."""
     most = context.settings.checkpoints.max_bytes
     if most and asked.size > most:
-        allowed = f"at most {most} bytes (checkpoints.max_size)"
-        raise Rejected.bad("size", asked.size, allowed)
+        why = f"{asked.size} bytes are more than {most} (checkpoints.max_size)"
+        raise Rejected.because("size", asked.size, why)
 
 
 def _check_path(path: str) -> None:

@@ -19,7 +19,7 @@ from rota.api.views.listing import Query, list_page
 from rota.api.views.lookup import find, resolve
 from rota.api.views.paging import Listed, Part
 from rota.api.views.reasons import Reasons
-from rota.api.views.views import JobView, Page, array_view, job_view
+from rota.api.views.views import JobView, Page, array_view, job_view, worst
 from rota.api.watch.event_views import EventView
 from rota.api.watch.live import event_view
 from rota.core.facts.array import Array
@@ -171,20 +171,11 @@ def view_of(context: Context, item: Job | Array, actor: Actor) -> JobView:
         return job_view(item, actor, reasons.of(family or item) if waits else "")
     known = cluster.arrays.get(item.id)
     counts = cluster.count_elements(item)
-    state = cluster.state_of(item.id) or _worst(counts)
+    state = cluster.state_of(item.id) or worst(counts)
     reason = reasons.of(known) if known is not None and known.waiting else ""
     view = array_view(item, actor, state, reason)
     view.states = {state: count for state, count in counts.items() if count}
     return view
-
-
-def _worst(counts: dict[JobState, int]) -> JobState:
-    """An array that ended before the controller's last start."""
-    present = {state for state, count in counts.items() if count}
-    for state in (JobState.COMPLETED, JobState.CANCELLED):
-        if present == {state}:
-            return state
-    return JobState.FAILED
 
 
 @get(
@@ -266,7 +257,7 @@ async def _end_of(context: Context, item: int) -> JobState | None:
     if state is None:
         found = await find(context.host, item)
         if isinstance(found, Array):
-            return _worst(context.host.cluster.count_elements(found))
+            return worst(context.host.cluster.count_elements(found))
         state = found.state
     return state if state in FINAL else None
 

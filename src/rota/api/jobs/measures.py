@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from litestar import get
@@ -46,6 +46,13 @@ class MetricsView(ShowsMib, msgspec.Struct, kw_only=True):
     #: Used parts of what the tries that have ended held; null: none has, or it held none.
     cpu_efficiency: float | None
     memory_efficiency: float | None
+    #: How busy its GPUs were, as a part of what they could do; null: not measured.
+    gpu_efficiency: float | None
+    #: On all GPUs of one try, the most at once; 0: not measured.
+    gpu_peak_memory_mib: int
+    gpu_energy_wh: float
+    #: Seconds times GPUs that did nothing in tries that have ended.
+    gpu_idle_s: float
     #: What its end is put down to; null: it ended well, or has not ended.
     fault: Fault | None
     #: Likewise of each single try.
@@ -95,6 +102,7 @@ def measure(job: Job, now_s: float) -> MetricsView:
         ),
         cpu_efficiency=_cpu_efficiency(tries),
         memory_efficiency=_memory_efficiency(tries),
+        **_gpu_figures(tries),
         fault=fault,
         faults=dict(sorted(faults.items())),
     )
@@ -119,6 +127,18 @@ def _cpu_efficiency(tries: Sequence[Attempt]) -> float | None:
     ended = [attempt for attempt in tries if not attempt.live]
     held_s = sum(_held_cpu_s(attempt, attempt.ended_s) for attempt in ended)
     return round(sum(attempt.cpu_s for attempt in ended) / held_s, 4) if held_s else None
+
+
+def _gpu_figures(tries: Sequence[Attempt]) -> dict[str, Any]:
+    figures = [attempt.gpu for attempt in tries if attempt.gpu is not None]
+    measured_s = sum(one.measured_s for one in figures)
+    used_s = sum(one.mean_use_percent / 100 * one.measured_s for one in figures)
+    return {
+        "gpu_efficiency": round(used_s / measured_s, 4) if measured_s else None,
+        "gpu_peak_memory_mib": max((one.peak_memory_mib for one in figures), default=0),
+        "gpu_energy_wh": round(sum(one.energy_j for one in figures) / 3600, 3),
+        "gpu_idle_s": round(sum(one.idle_s for one in figures), 1),
+    }
 
 
 def _memory_efficiency(tries: Sequence[Attempt]) -> float | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from litestar import delete, get, patch, put
 
 from rota.api import params
+from rota.api.auth import require
 from rota.api.bodies import checks
 from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.requests import Body
@@ -27,7 +28,7 @@ from rota.api.site.quotas import (
 from rota.api.views.paging import Listed, Part
 from rota.controller.commands.commands import RemoveProject, RemoveUser, SetUser
 from rota.core.facts.errors import named
-from rota.core.facts.tenant import NO_QUOTA, Project, User
+from rota.core.facts.tenant import NO_QUOTA, Access, Project, User
 
 if TYPE_CHECKING:
     from rota.api.context import Context
@@ -59,6 +60,8 @@ class ProjectView(ProviderView, kw_only=True):
     quota: AllLimitsView
     enforce_quota: bool
     used: HeldView
+    #: Whose jobs may count for it; empty: those of the members of the project above, or anybody's.
+    members: list[str]
 
 
 class ProjectsView(Listed):
@@ -73,6 +76,7 @@ class UserView(msgspec.Struct):
     shares: int
     quota: AllLimitsView
     used: HeldView
+    role: Access
 
 
 class UsersView(Listed):
@@ -96,6 +100,7 @@ def project_view(context: Context, project: Project) -> ProjectView:
         synced_at=standing.synced_at,
         drift=standing.drift,
         warning=standing.warning,
+        members=list(project.members),
     )
 
 
@@ -109,6 +114,7 @@ def user_view(cluster: Cluster, name: str) -> UserView:
         shares=shown.shares,
         quota=quota_view(shown.quota),
         used=held_view(held, jobs),
+        role=shown.role or Access.USER,
     )
 
 
@@ -128,6 +134,10 @@ async def show_project(request: Asking, name: params.NamePath) -> ProjectView:
     """What it may hold and what it holds, with those below it."""
     context = context_of(request)
     return project_view(context, named(context.host.cluster.accounts.projects, "project", name))
+
+
+def _members(names: list[str]) -> tuple[str, ...]:
+    return tuple(sorted({checks.word("members", name) for name in names if name}))
 
 
 async def _set_project(request: Asking, project: Project) -> ProjectView:
@@ -150,6 +160,7 @@ async def set_project(request: Asking, name: params.NamePath) -> ProjectView:
         checks.word("parent", asked.parent),
         asked.shares,
         changed_quota(NO_QUOTA, asked.quota),
+        members=_members(asked.members),
     )
     return await _set_project(request, project)
 
@@ -170,6 +181,7 @@ async def change_project(request: Asking, name: params.NamePath) -> ProjectView:
         with_quota(now, quota, asked.enforce_quota),
         parent=now.parent if asked.parent is None else checks.word("parent", asked.parent),
         shares=now.shares if asked.shares is None else asked.shares,
+        members=now.members if asked.members is None else _members(asked.members),
     )
     return await _set_project(request, project)
 
@@ -214,16 +226,21 @@ async def show_user(request: Asking, name: params.NamePath) -> UserView:
     opt={"right": "operate", "body": UserPatch, "errors": (404, 429, 503)},
 )
 async def change_user(request: Asking, name: params.NamePath) -> UserView:
-    """Makes a record if there is none, beginning with the defaults; `*` changes these."""
+    """What was never set stays as the defaults say; `*` changes these. Only admins give roles."""
     asked: UserPatch = await body_of(request, _user_patch)
     host = context_of(request).host
-    user = _user_name(name)
-    known = host.cluster.accounts.user(user)
-    made = User(
-        user,
-        known.shares if asked.shares is None else asked.shares,
-        known.quota if asked.quota is None else changed_quota(known.quota, asked.quota),
-    )
+    user, accounts = _user_name(name), host.cluster.accounts
+    known = accounts.users.get(user) or User(user, own_shares=not user, own_quota=not user)
+    changes: dict[str, Any] = {}
+    if asked.shares is not None:
+        changes |= {"shares": asked.shares, "own_shares": True}
+    if asked.quota is not None:
+        quota = changed_quota(accounts.quota_of(user), asked.quota)
+        changes |= {"quota": quota, "own_quota": True}
+    if asked.role is not None:
+        require(actor_of(request), "administer")
+        changes["role"] = Access(asked.role)
+    made = msgspec.structs.replace(known, **changes)
     await host.ask(SetUser(actor=actor_of(request), user=made))
     return user_view(host.cluster, user)
 

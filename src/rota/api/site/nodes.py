@@ -26,6 +26,7 @@ from rota.core.facts.states import NodeState
 from rota.core.words.placing_text import format_taint, parse_taint
 
 if TYPE_CHECKING:
+    from rota.controller.chores.measures import Measures
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Node
     from rota.core.facts.placing import Taint
@@ -108,11 +109,11 @@ class TopologyView(Listed):
     nodes: list[NodeTopologyView]
 
 
-def node_view(cluster: Cluster, node: Node) -> NodeView:
+def node_view(cluster: Cluster, node: Node, measures: Measures | None = None) -> NodeView:
     """A node as the API shows it: what it has, what of it is free."""
     spec, room = node.spec, node.headroom()
     key = cluster.accounts.key_of(node.name)
-    devices = gpu_views(cluster, node)
+    devices = gpu_views(cluster, node, measures)
     shut = set(node.shut)
     free_gpus = sum(not device.jobs and device.uuid not in shut for device in devices)
     return NodeView(
@@ -155,10 +156,11 @@ async def list_nodes(
     request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
 ) -> NodesView:
     """What each one has, what jobs hold of it, and whether it takes work."""
-    cluster = context_of(request).host.cluster
+    context = context_of(request)
+    cluster, measures = context.host.cluster, context.measures
     page, after = Part(limit, cursor).of(sorted(cluster.nodes), str)
     return NodesView(
-        [node_view(cluster, cluster.nodes[name]) for name in page],
+        [node_view(cluster, cluster.nodes[name], measures) for name in page],
         pending_views(cluster),
         cursor=after,
     )
@@ -167,8 +169,9 @@ async def list_nodes(
 @get("/nodes/{name:str}", summary="One node", opt={"right": "read", "errors": (404,)})
 async def show_node(request: Asking, name: params.NamePath) -> NodeView:
     """By its name."""
-    cluster = context_of(request).host.cluster
-    return node_view(cluster, named(cluster.nodes, "node", name))
+    context = context_of(request)
+    cluster = context.host.cluster
+    return node_view(cluster, named(cluster.nodes, "node", name), context.measures)
 
 
 @patch(
@@ -259,15 +262,22 @@ async def gpus(
     node: Annotated[str, QueryParameter(description="Only on this node")] = "",
     limit: Annotated[int, QueryParameter(description="Items per page", ge=1, le=10_000)] = 1000,
     cursor: params.Cursor = "",
+    idle: Annotated[
+        bool | None,
+        QueryParameter(description="Only those idle in a job for gpus.idle_after (or not)"),
+    ] = None,
 ) -> GpusView:
-    """Jobs that hold it, and processes outside Rota that use it."""
-    cluster = context_of(request).host.cluster
+    """Jobs that hold it, processes outside Rota that use it, and what was measured."""
+    context = context_of(request)
+    cluster, measures = context.host.cluster, context.measures
     found = [
         view
         for name in sorted(cluster.nodes)
         if node in ("", name)
-        for view in gpu_views(cluster, cluster.nodes[name])
-        if available in (None, view.available) and kind.lower() in ("", view.model.lower())
+        for view in gpu_views(cluster, cluster.nodes[name], measures)
+        if available in (None, view.available)
+        and kind.lower() in ("", view.model.lower())
+        and idle in (None, measures.is_idle(cluster.nodes[name], view.index))
     ]
     found.sort(key=_place)
     page, after = Part(limit, cursor).of(found, _place)

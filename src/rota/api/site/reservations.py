@@ -104,7 +104,7 @@ def reservation_of(asked: ReservationRequest, now_s: float) -> Reservation:
     start_s = _moment("start_at", asked.start_at, now_s, zone) or now_s
     end_s = _moment("end_at", asked.end_at, start_s, zone)
     if bool(asked.duration_s) == bool(end_s):
-        raise Rejected.bad("duration_s", asked.duration_s, "give duration_s or end_at, one of them")
+        raise Rejected.because("duration_s", asked.duration_s, "give either duration_s or end_at")
     end_s = end_s or start_s + asked.duration_s
     if end_s - start_s > LONGEST_S:
         raise Rejected.bad("duration_s", end_s - start_s, f"at most {LONGEST_S} (a year)")
@@ -126,9 +126,9 @@ def reservation_of(asked: ReservationRequest, now_s: float) -> Reservation:
 
 def _check_kind(asked: ReservationRequest) -> None:
     if asked.gpus and asked.devices:
-        raise Rejected.bad("devices", asked.devices, "give gpus (how many) or devices (which)")
+        raise Rejected.because("devices", asked.devices, "give either gpus or devices")
     if asked.devices and asked.nodes:
-        raise Rejected.bad("nodes", asked.nodes, "devices are on one node: give node")
+        raise Rejected.because("nodes", asked.nodes, "devices are on one node: give node")
     if asked.devices and not asked.node:
         raise Rejected("node: is required with devices", field="node", allowed="a node's name")
     if asked.node and not asked.devices:
@@ -138,7 +138,7 @@ def _check_kind(asked: ReservationRequest) -> None:
     if not (asked.gpus or asked.devices or asked.nodes):
         raise Rejected("gpus: give gpus, devices or nodes", field="gpus", allowed="one of them")
     if asked.maintenance and asked.gpus:
-        raise Rejected.bad("maintenance", True, "maintenance is of nodes or devices, not a count")
+        raise Rejected.because("maintenance", True, "it needs nodes or devices, not a count")
 
 
 def _check_holder(asked: ReservationRequest) -> None:

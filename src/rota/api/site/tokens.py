@@ -36,6 +36,8 @@ class TokenView(msgspec.Struct):
     uses_left: int | None = None
     approve: bool = False
     nodes: list[str] = []
+    #: For jobs of this project only; empty: for all that its user may do.
+    project: str = ""
 
 
 class TokensView(Listed):
@@ -91,6 +93,7 @@ def _view(token: Token, nodes: list[str]) -> TokenView:
         uses_left=token.uses,
         approve=token.approve,
         nodes=nodes,
+        project=token.project,
     )
 
 
@@ -133,6 +136,7 @@ async def make_token(request: Asking) -> NewTokenView:
         expires_s=now_s + lasts_s if lasts_s else 0.0,
         uses=uses or None if joins else None,
         approve=asked.approve,
+        project=checks.word("project", asked.project),
     )
     token = await host.ask(MakeToken(actor=actor, token=token))
     return NewTokenView(

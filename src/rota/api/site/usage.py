@@ -217,7 +217,7 @@ async def reset(request: Asking) -> ResetView:
     """For fair share, budgets and reports; what still runs is charged in full when it ends."""
     asked = await body_of(request, _reset)
     if asked.all == bool(asked.user or asked.project):
-        raise Rejected.bad("all", asked.all, "either all, or a user, a project or both")
+        raise Rejected.because("all", asked.all, "give either all, or a user, a project or both")
     command = ForgetUsage(actor=actor_of(request), user=asked.user, project=asked.project)
     found = await context_of(request).host.ask(command)
     return ResetView([Account(user, project) for user, project in found])

@@ -80,7 +80,8 @@ async def set_secret(request: Asking, name: NamePath) -> SecretView:
         )
     own = host.secrets.of(actor.user)
     if len(own) >= SECRETS_MAX and name not in {secret.name for secret in own}:
-        raise Rejected.bad("name", name, f"a user may have {SECRETS_MAX} secrets; remove one")
+        why = f"{actor.user} has {SECRETS_MAX} secrets, and no user may have more; remove one first"
+        raise Rejected.because("name", name, why)
     secret = host.secrets.seal(actor.user, name, asked.value, host.clock.now_s())
     done = host.audit.record(actor, "set-secret", f"secret {name}")
     await host.keep(Batch(secrets={secret.key: secret}, audit=[done]))

@@ -98,7 +98,7 @@ def _named(request: Asking, name: str) -> Vdc:
 def _members(asked: list[MemberRequest]) -> tuple[Member, ...]:
     members = {checks.word("clusters", one.name): one for one in asked}
     if len(members) < len(asked):
-        raise Rejected.bad("clusters", asked[-1].name, "each cluster once")
+        raise Rejected.because("clusters", asked[-1].name, "name each cluster once")
     return tuple(Member(one.name, one.priority, one.weight) for one in members.values())
 
 
@@ -106,9 +106,8 @@ def _limits(now: Limits, asked: VdcRequest | VdcPatch) -> Limits:
     made = changed_limits(now, asked.limits) if asked.limits is not None else now
     for field in ("queued", "device_hours", "cost"):
         if getattr(made, field) is not None:
-            raise Rejected.bad(
-                "limits", field, "a vdc limits jobs, cpus, memory_mb and gpus; the rest by quotas"
-            )
+            why = f"{field}: a vdc limits jobs, cpus, memory_mb and gpus; quotas limit the rest"
+            raise Rejected.because("limits", field, why)
     return made
 
 

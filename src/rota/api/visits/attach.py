@@ -50,15 +50,17 @@ async def serve(
 
     async def opening() -> visits.Opened:
         actor = visits.required(identify(scope))
-        line = await _open(context, actor, scope)
+        line = await open_line(context, actor, scope)
         silent = visits.word(scope, "read_only") in ("1", "true")
-        talk = (_type(line, receive, silent), visits.hand_out(line, send))
+        sized = partial(_sized, line)
+        talk = (take_typing(line, receive, sized, silent=silent), visits.hand_out(line, send))
         return visits.Opened(actor, *talk, partial(context.host.links.leave_terminal, line))
 
     await visits.serve(context, receive, send, opening)
 
 
-async def _open(context: Context, actor: Actor, scope: Scope) -> TerminalLine:
+async def open_line(context: Context, actor: Actor, scope: Scope) -> TerminalLine:
+    """A line to the terminal of the job that the path names, if the caller may have one."""
     job = await visits.find_job(context, actor, scope, "its terminal")
     if not job.spec.pty:
         raise Rejected(f"job {job.id} has no terminal; submit it with --pty")
@@ -68,7 +70,17 @@ async def _open(context: Context, actor: Actor, scope: Scope) -> TerminalLine:
     return context.host.links.open_terminal(link, attempt.uid)
 
 
-async def _type(line: TerminalLine, receive: Receive, silent: bool) -> tuple[int, str]:
+def _sized(line: TerminalLine, rows: int, columns: int) -> None:
+    line.type(rows=rows, columns=columns)
+
+
+async def take_typing(
+    line: TerminalLine,
+    receive: Receive,
+    sized: Callable[[int, int], None],
+    *,
+    silent: bool = False,
+) -> tuple[int, str]:
     """Hand on what the caller types, until it leaves; who only looks is not heard."""
     while True:
         message = await receive()
@@ -81,7 +93,7 @@ async def _type(line: TerminalLine, receive: Receive, silent: bool) -> tuple[int
             except msgspec.MsgspecError:
                 return BAD_MESSAGE, 'expected {"rows": 40, "columns": 120}'
             if not silent:
-                line.type(rows=size.rows, columns=size.columns)
+                sized(size.rows, size.columns)
         elif len(body) > INPUT_BYTES_MAX:
             return BAD_MESSAGE, f"at most {INPUT_BYTES_MAX} bytes at once"
         elif body and not silent:

@@ -123,7 +123,8 @@ def refuse_too_old(context: Context, actor: Actor, after: int | None, wanted: Ev
     """The whole log is read for operators only: for anybody else what it costs is bounded."""
     oldest = context.host.newest_seq - HISTORY_MAX
     if after is not None and after < oldest and not wanted.job and not sees_all(actor):
-        raise Rejected.bad("after", after, f"{oldest} or more; or name a job")
+        why = f"{after} is too long ago; give {oldest} or more, or name a job"
+        raise Rejected.because("after", after, why)
 
 
 async def may_hear(context: Context, actor: Actor, record: Recorded, wanted: EventWish) -> bool:

@@ -21,7 +21,7 @@ class Session:
     """One connection of one agent."""
 
     __slots__ = ("_next_in", "_next_out", "id", "incarnation", "lease_s", "link", "local",
-                 "node", "pid")  # fmt: skip
+                 "node", "pid", "version")  # fmt: skip
 
     def __init__(self, link: int, session_id: int, hello: Hello, *, local: bool) -> None:
         self.link = link
@@ -29,6 +29,7 @@ class Session:
         self.node = hello.node.name
         self.incarnation = hello.incarnation
         self.pid = hello.pid
+        self.version = hello.version
         #: On our own machine: its jobs reach us by a socket on which the kernel knows them.
         self.local = local
         #: The lease that its agent is told in the welcome.

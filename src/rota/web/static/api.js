@@ -1,0 +1,82 @@
+// The same REST calls as the command line makes; a header says that a page of ours makes them.
+import { h, $ } from "./dom.js";
+
+export class Refused extends Error {}
+
+async function answered(method, path, body) {
+  const headers = { "X-Rota-Page": "1" };
+  const asked = { method, headers, credentials: "same-origin" };
+  if (body !== undefined) {
+    headers["Content-Type"] = "application/json";
+    asked.body = JSON.stringify(body);
+  }
+  const answer = await fetch(path, asked);
+  if (answer.status === 401 && document.documentElement.dataset.user) {
+    const here = location.pathname + location.search;
+    location.assign(`/web/sign-in?next=${encodeURIComponent(here)}`);
+  }
+  if (!answer.ok) {
+    const problem = await answer.json().catch(() => ({}));
+    throw new Refused(problem.detail || answer.statusText || String(answer.status));
+  }
+  return answer;
+}
+
+export async function call(method, path, body) {
+  const text = await (await answered(method, path, body)).text();
+  return text ? JSON.parse(text) : null;
+}
+
+export const get = (path) => call("GET", path);
+export const api = (path) => get(`/api/v1${path}`);
+export const feed = (name, words = {}) => get(`/web/feed/${name}?${new URLSearchParams(words)}`);
+export const raw = (path) => answered("GET", path);
+
+// A line for the person, gone after a while.
+export function note(text, bad = false) {
+  const line = h("p", { class: bad ? "bad" : "good" }, text);
+  $("#notes").append(line);
+  setTimeout(() => line.remove(), bad ? 12000 : 6000);
+}
+
+// Make a change; what went wrong is told.
+export async function change(method, path, body, told) {
+  try {
+    const answer = await call(method, path, body);
+    if (told) note(told);
+    return answer ?? {};
+  } catch (error) {
+    note(error.message, true);
+    return null;
+  }
+}
+
+// Tells what changed while the page can be seen; {nodes: null, jobs: null} means: anything.
+export function live(heard) {
+  let source = null;
+  const line = $("#line");
+  const say = (text) => {
+    line.textContent = text;
+    line.className = `line ${text}`;
+  };
+  function open() {
+    if (source || document.hidden) return;
+    source = new EventSource("/web/live");
+    source.onopen = () => {
+      say("live");
+      heard({ nodes: null, jobs: null });
+    };
+    source.onerror = () => say("connecting");
+    source.addEventListener("change", (event) => heard(JSON.parse(event.data)));
+  }
+  function look() {
+    if (document.hidden && source) {
+      source.close();
+      source = null;
+      say("paused");
+    } else open();
+  }
+  document.addEventListener("visibilitychange", look);
+  addEventListener("pagehide", () => source?.close());
+  open();
+}

@@ -1,0 +1,93 @@
+// Charts of our own: lines over time, and bars on a time axis.
+import { svg, clock, hue, round } from "./dom.js";
+
+const STEPS = [60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800, 2592000];
+
+function ticks(from, to) {
+  const step = STEPS.find((one) => (to - from) / one <= 8) || STEPS.at(-1);
+  const found = [];
+  for (let at = Math.ceil(from / step) * step; at < to; at += step) found.push(at);
+  return found;
+}
+
+// One figure over time: points are [seconds, number].
+export function curve(name, points, unit = "") {
+  const [wide, high, left, low] = [360, 130, 46, 18];
+  const xs = points.map((point) => point[0]);
+  const ys = points.map((point) => point[1]);
+  const [x0, x1] = [Math.min(...xs), Math.max(...xs, Math.min(...xs) + 1)];
+  const [y0, y1] = [Math.min(...ys), Math.max(...ys)];
+  const x = (at) => left + ((at - x0) / (x1 - x0)) * (wide - left - 6);
+  const y = (value) => high - low - ((value - y0) / (y1 - y0 || 1)) * (high - low - 10);
+  const line = points.map((point) => `${round(x(point[0]))},${round(y(point[1]))}`).join(" ");
+  const last = points.at(-1);
+  return svg(
+    "svg",
+    { viewBox: `0 0 ${wide} ${high + 16}`, class: "curve", role: "img", "aria-label": `${name}: ${round(last[1], 4)}${unit}, from ${round(y0, 4)} to ${round(y1, 4)}` },
+    svg("text", { x: left, y: high + 12, class: "name" }, `${name}: ${round(last[1], 4)}${unit}`),
+    svg("line", { x1: left, x2: wide - 6, y1: high - low, y2: high - low, class: "axis" }),
+    svg("text", { x: left - 4, y: y(y1) + 4, class: "tick end" }, round(y1, 3)),
+    svg("text", { x: left - 4, y: y(y0) + 4, class: "tick end" }, y0 === y1 ? "" : round(y0, 3)),
+    svg("polyline", { points: line, class: "line" }),
+    svg("circle", { cx: x(last[0]), cy: y(last[1]), r: 3, class: "dot" }),
+  );
+}
+
+// Bars that overlap lie below each other: gives each its lane, and how many there are by row.
+function lanes(items) {
+  const ends = new Map();
+  for (const bar of items.toSorted((a, b) => a.start_s - b.start_s)) {
+    if (!ends.has(bar.row)) ends.set(bar.row, []);
+    const taken = ends.get(bar.row);
+    const free = taken.findIndex((end) => end <= bar.start_s);
+    bar.lane = free < 0 ? taken.length : free;
+    taken[bar.lane] = bar.end_s;
+  }
+  return new Map([...ends].map(([row, taken]) => [row, taken.length]));
+}
+
+const [WIDE, LEFT, TOP, LANE] = [1000, 150, 20, 20];
+
+function block(bar, x, y) {
+  const [begin, end] = [x(bar.start_s), x(bar.end_s)];
+  const size = { x: begin, y: y + 2, width: Math.max(2, end - begin), height: LANE - 4, rx: 2 };
+  const parts = [
+    svg("rect", { ...size, class: `bar ${bar.kind}`, vars: { "--hue": hue(bar.user || "") } }),
+    svg("title", null, bar.label),
+  ];
+  if (end - begin > 46) {
+    const text = bar.text.slice(0, Math.floor((end - begin) / 7));
+    parts.push(svg("text", { x: begin + 4, y: y + 14, class: "inside" }, text));
+  }
+  if (bar.href) return svg("a", { href: bar.href, "aria-label": bar.label }, ...parts);
+  return svg("g", { role: "img", "aria-label": bar.label }, ...parts);
+}
+
+// Bars on a time axis: names is [[row, shown]]; a bar has row, start_s, end_s, kind, text, label.
+export function bars({ names, items, from, to, now, label }) {
+  const x = (at) => LEFT + ((Math.min(Math.max(at, from), to) - from) / (to - from)) * (WIDE - LEFT - 4);
+  const seen = items.filter((bar) => bar.end_s > from && bar.start_s < to);
+  const count = lanes(seen);
+  const place = new Map();
+  let high = TOP;
+  for (const [row] of names) {
+    place.set(row, high);
+    high += Math.max(1, count.get(row) || 0) * LANE + 2;
+  }
+  const drawn = svg("svg", { viewBox: `0 0 ${WIDE} ${high + 4}`, class: "gantt", role: "group", "aria-label": label });
+  for (const at of ticks(from, to)) {
+    drawn.append(
+      svg("line", { x1: x(at), x2: x(at), y1: TOP - 4, y2: high, class: "axis" }),
+      svg("text", { x: x(at) + 2, y: 12, class: "tick" }, clock(at, now)),
+    );
+  }
+  for (const [row, shown] of names) {
+    const text = shown.length > 22 ? `${shown.slice(0, 21)}…` : shown;
+    drawn.append(svg("text", { x: 2, y: place.get(row) + 14, class: "name" }, text));
+  }
+  for (const bar of seen) {
+    if (place.has(bar.row)) drawn.append(block(bar, x, place.get(bar.row) + bar.lane * LANE));
+  }
+  drawn.append(svg("line", { x1: x(now), x2: x(now), y1: TOP - 6, y2: high, class: "now" }));
+  return drawn;
+}

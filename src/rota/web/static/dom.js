@@ -1,0 +1,106 @@
+// Elements out of words. Text is only ever set as text: nothing that a user wrote becomes markup.
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "vars") {
+      for (const [key, number] of Object.entries(value)) element.style.setProperty(key, number);
+    } else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export const h = (tag, attributes, ...children) =>
+  fill(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
+export const $ = (selector) => document.querySelector(selector);
+export const page = document.documentElement.dataset;
+export const can = (right) => page.can.split(" ").includes(right);
+
+// Only what differs is put into the document: focus and selection stay where they are.
+export function put(place, ...children) {
+  const wanted = children.flat().filter((child) => child !== null && child !== undefined);
+  place.replaceChildren(...wanted);
+}
+
+const pad = (number) => String(number).padStart(2, "0");
+
+export function seconds(moment) {
+  return moment ? Date.parse(moment) / 1000 : 0;
+}
+
+export function span(s) {
+  s = Math.max(0, Math.round(s));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${pad(s % 60)} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${pad(Math.floor((s % 3600) / 60))} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+export function clock(s, nowS = Date.now() / 1000) {
+  if (!s) return "";
+  const at = new Date(s * 1000);
+  const hours = `${pad(at.getHours())}:${pad(at.getMinutes())}`;
+  if (Math.abs(s - nowS) < 20 * 3600) return hours;
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${hours}`;
+}
+
+export const ago = (s) => (s ? `${span(Date.now() / 1000 - s)} ago` : "never");
+
+export function memory(mib) {
+  if (!mib) return "0";
+  return mib >= 1024 ? `${Math.round(mib / 102.4) / 10} GiB` : `${Math.round(mib)} MiB`;
+}
+
+export const round = (number, digits = 1) => String(Math.round(number * 10 ** digits) / 10 ** digits);
+
+// One colour for each owner, the same on every page.
+export function hue(name) {
+  let mixed = 2166136261;
+  for (const letter of name) mixed = Math.imul(mixed ^ letter.codePointAt(0), 16777619);
+  return (Math.imul(mixed ^ (mixed >>> 15), 2246822507) >>> 0) % 360;
+}
+
+export function button(text, deed, attributes = {}) {
+  return h("button", { type: "button", ...attributes, onclick: deed }, text);
+}
+
+// Again when something changed, but not more often than this, and the rarer the longer it takes:
+// an open page asks for about a hundredth of the server's time, however large the site is.
+export function paced(least, deed, most = 5000) {
+  let [timer, busy, wanted, next] = [0, false, false, 0];
+  function plan() {
+    clearTimeout(timer);
+    timer = setTimeout(run, Math.max(0, next - Date.now()));
+  }
+  async function run() {
+    [busy, wanted] = [true, false];
+    const begin = Date.now();
+    try {
+      await deed();
+    } finally {
+      next = begin + Math.min(most, Math.max(least, 100 * (Date.now() - begin)));
+      busy = false;
+      if (wanted) plan();
+    }
+  }
+  return () => {
+    wanted = true;
+    if (!busy) plan();
+  };
+}
+
+export function rows(table, cells) {
+  put($(`${table} tbody`), cells.map((row) => h("tr", null, row.map((cell) => h("td", null, cell)))));
+}
+
+export const jobLink = (id, text = String(id), array = false) =>
+  h("a", { href: `/web/${array ? "sweep" : "job"}/${encodeURIComponent(id)}` }, text);
+
+export function state(word) {
+  return h("span", { class: `state ${word}` }, word);
+}

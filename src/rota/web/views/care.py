@@ -1,0 +1,146 @@
+"""Care: how the machines do, who closed which and why, what needs attention, who did what."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rota.api.auth import require
+from rota.api.site.node_keys import pending_views
+from rota.store.api import AuditFilter
+from rota.web.views.now import shown_state
+
+if TYPE_CHECKING:
+    from rota.core.facts.node import Node
+    from rota.store.api import Store
+    from rota.web.views.asked import Asked
+
+TEMPLATE, RIGHT = "care", "operate"
+OK, WARN, FAIL = "ok", "warn", "fail"
+DISK_FAIL_MIB, DISK_WARN_MIB = 100, 1024
+#: Of so many closed nodes the audit is asked by whom.
+CLOSED_MAX = 50
+
+
+class Finding(NamedTuple):
+    """How it is, what was looked at, what was seen, what to do."""
+
+    level: str
+    what: str
+    seen: str
+    advice: str = ""
+
+
+class Machine(msgspec.Struct, omit_defaults=True):
+    """A node as its keeper sees it. Times are seconds since 1970."""
+
+    name: str
+    state: str
+    drained: bool
+    connected: bool
+    version: str
+    seen_s: float
+    jobs: int
+    gpus: int
+    system: str
+    address: str
+    note: str = ""
+    engine: str = ""
+    by: str = ""
+
+
+async def words(asked: Asked) -> dict[str, Any]:
+    return {}
+
+
+async def care(asked: Asked) -> dict[str, Any]:
+    """Every node, nodes that wait for approval, and what was found out about the service."""
+    require(asked.actor, RIGHT)
+    cluster = asked.cluster
+    closed = [name for name, node in sorted(cluster.nodes.items()) if node.drained]
+    by = await _by_whom(asked, closed[:CLOSED_MAX])
+    machines = [_machine(asked, node, by) for _, node in sorted(cluster.nodes.items())]
+    return {
+        "now_s": asked.host.clock.now_s(),
+        "items": machines,
+        "pending": pending_views(cluster),
+        "findings": [finding._asdict() for finding in findings(asked, machines)],
+    }
+
+
+async def _by_whom(asked: Asked, names: list[str]) -> dict[str, str]:
+    """Who last drained each of these nodes, by the audit."""
+    if not names:
+        return {}
+    await asked.host.audit.flush()
+
+    def look(store: Store) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name in names:
+            wanted = AuditFilter(action="drain-node", object=f"node {name}")
+            found[name] = next((one.user for one in store.audit(wanted, limit=1)), "")
+        return found
+
+    return await asked.host.read(look)
+
+
+def _machine(asked: Asked, node: Node, by: dict[str, str]) -> Machine:
+    session = asked.host.sessions.by_node.get(node.name)
+    return Machine(
+        name=node.name,
+        state=shown_state(node),
+        drained=node.drained,
+        connected=session is not None,
+        version=session.version if session is not None else "",
+        seen_s=node.seen_s,
+        jobs=len({asked.cluster.live.where[uid][0] for uid in node.live}),
+        gpus=len(node.spec.devices),
+        system=node.spec.system,
+        address=node.spec.address,
+        note="; ".join(filter(None, (node.note, *node.spec.remarks))),
+        engine=node.spec.engine,
+        by=by.get(node.name, ""),
+    )
+
+
+def findings(asked: Asked, machines: list[Machine]) -> list[Finding]:
+    """What ``rota doctor`` would say of the service itself."""
+    host, settings = asked.host, asked.context.settings
+    found = [
+        Finding(FAIL, "database", host.trouble, "see the log of the controller")
+        if host.trouble
+        else Finding(OK, "database", settings.database.partition("://")[0] or "ready")
+    ]
+    if host.warning:
+        found.append(Finding(FAIL, "nodes", host.warning))
+    found += _disk(settings.database)
+    away = [machine.name for machine in machines if not machine.connected and not machine.engine]
+    seen = f"{len(machines) - len(away)} of {len(machines)} connected"
+    advice = f"look at {', '.join(away[:5])}" if away else ""
+    found.append(Finding(WARN if away else OK, "agents", seen, advice))
+    old = sorted({m.version for m in machines if m.version} - {settings.version})
+    if old:
+        seen = f"agents of {', '.join(old)}, controller {settings.version}"
+        found.append(Finding(WARN, "versions", seen, "install the same on every node"))
+    else:
+        found.append(Finding(OK, "versions", settings.version))
+    return found
+
+
+def _disk(database: str) -> list[Finding]:
+    """Only where the database is a file of this machine."""
+    folder = os.path.dirname(database)
+    if not os.path.isdir(folder):
+        return []
+    free_mib = shutil.disk_usage(folder).free >> 20
+    seen = f"{free_mib / 1024:.1f} GiB free for the database"
+    if free_mib < DISK_FAIL_MIB:
+        return [Finding(FAIL, "disk", seen, "make room: submits are refused when it is full")]
+    level = WARN if free_mib < DISK_WARN_MIB else OK
+    return [Finding(level, "disk", seen, "make room soon" if level == WARN else "")]
+
+
+FEEDS = {"care": care}

@@ -1,0 +1,260 @@
+"""Now: a strip per node with a cell per GPU, the queue, and what starts next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rota.api.site.reservations import reservation_view
+from rota.api.views.gpus import gpu_views
+from rota.api.views.reasons import Reasons
+from rota.api.views.views import resources_view
+from rota.controller.launches.launch import fill_in
+from rota.core.facts.array import Array
+from rota.core.facts.states import ACTIVE, FINAL, JobState, NodeState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rota.api.views.gpus import GpuView
+    from rota.core.cluster import Cluster
+    from rota.core.facts.job import Job
+    from rota.core.facts.node import Node
+    from rota.web.views.asked import Asked
+
+TEMPLATE, RIGHT = "now", "read"
+PAGE_ROWS = 50
+#: So many of what starts next are drawn.
+AHEAD = 14
+_NEVER_S = float("inf")
+_RANK = {JobState.RUNNING: 0, JobState.SCHEDULED: 0, JobState.HELD: 2}
+
+
+class Cell(msgspec.Struct, omit_defaults=True):
+    """One device. What is measured is absent where nobody measures it."""
+
+    index: int
+    state: str
+    model: str
+    memory_mb: int
+    taken_mb: int
+    users: list[str] = []
+    jobs: list[int] = []
+    foreign: list[str] = []
+    use_percent: float | None = None
+    memory_used_mib: int | None = None
+
+
+class Strip(msgspec.Struct, omit_defaults=True):
+    """One node."""
+
+    name: str
+    state: str
+    cpus: float
+    cpus_used: float
+    memory_mb: int
+    memory_used_mb: int
+    jobs: int
+    note: str = ""
+    cells: list[Cell] = []
+
+
+class Row(msgspec.Struct, omit_defaults=True):
+    """One job that has not ended, or what waits of an array. Times are seconds since 1970."""
+
+    id: int
+    name: str
+    user: str
+    queue: str
+    state: str
+    submitted_s: float
+    cpus: float
+    memory_mb: int
+    gpus: float
+    tasks: int
+    priority: int
+    mine: bool = False
+    reason: str = ""
+    #: When it started, or is expected to; 0: nobody can say.
+    start_s: float = 0.0
+    #: When its limit ends it; 0: it has none.
+    end_s: float = 0.0
+    nodes: list[str] = []
+    #: Of an array: how many elements wait.
+    count: int = 0
+    array: int = 0
+
+
+async def words(asked: Asked) -> dict[str, Any]:
+    return {"queues": sorted(asked.cluster.queues)}
+
+
+async def nodes(asked: Asked) -> dict[str, Any]:
+    """Every node, or those of ``names`` and which of these are gone."""
+    cluster = asked.cluster
+    named = asked.query.get("names", "")
+    wanted = named.split(",") if named else sorted(cluster.nodes)
+    found = [_strip(cluster, cluster.nodes[name]) for name in wanted if name in cluster.nodes]
+    return {"items": found, "gone": [name for name in wanted if name not in cluster.nodes]}
+
+
+def shown_state(node: Node) -> str:
+    """In one word whether it takes work."""
+    return "drained" if node.drained and node.state is NodeState.UP else str(node.state)
+
+
+def _strip(cluster: Cluster, node: Node) -> Strip:
+    spec, room = node.spec, node.headroom()
+    return Strip(
+        name=node.name,
+        state=shown_state(node),
+        cpus=spec.cpu_milli / 1000,
+        cpus_used=(spec.cpu_milli - room.cpu_milli) / 1000,
+        memory_mb=spec.memory_mib,
+        memory_used_mb=spec.memory_mib - room.memory_mib,
+        jobs=len({cluster.live.where[uid][0] for uid in node.live}),
+        note=node.note,
+        cells=[_cell(cluster, view) for view in gpu_views(cluster, node)],
+    )
+
+
+def _cell(cluster: Cluster, view: GpuView) -> Cell:
+    held = [cluster.jobs[job].spec.user for job in view.jobs if job in cluster.jobs]
+    return Cell(
+        index=view.index,
+        state=view.state,
+        model=view.model,
+        memory_mb=view.memory_mb,
+        taken_mb=view.memory_mb - view.memory_free_mb,
+        users=list(dict.fromkeys(held)),
+        jobs=view.jobs,
+        foreign=[use.user for use in view.foreign if not use.ignored],
+        use_percent=getattr(view, "use_percent", None),
+        memory_used_mib=getattr(view, "memory_used_mib", None),
+    )
+
+
+async def queue(asked: Asked) -> dict[str, Any]:
+    """One page of what runs and waits: one's own first, then in the order of expected starts."""
+    text, wanted = asked.query.get("search", "").lower(), asked.query.get("state", "")
+    first = asked.number("page", 0, 100_000) * PAGE_ROWS
+    user, promises = asked.actor.user, asked.host.scheduler.promises.kept
+    counts: Counter[str] = Counter()
+    keyed = []
+    for item in _items(asked.cluster):
+        if text and not _matches(item, text):
+            continue
+        state, mine = _state(item), item.spec.user == user
+        counts[state] += 1
+        counts["mine"] += mine
+        if not wanted or (mine if wanted == "mine" else wanted == state):
+            promise = promises.get(item.id)
+            start_s = promise.start_s if promise is not None else _NEVER_S
+            keyed.append((not mine, _RANK.get(state, 1), start_s, -item.spec.priority, item.id))
+    reasons = Reasons(asked.host.scheduler, asked.host.clock.now_s())
+    shown = nsmallest(first + PAGE_ROWS, keyed)[first:]
+    rows = [_row(asked, _item(asked.cluster, key[-1]), reasons) for key in shown]
+    return {"items": rows, "total": len(keyed), "page_rows": PAGE_ROWS, "counts": counts}
+
+
+def _item(cluster: Cluster, number: int) -> Job | Array:
+    return cluster.jobs.get(number) or cluster.arrays[number]
+
+
+def _items(cluster: Cluster) -> Iterator[Job | Array]:
+    yield from cluster.jobs.values()
+    yield from (array for array in cluster.arrays.values() if array.waiting)
+
+
+def _state(item: Job | Array) -> JobState:
+    if isinstance(item, Array):
+        return JobState.HELD if item.held else JobState.QUEUED
+    return item.state
+
+
+def _matches(item: Job | Array, text: str) -> bool:
+    spec = item.spec
+    number = item.array_id if not isinstance(item, Array) and item.array_id else item.id
+    known = (spec.name.lower(), spec.user.lower(), spec.queue.lower(), spec.project.lower())
+    return any(text in word for word in known) or text in (str(item.id), str(number))
+
+
+def _row(asked: Asked, item: Job | Array, reasons: Reasons) -> Row:
+    spec, state = item.spec, _state(item)
+    held = resources_view(spec.request)
+    promise = asked.host.scheduler.promise_of(item.id)
+    row = Row(
+        id=item.id,
+        name=spec.name,
+        user=spec.user,
+        queue=spec.queue,
+        state=str(state),
+        submitted_s=item.submitted_s,
+        cpus=held.cpus,
+        memory_mb=held.memory_mb,
+        gpus=held.gpus,
+        tasks=spec.task_count,
+        priority=spec.priority,
+        mine=spec.user == asked.actor.user,
+        start_s=promise.start_s if promise is not None else 0.0,
+        reason=reasons.of(item),
+    )
+    if isinstance(item, Array):
+        row.count, row.array = len(item.pending()), item.id
+        return row
+    row.name = fill_in(spec.name, item)
+    row.array = item.array_id
+    if state in ACTIVE and item.started_s:
+        row.start_s = item.started_s
+        row.end_s = item.started_s + spec.time_limit_s if spec.time_limit_s else 0.0
+        row.nodes = list(dict.fromkeys(a.allocation.node for a in item.live_attempts))
+    return row
+
+
+async def ahead(asked: Asked) -> dict[str, Any]:
+    """What starts next, and which reservations stand, in the order of their beginnings."""
+    cluster, now_s = asked.cluster, asked.host.clock.now_s()
+    bars = [bar for bar in promised(asked) if bar["end_s"] > now_s]
+    reserved = [bar for bar in reservations(cluster, now_s) if bar["end_s"] > now_s]
+    found = sorted([*bars, *reserved], key=lambda bar: (bar["start_s"], str(bar["id"])))
+    return {"now_s": now_s, "items": found[:AHEAD], "more": max(0, len(found) - AHEAD)}
+
+
+def promised(asked: Asked) -> Iterator[dict[str, Any]]:
+    """Jobs that wait and know when and where they start."""
+    cluster = asked.cluster
+    for promise in asked.host.scheduler.promises.all():
+        item = cluster.jobs.get(promise.job) or cluster.array_of(promise.job)
+        if item is None or (not isinstance(item, Array) and item.state in FINAL):
+            continue
+        yield {
+            "kind": "plan",
+            "id": promise.job,
+            "name": item.spec.name,
+            "user": item.spec.user,
+            "start_s": promise.start_s,
+            "end_s": min(promise.end_s, promise.start_s + 30 * 86400.0),
+            "nodes": list(dict.fromkeys(held.node for held in promise.allocations)),
+            "gpus": sum(len(held.devices) for held in promise.allocations),
+        }
+
+
+def reservations(cluster: Cluster, now_s: float) -> Iterator[dict[str, Any]]:
+    for made in cluster.reservations.values():
+        view = reservation_view(made, now_s)
+        yield {
+            "kind": "maintenance" if view.maintenance else "reservation",
+            "id": made.id,
+            "name": made.note or ("maintenance" if view.maintenance else f"reservation {made.id}"),
+            "user": made.owner or made.project,
+            "start_s": made.start_s,
+            "end_s": made.end_s,
+            "nodes": [made.node] if made.node else list(made.nodes),
+            "gpus": view.gpus,
+        }
+
+
+FEEDS = {"nodes": nodes, "queue": queue, "ahead": ahead}

@@ -1,0 +1,195 @@
+"""The web page of a site: its GPUs, its machines, its people, its plan, and who sees what of it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.journeys.box import Box
+    from tests.web.browsing import Visitor
+
+    Visit = Callable[..., Visitor]
+
+
+def test_the_cells_of_gpus_follow_the_jobs(idle_box: Box, visit: Visit) -> None:
+    page = visit().go("/")
+    strip = page.locator("[data-node=box]")
+    expect(strip.locator(".cell.free")).to_have_count(4)
+
+    whole = idle_box.job(["sleep", "600"], resources={"gpus": 2})
+    shares = {"gpus": 1, "shared": True, "gpu_memory_mb": 10240}
+    shared = idle_box.job(["sleep", "600"], resources=shares)
+
+    expect(strip.locator(".cell.used")).to_have_count(2)
+    expect(strip.locator(".cell.used").first).to_have_attribute("href", f"/web/job/{whole}")
+    named = re.compile(rf"^GPU \d A100: shared, by .*, job {shared}, 10 GiB of 40 GiB given$")
+    expect(strip.locator(".cell.shared")).to_have_attribute("aria-label", named)
+    expect(page.locator("#machines-sum")).to_contain_text("1 of 4 GPUs free")
+    idle_box.api("DELETE", f"/jobs/{whole}")
+    idle_box.api("DELETE", f"/jobs/{shared}")
+    expect(strip.locator(".cell.free")).to_have_count(4)
+
+
+def test_what_starts_next_is_on_a_time_axis_with_reservations(idle_box: Box, visit: Visit) -> None:
+    idle_box.reach(idle_box.job(["sleep", "60"], resources={"cpus": 4}, time_limit_s=60), "running")
+    waits = idle_box.job(["true"], resources={"cpus": 4}, time_limit_s=60)
+    window = {"nodes": ["box"], "maintenance": True, "start_at": "+2h", "duration_s": 3600}
+    made = idle_box.api("POST", "/reservations", window)[1]
+
+    page = visit().go("/")
+
+    ahead = page.locator("#ahead")
+    link = ahead.get_by_role("link", name=re.compile(f"^job {waits} .* on box$"))
+    expect(link).to_have_attribute("href", f"/web/job/{waits}")
+    expect(ahead.get_by_role("img", name=re.compile("^maintenance"))).to_be_visible()
+    expect(page.locator(f"tr[data-job='{waits}']")).to_contain_text("about ")
+    idle_box.api("DELETE", f"/reservations/{made['id']}")
+
+
+def test_each_role_sees_its_buttons_only(idle_box: Box, visit: Visit) -> None:
+    job = idle_box.job(["sleep", "600"])
+    idle_box.reach(job, "running")
+    row = f"tr[data-job='{job}']"
+
+    viewer = visit("vera", "viewer").go("/")
+    expect(viewer.locator(row)).to_contain_text("running")
+    expect(viewer.get_by_role("button", name="New job")).to_have_count(0)
+    expect(viewer.get_by_role("button", name=re.compile("^Cancel"))).to_have_count(0)
+    expect(viewer.get_by_role("link", name="Care")).to_have_count(0)
+    user = visit("ulla", "user").go("/")
+    expect(user.get_by_role("button", name="New job")).to_be_visible()
+    expect(user.locator(row)).to_contain_text("running")
+    expect(user.get_by_role("button", name=re.compile("^Cancel"))).to_have_count(0)
+    user.goto(f"{user.url}web/job/{job}")
+    expect(user.locator("#job-state")).to_have_text("running")
+    expect(user.locator("#job-buttons button")).to_have_count(0)
+    expect(user.locator("#log")).to_have_count(0)  # The log is its owner's.
+    operator = visit("otto", "operator").go("/")
+
+    operator.get_by_role("button", name=f"Cancel {job}").click()
+
+    assert idle_box.ended(job)["state"] == "cancelled"
+    expect(operator.get_by_role("link", name="Care")).to_be_visible()
+
+
+def test_a_node_is_drained_with_a_reason_and_resumed(idle_box: Box, visit: Visit) -> None:
+    page = visit("hanna").go("/web/care")
+    expect(page.locator("#findings")).to_contain_text("1 of 1 connected")
+    page.once("dialog", lambda dialog: dialog.accept("a new card"))
+
+    page.get_by_role("button", name="Drain box").click()
+
+    row = page.locator("#nodes tr", has_text="box")
+    expect(row.locator(".state")).to_have_text("drained")
+    expect(row).to_contain_text("a new card")
+    expect(row).to_contain_text("hanna")
+    page.get_by_label("User").fill("hanna")
+    page.get_by_label("Action").fill("drain-node")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("#audit tbody tr")).to_have_count(1)
+    expect(page.locator("#audit tbody tr")).to_contain_text("hanna")
+    page.get_by_role("button", name="Resume box").click()
+    expect(row.locator(".state")).to_have_text("up")
+
+
+def test_use_is_shown_by_user_and_saved_as_a_sheet(
+    idle_box: Box, visit: Visit, tmp_path: Path
+) -> None:
+    idle_box.ran(["true"], resources={"gpus": 1})
+    idle_box.rota("quota", "set", "--default", "--gpus", "3")
+    page = visit().go("/web/people")
+    me = idle_box.api("GET", "/status")[1]["user"]
+    expect(page.locator("#use")).to_contain_text(me)
+    expect(page.locator("#quotas")).to_contain_text("gpus")
+
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="CSV").click()
+    saving.value.save_as(tmp_path / "use.csv")
+
+    head, *rows = (tmp_path / "use.csv").read_text().splitlines()
+    assert head.startswith('"user","project","gpu_hours"')
+    assert any(row.startswith(f'"{me}",') for row in rows)
+    idle_box.rota("quota", "set", "--default", "--gpus", "none")
+
+
+def test_the_plan_shows_what_ran_and_foretells_a_job(idle_box: Box, visit: Visit) -> None:
+    over = idle_box.ran(["true"])["id"]
+    runs = idle_box.job(["sleep", "600"], resources={"gpus": 4}, time_limit_s=900)
+    idle_box.reach(runs, "running")
+    page = visit().go("/web/plan")
+    gantt = page.locator("#gantt")
+    expect(gantt.get_by_role("link", name=re.compile(rf"^job {over} .*: ran,"))).to_be_visible()
+    expect(gantt.get_by_role("link", name=re.compile(rf"^job {runs} .*: runs,"))).to_be_visible()
+
+    page.get_by_role("button", name="When would it start?").last.click()
+
+    told = page.locator("#if-answer")
+    expect(told).to_contain_text(re.compile(r"It would start at \d\d:\d\d on box"))
+    expect(told).to_contain_text("not enough free gpus")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_can_be_read_by_everybody(idle_box: Box, visit: Visit, theme: str) -> None:
+    runs = idle_box.job(["sleep", "600"], resources={"gpus": 2}, pty=True, time_limit_s=600)
+    idle_box.job(["sleep", "600"], resources={"gpus": 3}, hold=True)
+    waits = idle_box.job(["sleep", "600"], resources={"gpus": 3}, time_limit_s=600)
+    values = {"names": ["LR", "SEED"], "rows": [["0.1", "1"], ["0.1", "2"]]}
+    array = idle_box.job("exit $((ROTA_PARAM_SEED - 1))", parameters=values)
+    idle_box.reach(array, "failed", "completed")
+    idle_box.reach(runs, "running")
+    visitor = visit()
+    visitor.page.evaluate(f"localStorage.setItem('rota-theme', '{theme}')")
+    filled = {
+        "/": f"tr[data-job='{waits}']",
+        f"/web/job/{runs}": "#tries tbody tr",
+        f"/web/job/{waits}": "#why-help button",
+        f"/web/sweep/{array}": "#grid a",
+        "/web/care": "#audit tbody tr",
+        "/web/people": "#use tbody tr",
+        "/web/plan": "#gantt rect",
+    }
+
+    found = []
+    for path, sign in filled.items():
+        page = visitor.go(path)
+        expect(page.locator(sign).first).to_be_visible()
+        assert page.locator("html").get_attribute("data-theme") == theme
+        found += _violations(path, page)
+    page.get_by_role("button", name="New job").click()
+    found += _violations("new job", page)
+    page.set_viewport_size({"width": 360, "height": 700})
+    page = visitor.go("/")
+    expect(page.locator(filled["/"])).to_be_visible()
+    found += _violations("a phone", page)
+
+    assert not found
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def _violations(where: str, page) -> list[str]:
+    answer = Axe().run(page).response["violations"]
+    return [f"{where}: {one['id']}: {node['html']}" for one in answer for node in one["nodes"]]
+
+
+def test_the_keys_lead_to_pages_and_turn_the_theme(idle_box: Box, visit: Visit) -> None:
+    page = visit().go("/")
+    before = page.locator("html").get_attribute("data-theme")
+
+    page.keyboard.press("t")
+    assert page.locator("html").get_attribute("data-theme") != before
+    page.keyboard.press("/")
+    expect(page.locator("#queue-find")).to_be_focused()
+    page.keyboard.press("2")
+    expect(page.locator("#queue-find")).to_have_value("2")
+    page.locator("main").focus()
+    page.keyboard.press("2")
+
+    expect(page).to_have_url(re.compile("/web/plan$"))
