@@ -34,6 +34,9 @@ _encode = msgspec.json.Encoder().encode
 class RunningStep:
     """One step, from its first order to its exit code."""
 
+    #: Whether it is one that people see.
+    listed = True
+
     def __init__(self, call: Call, plan: Plan, home: int) -> None:
         self._call = call
         self._plan = plan
@@ -68,7 +71,7 @@ class RunningStep:
 
     async def run(self) -> Answer:
         """Start everything, wait for everything."""
-        self._steps.begin(self.step, self)
+        self._steps.begin(self.step, self, listed=self.listed)
         listening = asyncio.create_task(self._listen())
         try:
             await self._start()
@@ -81,7 +84,8 @@ class RunningStep:
                 timer.cancel()
             self._finish()
             self._steps.end(self.step)
-        await step_log.told(self._call, self.step)
+        if self.listed:
+            await step_log.told(self._call, self.step)
         await self._run_there("epilog")
         return self._answer()
 
