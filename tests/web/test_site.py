@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.web.browsing import Visitor
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from playwright.sync_api import Browser
+
     from tests.journeys.box import Box
-    from tests.web.browsing import Visitor
 
     Visit = Callable[..., Visitor]
 
@@ -193,3 +197,18 @@ def test_the_keys_lead_to_pages_and_turn_the_theme(idle_box: Box, visit: Visit) 
     page.keyboard.press("2")
 
     expect(page).to_have_url(re.compile("/web/plan$"))
+
+
+def test_a_link_of_the_command_line_opens_the_page(box: Box, browser: Browser) -> None:
+    visitor = Visitor(browser, "http://" + urlsplit(box.status()["controller"]["url"]).netloc)
+    link = box.rota("web", "--print").stdout.strip()
+
+    visitor.page.goto(link)
+
+    expect(visitor.page).to_have_url(f"{visitor.base}/")
+    expect(visitor.page.locator("#line")).to_have_text("live")
+    visitor.page.get_by_role("button", name="Sign out").click()
+    expect(visitor.page).to_have_url(f"{visitor.base}/web/sign-in")
+    visitor.page.goto(link)
+    expect(visitor.page.get_by_text("This link was used")).to_be_visible()
+    visitor.close()
