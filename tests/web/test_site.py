@@ -212,3 +212,26 @@ def test_a_link_of_the_command_line_opens_the_page(box: Box, browser: Browser) -
     visitor.page.goto(link)
     expect(visitor.page.get_by_text("This link was used")).to_be_visible()
     visitor.close()
+
+
+def test_a_page_comes_back_after_the_controller_and_ends_with_its_token(
+    idle_box: Box, visit: Visit
+) -> None:
+    visitor = visit("ingrid", "user")
+    page = visitor.go("/")
+
+    idle_box.kill("controller")
+    expect(page.locator("#line")).to_have_text("connecting")
+    expect(page.locator("#line")).to_have_text("live")
+    job = idle_box.job(["sleep", "600"], name="after")
+    expect(page.locator(f"tr[data-job='{job}']")).to_contain_text("running")
+    # While nobody answered the browser said so; all else would be a fault.
+    visitor.wrong = [line for line in visitor.wrong if "net::ERR_" not in line]
+    assert not visitor.wrong
+    tokens = idle_box.api("GET", "/tokens")[1]["items"]
+    mine = next(token["id"] for token in tokens if token["user"] == "ingrid")
+    idle_box.api("DELETE", f"/tokens/{mine}")
+    idle_box.api("DELETE", f"/jobs/{job}")
+
+    expect(page).to_have_url(re.compile("/web/sign-in"))
+    visitor.wrong = [line for line in visitor.wrong if "401" not in line]
