@@ -29,10 +29,10 @@ function cell(gpu) {
     title: label, "aria-label": label, vars: { "--hue": hue(users[0] ||
       ""), "--part": `${part}%` } };
   const text = busy === null ? (users[0] || "").slice(0, 3) : `${round(busy, 0)}%`;
-  const measured = gpu.memory_used_mib && gpu.memory_mb ? h("i", { class: "held",
+  const held = gpu.memory_used_mib && gpu.memory_mb ? h("i", { class: "held",
     vars: { "--used": `${Math.min(100, (100 * gpu.memory_used_mib) / gpu.memory_mb)}%` } }) : null;
-  if (jobs.length) return h("a", { ...attributes, href: `/web/job/${jobs[0]}` }, text, measured);
-  return h("span", { ...attributes, role: "img" }, text, measured);
+  if (jobs.length) return h("a", { ...attributes, href: `/web/job/${jobs[0]}` }, text, held);
+  return h("span", { ...attributes, role: "img" }, text, held);
 }
 
 function bar(name, used, total, text) {
@@ -73,9 +73,11 @@ function sum() {
   $("#machines-none").hidden = strips.size > 0;
 }
 
+let measured = false;
 async function drawNodes(names) {
   const answer = await feed("nodes", names ? { names: names.join(",") } : {});
   const list = $("#machines");
+  measured = answer.measured;
   if (!names) strips.clear();
   for (const name of answer.gone) {
     strips.get(name)?.element.remove();
@@ -228,14 +230,12 @@ live((news) => {
 });
 // What is measured is no event: the strips that can be seen are asked for again and again.
 setInterval(() => {
-  if (document.hidden || touched.size) return;
+  if (!measured || document.hidden || touched.size) return;
   const box = $("#machines-box").getBoundingClientRect();
-  const seen = [...strips.values()].filter(({ node, element }) => {
+  for (const { node, element } of strips.values()) {
     const at = element.getBoundingClientRect();
-    const measured = (node.cells || []).some((gpu) => (gpu.use_percent ?? null) !== null);
-    return measured && at.bottom > box.top && at.top < box.bottom;
-  });
-  for (const { node } of seen) touched.add(node.name);
+    if (node.cells && at.bottom > box.top && at.top < box.bottom) touched.add(node.name);
+  }
   if (touched.size) nodes();
 }, 5000);
 addEventListener("submitted", () => drawQueue());

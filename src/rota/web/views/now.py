@@ -101,7 +101,12 @@ async def nodes(asked: Asked) -> dict[str, Any]:
     wanted = named.split(",") if named else sorted(cluster.nodes)
     known = [cluster.nodes[name] for name in wanted if name in cluster.nodes]
     found = [_strip(asked, node) for node in known]
-    return {"items": found, "gone": [name for name in wanted if name not in cluster.nodes]}
+    return {
+        "items": found,
+        "gone": [name for name in wanted if name not in cluster.nodes],
+        # Whether it is worth asking again although nothing happened.
+        "measured": getattr(asked.context, "measures", None) is not None,
+    }
 
 
 def shown_state(node: Node) -> str:
