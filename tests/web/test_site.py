@@ -169,6 +169,8 @@ def test_every_page_can_be_read_by_everybody(idle_box: Box, visit: Visit, theme:
         found += _violations(path, page)
     page.get_by_role("button", name="New job").click()
     found += _violations("new job", page)
+    page.goto(f"{visitor.base}/web/sign-in?used=1")
+    found += _violations("signing in", page)
     page.set_viewport_size({"width": 360, "height": 700})
     page = visitor.go("/")
     expect(page.locator(filled["/"])).to_be_visible()
@@ -212,6 +214,16 @@ def test_a_link_of_the_command_line_opens_the_page(box: Box, browser: Browser) -
     visitor.page.goto(link)
     expect(visitor.page.get_by_text("This link was used")).to_be_visible()
     visitor.close()
+
+
+def test_the_command_opens_the_browser_that_there_is(box: Box) -> None:
+    opened = box.rota("web", env={"BROWSER": "echo %s"}).stdout
+    no_browser = {"BROWSER": "false %s", "PATH": "/nowhere"}
+    printed = box.rota("web", env=no_browser)
+
+    assert re.match(r"http://127.0.0.1:\d+/web/enter/\S+\nopened the web page", opened)
+    assert "there is no browser here" in printed.stderr
+    assert "/web/enter/" in printed.stdout
 
 
 def test_a_page_comes_back_after_the_controller_and_ends_with_its_token(

@@ -133,10 +133,18 @@ function tries() {
   ]));
 }
 
+// What an event says beside its kind, where a person can read it.
+function said(one) {
+  const detail = { ...one.detail, ...(one.detail.outcome || {}) };
+  const words = [detail.state, detail.cause, detail.note, detail.detail, detail.way];
+  const node = one.detail.allocation?.node;
+  return [...new Set([...words, node ? `on ${node}` : ""])].filter(Boolean).join(", ");
+}
+
 async function events() {
   const told = await api(`/jobs/${id}/events`);
-  rows("#events", told.items.map((one) => [clock(seconds(one.at)), one.actor, one.kind.replaceAll(
-    "-", " ")]).reverse());
+  const row = (one) => [clock(seconds(one.at)), one.actor, one.kind.replaceAll("-", " "), said(one)];
+  rows("#events", told.items.map(row).reverse());
 }
 
 // What the job reports of itself, as curves of what was seen while this page was open.
