@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 BODY_MAX = 1024 * 1024
 REQUEST_ID, REQUEST_ID_MAX = b"x-request-id", 100
+_AS_IT_IS = (b"x-content-type-options", b"nosniff")
 SUBMIT_MAX = 32 * 1024 * 1024
 BATCH_MAX = 128 * 1024 * 1024
 
@@ -276,14 +277,15 @@ async def send_whole(
 
 
 def _with_id(scope: Scope, send: Send) -> Send:
-    """Every answer names its request: as the caller did, else by a name of ours."""
+    """Every answer names its request, as the caller did, else by a name of ours; no browser takes
+    it for anything else than it says."""
     given = _header(scope, REQUEST_ID)
     plain = 0 < len(given) <= REQUEST_ID_MAX and given.isascii() and given.isprintable()
     name = given.encode() if plain else secrets.token_hex(8).encode()
 
     async def sent(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), (REQUEST_ID, name)]
+            message["headers"] = [*message.get("headers", ()), (REQUEST_ID, name), _AS_IT_IS]
         await send(message)
 
     return sent
