@@ -52,6 +52,7 @@ from rota.api.site import (
     queue_stats,
     queues,
     quotas,
+    report,
     reservations,
     stats,
     tokens,
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
 _PARTS = (
     *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
     *(logs, results, artifacts, measures, curves, endpoints, live, why, plan),
-    *(status, stats, usage, queue_stats, policy, policy_replay, notify),
+    *(status, stats, usage, report, queue_stats, policy, policy_replay, notify),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
     *(pilots, clusters, vdcs, audit, aliases, slurm_routes),
 )

@@ -4,4 +4,5 @@ lookup, listing                  one job or array; lists of them
 views, attempt_views, checkpoint_views    a job, its attempts, its saved work
 times, reasons                   moments; why jobs wait, one line each
 gpus, pools                      devices; pools of engines
+quota_use                        what accounts hold against their limits
 """
