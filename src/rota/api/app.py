@@ -54,6 +54,7 @@ from rota.api.site import (
     queue_stats,
     queues,
     quotas,
+    report,
     reservations,
     stats,
     tokens,
@@ -80,7 +81,7 @@ if TYPE_CHECKING:
 _PARTS = (
     *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
     *(logs, results, artifacts, measures, curves, endpoints, live, why, plan),
-    *(status, database, stats, usage, queue_stats, policy, policy_replay, notify),
+    *(status, database, stats, usage, report, queue_stats, policy, policy_replay, notify),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
     *(pilots, clusters, vdcs, audit, aliases, slurm_routes, web_routes),
 )

@@ -52,6 +52,10 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "queues": ("cluster.queue_stats:queues", "What waits in which queue, how long and why"),
         "usage": ("cluster.usage:usage", "Who uses how much, at what cost, and who is entitled"),
         "stats": ("cluster.stats:stats", "How jobs fared, per user and period"),
+        "report": (
+            "cluster.report:report",
+            "A week or month on one page: use, cost, waits",
+        ),
         "reserve": ("cluster.reserve:reserve", "Reserve GPUs or nodes, plan maintenance"),
     },
     "Rules": {

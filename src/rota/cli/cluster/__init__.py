@@ -3,6 +3,7 @@
 nodes, gpu_table, inventory, top, top_frame    machines and devices, also live
 node_keys                        which machines are let in as nodes
 queue_stats, usage, stats        what waits, who uses how much, how jobs fared
+report, report_page              a week or month, as text or as one page
 clusters                         several clusters, and whether they take work
 reserve, timeline                reservations, and when they are
 """
