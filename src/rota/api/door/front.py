@@ -17,7 +17,7 @@ from rota.api.door import agents
 from rota.api.door.short_way import Reply
 from rota.api.errors import TooLarge
 from rota.api.jobs.submit import Answer, submit_batch, submit_one
-from rota.api.visits import attach, forward
+from rota.api.visits import attach, forward, inside
 from rota.api.visits.visits import is_meant
 from rota.core.facts.errors import RotaError
 
@@ -175,7 +175,7 @@ class Front:
 
 def _visit(path: str) -> Any:  # noqa: ANN401 - each serves a WebSocket
     """Who serves a WebSocket: a path below a job is a visit to it, any other one an agent's."""
-    for visit in (attach, forward):
+    for visit in (attach, forward, inside):
         if is_meant(path, visit.END):
             return visit.serve
     return agents.serve

@@ -52,7 +52,7 @@ async def serve(
         actor = visits.required(identify(scope))
         line = await _open(context, actor, scope)
         silent = visits.word(scope, "read_only") in ("1", "true")
-        talk = (_type(line, receive, silent), visits.hand_out(line, send))
+        talk = (type_on(line, receive, silent=silent), visits.hand_out(line, send))
         return visits.Opened(actor, *talk, partial(context.host.links.leave_terminal, line))
 
     await visits.serve(context, receive, send, opening)
@@ -68,7 +68,7 @@ async def _open(context: Context, actor: Actor, scope: Scope) -> TerminalLine:
     return context.host.links.open_terminal(link, attempt.uid)
 
 
-async def _type(line: TerminalLine, receive: Receive, silent: bool) -> tuple[int, str]:
+async def type_on(line: TerminalLine, receive: Receive, *, silent: bool) -> tuple[int, str]:
     """Hand on what the caller types, until it leaves; who only looks is not heard."""
     while True:
         message = await receive()

@@ -3,6 +3,6 @@
 run, redo, plan                  submitted and followed, again, or only tried
 queue, folding, show, logs, sweep_logs    listed, looked at, read
 wait, follow, bell               until they have ended, also when Ctrl-C comes
-attach, forward, wires           going into them
+attach, inside, forward, wires    going into them
 change, update, group, checkpoint    changed
 """
