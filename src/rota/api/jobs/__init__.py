@@ -6,5 +6,5 @@ logs, log_reader, log_merge, log_search    what they print, both streams as one,
 results, artifacts, bundles, checkpoints    what they leave and bring
 endpoints                        where their tasks can be reached
 why, basis, endings              what they wait for, what that rests on, how they failed
-plan, measures                   what they would become, and cost
+plan, measures, progress         what they would become, and cost; how far they are
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -137,6 +138,18 @@ def where_or_why(job: Job) -> str:
     return str(job.get("reason") or "")
 
 
+def progress_text(job: Job) -> str:
+    """``40% epoch 19 (12m left)``: what the job said, and when it ends if it goes on so."""
+    said = job.get("progress")
+    if not said:
+        return ""
+    words = [f"{100 * said['fraction']:.0f}%", str(said["message"])]
+    ends_s = seconds(said["ends_at"])
+    if ends_s is not None and said["fraction"] < 1:
+        words.append(f"({format_duration(max(1, int(ends_s - time.time())))} left)")
+    return " ".join(word for word in words if word)
+
+
 class Field(NamedTuple):
     """How a field is shown (``show``) and sorted (``sort``; None: as it is shown)."""
 
@@ -185,6 +198,7 @@ FIELDS: dict[str, Field] = {
         lambda job, _: _total(job, "gpus"),
     ),
     "where": Field(Column("REASON/NODE", shrinks=True, least=8), lambda job, _: where_or_why(job)),
+    "progress": Field(Column("PROGRESS", shrinks=True, least=4), lambda job, _: progress_text(job)),
     "project": _text("PROJECT", "project"),
     "queue": _text("QUEUE", "queue"),
     "group": _text("GROUP", "group"),
