@@ -192,7 +192,7 @@ def _chosen(
 ) -> list[dict[str, Any]]:
     if not names:
         return jobs
-    return [dict(zip(names, row, strict=True)) for row in job_rows(jobs, names, now_s)]
+    return [{name: job_fields.datum(job, name, now_s) for name in names} for job in jobs]
 
 
 def _with_progress(

@@ -175,6 +175,7 @@ def _time(title: str, key: str) -> Field:
 
 
 FIELDS: dict[str, Field] = {
+    "ref": Field(Column("REF"), lambda job, _: display_id(job), _plain("id")),
     "id": Field(Column("ID"), lambda job, _: display_id(job), _plain("id")),
     "name": Field(Column("NAME", shrinks=True, least=8), _plain("name")),
     "user": Field(Column("USER", shrinks=True, least=5), _plain("user")),
@@ -220,6 +221,28 @@ FIELDS: dict[str, Field] = {
     "workdir": _text("WORKDIR", "workdir"),
     "uid": _text("UID", "uid", shrinks=False),
 }
+
+#: Fields whose value for programs is not what the job has under that name.
+_DATA: dict[str, Callable[[Job, float], object]] = {
+    "time": run_time_s,
+    "wait": wait_time_s,
+    "cpus": lambda job, _: cpus(job),
+    "mem": lambda job, _: int(_total(job, "memory_mb")),
+    "gpus": lambda job, _: _total(job, "gpus"),
+    "where": lambda job, _: where_or_why(job),
+    "limit": lambda job, _: job.get("time_limit_s") or None,
+    "submitted": lambda job, _: job.get("submitted_at"),
+    "started": lambda job, _: job.get("started_at"),
+    "ended": lambda job, _: job.get("ended_at"),
+    "exit": lambda job, _: job.get("exit_code"),
+}
+
+
+def datum(job: Job, name: str, now_s: float) -> object:
+    """The value of a field for programs: numbers and moments as they are, times in seconds."""
+    read = _DATA.get(name)
+    return job.get(name) if read is None else read(job, now_s)
+
 
 DEFAULT_FIELDS = ("id", "name", "user", "state", "time", "cpus", "mem", "gpus", "where")
 
