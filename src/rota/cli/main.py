@@ -28,6 +28,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "why": ("jobs.show:why", "Why a job waits, or how it ended"),
         "plan": ("jobs.plan:plan", "Would a job start now, and if not, when and why"),
         "attach": ("jobs.attach:attach", "Use the terminal of a running job"),
+        "exec": ("jobs.inside:execute", "Run a command inside a running job"),
+        "shell": ("jobs.inside:shell", "Open a shell inside a running job"),
         "forward": ("jobs.forward:forward", "Reach ports of a running job from here"),
         "logs": ("jobs.logs:logs", "What a job printed"),
         "wait": ("jobs.wait:wait", "Wait for jobs to end"),

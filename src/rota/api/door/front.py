@@ -20,7 +20,7 @@ from rota.api.door.request_times import note_time, timed
 from rota.api.door.short_way import Reply
 from rota.api.errors import TooLarge
 from rota.api.jobs.submit import SubmitAnswer, submit_batch, submit_one
-from rota.api.visits import attach, forward
+from rota.api.visits import attach, forward, inside
 from rota.api.visits.visits import is_meant
 from rota.core.facts.errors import RotaError
 
@@ -197,7 +197,7 @@ class Front:
 
 def _visit(path: str) -> Any:  # noqa: ANN401 - each serves a WebSocket
     """Who serves a WebSocket: a path below a job is a visit to it, any other one an agent's."""
-    for visit in (attach, forward):
+    for visit in (attach, forward, inside):
         if is_meant(path, visit.END):
             return visit.serve
     return agents.serve

@@ -80,7 +80,12 @@ def _when(text: str) -> float:
 
 def _past(text: str) -> float:
     """A moment that has passed; a length of time is that long ago."""
+    from rota.moments import parse_moment
+
     now_s = time.time()
+    day, *rest = text.strip().lower().split() or [""]
+    if day == "yesterday":
+        return parse_moment(" ".join(["today", *rest]), now_s - 86_400, None)
     try:
         return now_s - units.parse_duration_s(text)
     except ValueError:
