@@ -4,5 +4,6 @@ requests, gang_requests, health_requests, request_fields    what is sent about j
 queue_requests, site_requests, pilot_requests, vdc_requests    and about the site
 executor_requests                what a job asks for in the words of Kubernetes or Slurm
 checks, placing, roles           whether it can be so, and what it means
+timing                           deadlines and warnings
 submission, repeated_submits     a job as the controller takes it, also many alike
 """

@@ -101,7 +101,10 @@ def body_of(given: dict[str, Any], now_s: float) -> dict[str, Any]:
     start_s = _moment("--start", given["start"], now_s, zone)
     body["start_at"] = format_when(start_s)
     if given.get("until"):
-        body["end_at"] = format_when(_moment("--until", given["until"], start_s, zone))
+        # "17:00" is the first one after the start; "tomorrow" is that of the person who asks.
+        of_today = given["until"].strip().lower().startswith(("now", "today", "tomorrow"))
+        from_s = now_s if of_today else start_s
+        body["end_at"] = format_when(_moment("--until", given["until"], from_s, zone))
     if bool(given.get("until")) == (given.get("duration") is not None):
         raise click.UsageError("give --duration or --until, one of them")
     if given.get("duration") is not None:
