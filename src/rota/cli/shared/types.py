@@ -130,6 +130,29 @@ DEADLINE = Amount("when", _deadline)
 GPUS = Amount("number", _gpus)
 
 
+class Warned(click.ParamType[tuple[str, int]]):
+    """A signal, and how long before the limit: ``USR1@5m``; a minute where nothing is said."""
+
+    name = "signal@time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        name, _, before = str(value).strip().partition("@")
+        try:
+            before_s = units.parse_duration_s(before) if before else 60
+        except ValueError:
+            before_s = 0
+        if not before_s or not re.fullmatch(r"[A-Za-z0-9+]{1,20}", name):
+            self.fail(f"'{value}' is not valid; expected a signal and a time: USR1@5m", param, ctx)
+        return name, before_s
+
+
+WARNING = Warned()
+
+
 class Number(click.IntRange):
     """A whole number whose bounds are told when they are broken, not in every line of help."""
 
