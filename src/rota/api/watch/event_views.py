@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from rota.api.views.times import Moment, when
 from rota.core.changes import events as ev
+from rota.core.changes import gpu_events as gpu
 from rota.core.facts.states import Blame, Cause, JobState, QueueState
 from rota.core.words.placing_text import format_taint
 from rota.core.words.presets import name_of
@@ -173,6 +174,7 @@ class EventDetail(_Part):
     data: tuple[str, ...] | UnsetType = UNSET
     deadline_at: Moment | UnsetType = UNSET
     deadline_s: float | UnsetType = UNSET
+    declared_mib: int | UnsetType = UNSET
     detail: str | UnsetType = UNSET
     devices: tuple[str, ...] | UnsetType = UNSET
     drained: bool | UnsetType = UNSET
@@ -218,6 +220,8 @@ class EventDetail(_Part):
     saved_s: float | UnsetType = UNSET
     shift_s: float | UnsetType = UNSET
     signal: int | UnsetType = UNSET
+    since_at: Moment | UnsetType = UNSET
+    since_s: float | UnsetType = UNSET
     spent: str | UnsetType = UNSET
     started_at: Moment | UnsetType = UNSET
     started_s: float | UnsetType = UNSET
@@ -231,6 +235,7 @@ class EventDetail(_Part):
     uid: str | UnsetType = UNSET
     user: EventUser | str | UnsetType = UNSET
     way: str | UnsetType = UNSET
+    what: str | UnsetType = UNSET
     where: str | UnsetType = UNSET
     window_s: float | UnsetType = UNSET
     yields_to: int | UnsetType = UNSET
@@ -293,6 +298,10 @@ SHOWN: dict[type, tuple[str, ...]] = {
         ev.NodeKeySet: "spent",
         ev.NodeCutOff: "node note",
         ev.NodeRemoved: "node",
+        gpu.OveruseSeen: "node",
+        gpu.GpuOverused: "task uid memory_mib declared_mib",
+        gpu.GpuIdle: "task uid since_s",
+        gpu.DeviceFailed: "node what",
         ev.QueueSet: "queue",
         ev.QueueRemoved: "queue",
         ev.GroupSet: "group",
@@ -319,7 +328,7 @@ NEVER = (ev.BlobStored, ev.PassesMade)
 #: Why it ended may name its folder or command; what it said of its saved work.
 _OWN_WORDS = frozenset({"detail", "record", "data"})
 #: Moments that are told in seconds, too, as they were at first.
-_MOMENTS = ("started_s", "ended_s", "saved_s", "not_before_s", "deadline_s", "cools_s")
+_MOMENTS = ("started_s", "ended_s", "saved_s", "not_before_s", "deadline_s", "cools_s", "since_s")
 
 
 def _picked(view: type[_Part]) -> Callable[[Any], _Part]:
