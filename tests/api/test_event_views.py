@@ -5,8 +5,9 @@ from typing import get_args
 import msgspec
 import pytest
 
-from rota.api.watch import event_views
-from rota.api.watch.event_views import NEVER, SHOWN, EventDetail, view_of_event
+from rota.api.watch import event_types
+from rota.api.watch.event_types import EventDetail
+from rota.api.watch.event_views import NEVER, SHOWN, view_of_event
 from rota.core.changes import events as ev
 from rota.core.facts.job import Outcome
 from rota.core.facts.node import Allocation, NodeSpec
@@ -34,7 +35,7 @@ def test_every_kind_of_event_says_which_of_its_fields_are_told() -> None:
 
 def test_no_type_of_the_core_is_part_of_the_answer() -> None:
     _, schemas = msgspec.json.schema_components([EventDetail])
-    own = {name for name in vars(event_views) if name.startswith("Event")}
+    own = {name for name in vars(event_types) if name.startswith("Event")}
     words = {"Blame", "Cause", "JobState", "QueueState"}
 
     assert set(schemas) <= own | words

@@ -38,6 +38,7 @@ PROPERTIES = {
     "not_before_s": "not_before_at",
     "deadline_s": "deadline_at",
     "cools_s": "cools_at",
+    "since_s": "since_at",
 }
 
 

@@ -1,7 +1,7 @@
 """How Rota fares, and who hears of it.
 
 status, tally, metrics, gpu_metrics    counts of what waits and runs, for Prometheus too
-event_views                      what of an event is told
+event_views, event_types         what of an event is told, and its types
 database                         whether it answers
 live, notify                     events as they happen; notices
 curves                           what was measured lately

@@ -9,12 +9,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from rota.api.views.times import Moment, when
+from rota.api.watch.event_types import (
+    EventAllocation,
+    EventCheckpoint,
+    EventClosure,
+    EventDetail,
+    EventForeign,
+    EventGroup,
+    EventLoan,
+    EventOutcome,
+    EventOveruse,
+    EventPart,
+    EventPilot,
+    EventPolicy,
+    EventProject,
+    EventQueue,
+    EventReservation,
+    EventUser,
+)
 from rota.core.changes import events as ev
-from rota.core.changes import gpu_events as gpu
-from rota.core.facts.states import Blame, Cause, JobState, QueueState
+from rota.core.changes import gpu_events
 from rota.core.words.placing_text import format_taint
 from rota.core.words.presets import name_of
 
@@ -22,223 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.changes.events import Recorded
-
-
-class _Part(msgspec.Struct, omit_defaults=True):
-    """Part of an event; what has its usual value is left out."""
-
-
-class EventOutcome(_Part):
-    """How a job ended."""
-
-    state: JobState
-    cause: Cause
-    detail: str = ""
-    exit_code: int | None = None
-    signal: int = 0
-
-
-class EventAllocation(_Part):
-    """What a try was given."""
-
-    node: str
-    cpu_milli: int
-    memory_mib: int
-    disk_mib: int = 0
-    cpus: tuple[int, ...] = ()
-    devices: tuple[int, ...] = ()
-    device_memory_mib: int = 0
-    shared: bool = False
-    device_milli: int = 0
-    exclusive: bool = False
-
-
-class EventLoan(_Part):
-    """CPUs of a try that was stopped for this one."""
-
-    lender: str
-    cpu_milli: int
-    cpus: tuple[int, ...] = ()
-
-
-class EventCheckpoint(_Part):
-    """What a job said of work that it saved."""
-
-    attempt: int = 0
-    step: int | None = None
-    note: str = ""
-    size_bytes: int = 0
-    path: str = ""
-
-
-class EventForeign(_Part):
-    """A process outside Rota on a device."""
-
-    device: int
-    pid: int
-    user: str
-    memory_mib: int
-    ignored: bool = False
-
-
-class EventClosure(_Part):
-    """A pool is closed to some tasks until then."""
-
-    until_s: float
-    note: str = ""
-
-
-class EventQueue(_Part):
-    """A queue as it is from here on."""
-
-    name: str
-    priority: int = 50
-    max_running: int = 0
-    state: QueueState = QueueState.ACTIVE
-    project: str = ""
-    max_per_user: int = 0
-    max_per_project: int = 0
-    preempts: bool = True
-    preemptible: bool = True
-    hours: str = ""
-    zone: str = ""
-    outside: bool = False
-
-
-class EventGroup(_Part):
-    """A group as it is from here on."""
-
-    name: str
-    owner: str
-    max_concurrent: int = 0
-
-
-class EventProject(_Part):
-    """A project as it is from here on; its quota is read at `/projects/{name}`."""
-
-    name: str
-    parent: str = ""
-    shares: int = 1
-
-
-class EventUser(_Part):
-    """A user as it is from here on; the quota is read at `/users/{name}`."""
-
-    name: str
-    shares: int = 1
-
-
-class EventReservation(_Part):
-    """A reservation as it is from here on; the rest is read at `/reservations/{id}`."""
-
-    id: int
-    owner: str
-    start_s: float
-    end_s: float
-    project: str = ""
-    node: str = ""
-    devices: tuple[int, ...] = ()
-    nodes: tuple[str, ...] = ()
-
-
-class EventPilot(_Part):
-    """A pilot as it is from here on."""
-
-    name: str
-    kind: str
-
-
-class EventPolicy(_Part):
-    """The rules that hold from here on, by the name of their preset or ``custom``."""
-
-    name: str
-
-
-class EventDetail(_Part):
-    """Whatever else an event says; each kind has its own few of these."""
-
-    after: tuple[str, ...] | UnsetType = UNSET
-    allocation: EventAllocation | UnsetType = UNSET
-    array: int | UnsetType = UNSET
-    borrows: tuple[EventLoan, ...] | UnsetType = UNSET
-    by: str | UnsetType = UNSET
-    cap: int | UnsetType = UNSET
-    cause: Cause | UnsetType = UNSET
-    closed: tuple[str, ...] | UnsetType = UNSET
-    closures: tuple[EventClosure, ...] | UnsetType = UNSET
-    cools_at: Moment | UnsetType = UNSET
-    cools_s: float | UnsetType = UNSET
-    count: int | UnsetType = UNSET
-    cpu_s: float | UnsetType = UNSET
-    cpus: int | UnsetType = UNSET
-    data: tuple[str, ...] | UnsetType = UNSET
-    deadline_at: Moment | UnsetType = UNSET
-    deadline_s: float | UnsetType = UNSET
-    declared_mib: int | UnsetType = UNSET
-    detail: str | UnsetType = UNSET
-    devices: tuple[str, ...] | UnsetType = UNSET
-    drained: bool | UnsetType = UNSET
-    eligible: bool | UnsetType = UNSET
-    ended_at: Moment | UnsetType = UNSET
-    ended_s: float | UnsetType = UNSET
-    exit_code: int | UnsetType = UNSET
-    external: str | UnsetType = UNSET
-    fault: Blame | UnsetType = UNSET
-    foreign: tuple[EventForeign, ...] | UnsetType = UNSET
-    gone: tuple[str, ...] | UnsetType = UNSET
-    group: EventGroup | UnsetType = UNSET
-    held: bool | UnsetType = UNSET
-    ignored_pids: tuple[int, ...] | UnsetType = UNSET
-    keep: int | UnsetType = UNSET
-    kept: bool | UnsetType = UNSET
-    labels: dict[str, str] | UnsetType = UNSET
-    lease_s: float | UnsetType = UNSET
-    memory_mib: int | UnsetType = UNSET
-    migrate: bool | UnsetType = UNSET
-    name: str | UnsetType = UNSET
-    node: str | UnsetType = UNSET
-    nodes: tuple[str, ...] | UnsetType = UNSET
-    not_before_at: Moment | UnsetType = UNSET
-    not_before_s: float | UnsetType = UNSET
-    note: str | UnsetType = UNSET
-    outcome: EventOutcome | UnsetType = UNSET
-    peak_memory_mib: int | UnsetType = UNSET
-    pid: int | UnsetType = UNSET
-    pilot: EventPilot | str | UnsetType = UNSET
-    point: str | UnsetType = UNSET
-    policy: EventPolicy | UnsetType = UNSET
-    port: int | UnsetType = UNSET
-    position: int | UnsetType = UNSET
-    problem: str | UnsetType = UNSET
-    project: EventProject | str | UnsetType = UNSET
-    projects: tuple[str, ...] | UnsetType = UNSET
-    provider: str | UnsetType = UNSET
-    queue: EventQueue | str | UnsetType = UNSET
-    record: EventCheckpoint | UnsetType = UNSET
-    reservation: EventReservation | int | UnsetType = UNSET
-    saved_at: Moment | UnsetType = UNSET
-    saved_s: float | UnsetType = UNSET
-    shift_s: float | UnsetType = UNSET
-    signal: int | UnsetType = UNSET
-    since_at: Moment | UnsetType = UNSET
-    since_s: float | UnsetType = UNSET
-    spent: str | UnsetType = UNSET
-    started_at: Moment | UnsetType = UNSET
-    started_s: float | UnsetType = UNSET
-    state: str | UnsetType = UNSET
-    step: int | UnsetType = UNSET
-    taints: tuple[str, ...] | UnsetType = UNSET
-    task: int | UnsetType = UNSET
-    tasks: int | UnsetType = UNSET
-    then: str | UnsetType = UNSET
-    trial: bool | UnsetType = UNSET
-    uid: str | UnsetType = UNSET
-    user: EventUser | str | UnsetType = UNSET
-    way: str | UnsetType = UNSET
-    what: str | UnsetType = UNSET
-    where: str | UnsetType = UNSET
-    window_s: float | UnsetType = UNSET
-    yields_to: int | UnsetType = UNSET
 
 
 class EventView(msgspec.Struct):
@@ -294,6 +93,10 @@ SHOWN: dict[type, tuple[str, ...]] = {
         ev.PoolClosed: "node closures",
         ev.DevicesSeen: "node foreign",
         ev.DevicesElsewhere: "node devices",
+        gpu_events.OveruseSeen: "node overuse",
+        gpu_events.GpuOverused: "task uid device memory_mib declared_mib",
+        gpu_events.GpuIdle: "task uid devices since_s",
+        gpu_events.DeviceFailed: "node device what",
         ev.NodeMarked: "node labels taints closed ignored_pids",
         ev.NodeKeySet: "spent",
         ev.NodeCutOff: "node note",
@@ -331,7 +134,7 @@ _OWN_WORDS = frozenset({"detail", "record", "data"})
 _MOMENTS = ("started_s", "ended_s", "saved_s", "not_before_s", "deadline_s", "cools_s", "since_s")
 
 
-def _picked(view: type[_Part]) -> Callable[[Any], _Part]:
+def _picked(view: type[EventPart]) -> Callable[[Any], EventPart]:
     """The view of a record: its fields have the same names there."""
     names = view.__struct_fields__
     return lambda record: view(*(getattr(record, name) for name in names))
@@ -348,6 +151,7 @@ _RECORDS: dict[str, Callable[[Any], Any]] = {
     "borrows": _each(_picked(EventLoan)),
     "record": _picked(EventCheckpoint),
     "foreign": _each(_picked(EventForeign)),
+    "overuse": _each(_picked(EventOveruse)),
     "closures": _each(_picked(EventClosure)),
     "taints": _each(format_taint),
     "queue": _picked(EventQueue),
