@@ -140,6 +140,24 @@ def test_the_plan_shows_what_ran_and_foretells_a_job(idle_box: Box, visit: Visit
     expect(told).to_contain_text("not enough free gpus")
 
 
+def test_rules_are_compared_on_the_jobs_that_there_were(idle_box: Box, visit: Visit) -> None:
+    for _ in range(3):
+        idle_box.ran(["true"])
+    page = visit().go("/web/plan")
+
+    for policy in ("fcfs", "sjf"):
+        page.locator("#rules-form [name=policy]").select_option(policy)
+        page.get_by_role("button", name="Compare").click()
+        expect(page.locator("#rules thead")).to_contain_text(policy)
+
+    heads = page.locator("#rules thead th").all_inner_texts()
+    assert heads == ["Figure", "now", "fcfs", "sjf"]
+    expect(page.locator("#rules-line")).to_contain_text("jobs")
+    expect(page.locator("#rules tbody tr", has_text="mean wait").first.locator("td")).to_have_count(
+        3
+    )
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_page_can_be_read_by_everybody(idle_box: Box, visit: Visit, theme: str) -> None:
     runs = idle_box.job(["sleep", "600"], resources={"gpus": 2}, pty=True, time_limit_s=600)

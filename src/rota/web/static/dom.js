@@ -81,3 +81,10 @@ export const jobLink = (id, text = String(id), array = false) =>
 export function state(word) {
   return h("span", { class: `state ${word}` }, word);
 }
+
+// A bar that shows how much of something.
+export function part(value, of) {
+  const share = of ? Math.min(100, (100 * value) / of) : 0;
+  return h("span", { class: value > of ? "part over" : "part",
+  role: "img", "aria-label": `${round(share, 0)} %`, vars: { "--part": `${share}%` } });
+}

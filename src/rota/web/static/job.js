@@ -81,6 +81,7 @@ function facts(figures) {
     ["Queue", `${job.queue}, priority ${job.priority}`],
     ["Project", job.project],
     ...used(figures, job.resources),
+    ["Ports", job.ports.length ? `${job.ports.join(", ")}: rota forward ${id}` : null],
     ["Parameters", pairs(job.parameters)],
     ["Labels", pairs(job.labels)],
     ["After", after.length ? after : null],

@@ -1,14 +1,8 @@
 import "./common.js";
-import { $, h, hue, put, round, rows, span } from "./dom.js";
-import { api, live, paced } from "./api.js";
+import { $, h, hue, jobLink, part, put, round, rows, seconds, span } from "./dom.js";
+import { api, feed, live, paced } from "./api.js";
 
 let used = [];
-
-function part(value, of) {
-  const share = of ? Math.min(100, (100 * value) / of) : 0;
-  return h("span", { class: value > of ? "part over" : "part",
-  role: "img", "aria-label": `${round(share, 0)} %`, vars: { "--part": `${share}%` } });
-}
 
 const owner = (name) => [h("i", { class: "owner", vars: { "--hue": hue(name) } }), name];
 
@@ -35,6 +29,23 @@ function quotas(accounts) {
   }
   put($("#quotas tbody"), found.length ? found.map((row) => h("tr", null, row.map((cell) => h("td",
     null, cell)))) : h("tr", null, h("td", { colspan: 5 }, "No quotas are set.")));
+}
+
+// GPUs that do nothing although a job has them to itself, where nodes measure that.
+async function idle() {
+  const { measured } = await feed("nodes", { names: "-" });
+  $("#idle").hidden = !measured;
+  if (!measured) return;
+  const [gpus, jobs] = [await api("/gpus?idle=true"), await api("/jobs?state=running&limit=1000")];
+  const owners = new Map(jobs.items.map((job) => [job.id, job.user]));
+  const found = gpus.items.map((gpu) => [
+    h("span", null, owner(owners.get(gpu.jobs[0]) || "")),
+    `${gpu.node} GPU ${gpu.index} ${gpu.model}`,
+    h("span", null, gpu.jobs.flatMap((job) => [jobLink(job), " "])),
+    gpu.idle_since ? span(Date.now() / 1000 - seconds(gpu.idle_since)) : "",
+  ]);
+  if (found.length) rows("#idle-gpus", found);
+  else put($("#idle-gpus tbody"), h("tr", null, h("td", { colspan: 4 }, "No GPU is idle in a job.")));
 }
 
 async function draw() {
@@ -95,6 +106,6 @@ $("#csv").addEventListener("click", () => {
   link.click();
   URL.revokeObjectURL(link.href);
 });
-const again = paced(5000, () => draw());
+const again = paced(5000, () => Promise.all([draw(), idle()]));
 $("#period").addEventListener("change", () => draw());
 live(again);
