@@ -27,7 +27,7 @@ p.soft, figcaption { color: var(--soft) }
 .scroll { overflow-x: auto }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line) }
-td.n, th.n { text-align: right }
+td.n, th.n { text-align: right; white-space: nowrap }
 figure { margin: 0 } svg { width: 100%; height: auto }
 svg text { fill: var(--soft); font-size: 12px }
 .facts { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; padding: 0; list-style: none }
