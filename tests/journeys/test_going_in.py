@@ -64,6 +64,22 @@ def test_a_command_runs_inside_a_job_and_its_code_is_ours(home: Box) -> None:
     assert home.rota("exec", job, "--", "no-such-program", check=False).returncode == 127
 
 
+def test_what_runs_inside_a_job_is_of_its_user_whoever_started_it(
+    open_folder: Path, new_box: Callable[..., Box]
+) -> None:
+    box = new_box(open_folder / "box")
+    box.up()
+    command = ["sh", "-c", "echo out; echo err >&2; while :; do sleep 0.1; done"]
+    job = box.at(open_folder, "nobody").job(command)
+    box.reach(job, "running")
+
+    done = box.rota("exec", str(job), "--", "id", "-un")
+    both = until(lambda: box.output(job, "both").count("\n") == 2 and box.output(job, "both"), "it")
+
+    assert done.stdout == "nobody\n"
+    assert both == "out\nerr\n"
+
+
 def test_what_runs_inside_ends_with_the_job(home: Box) -> None:
     job = running(home)
     going_in = subprocess.Popen(
