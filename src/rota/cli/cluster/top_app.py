@@ -12,7 +12,8 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Input, Label, Static, TabbedContent, TabPane
 
-from rota.cli.cluster.nodes import amount, brief_mib, node_state, used
+from rota.cli.cluster.gpu_table import brief_mib
+from rota.cli.cluster.nodes import amount, node_state, used
 from rota.cli.cluster.top_frame import headline
 from rota.cli.jobs.far import efficiency_pairs
 from rota.cli.jobs.show import job_block, why_lines
