@@ -24,8 +24,8 @@ from rota.core.facts.job import JobSpec, RestartPolicy
 from rota.core.facts.notices import TARGETS_MAX
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.words.units import BANDS, parse_when
-from rota.limits_settings import Limits
-from rota.notify_settings import Notify
+from rota.settings.limits import Limits
+from rota.settings.notify import Notify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
