@@ -22,7 +22,7 @@ def site(tmp_path_factory):
 
 
 def test_every_page_is_in_the_site_and_in_the_index(site):
-    names = {page.stem for page in (REPOSITORY / "docs").glob("*.md")} - {"README", "requirements"}
+    names = {page.stem for page in (REPOSITORY / "docs").glob("*.md")} - {"README"}
 
     index = (site / "docs.html").read_text()
 

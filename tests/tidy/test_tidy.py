@@ -17,7 +17,7 @@ from tests.support.machine import REPOSITORY
 
 PACKAGE = REPOSITORY / "src" / "rota"
 MIGRATIONS = PACKAGE / "store" / "migrations"
-REQUIREMENTS = REPOSITORY / "docs" / "requirements.md"
+REQUIREMENTS = REPOSITORY / "tests" / "requirements.md"
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
@@ -31,7 +31,7 @@ GENERATED = ("_pb2", "_pb2_grpc")
 #: Words that name no role. They count as whole parts of a name: "utilization" is fine.
 BANNED_WORDS = frozenset({"manager", "helper", "helpers", "util", "utils", "handler", "handlers"})
 BANNED_WORDS_IN_CLASSES = BANNED_WORDS | {"data", "info"}
-#: Names that docs/requirements.md fixes, whatever the rule says.
+#: Names that tests/requirements.md fixes, whatever the rule says.
 FIXED_NAMES = frozenset({"QuotaInfo"})
 
 #: What the pure part may import, beside the harmless part of the standard library.

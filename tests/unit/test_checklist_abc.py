@@ -1,4 +1,4 @@
-"""Lines of docs/requirements.md, parts A to C, that no other test proves as a whole."""
+"""Lines of tests/requirements.md, parts A to C, that no other test proves as a whole."""
 
 import sys
 from collections.abc import Callable

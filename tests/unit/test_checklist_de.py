@@ -1,4 +1,4 @@
-"""Single promises of docs/requirements.md, parts D and E, with the numbers that they name."""
+"""Single promises of tests/requirements.md, parts D and E, with the numbers that they name."""
 
 import asyncio
 import random
