@@ -1,6 +1,7 @@
 """Fixtures for every test, markers that set themselves, and the list of what was skipped."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("steady")
+
+# A shell lets what it starts in the background ignore Ctrl-C, and all that this starts in turn.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The Rotas of tests leave the socket of this machine's own Rota alone.
 os.environ["ROTA_SERVER_SOCKET"] = "none"

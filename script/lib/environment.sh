@@ -13,6 +13,32 @@ die() {
     exit 1
 }
 
+# with_progress COMMAND: what it does and since when, in one line that is written over and over on a
+# terminal, else in a line every few seconds. Whole if it fails.
+with_progress() {
+    local log line status=0 every=10
+    log=$(mktemp)
+    [ -t 2 ] && every=1
+    "$@" >"$log" 2>&1 &
+    local pid=$! begun=$SECONDS told=$SECONDS
+    while kill -0 "$pid" 2>/dev/null; do
+        sleep 0.2
+        [ $((SECONDS - told)) -ge "$every" ] || continue
+        told=$SECONDS
+        line=$(tail -n 1 "$log" | cut -c 1-60)
+        if [ -t 2 ]; then
+            printf '\r\033[K    %3d s  %s' $((SECONDS - begun)) "$line" >&2
+        else
+            printf '    %3d s  %s\n' $((SECONDS - begun)) "$line" >&2
+        fi
+    done
+    wait "$pid" || status=$?
+    [ ! -t 2 ] || printf '\r\033[K' >&2
+    [ "$status" -eq 0 ] || cat "$log" >&2
+    rm -f "$log"
+    return "$status"
+}
+
 in_ci() {
     case "${CI:-}" in
         "" | 0 | false) return 1 ;;
@@ -77,7 +103,7 @@ ensure_venv() {
         fi
         say "installing ${extras:+with extras $extras }into $VENV"
         rm -f "$STAMP"
-        "$VENV/bin/python" -m pip install -q -e "$target" >&2
+        with_progress "$VENV/bin/python" -m pip install --progress-bar off -e "$target"
         printf '%s\n' "$want" >"$STAMP"
     ) 9<"$ROOT/pyproject.toml"
 }

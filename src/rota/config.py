@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota import (
-    gpu_settings,
-    limits_settings,
-    notify_settings,
-    older_names,
-    paths,
-    quota_settings,
-    storage_settings,
-)
-from rota.agent_settings import POLICIES, Agent
-from rota.audit_settings import AuditSettings, check_syslog
-from rota.config_checks import at_least, check_host, check_url, nearest, one_of, read_text
+from rota import older_names, paths
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import DEFAULT
 from rota.core.facts.site.pilot import Pilot
@@ -31,13 +20,17 @@ from rota.core.words import policy_text
 from rota.core.words.placing_text import parse_taint
 from rota.core.words.presets import preset
 from rota.core.words.units import parse_cpu_milli, parse_memory_mib
-from rota.gpu_settings import GpuSettings
-from rota.limits_settings import Limits
 from rota.log_json import FORMATS
-from rota.notify_settings import Notify
-from rota.pilot_settings import read_pilot
-from rota.quota_settings import QuotaSettings
-from rota.storage_settings import Bundles, Checkpoints, Results
+from rota.settings import gpus, limits, notify, quotas, storage
+from rota.settings.agent import POLICIES, Agent
+from rota.settings.audit import AuditSettings, check_syslog
+from rota.settings.checks import at_least, check_host, check_url, nearest, one_of, read_text
+from rota.settings.gpus import GpuSettings
+from rota.settings.limits import Limits
+from rota.settings.notify import Notify
+from rota.settings.pilots import read_pilot
+from rota.settings.quotas import QuotaSettings
+from rota.settings.storage import Bundles, Checkpoints, Results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -191,7 +184,7 @@ def parse(text: str, source: str, environment: Mapping[str, str]) -> Config:
         origins[f"{section}.{rule or key}"] = variable
     settings.setdefault("scheduling", {})["rules"] = _check_rules(rules, origins)
     config = _build(settings, origins)
-    engines = quota_settings.at_home(config.scheduling.quota_provider, config.quotas, engines)
+    engines = quotas.at_home(config.scheduling.quota_provider, config.quotas, engines)
     return msgspec.structs.replace(config, engines=engines, pilots=pilots)
 
 
@@ -316,7 +309,7 @@ def _build(settings: _Settings, origins: Mapping[str, str]) -> Config:
         except ValueError as error:
             raise Rejected(f"{origins.get(name, name)}: {error}", field=name) from None
     try:
-        notify_settings.check_whole(config.notify)
+        notify.check_whole(config.notify)
     except ValueError as error:
         raise Rejected(f"[notify]: {error}", field="notify") from None
     return config
@@ -329,7 +322,7 @@ _TABLES = ("webhooks", "mails", "plugins")
 def _entries(origin: str, key: str, value: object) -> object:
     """Never quotes the value: there may be a secret in it."""
     try:
-        return notify_settings.read_entries(key, value)
+        return notify.read_entries(key, value)
     except ValueError as error:
         raise Rejected(f"{origin}: {error}", field=f"notify.{key}") from None
 
@@ -369,16 +362,16 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "server.log_level": one_of(LOG_LEVELS),
     "server.log_format": one_of(FORMATS),
     "server.traces": lambda url: check_url(url) if url else "",
-    "checkpoints.store": storage_settings.check_store,
+    "checkpoints.store": storage.check_store,
     "checkpoints.max_size": parse_memory_mib,
     "checkpoints.keep": at_least(0),
     "checkpoints.days": at_least(0),
     "results.days": at_least(0),
-    "bundles.max_size": storage_settings.check_bundle_size,
+    "bundles.max_size": storage.check_bundle_size,
     "bundles.days": at_least(1),
-    **limits_settings.CHECKS,
-    **quota_settings.CHECKS,
-    **gpu_settings.CHECKS,
+    **limits.CHECKS,
+    **quotas.CHECKS,
+    **gpus.CHECKS,
     "audit.syslog": check_syslog,
     "audit.days": at_least(0),
     "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,
@@ -390,7 +383,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "agent.taints": lambda taints: [parse_taint(text) for text in taints],
     "scheduling.policy": _preset,
     "scheduling.interval_ms": at_least(1),
-    "scheduling.quota_provider": one_of(quota_settings.PROVIDERS),
+    "scheduling.quota_provider": one_of(quotas.PROVIDERS),
 }
 
 

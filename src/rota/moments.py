@@ -14,7 +14,7 @@ from rota.core.words.units import parse_duration_ms
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAYS = {name: n for n, day in enumerate(_DAYS) for name in (day, day[:3])}
-_NEAR = {"yesterday": -1, "today": 0, "tomorrow": 1}
+_NEAR = {"today": 0, "tomorrow": 1}
 _CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 _FORMS = (
     "expected a moment such as now, now+2h, 18:00, today, tomorrow 9:00, mon 7:30, "

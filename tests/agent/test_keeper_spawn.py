@@ -251,9 +251,9 @@ class TestFailures:
     def test_an_output_that_cannot_be_opened_is_named(self, keeper: Keeper, limits: dict[str, int]):
         uid = f"no-output-{len(limits)}"
 
-        keeper.spawn(uid, "true", stdout="/no/such/file", ulimits=limits)
+        keeper.spawn(uid, "true", stdout="/dev/null/such/file", ulimits=limits)
 
-        assert keeper.ended(uid)["error"] == "output file /no/such/file: no such file or directory"
+        assert keeper.ended(uid)["error"] == "output file /dev/null/such/file: not a directory"
 
     def test_a_pipe_without_a_reader_does_not_hold_the_keeper(
         self, keeper: Keeper, tmp_path: Path, limits: dict[str, int]

@@ -27,7 +27,7 @@ def test_one_who_types_into_a_program_that_does_not_read_is_sent_away(stuck: Pat
     said: list[TerminalOutput] = []
 
     async def flood() -> int:
-        terminals = Terminals(stuck, said.append)
+        terminals = Terminals(stuck, said.append, lambda _: None)
         terminals.take(OpenTerminal(7, "u1"))
         sent = 0
         while not said and sent < 4 * UNTAKEN_BYTES_MAX:

@@ -19,7 +19,7 @@ from rota.api.context import Context
 from rota.api.door.server import Server
 from rota.controller.loop import Host
 from rota.core.facts.job import Job
-from rota.limits_settings import Limits
+from rota.settings.limits import Limits
 from rota.store.api import Batch
 from rota.store.memory import MemoryDisk, MemoryStore
 from rota.store.writer import Writer

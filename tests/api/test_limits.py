@@ -8,7 +8,7 @@ import pytest
 from rota.api.gate import Gate
 from rota.core.facts.errors import Busy
 from rota.core.facts.tenant import Access, Actor
-from rota.limits_settings import Limits
+from rota.settings.limits import Limits
 from tests.api.running import Running, running
 
 TIGHT = Limits(queued=100, environment="1m", input="1m", requests_per_s=5, requests_burst=20)

@@ -27,7 +27,7 @@ def test_a_job_is_suspended_and_resumed(caller: Caller, agent: PretendedAgent) -
     assert stopped["suspended_at"] is not None
     assert stood_still
     assert agent.suspended(uid, False)
-    assert resumed == {"changed": [job], "refused": []}
+    assert resumed == {"changed": [job], "refs": [str(job)], "refused": []}
     shown = caller.job(job)
     assert (shown["reason"], shown["suspended_at"]) == ("", None)
 

@@ -278,8 +278,8 @@ def test_named_jobs_that_do_not_exist_are_named(fake, rota):
     ("form", "expected"),
     [
         ("csv", "id,state\n12,running\n"),
-        ("json", '[\n  {\n    "id": "12",\n    "state": "running"\n  }\n]\n'),
-        ("yaml", '- id: "12"\n  state: "running"\n'),
+        ("json", '[\n  {\n    "id": 12,\n    "state": "running"\n  }\n]\n'),
+        ("yaml", '- id: 12\n  state: "running"\n'),
         ("table", "ID  STATE\n12  running\n"),
     ],
 )

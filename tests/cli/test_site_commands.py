@@ -1,7 +1,7 @@
 """Commands about reservations, rules, accounts, quotas, marks and use: what they send and print."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -119,6 +119,26 @@ def test_devices_and_maintenance_are_asked_for(fake, rota):
     assert (first["devices"], first["node"], first["project"]) == ([0, 1, 3], "box", "p")
     assert (second["nodes"], second["maintenance"]) == (["n1", "n2"], True)
     assert second["end_at"] == "2096-01-01T08:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("start", "until", "hours"),
+    [
+        ("tomorrow 9:00", "tomorrow 17:00", 8),
+        ("tomorrow 9:00", "17:00", 8),
+        ("now+2d", "now+3d", 24),
+        ("mon 9:00", "mon 17:00", 8),
+    ],
+)
+def test_the_end_of_a_reservation_is_the_moment_that_was_meant(fake, rota, start, until, hours):
+    fake.routes["POST /reservations"] = Answer(reservation(), 201)
+
+    whose = ("--gpus", "1", "--user", "ada", "--zone", "UTC")
+    rota("reserve", "add", *whose, "--start", start, "--until", until)
+
+    asked = fake.asked[0].body
+    begin, end = (datetime.fromisoformat(asked[name]) for name in ("start_at", "end_at"))
+    assert end - begin == timedelta(hours=hours)
 
 
 @pytest.mark.parametrize(

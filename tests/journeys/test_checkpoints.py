@@ -200,3 +200,11 @@ def test_without_a_setting_saved_work_lies_in_the_state_folder(home: Box) -> Non
     job = home.ran('test -d "$ROTA_CHECKPOINT_DIR" && echo "$ROTA_CHECKPOINT_DIR"')
 
     assert home.output(job["id"]).startswith(f"{home.state}/checkpoints/")
+
+
+def test_a_gang_on_one_node_leaves_no_empty_folder(home: Box) -> None:
+    job = home.ran(["true"], tasks=2)
+
+    assert job["state"] == "completed"
+    left = [path.name for path in (home.state / "checkpoints").iterdir()]
+    assert not [name for name in left if name.startswith(f"{job['id']}-")]

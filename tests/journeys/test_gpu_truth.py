@@ -10,7 +10,7 @@ import pytest
 from tests.journeys.box import Box, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 QUIET = {"use_percent": 0, "memory_used_mib": 4, "power_w": 60.0, "temperature_c": 31}
@@ -24,6 +24,13 @@ class Cards:
         self._gpus: list[dict[str, Any]] = [
             {"model": "A100", "memory_mib": 40960, **QUIET} for _ in range(count)
         ]
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing is done, and no more was reported than before."""
+        for gpu in self._gpus:
+            gpu.pop("processes", None)
+            gpu |= QUIET
         self.set(0)
 
     def set(self, index: int, **figures: Any) -> None:
@@ -34,7 +41,10 @@ class Cards:
 
 
 def box_with(new_box: Callable[..., Box], count: int, **settings: str) -> tuple[Box, Cards]:
-    box = new_box()
+    return with_cards(new_box(), count, **settings)
+
+
+def with_cards(box: Box, count: int, **settings: str) -> tuple[Box, Cards]:
     file = box.work.parent / "gpus.json"
     cards = Cards(file, count)
     box.env |= {"ROTA_FAKE_GPUS": str(file), "ROTA_GPUS_MEASURE_S": "0.1", **settings}
@@ -46,9 +56,20 @@ def gpus(box: Box) -> list[dict[str, Any]]:
     return list(box.api("GET", "/gpus")[1]["items"])
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Box, Cards]]:
+    """One box with two GPUs for the tests that leave nothing behind."""
+    box, cards = with_cards(Box(tmp_path_factory.mktemp("measured")), 2)
+    yield box, cards
+    box.down("--stop-jobs")
+
+
 @pytest.fixture
-def measured(new_box: Callable[..., Box]) -> tuple[Box, Cards]:
-    return box_with(new_box, 2)
+def measured(shared: tuple[Box, Cards]) -> tuple[Box, Cards]:
+    box, cards = shared
+    cards.reset()
+    until(lambda: [gpu["use_percent"] for gpu in gpus(box)] == [0, 0], "a look at quiet cards")
+    return box, cards
 
 
 def test_use_memory_power_and_temperature_are_shown_as_they_are(measured: tuple[Box, Cards]):
@@ -126,6 +147,8 @@ def test_a_job_that_holds_more_than_it_declared_is_told_and_leaves_no_room_for_o
     table = box.rota("gpus").stdout
     told = box.api("GET", f"/jobs/{greedy}/events")[1]["items"]
     box.rota("cancel", str(greedy))
+    after = box.ended(second)["state"]
+    box.rota("node", "devices", "box", "all")
 
     assert seen[0] == {
         "job": greedy,
@@ -136,7 +159,7 @@ def test_a_job_that_holds_more_than_it_declared_is_told_and_leaves_no_room_for_o
     assert f"{greedy} holds 31G, asked for 10G" in table
     assert "gpu-overused" in [event["kind"] for event in told]
     assert (waits, small["state"]) == ("queued", "completed")
-    assert box.ended(second)["state"] == "completed", "the room is there again once it has gone"
+    assert after == "completed", "the room is there again once it has gone"
 
 
 def test_a_site_may_end_what_holds_more_than_it_declared(new_box: Callable[..., Box]):

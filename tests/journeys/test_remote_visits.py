@@ -53,7 +53,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def service(site: Site) -> Iterator[tuple[int, int]]:
     """A job that serves, and its port."""
     job = site.head.job([sys.executable, "-c", SERVICE])
-    said = until(lambda: site.head.output(job), "the service to listen")
+    # Its line may be on its way still.
+    said = until(lambda: site.head.output(job).endswith("\n") and site.head.output(job), "its port")
     site.head.reach(job, "running")
     yield job, int(said.split()[-1])
     site.head.api("DELETE", f"/jobs/{job}")
@@ -122,6 +123,8 @@ def test_a_closed_port_is_one_line_and_the_end_of_the_job_ends_it(
 
     assert forwarded.process.returncode == 0
     assert stderr.splitlines() == [
+        f"rota: nothing listens on port 1 of job {job} yet; "
+        "connections are refused until something does (--wait)",
         "rota: nothing listens on port 1 of the job's node",
         f"rota: job {job} has ended",
     ]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rota.notify_settings import Notify
+from rota.settings.notify import Notify
 from tests.notify.post import Post
 from tests.notify.receivers import WebSink
 

@@ -12,14 +12,14 @@ from rota.core.facts.notices import parse_target
 from rota.notify.collect import Collector
 from rota.notify.courier import BOOKMARK, Bookmark, Courier
 from rota.notify.receiver import Receiver
-from rota.notify_settings import MailRule, Notify, Webhook
+from rota.settings.notify import MailRule, Notify, Webhook
 from rota.testing.scene import Scene
 from tests.notify.receivers import WAIT_S
 
 
 def hook(url: str, **more: Any) -> Webhook:
     """A webhook for all events that is not patient, unless it is told otherwise."""
-    from rota.notify_settings import read_entries
+    from rota.settings.notify import read_entries
 
     fields = {"retries": 2, "backoff_s": 0.01, "timeout_s": 5.0} | more
     rule = read_entries("webhooks", [{"url": url, **fields}])[0]
@@ -28,7 +28,7 @@ def hook(url: str, **more: Any) -> Webhook:
 
 
 def mail_rule(to: str, **more: Any) -> MailRule:
-    from rota.notify_settings import read_entries
+    from rota.settings.notify import read_entries
 
     rule = read_entries("mails", [{"to": to, **more}])[0]
     assert isinstance(rule, MailRule)

@@ -13,8 +13,8 @@ from rota.controller.commands.commands import Idle, NoteGpus
 from rota.core.facts.gpu_use import Overuse
 from rota.core.facts.notices import ENDS, EVENTS
 from rota.notify import receiver as receiver_module
-from rota.notify_settings import Notify, PluginRule, read_entries
 from rota.rpc.messages import Seen, Sighting
+from rota.settings.notify import Notify, PluginRule, read_entries
 from rota.testing.scene import ADMIN, Scene
 from tests.notify.post import Post, hook, mail_rule
 from tests.notify.receivers import MailSink, WebSink, dead_port

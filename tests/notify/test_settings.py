@@ -5,7 +5,7 @@ import pytest
 from rota.config import parse
 from rota.core.facts.errors import Rejected
 from rota.core.facts.notices import ENDS, EVENTS, WARNINGS, Target, format_target, parse_target
-from rota.notify_settings import Notify
+from rota.settings.notify import Notify
 
 TOML = """
 [notify]

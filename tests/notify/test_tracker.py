@@ -9,7 +9,7 @@ import pytest
 
 from rota.core.facts.errors import Rejected
 from rota.notify.plugins import load_notifier
-from rota.notify_settings import EVENTS, Notify, PluginRule
+from rota.settings.notify import EVENTS, Notify, PluginRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from tests.slurm.real import Slurm
 pytestmark = pytest.mark.slow
 
 COMMANDS = (
-    *("sbatch", "srun", "salloc", "squeue", "scancel", "sinfo", "sacct", "scontrol"),
+    *("sbatch", "srun", "salloc", "sbcast", "squeue", "scancel", "sinfo", "sacct", "scontrol"),
     *("sacctmgr", "sprio", "sshare", "sdiag", "sstat", "sreport"),
 )
 

@@ -109,3 +109,13 @@ def test_a_step_may_begin_at_a_later_node_of_its_job(slurm: Slurm) -> None:
 
     node, nodes = printed.split()
     assert node == expand(nodes)[1]
+
+
+def test_a_file_is_broadcast_to_all_nodes_of_a_job(slurm: Slurm) -> None:
+    body = "0123456789abcdef" * 65536
+    (slurm.work / "source").write_text(body)
+
+    printed = slurm.script("sbcast -v -f source copy 2>&1; echo $?", "-N2")
+
+    assert printed.splitlines()[-2:] == ["sbcast: node_list  = n[1-2]", "0"]
+    assert (slurm.work / "copy").read_text() == body

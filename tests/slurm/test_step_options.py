@@ -1,5 +1,8 @@
 """Options of srun that change how tasks run: files, programs, limits, prologs."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,3 +147,67 @@ def test_scancel_asks_on_the_terminal(either: Slurm) -> None:
     question = f"Cancel job_id={job} name=kept partition=default [y/n]? "
     assert kept.stdout == gone.stdout == question
     assert either.text("squeue", "-h", "-j", job, "-t", "all", "-o", "%T").strip() == "CANCELLED"
+
+
+class Waiting:
+    """An ``srun`` outside of a job whose task waits for an interrupt."""
+
+    TASK = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: sys.exit(7))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(100)\n"
+    )
+
+    def __init__(self, slurm: Slurm, *options: str) -> None:
+        self.process = subprocess.Popen(
+            ["srun", *options, sys.executable, "-c", self.TASK],
+            cwd=slurm.work,
+            env=slurm.env,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+
+    def code(self) -> int:
+        """The exit code of srun, once it has ended."""
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+    def interrupt(self) -> str:
+        """Ctrl-C; the next line that srun says."""
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.stderr is not None
+        return self.process.stderr.readline()
+
+
+def test_the_first_interrupt_of_srun_asks_and_the_second_is_for_the_tasks(slurm: Slurm) -> None:
+    waiting = Waiting(slurm)
+
+    asked = waiting.interrupt()
+    assert waiting.process.stderr is not None
+    standing = waiting.process.stderr.readline()
+    running = waiting.process.poll()
+    sent = waiting.interrupt()
+    while "sending" not in sent:
+        # So late that it was a first one again.
+        sent = waiting.interrupt()
+
+    assert asked == "srun: interrupt (one more within 1 sec to abort)\n"
+    assert standing.endswith(" task 0: running\n")
+    assert running is None
+    assert sent.startswith("srun: sending Ctrl-C to StepId=")
+    assert waiting.code() == 7
+
+
+@pytest.mark.parametrize("option", ["-X", "--quit-on-interrupt"])
+def test_an_option_makes_the_first_interrupt_one_for_the_tasks(option: str, slurm: Slurm) -> None:
+    waiting = Waiting(slurm, option)
+
+    said = waiting.interrupt()
+
+    assert said.startswith("srun: sending Ctrl-C to StepId=")
+    assert waiting.code() == 7

@@ -95,3 +95,13 @@ def test_the_database_reads_only_the_jobs_of_the_period(sqlite_store):
 
         assert "SCAN jobs" not in steps
         assert "USING INDEX jobs_created (created_at>?)" in steps
+
+
+def test_jobs_of_a_period_come_the_newest_first_and_no_more_than_asked_for(filled):
+    whole = [one.id for one in filled.jobs_submitted(START_S, START_S + DAY_S, limit=100)]
+    newest = [one.id for one in filled.jobs_submitted(START_S, START_S + DAY_S, limit=3)]
+    earlier = [one.id for one in filled.jobs_submitted(0.0, START_S, limit=100)]
+
+    assert whole == [9, 2, 3, 4, 5, 6, 7, 8, 10]
+    assert newest == [9, 2, 3]
+    assert earlier == [1]

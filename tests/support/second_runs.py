@@ -24,6 +24,7 @@ REAL = frozenset(
         "journeys",
         "notify",
         "slurm",
+        "web",
     )
 )
 #: Tests in there of what outlives a ``kill -9``, a lost controller or an end of a lease.

@@ -328,7 +328,7 @@ def judging(function: ast.AST, judges: set[str]) -> bool:
 def test_every_test_says_more_than_that_something_is_there():
     files = python_files(REPOSITORY / "tests")
     shared = [(f.name, f) for p in files for f in functions(p) if not f.name.startswith("test_")]
-    judges = {"raises", "fail", "run_state_machine_as_test"}
+    judges = {"raises", "fail", "expect", "run_state_machine_as_test"}
     while more := {name for name, f in shared if name not in judges and judging(f, judges)}:
         judges |= more
 

@@ -162,6 +162,13 @@ def test_gpu_nodes_are_the_last_resort_of_jobs_without_devices(name):
     )
 
 
+def test_the_strongest_wish_goes_before_what_a_site_only_avoids():
+    wish = shape(selectors=(Selector("rack", Operator.EQ, ("a",), weight=100),))
+
+    assert "mixing" not in terms(wish, {"rack": "a"}, spec=BOX)
+    assert "mixing" in terms(wish, {"rack": "b"}, spec=BOX)
+
+
 def test_gpu_nodes_are_as_good_as_others_for_jobs_with_devices_or_when_allowed():
     allow = Policy(place=PlaceRules(cpu_jobs_on_gpu_nodes=Mixing.ALLOW))
 

@@ -148,7 +148,22 @@ def test_a_link_that_is_too_old_lets_nobody_in(
     assert answer.headers["Location"] == "/web/sign-in?used=1"
 
 
-def test_a_viewer_and_a_job_make_no_links(server: Running) -> None:
+def test_what_a_link_makes_does_not_outlive_its_maker(server: Running) -> None:
+    asked = {"user": "eve", "access": "user", "expires_s": 600}
+    made = server.local().post("/tokens", asked).json
+    caller = server.network(made["token"])
+    used, late = (caller.post("/web/links").json["path"] for _ in range(2))
+
+    ask(server, "GET", used)
+    server.local().delete(f"/tokens/{made['id']}")
+
+    assert ask(server, "GET", late).headers["Location"] == "/web/sign-in?used=1"
+    tokens = server.local().get("/tokens").json["items"]
+    (page,) = [token for token in tokens if token["user"] == "eve"]
+    assert (page["note"], page["expires_at"]) == ("web page", made["expires_at"])
+
+
+def test_a_viewer_makes_no_links(server: Running) -> None:
     refused = server.network(token_of(server, "vera", "viewer")).post("/web/links")
 
     assert refused.status == 403

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from tests.api.joining import Joiner
 from tests.api.running import Running, running
 from tests.web.browsing import Visitor, swarm
 
@@ -117,3 +118,44 @@ def test_the_plan_and_the_people_and_the_care_of_a_shared_site(visitor: Visitor)
     drained = page.locator("#nodes tr", has_text="fan of GPU 3 is loud")
     expect(drained.locator(".state")).to_have_text("drained")
     visitor.picture("care")
+
+
+def test_a_node_that_wants_to_join_is_approved_on_the_page(
+    server: Running, visitor: Visitor
+) -> None:
+    token = server.local().post("/tokens", {"access": "agent", "approve": True}).json["token"]
+    joiner = Joiner(server, "newcomer")
+    assert "approve" in joiner.joins(token, home="rack7:/var/lib/rota/agent")
+    page = visitor.go("/web/care")
+    expect(page.locator("#pending-list")).to_contain_text("rack7:/var/lib/rota/agent")
+
+    page.get_by_role("button", name="Approve newcomer").click()
+
+    expect(page.locator("#pending")).to_be_hidden()
+    assert joiner.joins(joiner.key) == ""
+    expect(page.locator("#nodes")).to_contain_text("newcomer")
+    joiner.close()
+    server.local().delete("/nodes/newcomer")
+
+
+def test_a_sweep_is_submitted_by_its_parameters(server: Running, visitor: Visitor) -> None:
+    page = visitor.go("/")
+    page.get_by_role("button", name="New job").click()
+    page.get_by_label("Command").fill("true")
+    page.get_by_label("Name").fill("by-parameters")
+    page.get_by_label("CPUs").fill("100")
+    page.get_by_label("Parameters").fill("lr=0.1,0.01; seed")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator("#submit-answer")).to_contain_text("'seed' is not valid")
+    page.get_by_label("Parameters").fill("lr=0.1,0.01; seed=1,2,3")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator("#submit-answer")).to_contain_text("cpus")  # No node has a hundred.
+    page.get_by_label("CPUs").fill("1")
+
+    page.get_by_role("button", name="Submit").click()
+
+    expect(page.locator("#notes")).to_contain_text("submitted job")
+    (array,) = {job["array_id"] for job in server.local().list(name="by-parameters")["items"]}
+    page.goto(f"{visitor.base}/web/sweep/{array}")
+    expect(page.locator("#grid td a")).to_have_count(6)
+    visitor.wrong = [line for line in visitor.wrong if "422" not in line and "400" not in line]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.web.browsing import Visitor
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from playwright.sync_api import Browser
+
     from tests.journeys.box import Box
-    from tests.web.browsing import Visitor
 
     Visit = Callable[..., Visitor]
 
@@ -136,6 +140,24 @@ def test_the_plan_shows_what_ran_and_foretells_a_job(idle_box: Box, visit: Visit
     expect(told).to_contain_text("not enough free gpus")
 
 
+def test_rules_are_compared_on_the_jobs_that_there_were(idle_box: Box, visit: Visit) -> None:
+    for _ in range(3):
+        idle_box.ran(["true"])
+    page = visit().go("/web/plan")
+
+    for policy in ("fcfs", "sjf"):
+        page.locator("#rules-form [name=policy]").select_option(policy)
+        page.get_by_role("button", name="Compare").click()
+        expect(page.locator("#rules thead")).to_contain_text(policy)
+
+    heads = page.locator("#rules thead th").all_inner_texts()
+    assert heads == ["Figure", "now", "fcfs", "sjf"]
+    expect(page.locator("#rules-line")).to_contain_text("jobs")
+    expect(page.locator("#rules tbody tr", has_text="mean wait").first.locator("td")).to_have_count(
+        3
+    )
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_page_can_be_read_by_everybody(idle_box: Box, visit: Visit, theme: str) -> None:
     runs = idle_box.job(["sleep", "600"], resources={"gpus": 2}, pty=True, time_limit_s=600)
@@ -165,6 +187,8 @@ def test_every_page_can_be_read_by_everybody(idle_box: Box, visit: Visit, theme:
         found += _violations(path, page)
     page.get_by_role("button", name="New job").click()
     found += _violations("new job", page)
+    page.goto(f"{visitor.base}/web/sign-in?used=1")
+    found += _violations("signing in", page)
     page.set_viewport_size({"width": 360, "height": 700})
     page = visitor.go("/")
     expect(page.locator(filled["/"])).to_be_visible()
@@ -193,3 +217,51 @@ def test_the_keys_lead_to_pages_and_turn_the_theme(idle_box: Box, visit: Visit) 
     page.keyboard.press("2")
 
     expect(page).to_have_url(re.compile("/web/plan$"))
+
+
+def test_a_link_of_the_command_line_opens_the_page(box: Box, browser: Browser) -> None:
+    visitor = Visitor(browser, "http://" + urlsplit(box.status()["controller"]["url"]).netloc)
+    link = box.rota("web", "--print").stdout.strip()
+
+    visitor.page.goto(link)
+
+    expect(visitor.page).to_have_url(f"{visitor.base}/")
+    expect(visitor.page.locator("#line")).to_have_text("live")
+    visitor.page.get_by_role("button", name="Sign out").click()
+    expect(visitor.page).to_have_url(f"{visitor.base}/web/sign-in")
+    visitor.page.goto(link)
+    expect(visitor.page.get_by_text("This link was used")).to_be_visible()
+    visitor.close()
+
+
+def test_the_command_opens_the_browser_that_there_is(box: Box) -> None:
+    opened = box.rota("web", env={"BROWSER": "echo %s"}).stdout
+    no_browser = {"BROWSER": "false %s", "PATH": "/nowhere"}
+    printed = box.rota("web", env=no_browser)
+
+    assert re.match(r"http://127.0.0.1:\d+/web/enter/\S+\nopened the web page", opened)
+    assert "there is no browser here" in printed.stderr
+    assert "/web/enter/" in printed.stdout
+
+
+def test_a_page_comes_back_after_the_controller_and_ends_with_its_token(
+    idle_box: Box, visit: Visit
+) -> None:
+    visitor = visit("ingrid", "user")
+    page = visitor.go("/")
+
+    idle_box.kill("controller")
+    expect(page.locator("#line")).to_have_text("connecting")
+    expect(page.locator("#line")).to_have_text("live")
+    job = idle_box.job(["sleep", "600"], name="after")
+    expect(page.locator(f"tr[data-job='{job}']")).to_contain_text("running")
+    # While nobody answered the browser said so; all else would be a fault.
+    visitor.wrong = [line for line in visitor.wrong if "net::ERR_" not in line]
+    assert not visitor.wrong
+    tokens = idle_box.api("GET", "/tokens")[1]["items"]
+    mine = next(token["id"] for token in tokens if token["user"] == "ingrid")
+    idle_box.api("DELETE", f"/tokens/{mine}")
+    idle_box.api("DELETE", f"/jobs/{job}")
+
+    expect(page).to_have_url(re.compile("/web/sign-in"))
+    visitor.wrong = [line for line in visitor.wrong if "401" not in line]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rota.agent.host import AgentConfig, run_agent
 from rota.agent.machine.discover import Overrides
-from rota.agent_settings import POLICIES
 from rota.given_tokens import SEEN_BY_ALL, NoToken, read_token
 from rota.log_lines import LogLines
+from rota.settings.agent import POLICIES
 
 
 def main(arguments: list[str] | None = None) -> int:

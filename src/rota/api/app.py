@@ -36,6 +36,7 @@ from rota.api.jobs import (
     logs,
     measures,
     plan,
+    progress,
     resubmit,
     results,
     why,
@@ -54,6 +55,7 @@ from rota.api.site import (
     queue_stats,
     queues,
     quotas,
+    report,
     reservations,
     stats,
     tokens,
@@ -79,8 +81,8 @@ if TYPE_CHECKING:
 #: Every module with routes, by what they are about.
 _PARTS = (
     *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
-    *(logs, results, artifacts, measures, curves, endpoints, live, why, plan),
-    *(status, database, stats, usage, queue_stats, policy, policy_replay, notify),
+    *(logs, results, progress, artifacts, measures, curves, endpoints, live, why, plan),
+    *(status, database, stats, usage, report, queue_stats, policy, policy_replay, notify),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
     *(pilots, clusters, vdcs, audit, aliases, slurm_routes, web_routes),
 )

@@ -21,10 +21,10 @@ from rota.api.views.lookup import resolve_now
 from rota.controller.agents.bundles import require_bundle
 from rota.controller.chores.measures import Measures
 from rota.core.facts.tenant import Actor
-from rota.gpu_settings import GpuSettings
-from rota.limits_settings import Limits
-from rota.notify_settings import Notify
-from rota.storage_settings import Checkpoints
+from rota.settings.gpus import GpuSettings
+from rota.settings.limits import Limits
+from rota.settings.notify import Notify
+from rota.settings.storage import Checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.facts.tenant import Actor
-    from rota.limits_settings import Limits
+    from rota.settings.limits import Limits
 
 #: Agents share the user of their token and come back all at once; admins set the limits.
 _FREE = frozenset({Access.ADMIN, Access.AGENT})

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from rota.audit_settings import AuditSettings
 from rota.core.facts.site.pilot import Pilot
-from rota.gpu_settings import GpuSettings
-from rota.limits_settings import Limits
-from rota.notify_settings import Notify
-from rota.quota_settings import QuotaSettings
-from rota.storage_settings import Bundles, Checkpoints, Results
+from rota.settings.audit import AuditSettings
+from rota.settings.gpus import GpuSettings
+from rota.settings.limits import Limits
+from rota.settings.notify import Notify
+from rota.settings.quotas import QuotaSettings
+from rota.settings.storage import Bundles, Checkpoints, Results
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

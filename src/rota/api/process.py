@@ -162,19 +162,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     traces = host.meters.traces = open_traces(plan.traces)
     secure, fingerprint = _tls(plan, folder)
     url = url_of(sockets[-1], turn.scheme(plan))
-    settings = Settings(
-        version=__version__,
-        url=url,
-        fingerprint=fingerprint,
-        database=store.name,
-        quota_provider=plan.quota_provider,
-        notify=plan.notify,
-        checkpoints=plan.checkpoints,
-        limits=plan.limits,
-        gpus=plan.gpus,
-        collectors=load_collectors(plan.collectors),
-    )
-    app = make_app(host, settings)
+    app = make_app(host, _settings(plan, url, fingerprint, store.name))
     outbox = app.context.outbox = open_outbox(host, plan.notify)
     saved_work = app.context.saved_work = SavedWork(host, variables)
     host.links.bundles = BundleShelf(_bundles(plan, folder), plan.bundles.max_bytes)
@@ -211,6 +199,21 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
             outlet.close()
     store.close()
     log.info("stopped")
+
+
+def _settings(plan: Plan, url: str, fingerprint: str, database: str) -> Settings:
+    return Settings(
+        version=__version__,
+        url=url,
+        fingerprint=fingerprint,
+        database=database,
+        quota_provider=plan.quota_provider,
+        notify=plan.notify,
+        checkpoints=plan.checkpoints,
+        limits=plan.limits,
+        gpus=plan.gpus,
+        collectors=load_collectors(plan.collectors),
+    )
 
 
 def _tls(plan: Plan, folder: Path) -> tuple[ssl.SSLContext | None, str]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import msgspec
 
-from rota.config_checks import nearest
 from rota.core.facts.errors import Rejected
+from rota.settings.checks import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

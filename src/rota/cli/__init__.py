@@ -4,6 +4,7 @@ The rooms are the sections of ``rota --help``; each knows only those below it.
 
     start, main                      where ``rota`` begins; the table of commands
     completion, version              two commands about the program itself
+    engines/                         engine and its pilots
     service/                         up, down, agent, token, doctor and their like
     rules/                           policy, sim, replay, quota, project, user, queue-admin
     cluster/                         nodes, gpus, queues, usage, reserve and their like

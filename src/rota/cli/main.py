@@ -28,6 +28,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "why": ("jobs.show:why", "Why a job waits, or how it ended"),
         "plan": ("jobs.plan:plan", "Would a job start now, and if not, when and why"),
         "attach": ("jobs.attach:attach", "Use the terminal of a running job"),
+        "exec": ("jobs.inside:execute", "Run a command inside a running job"),
+        "shell": ("jobs.inside:shell", "Open a shell inside a running job"),
         "forward": ("jobs.forward:forward", "Reach ports of a running job from here"),
         "logs": ("jobs.logs:logs", "What a job printed"),
         "wait": ("jobs.wait:wait", "Wait for jobs to end"),
@@ -52,6 +54,10 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "queues": ("cluster.queue_stats:queues", "What waits in which queue, how long and why"),
         "usage": ("cluster.usage:usage", "Who uses how much, at what cost, and who is entitled"),
         "stats": ("cluster.stats:stats", "How jobs fared, per user and period"),
+        "report": (
+            "cluster.report:report",
+            "A week or month on one page: use, cost, waits",
+        ),
         "reserve": ("cluster.reserve:reserve", "Reserve GPUs or nodes, plan maintenance"),
     },
     "Rules": {
@@ -74,7 +80,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "service": ("service.install:service", "Rota as a service of systemd"),
         "backup": ("service.backup:backup", "Database, keys and settings into one file"),
         "restore": ("service.backup:restore", "Put such a file into an empty state folder"),
-        "engine": ("service.engine:engine", "Slurm, Kubernetes or Ray as nodes of Rota"),
+        "engine": ("engines.engine:engine", "Slurm, Kubernetes or Ray as nodes of Rota"),
         "notify": ("service.notify:notify", "Who is told of jobs, and whether that works"),
         "login": ("service.login:login", "Speak to a Rota elsewhere; keeps several"),
         "logout": ("service.login:logout", "Forget one of them"),

@@ -3,8 +3,7 @@
 For programs that submit functions
 cluster      connections: submit, map, launch, plan; what opens one
 local        a Rota of the program's own
-options      cluster.options() and @rota.job
-calling      how submit and map are typed
+options      how submit and map are called; cluster.options() and @rota.job
 handle       what stands for a job: a future; gather, as_completed, wait
 verbs        questions about jobs and nodes, orders to them
 status       a job, a node, a why and a plan at one moment; ends without a result

@@ -140,6 +140,8 @@ class JobOptions(TypedDict, total=False):
     variables: Mapping[str, str]
     workdir: str
     vdc: str
+    warn_s: float
+    warn_signal: str
 
 
 OPTIONS = frozenset(JobOptions.__annotations__)

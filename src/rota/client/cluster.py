@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from rota.client import asking, calls
 from rota.client.builder import Job
-from rota.client.calling import Calling
 from rota.client.handle import Family, JobHandle, as_completed, gather
 from rota.client.http import Client, new_key
 from rota.client.making import Maker, Order
-from rota.client.options import OPEN, JobFunction, Options, opening
+from rota.client.options import OPEN, Calling, JobFunction, Options, opening
 from rota.client.status import JobFailed, Plan
 from rota.client.verbs import Verbs
 from rota.client.watcher import Watcher

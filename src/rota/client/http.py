@@ -14,8 +14,7 @@ from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
-from rota import paths
-from rota.client import logins
+from rota import logins, paths
 from rota.client.errors import ClientError, NobodyThere, Refused, Unreachable
 from rota.client.wire.answers import decode
 from rota.client.wire.ways import connection_to

@@ -223,9 +223,9 @@ class Controller:
                 self.forecast.learn(job)
 
     @property
-    def pass_s(self) -> float:
-        """How long the last pass took; 0: there is no clock for it."""
-        return self._passes.took_s
+    def last_pass(self) -> tuple[float, int]:
+        """How long it took (0: there is no clock for it), and how many jobs it let past others."""
+        return self._passes.took_s, self._passes.ahead
 
     @property
     def scheduler(self) -> Scheduler:

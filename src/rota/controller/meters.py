@@ -67,8 +67,10 @@ class Meters:
         self.submitted = counter("rota_jobs_submitted", "Jobs and arrays that were taken in.")
         self.ended = counter("rota_jobs_ended", "Jobs that ended, by state.", "state")
         self.tries = counter("rota_attempts_ended", "Tries that ended, by cause.", "cause")
-        text = "What passes decided: start, backfill (a start ahead of others), evict."
+        text = "What passes decided: start (of a task), evict (of a job)."
         self.decisions = counter("rota_decisions", text, "kind")
+        text = "Jobs that started while another one waited with a promise of room."
+        self.backfills = counter("rota_backfills", text)
         self.preemptions = counter("rota_preemptions", "Jobs that gave way and wait again.")
         text = "Seconds times CPUs or GPUs of tries that gave way, since their last checkpoint."
         self.lost = counter("rota_lost_work_seconds", text, "resource")
@@ -92,9 +94,10 @@ class Meters:
         if self.traces is not None:
             self.traces.tell(name, taken_s, facts)
 
-    def passed(self, taken_s: float) -> None:
-        """The pass of a tick took so long."""
+    def passed(self, taken_s: float, ahead: int) -> None:
+        """The pass of a tick took so long, and let so many jobs past others."""
         self.passes.observe(taken_s)
+        self.backfills.inc(ahead)
         self.span("pass", taken_s)
 
     @property
@@ -116,7 +119,7 @@ class Meters:
                 case ev.JobSubmitted() | ev.ArraySubmitted():
                     self.submitted.inc()
                 case ev.AttemptPlaced():
-                    self.decisions.labels("backfill" if event.window_s else "start").inc()
+                    self.decisions.labels("start").inc()
                 case ev.AttemptStarted():
                     self._started(jobs.get(event.job), event.uid, event.started_s)
                 case ev.AttemptEnded():

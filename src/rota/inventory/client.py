@@ -16,8 +16,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from rota.config_checks import check_url
 from rota.inventory.breaker import Breaker
+from rota.settings.checks import check_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

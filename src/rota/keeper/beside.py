@@ -47,12 +47,13 @@ def _start(starts: Starts, attempt: Attempt | None, order: dict[str, Any]) -> st
         "uid": attempt.uid,
         "argv": order["argv"],
         "env": [entry for entry in environ if "=" in entry and not entry.startswith(mark)],
-        "cwd": "/",
+        "cwd": _folder_of(attempt.pid) if order.get("terminal") else "/",
         "stdout": NOWHERE,
         "stderr": NOWHERE,
         "umask": 0o022,
         "user": order.get("user"),
         "cgroup": attempt.cgroup,
+        "terminal": order.get("terminal"),
     }
     try:
         full["cpus"] = sorted(os.sched_getaffinity(attempt.pid))
@@ -60,3 +61,12 @@ def _start(starts: Starts, attempt: Attempt | None, order: dict[str, Any]) -> st
     except OSError as error:
         return error.strerror or "failed"
     return ""
+
+
+def _folder_of(pid: int) -> str:
+    """Where the first process is now; somewhere, if that is gone."""
+    try:
+        folder = os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return "/"
+    return "/" if folder.endswith(" (deleted)") else folder

@@ -3,7 +3,7 @@
     spawn    uid argv env cwd stdin stdout stderr umask user cpus ulimits cgroup keep
     seek     uid cgroup keep        an attempt that was started and that the keeper may not know
     give_up  uid                    ends a start whose program has not begun
-    beside   uid user argv          one more process in an attempt that runs
+    beside   uid user argv [terminal]    one more process in an attempt that runs
     signal   uid signal [note]      to every process of the attempt
     forget   uids                   drops ended attempts
     lease    until_s                when all work must end, unless told anew (null: never)
@@ -93,6 +93,7 @@ def _beside(order: dict[str, Any]) -> None:
     argv = order.get("argv")
     words = isinstance(argv, list) and all(isinstance(word, str) for word in argv)
     _require(words and bool(argv), "argv", "a list of words")
+    _require(not order.get("terminal") or _is_word(order["terminal"]), "terminal", "a path")
 
 
 def _signal(order: dict[str, Any]) -> None:

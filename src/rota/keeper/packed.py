@@ -34,7 +34,8 @@ FIXED = (
     *("uid", "user", "cwd", "stdin", "stdout", "stderr", "spare_out", "spare_err"),
     *("cgroup", "terminal"),
 )
-_OUTPUTS = {"append": FOLDERS, "truncate": FOLDERS | TRUNCATE}
+#: Folders of output files are made, with the rights of the user.
+_OUTPUTS = {"truncate": FOLDERS | TRUNCATE}
 _INFINITE = (1 << 64) - 1
 
 
@@ -67,7 +68,7 @@ def pack(number: int, order: dict[str, Any], own: int, account: Account | None) 
         raise SpawnFailed(f"command or environment: {error}") from None
     if text.count(b"\0") != len(words) + 1:
         raise SpawnFailed("command or environment: embedded null byte")
-    flags = own | _OUTPUTS.get(order.get("outputs") or "", 0)
+    flags = own | _OUTPUTS.get(order.get("outputs") or "", FOLDERS)
     uid, gid = 0, 0
     groups: tuple[int, ...] = ()
     if account is not None:

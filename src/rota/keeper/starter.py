@@ -181,7 +181,8 @@ class Child:
         if terminal is not None:
             with step(at.TERMINAL):
                 execute = partial(self._execute, program, table)
-                keeper_terminal.run(terminal, execute, (birth, REPORTS))
+                visit = texts["terminal"].endswith(keeper_terminal.VISIT)
+                keeper_terminal.run(terminal, execute, (birth, REPORTS), visit=visit)
         self._execute(program, table)
 
     def _find_user(self) -> None:

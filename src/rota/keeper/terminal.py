@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
+#: A terminal whose socket ends so is of one visitor: it begins and ends with them.
+VISIT = b".visit"
+#: So long the visitor has to come.
+VISITOR_S = 10.0
 #: What somebody who attaches later is shown at once.
 RECENT_BYTES = 16 * 1024
 #: A viewer that reads this slowly misses something; the program never waits for one.
@@ -117,7 +121,11 @@ def open_listener(path: str) -> socket.socket:
 
 
 def run(
-    listener: socket.socket, execute: Callable[[], NoReturn], kept: tuple[int, ...]
+    listener: socket.socket,
+    execute: Callable[[], NoReturn],
+    kept: tuple[int, ...],
+    *,
+    visit: bool = False,
 ) -> NoReturn:
     """In a child of the keeper that has become the job's user. Ends with the program.
 
@@ -125,6 +133,8 @@ def run(
     until then, and closes by that. What ``execute`` raises is raised in that process.
     """
     _close_others({listener.fileno(), *kept})
+    if visit and not select.select([listener], [], [], VISITOR_S)[0]:
+        os._exit(1)
     master, slave = os.openpty()
     _set_size(master, 24, 80)
     pid = os.fork()
@@ -143,7 +153,7 @@ def run(
         for fd in kept:
             os.close(fd)
         _ignore_signals()
-        status = Terminal(master, listener, 1, pid).run()
+        status = Terminal(master, listener, 1, pid, visit=visit).run()
     finally:
         _end_like(status)
 
@@ -214,7 +224,12 @@ class Viewer:
 class Terminal:
     """The loop between the program, the log and the viewers."""
 
-    def __init__(self, master: int, listener: socket.socket, log: int, pid: int) -> None:
+    def __init__(
+        self, master: int, listener: socket.socket, log: int, pid: int, *, visit: bool = False
+    ) -> None:
+        """Of a visit nothing is left out, and its program is hung up on when nobody looks."""
+        self._visit = visit
+        self._paused = self._saying_farewell = False
         self._master = master
         self._listener = listener
         self._log = log
@@ -276,7 +291,14 @@ class Terminal:
         for fd, viewer in list(self._viewers.items()):
             viewer.show(piece)
             self._send(fd, viewer)
+        slow = self._visit and not self._saying_farewell
+        if slow and any(len(one.unsent) > UNREAD_BYTES_MAX for one in self._all()):
+            self._poll.unregister(self._master)
+            self._paused = True
         return bool(piece)
+
+    def _all(self) -> list[Viewer]:
+        return list(self._viewers.values())
 
     def _write(self, text: bytes) -> None:
         with suppress(OSError):  # A full disk: the program goes on as if it had been written.
@@ -299,11 +321,19 @@ class Terminal:
             return
         more = select.POLLOUT if viewer.unsent else 0
         self._poll.modify(fd, select.POLLIN | more)
+        if self._paused and not more:
+            self._paused = False
+            self._poll.register(self._master, select.POLLIN)
 
     def _drop(self, fd: int) -> None:
         viewer = self._viewers.pop(fd)
         self._poll.unregister(fd)
         viewer.sock.close()
+        if self._visit and not self._viewers:
+            # The terminal is gone, as when a line is cut: its programs hear a SIGHUP.
+            with suppress(KeyError):
+                self._poll.unregister(self._master)
+            os.close(self._master)
 
     def _hear(self, fd: int, mask: int) -> None:
         viewer = self._viewers[fd]
@@ -349,10 +379,13 @@ class Terminal:
 
     def _say_farewell(self) -> None:
         """What the program printed last reaches the log and, if they read, the viewers."""
+        if self._visit and not self._viewers:
+            return
+        self._saying_farewell = True
         while select.select([self._master], [], [], 0)[0] and self._read():
             pass
         self._write(self._text.flush())
-        give_up_s = time.monotonic() + FAREWELL_S
+        give_up_s = time.monotonic() + (VISITOR_S if self._visit else FAREWELL_S)
         for viewer in self._viewers.values():
             viewer.sock.settimeout(max(0.01, give_up_s - time.monotonic()))
             with suppress(OSError):

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from rota import __version__
 from rota.notify.notice import encode_notice
-from rota.notify_settings import is_public
+from rota.settings.notify import is_public
 
 if TYPE_CHECKING:
     import ssl

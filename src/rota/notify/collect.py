@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rota.core.facts.states import JobState
     from rota.notify.channels import Channel, Notifier
     from rota.notify.notice import Notice
-    from rota.notify_settings import Notify, Rule
+    from rota.settings.notify import Notify, Rule
 
 K = TypeVar("K")
 V = TypeVar("V")

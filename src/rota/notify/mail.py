@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
 
     from rota.notify.notice import Notice
-    from rota.notify_settings import Notify
+    from rota.settings.notify import Notify
 
 _PORTS = {"none": 25, "starttls": 587, "tls": 465}
 

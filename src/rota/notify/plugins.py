@@ -10,7 +10,7 @@ from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from rota.notify.channels import Notifier
-    from rota.notify_settings import PluginRule
+    from rota.settings.notify import PluginRule
 
 GROUP = "rota.notifiers"
 #: Notifiers that come with Rota.

@@ -22,14 +22,14 @@ from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.tenant import UNLIMITED, Limits
 from rota.kubeapi import credentials
 from rota.kubeapi.words import said, words
-from rota.quota_settings import PROJECT
 from rota.quotas.api import Answer, QuotaAway, QuotaRefused, Seen
+from rota.settings.quotas import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from typing import TypeVar
 
-    from rota.quota_settings import QuotaSettings
+    from rota.settings.quotas import QuotaSettings
 
     T = TypeVar("T")
 

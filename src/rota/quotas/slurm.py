@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from rota.core.facts.tenant import Limits
-    from rota.quota_settings import QuotaSettings
     from rota.quotas.slurm_ways import Way
+    from rota.settings.quotas import QuotaSettings
 
 
 class SlurmQuotas:

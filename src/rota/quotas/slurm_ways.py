@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from rota.core.facts.tenant import Limits
-    from rota.quota_settings import QuotaSettings
+    from rota.settings.quotas import QuotaSettings
 
 LIMIT_S = 20.0
 NEEDED = ("scontrol", "sacctmgr")

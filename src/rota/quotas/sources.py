@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
-    from rota.quota_settings import QuotaSettings
     from rota.quotas.api import Source
+    from rota.settings.quotas import QuotaSettings
 
 
 def open_source(provider: str, settings: QuotaSettings) -> Source | None:

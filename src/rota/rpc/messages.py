@@ -67,7 +67,7 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     #: Path to write to; empty: the agent's own log folder.
     stdout: str = ""
     stderr: str = ""
-    #: ``truncate`` or ``append``: folders of the two are made; empty: appended to as they are.
+    #: ``truncate`` or ``append``; empty: ``append``. Folders of the two files are made.
     outputs: str = ""
     #: A script is stored by the agent and its path put before ``argv``.
     script: bytes = b""

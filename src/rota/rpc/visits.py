@@ -106,10 +106,15 @@ class SearchLog(ToAgent, frozen=True, tag="search-log"):
 
 
 class OpenTerminal(ToAgent, frozen=True, tag="open-terminal"):
-    """Attach to the terminal of an attempt; its output comes under this number."""
+    """Attach to the terminal of an attempt; its output comes under this number.
+
+    With ``argv`` it is another one, on which this runs beside the attempt's program, as ``user``.
+    """
 
     request: int
     uid: str
+    argv: tuple[str, ...] = ()
+    user: str = ""
 
 
 class TerminalInput(ToAgent, frozen=True, tag="terminal-input"):
@@ -133,6 +138,10 @@ class OpenTunnel(ToAgent, frozen=True, tag="open-tunnel"):
     request: int
     uid: str
     port: int
+    #: The caller's machine, by its boot, and the sockets on which the caller itself listens there:
+    #: what arrives at one of those would come back for ever.
+    boot: str = ""
+    own: tuple[int, ...] = ()
 
 
 class TunnelInput(ToAgent, frozen=True, tag="tunnel-input"):

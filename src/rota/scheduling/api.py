@@ -42,6 +42,8 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
     window_s: float = 0.0
     #: For each allocation the CPUs that others lend to it; empty: none does.
     borrows: tuple[tuple[Loan, ...], ...] = ()
+    #: It starts while another job waits with a promise of room.
+    ahead: bool = False
 
     def loans_of(self, at: int) -> tuple[Loan, ...]:
         """What is lent to the allocation in this place."""

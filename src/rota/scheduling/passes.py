@@ -261,7 +261,6 @@ class Pass:
         roles, count = entry.shape.roles, len(placed)
         self.take(entry.job, end_s, placed)
         if len(roles) == 1 and not entry.shape.placement.exclusive:
-            # All tasks hold the same.
             amount = NOTHING.plus(amount_of(placed[0].allocation), count)
         else:
             amount = amount_of_all([allocation for _, allocation in placed])
@@ -282,6 +281,7 @@ class Pass:
                 after,
                 window_s,
                 borrows,
+                bool(self.scheduler.promises.kept),
             )
         )
 

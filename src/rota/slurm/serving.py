@@ -34,6 +34,7 @@ RIGHTS = {
     "srun": "submit",
     "salloc": "submit",
     "scancel": "change",
+    "sbcast": "change",
     "slurmstepd": "change",
 }
 

@@ -169,6 +169,9 @@ class Store(Protocol):
     ) -> list[Job]:
         """Of the jobs submitted since a moment those whose latest run was, or is, the longest."""
 
+    def jobs_submitted(self, since_s: float, until_s: float, *, limit: int) -> Iterator[Job]:
+        """The jobs that were submitted between two moments, the newest first."""
+
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]: ...
 
     def all_events(self) -> Iterator[Recorded]: ...

@@ -170,6 +170,11 @@ class MemoryStore:
         ran = [job for job in jobs if job.started_s and job.state in stats.RUN_STATES]
         return sorted(ran, key=lambda job: (-stats.run_s_of(job, now_s), job.id))[:limit]
 
+    def jobs_submitted(self, since_s: float, until_s: float, *, limit: int) -> Iterator[Job]:
+        """The jobs that were submitted between two moments, the newest first."""
+        found = [job for job in self._submitted_since(since_s, "") if job.submitted_s < until_s]
+        yield from sorted(found, key=lambda job: (-job.submitted_s, job.id))[:limit]
+
     def _submitted_since(self, since_s: float, user: str) -> list[Job]:
         chosen = [row for row in self._job_rows() if row.submitted_s >= since_s]
         return [rows.decode_job(row.body) for row in chosen if user in ("", row.user)]

@@ -203,6 +203,12 @@ class SqlStore:
         text, values = stats.longest(since_s, user, now_s, limit)
         return [self._job(body) for (body,) in self.driver.read(text, values)]
 
+    def jobs_submitted(self, since_s: float, until_s: float, *, limit: int) -> Iterator[Job]:
+        """The jobs that were submitted between two moments, the newest first."""
+        text, values = stats.submitted(since_s, until_s, limit)
+        for (body,) in self.driver.read(text, values):
+            yield rows.decode_job(body)
+
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]:
         """The log beyond ``after``, or what it says about one job (or one array)."""
         about, values = (" AND job_id = ?", (after, job)) if job else ("", (after,))

@@ -66,6 +66,12 @@ def longest(since_s: float, user: str, now_s: float, limit: int) -> tuple[str, l
     return text, [*values, now_s, limit]
 
 
+def submitted(since_s: float, until_s: float, limit: int) -> tuple[str, list[Any]]:
+    """The statement that gives the bodies of the jobs of a period, the newest first."""
+    text = "SELECT body FROM jobs WHERE created_at >= ? AND created_at < ?"
+    return f"{text} ORDER BY created_at DESC, id LIMIT ?", [since_s, until_s, limit]
+
+
 def _chosen(since_s: float, user: str) -> tuple[str, list[Any]]:
     if user:
         return f"created_at >= ? AND {_USER} = ?", [since_s, user]

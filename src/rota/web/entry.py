@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rota.api.auth import Unauthenticated, identify, new_token
+from rota.api.auth import Unauthenticated, identify, new_token, still_valid
 from rota.api.door.cookie import HEADER, cookie_name
 from rota.controller.commands.commands import MakeToken, RevokeToken
 from rota.core.facts.errors import Forbidden, Rejected
@@ -55,10 +55,13 @@ def sign_in(context: Context, scope: Scope, body: bytes) -> Answer:
 
 async def enter(context: Context, scope: Scope, actor: Actor | None) -> Answer:
     """By a link of ``rota web``: a token of its own, for half a day, is behind it."""
-    if actor is None:
+    if actor is None or not still_valid(context.host, actor):
         return redirect("/web/sign-in?used=1")
     name, secret, digest = new_token()
     now_s = context.host.clock.now_s()
+    maker = context.host.cluster.accounts.tokens.get(actor.token)
+    # A token makes none that outlives it.
+    last_s = maker.expires_s if maker is not None and maker.expires_s else now_s + LASTS_S
     token = Token(
         id=name,
         digest=digest,
@@ -66,7 +69,7 @@ async def enter(context: Context, scope: Scope, actor: Actor | None) -> Answer:
         access=actor.access,
         created_s=now_s,
         note=NOTE,
-        expires_s=now_s + LASTS_S,
+        expires_s=min(last_s, now_s + LASTS_S),
     )
     await context.host.ask(MakeToken(actor=actor, token=token))
     return redirect(HOME, set_cookie=_cookie(scope, secret))

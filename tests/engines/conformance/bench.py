@@ -60,6 +60,8 @@ class Bench(ABC):
 
     name: ClassVar[str]
     sizes: ClassVar[Sizes] = Sizes()
+    #: The engine's own server may lose what it has acknowledged, when it is killed.
+    forgets: ClassVar[bool] = False
     #: What each of its machines has.
     cpus: ClassVar[int] = 4
     #: Somebody else than the one who runs the tests, known to the backend.

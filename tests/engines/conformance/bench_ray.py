@@ -31,6 +31,7 @@ class RayBench(EngineBench):
     name = "ray"
     machines = ("n1", "n2", "n3")
     powers = RAY_POWERS
+    forgets = True
     #: Each job is a process of Ray's own, which takes a second or two of a processor to begin.
     sizes = Sizes(crowd=8, array=12, cap=3)
 
@@ -56,7 +57,7 @@ class RayBench(EngineBench):
         return [
             Inside(job["submission_id"], PHASES.get(job["status"], "ended"))
             for job in listed
-            if job["submission_id"] and uid.replace(":", ".") in job["submission_id"]
+            if (job["submission_id"] or "").endswith((f".{uid}", uid.replace(":", ".")))
         ]
 
     def engine_fault(self, name: str, target: str) -> AbstractContextManager[None]:

@@ -54,6 +54,7 @@ class SlurmBench(EngineBench):
     other_user = "alice"
     machines = ("n1", "n2", "n3")
     powers = frozenset(Power)
+    forgets = True
 
     def __init__(self, root: Path, slurm: Site) -> None:
         super().__init__(root)

@@ -168,10 +168,11 @@ class HttpProxy(Relay):
 
     async def _ask(self, request: bytes) -> bytes:
         reader, writer = await self.dial()
-        writer.write(request)
-        answer = await reader.read(-1)
-        writer.close()
-        return answer
+        try:
+            writer.write(request)
+            return await reader.read(-1)
+        finally:
+            writer.transport.abort()
 
 
 class SessionProxy(Relay):

@@ -137,7 +137,7 @@ def test_one_that_is_cancelled_in_the_engine_is_over_with_the_engines_words(benc
         shown = bench.until(job)
 
     assert shown["state"] in ("cancelled", "node_failed")
-    assert any(words in shown["cause"] for words in ("cancelled in", "deleted in"))
+    assert any(words in shown["cause"] for words in ("cancelled in", "deleted in", "stopped in"))
     assert len(shown["attempts"]) == 1
     assert not processes(uid)
 

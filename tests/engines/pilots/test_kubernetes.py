@@ -24,7 +24,12 @@ def box(tmp_path: Path) -> Iterator[Box]:
     box.down("--stop-jobs")
 
 
+def names(kube: Kube) -> set[str]:
+    return {pod["metadata"]["name"] for pod in kube.show("pods")["items"]}
+
+
 def test_jobs_run_in_a_pod_that_goes_when_it_is_idle(box: Box, kube: Kube):
+    before = names(kube)
     box.rota(
         *("engine", "pilot", "add", "kubernetes", "lab", "--cpus", "2", "--memory", "300m"),
         *("--idle", "2s", "--set", f"kubeconfig={kube.config}", "--set", f"image={IMAGE}"),
@@ -34,6 +39,6 @@ def test_jobs_run_in_a_pod_that_goes_when_it_is_idle(box: Box, kube: Kube):
 
     for job in jobs:
         assert box.ended(job)["exit_code"] == 3
-    until(lambda: not kube.show("pods")["items"], "the pod to go")
+    until(lambda: not names(kube) - before, "the pod to go")
     until(lambda: not box.api("GET", "/nodes")[1]["items"], "the node to leave the list")
     assert box.api("GET", "/tokens")[1]["items"] == []

@@ -6,10 +6,10 @@ from rota.backends.api import EngineNode
 from rota.core.facts.errors import Rejected
 from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.site.pilot import Pilot, check
-from rota.pilot_settings import read_pilot
 from rota.pilots.plan import Need, Offer, wanted
 from rota.pilots.setbacks import Setbacks
 from rota.pilots.shapes import Shape, is_of, new_uid, node_of, shapes_of, size_of
+from rota.settings.pilots import read_pilot
 
 FOUR = Shape(4000, 8000)
 GPUS = Shape(8000, 64000, 4, "h200")

@@ -1,5 +1,6 @@
 """What a program finds when a real Slurm starts it, and what is left of what it printed."""
 
+import re
 import secrets
 import stat
 
@@ -133,7 +134,9 @@ def test_it_gets_the_gpus_that_slurm_chose(bench):
     assert bench.printed(uid) == "0,1\n"
 
 
-def test_a_gang_is_one_job_whose_members_know_their_ranks(bench):
+def test_a_gang_is_one_job_whose_members_know_their_ranks_and_the_address_of_the_first(
+    bench, slurm
+):
     uids = tuple(secrets.token_hex(16) for _ in range(3))
     text = "echo $ROTA_RANK $WORLD_SIZE $NODE_RANK $LOCAL_RANK $MASTER_ADDR $MASTER_PORT $OWN"
     environment = {"PATH": "/usr/bin:/bin", "OWN": "a b"}
@@ -143,7 +146,8 @@ def test_a_gang_is_one_job_whose_members_know_their_ranks(bench):
 
     members = [bench.log(replace(job, uid=uid)).decode() for uid in uids]
     (port,) = {line.split()[5] for line in members}
-    assert members == [f"{rank} 3 {rank} 0 n1 {port} a b\n" for rank in range(3)]
+    address = re.search(r"NodeAddr=(\S+)", slurm.run("scontrol", "show", "node", "n1"))[1]
+    assert members == [f"{rank} 3 {rank} 0 {address} {port} a b\n" for rank in range(3)]
     assert job.code == 0
 
 

@@ -235,14 +235,15 @@ class Launcher:
                 raise LaunchFailed(str(error), error.fault) from None
             log.warning("attempt %s: %s", launch.uid, error)
             return False
-        if launch.environment.get("ROTA_NUM_TASKS") == "1":
+        # Members on other nodes may save there, too, where the folder is a shared one.
+        if launch.environment.get("SLURM_JOB_NUM_NODES") == "1":
             self._folders[launch.uid] = saved.folder
         return found and saved.attempt > 1
 
     def on_ended(self, uid: str) -> None:
         """Before its end is told: a later try may make the folder again, on another node."""
         folder = self._folders.pop(uid, None)
-        if folder is not None:
+        if folder is not None and folder not in self._folders.values():
             self._spares.keep_if_empty(folder)
 
     def _contain(

@@ -75,6 +75,12 @@ def strangers_at(host: str, port: int, pid: int) -> str:
     return _user_name(others[0].owner) if others else ""
 
 
+def leads_to(host: str, port: int, inodes: frozenset[int]) -> bool:
+    """Whether a connection to this address ends at one of these sockets."""
+    known = listeners_of(_table("tcp")) + listeners_of(_table("tcp6"))
+    return any(each.inode in inodes for each in reached_by(host, port, known))
+
+
 def _table(name: str) -> bytes:
     """To its end, piece by piece: the kernel gives a page at a time, and not a whole one."""
     with suppress(OSError):

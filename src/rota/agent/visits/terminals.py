@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import struct
+import time
 from typing import TYPE_CHECKING, cast
 
+import msgspec
+
 from rota.agent.attempts.launch import terminal_path
+from rota.keeper.terminal import VISIT
 from rota.rpc.visits import CloseTerminal, OpenTerminal, TerminalInput, TerminalOutput
 
 if TYPE_CHECKING:
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
 WINDOW_BYTES = 128 * 1024
 #: More than this is not kept for a program that does not read what is typed.
 UNTAKEN_BYTES_MAX = 4 * 1024 * 1024
+#: So long the keeper has to start a program beside an attempt; looked for so often.
+VISIT_S, VISIT_LOOK_S = 10.0, 0.01
 
 
 class Attached(asyncio.Protocol):
@@ -88,9 +95,15 @@ class Attached(asyncio.Protocol):
 class Terminals:
     """Everybody who is attached by way of one connection to the controller."""
 
-    def __init__(self, folder: Path, send: Callable[[TerminalOutput], object]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        send: Callable[[TerminalOutput], object],
+        tell_keeper: Callable[[bytes], None],
+    ) -> None:
         self._scripts = str(folder / "scripts")
         self._send = send
+        self._tell_keeper = tell_keeper
         self._attached: dict[int, Attached] = {}
         self._dialling: set[asyncio.Task[None]] = set()
 
@@ -98,7 +111,7 @@ class Terminals:
         if isinstance(message, OpenTerminal):
             attached = Attached(message.request, self._told)
             self._attached[message.request] = attached
-            task = asyncio.get_running_loop().create_task(self._dial(message.uid, attached))
+            task = asyncio.get_running_loop().create_task(self._enter(message, attached))
             self._dialling.add(task)
             task.add_done_callback(self._dialling.discard)
             return
@@ -116,21 +129,44 @@ class Terminals:
             self._attached.pop(output.request, None)
         self._send(output)
 
-    async def _dial(self, uid: str, attached: Attached) -> None:
-        # By way of a descriptor: the folder's own path may be longer than a socket's may be.
-        path = terminal_path(self._scripts, os.path.basename(uid))
+    async def _enter(self, message: OpenTerminal, attached: Attached) -> None:
+        uid = os.path.basename(message.uid)
         try:
-            fd = os.open(os.path.dirname(path), os.O_PATH | os.O_CLOEXEC)
-            try:
-                name = f"/proc/self/fd/{fd}/{os.path.basename(path)}"
-                loop = asyncio.get_running_loop()
-                await loop.create_unix_connection(lambda: attached, name)
-            finally:
-                os.close(fd)
+            if message.argv:
+                await self._visit(message, uid, attached)
+            else:
+                await self._dial(terminal_path(self._scripts, uid), attached)
         except (FileNotFoundError, ConnectionRefusedError):
             attached.end("it has no terminal (any more)")
         except OSError as error:
             attached.end(f"cannot reach its terminal: {error.strerror}")
+
+    async def _visit(self, message: OpenTerminal, uid: str, attached: Attached) -> None:
+        """A terminal of its own beside the attempt; it begins when we have come."""
+        path = f"{self._scripts}/{uid}.{secrets.token_hex(4)}{VISIT.decode()}"
+        order = {"op": "beside", "uid": uid, "user": message.user or None, "terminal": path}
+        self._tell_keeper(msgspec.json.encode(order | {"argv": message.argv}))
+        until_s = time.monotonic() + VISIT_S
+        while True:
+            try:
+                await self._dial(path, attached)
+            except (FileNotFoundError, ConnectionRefusedError):
+                if time.monotonic() > until_s:
+                    attached.end("nothing could be started in it; the keeper's log says why")
+                    return
+                await asyncio.sleep(VISIT_LOOK_S)
+            else:
+                os.unlink(path)
+                return
+
+    async def _dial(self, path: str, attached: Attached) -> None:
+        # By way of a descriptor: the folder's own path may be longer than a socket's may be.
+        fd = os.open(os.path.dirname(path), os.O_PATH | os.O_CLOEXEC)
+        try:
+            name = f"/proc/self/fd/{fd}/{os.path.basename(path)}"
+            await asyncio.get_running_loop().create_unix_connection(lambda: attached, name)
+        finally:
+            os.close(fd)
 
     def close(self) -> None:
         """The controller has gone: so has everybody who came by way of it."""

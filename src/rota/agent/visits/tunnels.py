@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from rota.agent.machine.listeners import strangers_at
+from rota.agent.machine.listeners import leads_to, strangers_at
+from rota.keeper.processes import boot_id
 from rota.rpc.visits import CloseTunnel, OpenTunnel, TunnelInput, TunnelOutput
 
 if TYPE_CHECKING:
@@ -152,7 +153,10 @@ class Tunnels:
             return
         problem = f"nothing listens on port {message.port} of the job's node"
         loop = asyncio.get_running_loop()
+        own = frozenset(message.own) if message.boot == boot_id() else frozenset[int]()
         for host in HOSTS:
+            if own and leads_to(host, message.port, own):
+                continue  # It would come back to the caller, and from there to us, for ever.
             if stranger := strangers_at(host, message.port, pid):
                 problem = f"port {message.port} is not the job's: it is one of user {stranger}"
                 continue

@@ -53,7 +53,7 @@ class Visits:
         self._alive = alive
         self._tell_keeper = tell_keeper
         self._logs = Logs(config.folder)
-        self._terminals = Terminals(config.folder, send)
+        self._terminals = Terminals(config.folder, send, tell_keeper)
         self._tunnels = Tunnels(send, self._pid_of)
         self._tasks: set[asyncio.Task[None]] = set()
 

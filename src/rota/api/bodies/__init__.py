@@ -5,5 +5,6 @@ queue_requests, site_requests, pilot_requests, vdc_requests    and about the sit
 executor_requests                what a job asks for in the words of Kubernetes or Slurm
 mib                              amounts under names that say their unit
 checks, slots, placing, roles    whether it can be so, and what it means
+timing                           deadlines and warnings
 submission, repeated_submits     a job as the controller takes it, also many alike
 """

@@ -209,7 +209,7 @@ class JobRequest(Strict):
         says("How often it comes back after it gave way; `retries` are not used up by that"),
     ] = 100
     checkpoint_signal: Annotated[
-        Short, says("Sent instead of TERM when it must give way, such as `USR1`")
+        Short, says("Sent before TERM when it must give way or its time is over, such as `USR1`")
     ] = ""
     save_signal: Annotated[
         Short, says("Sent when it shall save its work and go on, such as `USR2`")
@@ -217,6 +217,10 @@ class JobRequest(Strict):
     save_every_s: Annotated[
         Seconds, says("Ask it to save its work each so many seconds; 0: only when somebody does")
     ] = 0
+    warn_signal: Annotated[
+        Short, says("Sent once before its time limit is over, such as `USR1`; needs `warn_s`")
+    ] = ""
+    warn_s: Annotated[Seconds, says("So many seconds before the limit `warn_signal` is sent")] = 0
     restart_cost_s: Annotated[
         Seconds, says("What a restart costs it beyond lost work; dear jobs give way last")
     ] = 0

@@ -13,6 +13,7 @@ from rota.api.bodies.health_requests import health_of
 from rota.api.bodies.placing import placement_of, signal_name
 from rota.api.bodies.roles import roles_of
 from rota.api.bodies.slots import refuse_unfilled
+from rota.api.bodies.timing import kept_deadline, warning
 from rota.controller.agents.bundles import require_bundle
 from rota.controller.commands.commands import Submission
 from rota.controller.launches.launch import encode_environment
@@ -23,8 +24,8 @@ from rota.core.facts.job import JobSpec, RestartPolicy
 from rota.core.facts.notices import TARGETS_MAX
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.words.units import BANDS, parse_when
-from rota.limits_settings import Limits
-from rota.notify_settings import Notify
+from rota.settings.limits import Limits
+from rota.settings.notify import Notify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,7 +149,7 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
     return {
         "placement": placement_of(request),
         "estimate_s": ceil(request.estimate_s),
-        "deadline_s": deadline(request.deadline_at, desk),
+        "deadline_s": _deadline(request, desk),
         "service": request.qos,
         "preempt_mode": request.preempt_mode,
         "preempt_retries": request.preempt_retries,
@@ -166,6 +167,11 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
     }
 
 
+def _deadline(request: JobRequest, desk: Desk) -> float:
+    begins_s = max(desk.now_s(), moment("begin_at", request.begin_at, desk))
+    return kept_deadline(request, deadline(request.deadline_at, desk), begins_s)
+
+
 def _input(request: JobRequest, desk: Desk) -> bytes:
     return checks.sized("stdin", request.stdin, desk.limits.input_bytes)
 
@@ -180,7 +186,7 @@ def _saving(request: JobRequest) -> dict[str, Any]:
     """How it is asked to save its work and go on."""
     name = signal_name(request.save_signal, "save_signal")
     check_saving(name, request.save_every_s, signal_name(request.checkpoint_signal))
-    return {"save_signal": name, "save_every_s": ceil(request.save_every_s)}
+    return {"save_signal": name, "save_every_s": ceil(request.save_every_s), **warning(request)}
 
 
 def check_saving(save_signal: str, save_every_s: float, checkpoint_signal: str) -> None:

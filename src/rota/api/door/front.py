@@ -20,7 +20,7 @@ from rota.api.door.request_times import note_time, timed
 from rota.api.door.short_way import Reply
 from rota.api.errors import TooLarge
 from rota.api.jobs.submit import SubmitAnswer, submit_batch, submit_one
-from rota.api.visits import attach, forward
+from rota.api.visits import attach, forward, inside
 from rota.api.visits.visits import is_meant
 from rota.core.facts.errors import RotaError
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 BODY_MAX = 1024 * 1024
 REQUEST_ID, REQUEST_ID_MAX = b"x-request-id", 100
+_AS_IT_IS = (b"x-content-type-options", b"nosniff")
 SUBMIT_MAX = 32 * 1024 * 1024
 BATCH_MAX = 128 * 1024 * 1024
 
@@ -196,7 +197,7 @@ class Front:
 
 def _visit(path: str) -> Any:  # noqa: ANN401 - each serves a WebSocket
     """Who serves a WebSocket: a path below a job is a visit to it, any other one an agent's."""
-    for visit in (attach, forward):
+    for visit in (attach, forward, inside):
         if is_meant(path, visit.END):
             return visit.serve
     return agents.serve
@@ -286,14 +287,15 @@ async def _send_page(send: Send, method: str, page: Page) -> None:
 
 
 def _with_id(scope: Scope, send: Send) -> Send:
-    """Every answer names its request: as the caller did, else by a name of ours."""
+    """Every answer names its request, as the caller did, else by a name of ours; no browser takes
+    it for anything else than it says."""
     given = _header(scope, REQUEST_ID)
     plain = 0 < len(given) <= REQUEST_ID_MAX and given.isascii() and given.isprintable()
     name = given.encode() if plain else secrets.token_hex(8).encode()
 
     async def sent(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), (REQUEST_ID, name)]
+            message["headers"] = [*message.get("headers", ()), (REQUEST_ID, name), _AS_IT_IS]
         await send(message)
 
     return sent

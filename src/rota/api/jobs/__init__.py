@@ -5,5 +5,6 @@ changes, changes_many, allocations    cancelled, held, updated; room without a p
 logs, log_reader, log_merge, log_search    what they print, both streams as one, hits in it
 results, artifacts, bundles, checkpoints    what they leave and bring
 endpoints                        where their tasks can be reached
-why, endings, plan, measures     what they wait for, how they failed, would become and cost
+why, basis, endings              what they wait for, what that rests on, how they failed
+plan, measures, progress         what they would become, and cost; how far they are
 """

@@ -10,6 +10,7 @@ from litestar import post
 from rota.api.bodies.requests import JobRequest, decode_job
 from rota.api.bodies.submission import to_submission
 from rota.api.context import Asking, actor_of, context_of
+from rota.api.jobs.basis import with_basis
 from rota.api.jobs.why import asker_of
 from rota.api.views.attempt_views import AllocationView, allocation_view
 from rota.api.views.times import Moment, when
@@ -86,7 +87,9 @@ async def plan(request: Asking) -> PlanView:
     submission = await context.host.parents.at_hand(
         lambda: to_submission(asked, actor, context.desk)
     )
-    return planned(context, actor, submission)
+    view = planned(context, actor, submission)
+    view.lines = await with_basis(context.host, view.lines, view.tree)
+    return view
 
 
 def planned(context: Context, actor: Actor, submission: Submission) -> PlanView:

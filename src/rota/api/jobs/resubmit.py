@@ -158,6 +158,8 @@ def _giving_way(spec: JobSpec) -> dict[str, Any]:
         checkpoint_signal=spec.checkpoint_signal,
         save_signal=spec.save_signal,
         save_every_s=spec.save_every_s,
+        warn_signal=spec.warn_signal,
+        warn_s=spec.warn_s,
         restart_cost_s=spec.restart_cost_s,
     )
 

@@ -12,6 +12,7 @@ from rota.api import params
 from rota.api.auth import may_look_into
 from rota.api.bodies.submission import moment
 from rota.api.context import Asking, actor_of, context_of
+from rota.api.jobs.basis import with_basis
 from rota.api.jobs.endings import FailureView, failures, last_words
 from rota.api.views.attempt_views import told_detail
 from rota.api.views.lookup import find
@@ -91,6 +92,8 @@ async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
         answer = await _why_ended(context, actor, found)
     else:
         answer = _why_now(context, actor, found)
+    if not at:
+        answer.lines = await with_basis(host, answer.lines, answer.tree)
     answer.ref = ref_of(found) if isinstance(found, Job) else str(found.id)
     answer.reason = with_refs(host.cluster, answer.reason)
     answer.lines = [with_refs(host.cluster, line) for line in answer.lines]

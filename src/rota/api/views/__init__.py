@@ -5,4 +5,5 @@ views, attempt_views, checkpoint_views    a job, its attempts, its saved work
 paging                           lists a page at a time
 times, reasons, refs             moments; why jobs wait, one line each, and their names in it
 gpus, pools                      devices; pools of engines
+quota_use                        what accounts hold against their limits
 """

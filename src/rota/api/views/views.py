@@ -127,6 +127,8 @@ class JobView(msgspec.Struct, kw_only=True):
     checkpoint_signal: str
     save_signal: str = ""
     save_every_s: int = 0
+    warn_signal: str = ""
+    warn_s: int = 0
     #: When it was last asked to save its work and go on.
     save_asked_at: Moment | None = None
     checkpoint_at: Moment | None = None
@@ -254,6 +256,8 @@ def _shared_view(item: Job | Array, actor: Actor) -> JobView:
         health=health_request(spec.health),
         checkpoint_signal=spec.checkpoint_signal,
         save_signal=spec.save_signal,
+        warn_signal=spec.warn_signal,
+        warn_s=spec.warn_s,
         save_every_s=spec.save_every_s,
         restart_cost_s=spec.restart_cost_s,
         qos=spec.service,

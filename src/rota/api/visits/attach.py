@@ -52,8 +52,7 @@ async def serve(
         actor = visits.required(identify(scope))
         line = await open_line(context, actor, scope)
         silent = visits.word(scope, "read_only") in ("1", "true")
-        sized = partial(_sized, line)
-        talk = (take_typing(line, receive, sized, silent=silent), visits.hand_out(line, send))
+        talk = (take_typing(line, receive, silent=silent), visits.hand_out(line, send))
         return visits.Opened(actor, *talk, partial(context.host.links.leave_terminal, line))
 
     await visits.serve(context, receive, send, opening)
@@ -77,7 +76,7 @@ def _sized(line: TerminalLine, rows: int, columns: int) -> None:
 async def take_typing(
     line: TerminalLine,
     receive: Receive,
-    sized: Callable[[int, int], None],
+    sized: Callable[[int, int], None] | None = None,
     *,
     silent: bool = False,
 ) -> tuple[int, str]:
@@ -93,7 +92,7 @@ async def take_typing(
             except msgspec.MsgspecError:
                 return BAD_MESSAGE, 'expected {"rows": 40, "columns": 120}'
             if not silent:
-                sized(size.rows, size.columns)
+                (sized or partial(_sized, line))(size.rows, size.columns)
         elif len(body) > INPUT_BYTES_MAX:
             return BAD_MESSAGE, f"at most {INPUT_BYTES_MAX} bytes at once"
         elif body and not silent:

@@ -48,9 +48,15 @@ async def _open(context: Context, actor: Actor, scope: Scope) -> TunnelLine:
     job = await visits.find_job(context, actor, scope, "what listens in it")
     port = visits.number(scope, "port", "", 1, PORT_MAX)
     task = visits.number(scope, "task", "0", 0, visits.TASK_MAX)
+    own = visits.word(scope, "own").split(",")
     attempt = await visits.enter(context, actor, job, task, f"forward {port}")
-    link = visits.link_of(context, attempt)
-    return context.host.links.open_tunnel(link, attempt.uid, port)
+    return context.host.links.open_tunnel(
+        visits.link_of(context, attempt),
+        attempt.uid,
+        port,
+        visits.word(scope, "boot")[:64],
+        tuple(int(word) for word in own if word.isascii() and word.isdecimal()),
+    )
 
 
 async def _hand_in(line: TunnelLine, receive: Receive) -> tuple[int, str]:

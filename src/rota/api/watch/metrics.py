@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from rota.api.views.quota_use import quota_uses
 from rota.api.watch.gpu_metrics import gpu_families
 from rota.core.facts.states import NodeState
 from rota.scheduling.order.fairshare import FairShare
@@ -182,24 +183,10 @@ def _share_families(cluster: Cluster, now_s: float) -> Iterator[Metric]:
 
 
 def _quota_families(cluster: Cluster) -> Iterator[Metric]:
-    """Of projects with limits those that come closest to one."""
-    found: dict[tuple[str, str], float] = {}
-    accounts = cluster.accounts
-    for name, project in accounts.projects.items():
-        hard = project.quota.hard
-        below = accounts.below(name)
-        held = [accounts.holdings.get(("project", one)) for one in below]
-        limits = {"cpu": hard.cpu_milli, "memory": hard.memory_mib, "gpu": hard.device_milli}
-        used = {
-            "cpu": sum(amount.cpu_milli for amount in held),
-            "memory": sum(amount.memory_mib for amount in held),
-            "gpu": sum(amount.device_milli for amount in held),
-        }
-        for resource, limit in limits.items():
-            if limit:
-                found[name, resource] = used[resource] / limit
+    """Of limits of projects those that come closest to being reached."""
     text = "What a project holds of its hard limit."
     family = GaugeMetricFamily("rota_quota_used_ratio", text, labels=["project", "resource"])
-    for key in sorted(found, key=lambda key: (-found[key], key))[:NAMED_MAX]:
-        family.add_metric(list(key), found[key])
+    uses = [use for use in quota_uses(cluster) if use.kind == "project"]
+    for use in nlargest(NAMED_MAX, uses, key=lambda use: (use.part, use.name, use.resource)):
+        family.add_metric([use.name, use.resource], use.part)
     yield family

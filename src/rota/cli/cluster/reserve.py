@@ -101,7 +101,11 @@ def body_of(given: dict[str, Any], now_s: float) -> dict[str, Any]:
     start_s = _moment("--start", given["start"], now_s, zone)
     body["start_at"] = format_when(start_s)
     if given.get("until"):
-        body["end_at"] = format_when(_moment("--until", given["until"], start_s, zone))
+        # "tomorrow 17:00" counts from today; a mere "17:00" is the first one behind the start.
+        end_s = _moment("--until", given["until"], now_s, zone)
+        if end_s <= start_s:
+            end_s = _moment("--until", given["until"], start_s, zone)
+        body["end_at"] = format_when(end_s)
     if bool(given.get("until")) == (given.get("duration") is not None):
         raise click.UsageError("give --duration or --until, one of them")
     if given.get("duration") is not None:
@@ -187,3 +191,7 @@ def remove(numbers: tuple[int, ...]) -> None:
     for number in numbers:
         client.delete(f"/reservations/{number}")
         click.echo(f"removed {number}")
+
+
+# As other schedulers call it.
+reserve.add_command(remove, "cancel")

@@ -29,7 +29,7 @@ class Snapshot(NamedTuple):
 
 def frame(snapshot: Snapshot, now_s: float, width: int, height: int) -> list[str]:
     """Lines that fit: nodes and GPUs first, then as many jobs as there is room for."""
-    lines = [_headline(snapshot.status), ""]
+    lines = [headline(snapshot.status), ""]
     lines += _some([_node_line(node) for node in snapshot.nodes], max(height // 4, 2), "nodes")
     if snapshot.gpus:
         lines += _some([_gpu_line(gpu) for gpu in snapshot.gpus], max(height // 4, 2), "GPUs")
@@ -51,7 +51,8 @@ def _some(lines: list[str], most: int, what: str) -> list[str]:
     return [*lines[: most - 1], f"  … and {len(lines) - most + 1} more {what}"]
 
 
-def _headline(status: dict[str, Any]) -> str:
+def headline(status: dict[str, Any]) -> str:
+    """How many jobs there are in which state."""
     counts = status.get("jobs") or {}
     jobs = "  ".join(f"{state} {count}" for state, count in counts.items() if count)
     controller = status.get("controller") or {}

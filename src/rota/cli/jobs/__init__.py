@@ -1,8 +1,8 @@
 """Commands about jobs.
 
 run, redo, plan                  submitted and followed, again, or only tried
-queue, folding, show, logs, sweep_logs    listed, looked at, read
+queue, folding, show, far, logs, sweep_logs    listed, looked at, read
 wait, follow, bell               until they have ended, also when Ctrl-C comes
-attach, forward, wires           going into them
+attach, inside, forward, wires    going into them
 change, update, group, checkpoint    changed
 """

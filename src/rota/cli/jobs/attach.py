@@ -86,10 +86,10 @@ class Attachment:
         """Until the terminal there is gone (True) or somebody detached (False)."""
         thread = threading.Thread(target=self._show, name="rota-attach", daemon=True)
         before = signal.signal(signal.SIGWINCH, lambda *_: self._ring(b"w"))
+        thread.start()
         try:
             with raw_terminal(not self._read_only):
                 self._tell_size()
-                thread.start()
                 self._type()
         finally:
             signal.signal(signal.SIGWINCH, before)
@@ -104,17 +104,20 @@ class Attachment:
     def _show(self) -> None:
         from websockets.exceptions import ConnectionClosed
 
-        out = sys.stdout.buffer
         try:
             for piece in self._wire:
-                out.write(piece if isinstance(piece, bytes) else piece.encode())
-                out.flush()
+                self.show(piece if isinstance(piece, bytes) else piece.encode())
         except (ConnectionClosed, OSError):
             pass
         self.code = self._wire.close_code or 0
         self.reason = self._wire.close_reason or ""
         self.over = not self._keys.detached
         self._ring(b"o")
+
+    def show(self, piece: bytes) -> None:
+        """What comes from there."""
+        sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
 
     def _type(self) -> None:
         from websockets.exceptions import ConnectionClosed
@@ -141,7 +144,10 @@ class Attachment:
         return bool(typed)
 
     def _tell_size(self) -> None:
-        with suppress(OSError):
+        from websockets.exceptions import ConnectionClosed
+
+        # Whoever was refused, or came too late, is told why by the end of the connection.
+        with suppress(OSError, ConnectionClosed):
             size = os.get_terminal_size(1)
             if size.lines and size.columns and not self._read_only:
                 self._wire.send(json.dumps({"rows": size.lines, "columns": size.columns}))

@@ -64,7 +64,9 @@ def _bodies(
     if options["jobs"]:
         names = jobs_named(client, options["jobs"])
     else:
-        whole = {"all": True} if options["all"] else {"user": filters.get("user")}
+        whole: dict[str, object] = {"all": True}
+        if not options["all"]:
+            whole = {"user": filters.get("user")}
         simple = not filters or (filters.keys() == {"user"} and not options["all"])
         asks = verb in _ENDING and not options["yes"]
         if simple and not asks:

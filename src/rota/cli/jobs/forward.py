@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import threading
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -28,6 +32,7 @@ rota forward 12 8888              http://localhost:8888 is port 8888 of job 12
 rota forward 12 9000:6006 8888    two ports at once; port 9000 here is 6006 there
 rota forward 12 web               a port that the job has by name (--port web)
 rota forward 12 0:8888            any free port here; it is printed
+rota forward 12 8888 --wait       first wait until the job runs and listens there
 
 Every connection goes by way of the controller and the agent of the job's node, so that neither
 must be reachable from here in another way. Goes on until Ctrl-C or the end of the job, and exits
@@ -37,6 +42,9 @@ with 0. For owners of the job and operators only.
 HALF_CLOSED = "end"
 PIECE_BYTES = 32 * 1024
 POLL_S = 30.0
+#: A port at which nothing listens is told of sooner than this.
+PROBE_S = 0.3
+LOOK_S = 0.3
 
 
 class Way(NamedTuple):
@@ -56,9 +64,14 @@ class Forward:
         try:
             self._listener = socket.create_server((host, way.local), backlog=64)
         except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise ClientError(f"cannot listen on {host}:{way.local}: {why}") from None
+            raise ClientError(_not_here(error, way, host)) from None
         self.port: int = self._listener.getsockname()[1]
+        #: What is forwarded must not arrive here again.
+        self.inode = os.fstat(self._listener.fileno()).st_ino
+
+    def own(self, inodes: str) -> None:
+        """The sockets of this command: what arrives at one of them would go round for ever."""
+        self._path += f"&boot={_boot_id()}&own={inodes}"
 
     def start(self) -> None:
         threading.Thread(target=self._accept, name="rota-forward", daemon=True).start()
@@ -71,11 +84,30 @@ class Forward:
                 return
             threading.Thread(target=self._serve, args=(near,), daemon=True).start()
 
+    def listens(self) -> bool:
+        """Whether the job takes connections on its port."""
+        from websockets.exceptions import ConnectionClosed
+
+        wire = self._dial()
+        try:
+            # A port that is not there ends the connection at once.
+            wire.recv(timeout=PROBE_S)
+        except TimeoutError:
+            return True
+        except ConnectionClosed:
+            return wire.close_code == NORMAL
+        finally:
+            wire.close()
+        return True
+
+    def _dial(self) -> ClientConnection:
+        return open_wire(self._client.twin(), f"{self._path}&port={self._way.remote}")
+
     def _serve(self, near: socket.socket) -> None:
         """One connection; what keeps it from being is one line."""
         with near:
             try:
-                wire = open_wire(self._client.twin(), f"{self._path}&port={self._way.remote}")
+                wire = self._dial()
             except ClientError as error:
                 session.warn(str(error))
                 return
@@ -88,6 +120,24 @@ class Forward:
 
     def close(self) -> None:
         self._listener.close()
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _not_here(error: OSError, way: Way, host: str) -> str:
+    why = (error.strerror or str(error)).lower()
+    hint = ""
+    if error.errno == errno.EADDRINUSE:
+        hint = (
+            f"; if the job is on this machine, open http://{host}:{way.local} itself, else choose "
+            f"another port here: {way.local + 1}:{way.remote}"
+        )
+    return f"cannot listen on {host}:{way.local}: {why}{hint}"
 
 
 def _hand_in(near: socket.socket, wire: ClientConnection) -> None:
@@ -163,16 +213,21 @@ def _node_of(client: Client, job: int, task: int) -> str:
 @click.option(
     "--address", default="127.0.0.1", help="Where to listen.  [default: this machine only]"
 )
-def forward(job: str, ports: Sequence[str], task: int, address: str) -> int:
+@click.option("--wait", "waits", is_flag=True, help="Wait until the job runs and listens.")
+def forward(job: str, ports: Sequence[str], task: int, address: str, waits: bool) -> int:
     client = session.connect()
     number = session.job_id(client, job)
+    if waits:
+        _until_running(client, number)
     node = _node_of(client, number, task)
     words = any(not part.isdecimal() for text in ports for part in text.split(":"))
     names = _named_ports(client, number, task) if words else {}
     ways = [parse_way(text, names) for text in ports]
-    path = f"/jobs/{number}/forward?task={task}"
-    forwards = [Forward(client, path, way, address) for way in ways]
+    forwards = [Forward(client, f"/jobs/{number}/forward?task={task}", w, address) for w in ways]
+    own = ",".join(str(one.inode) for one in forwards)
     for one, way in zip(forwards, ways, strict=True):
+        one.own(own)
+        _until_listening(client, one, way, number, waits)
         one.start()
         click.echo(f"{address}:{one.port} -> port {way.remote} of job {number} on {node}")
     try:
@@ -182,3 +237,26 @@ def forward(job: str, ports: Sequence[str], task: int, address: str) -> int:
         return exits.OK
     session.warn(f"job {number} has ended")
     return exits.OK
+
+
+def _until_running(client: Client, job: int) -> None:
+    said = False
+    while True:
+        shown = patiently(client, lambda: client.get(f"/jobs/{job}"))
+        if shown["state"] == "running" or shown.get("ended_at"):
+            return
+        if not said:
+            session.warn(f"job {job} is {shown['state']}; waiting for its start")
+            said = True
+        time.sleep(LOOK_S)
+
+
+def _until_listening(client: Client, one: Forward, way: Way, job: int, waits: bool) -> None:
+    """Say that nothing listens yet; wait for it if that was asked for."""
+    if one.listens():
+        return
+    more = "waiting for it" if waits else "connections are refused until something does (--wait)"
+    session.warn(f"nothing listens on port {way.remote} of job {job} yet; {more}")
+    while waits and not one.listens():
+        if wait_for(client, [job], LOOK_S)["done"]:
+            raise ClientError(f"job {job} has ended, and never listened on port {way.remote}")

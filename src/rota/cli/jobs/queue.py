@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.jobs.far import add_progress
 from rota.cli.jobs.folding import folded_jobs
 from rota.cli.jobs.follow import MOST_IDS
 from rota.cli.shared import job_fields, render, session, types
@@ -191,14 +192,28 @@ def _chosen(
 ) -> list[dict[str, Any]]:
     if not names:
         return jobs
-    return [dict(zip(names, row, strict=True)) for row in job_rows(jobs, names, now_s)]
+    return [{name: job_fields.datum(job, name, now_s) for name in names} for job in jobs]
+
+
+def _with_progress(
+    client: Client, jobs: list[dict[str, Any]], options: dict[str, Any]
+) -> dict[str, Any]:
+    """A column for how far jobs are: where it was asked for, or where one has said so."""
+    named = options["fields"] or ()
+    if "progress" in named or (_is_table(options) and not named):
+        said = add_progress(client, jobs)
+        if said and not named:
+            *first, where = job_fields.DEFAULT_FIELDS
+            return {**options, "fields": (*first, "progress", where)}
+    return options
 
 
 def _watch(client: Client, options: dict[str, Any]) -> None:
     """The same listing again and again, until Ctrl-C."""
     on_terminal = sys.stdout.isatty()
     while True:
-        text = show_jobs(fetch(client, options)[0], options)
+        jobs = fetch(client, options)[0]
+        text = show_jobs(jobs, _with_progress(client, jobs, options))
         stamp = time.strftime("%H:%M:%S")
         head = f"\x1b[H\x1b[2Jrota queue, every {options['watch']:g} s, {stamp}\n\n"
         click.echo((head if on_terminal else "") + text)
@@ -265,6 +280,6 @@ def queue(**options: Any) -> None:
     if options["watch"]:
         _watch(client, options)
     jobs, more = fetch(client, options)
-    click.echo(show_jobs(jobs, options), nl=False)
+    click.echo(show_jobs(jobs, _with_progress(client, jobs, options)), nl=False)
     if more:
         session.warn(f"only the first {len(jobs)} are shown; --first N gives more")

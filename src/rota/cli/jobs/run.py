@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 
 from rota.cli.jobs.bell import DONE, SIGNAL, UNREAD, Bell
 from rota.cli.jobs.follow import POLL_S, Follower, exit_code_of, last_words, patiently, wait_for
-from rota.cli.shared import exits, session
+from rota.cli.shared import exits, render, session
 from rota.cli.shared.options import CommandLine, words_argument
 from rota.cli.submit.submit import (
     build,
@@ -44,6 +45,9 @@ attached to it (see 'rota attach --help'). Use --stdin /dev/null inside a loop t
 
 #: Two connections each; beyond that the output of so many at once is no use anyway.
 TASKS_FOLLOWED = 16
+#: A job that has not started so soon is told to wait, and looked at again so often.
+WAITED_S = 1.5
+WAITING = frozenset({"queued", "held", "preempted"})
 #: Grace, KILL and the way back should be over in this time.
 CANCEL_PATIENCE_S = 90.0
 
@@ -188,6 +192,35 @@ def _follow_in_thread(
     return thread
 
 
+def tell_waiting(job_id: int) -> None:
+    """Why the job waits and how long that may take: a line that is kept up to date at a terminal,
+    else one that is said once, when it has waited a while."""
+    client, live, told = session.connect(), sys.stderr.isatty(), ""
+    client.has_answered = True
+    time.sleep(WAITED_S)
+    with suppress(ClientError):
+        while client.get(f"/jobs/{job_id}")["state"] in WAITING:
+            line = waiting_line(client.get(f"/jobs/{job_id}/why"))
+            if live:
+                click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+                told = line
+            elif not told:
+                told = line
+                session.warn(line)
+            time.sleep(WAITED_S)
+    if live and told:
+        click.echo("\r\x1b[K", nl=False, err=True)
+    client.close()
+
+
+def waiting_line(answer: dict[str, Any]) -> str:
+    """``job 86 is queued: not enough free GPUs; expected to start in 12m on box``."""
+    about = [str(line) for line in answer["lines"] if "expected to start" in str(line)]
+    expected = about[0].removeprefix("it is ").partition(", if")[0] if about else ""
+    told = [f"job {answer.get('ref') or answer['id']} is {answer['state']}: {answer['reason']}"]
+    return render.clean("; ".join([*told, expected] if expected else told))
+
+
 def _last_words(job: dict[str, Any]) -> None:
     """Say why, where the exit code alone does not tell."""
     plain = job["state"] == "completed" or (job["state"] == "failed" and job.get("exit_code"))
@@ -233,6 +266,8 @@ def run(ctx: click.Context, /, **params: object) -> int:
         bell.impatient = False
         if sys.stderr.isatty() and not params["quiet"]:
             click.echo(f"job {job_id} submitted", err=True)
+        if not params["quiet"]:
+            threading.Thread(target=tell_waiting, args=(job_id,), daemon=True).start()
         job = follow_to_end(client, bell, job_id, task_count(fields))
     if not params["quiet"]:
         _last_words(job)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from rota.cli.jobs.far import add_progress, efficiency_pairs, figures_text
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.shared import job_fields, render, session, types
 from rota.cli.shared.options import json_option
@@ -26,8 +27,10 @@ _ATTEMPTS = (
 )
 
 
-def job_block(job: dict[str, Any], now_s: float) -> list[str]:
-    """The job as ``key: value`` lines."""
+def job_block(
+    job: dict[str, Any], now_s: float, more: list[tuple[str, object]] | None = None
+) -> list[str]:
+    """The job as ``key: value`` lines, and what else is known of it."""
     resources = job.get("resources") or {}
     command = job.get("command")
     shown = shlex.join(command) if isinstance(command, list) else command
@@ -76,6 +79,7 @@ def job_block(job: dict[str, Any], now_s: float) -> list[str]:
             ("elements", _elements(job)),
             ("waited", "" if job.get("count") else _waited(job, now_s)),
             ("ran", _ran(job, now_s)),
+            *(more or ()),
         ]
     )
 
@@ -256,7 +260,12 @@ def show(job: str, as_json: bool) -> None:
         click.echo(json.dumps({**found, "attempts": attempts}, indent=2))
         return
     now_s = time.time()
-    click.echo("\n".join(job_block(found, now_s)))
+    add_progress(client, [found])
+    more: list[tuple[str, object]] = [("progress", job_fields.progress_text(found))]
+    more.append(("figures", figures_text(found)))
+    if not found.get("count") and found.get("started_at"):
+        more += efficiency_pairs(client.get(f"{place}/metrics"))
+    click.echo("\n".join(job_block(found, now_s, more)))
     if found.get("count") and found["state"] != "completed":
         lines = failure_lines(client.get(f"{place}/why"))
         click.echo("\n".join(map(render.clean, lines)), nl=bool(lines))

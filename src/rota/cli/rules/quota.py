@@ -220,3 +220,7 @@ def unset(user: str | None, project: str | None, default: bool, as_json: bool) -
     types_of = dict.fromkeys(("training", "inference", "workflow"))
     body = {"quota": {"hard": nothing, "soft": nothing, "types": types_of, "borrow": True}}
     _print(session.connect().patch(place, body), "project" if project else "user", as_json)
+
+
+# As the other groups call it.
+quota.add_command(show, "list")

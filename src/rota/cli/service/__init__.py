@@ -2,8 +2,7 @@
 
 service, service_options, down   ``rota up``, ``down``, ``status``, ``agent``
 serve, supervise, logbook        the processes behind them
-engine, engines                  engines that a site already has, and their processes
-pilot, pilots                    allocations of such engines, and the process that keeps them
+engines, pilots                  the processes of engines that a site already has, and of pilots
 install, units                   ``rota service``: units of systemd, for head and agents
 backup                           ``rota backup``, ``restore``
 login                            ``rota login``, ``logout``: which Rota is spoken to

@@ -120,7 +120,7 @@ def _write(made: Path, work: Path, url: str, folder: Path, settings: config.Conf
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @_STATE_DIR
 @_DATABASE
 def restore(file: Path, state_dir: str, database: str) -> None:

@@ -174,24 +174,38 @@ def _supervise(
     wards += [*engines.wards(place, settings, detached), pilots.ward(place, settings, detached)]
     supervisor = Supervisor(wards, _complain)
     code = supervisor.start(partial(_is_ready, place, with_agent), READY_S)
-    words = _ready_line(place) if not code else _trouble(trouble)
-    if tell is not None:
-        os.write(tell, f"{'failed' if code else 'ready'}\n{words}".encode())
-        os.close(tell)
-    elif code:
-        _complain(words)
-    else:
-        print(words, flush=True)
+    if code:
+        # Nothing of it is left when the caller hears of it: the next start finds the folder free.
+        _end(place, supervisor)
+        _say(tell, "failed", _trouble(trouble))
+        return 2
+    words = _ready_line(place)
+    _say(tell, "ready", words)
+    if tell is None:
         sd_notify.ready(words.partition("\n")[0])
-    if not code:
-        supervisor.watch(place.supervisor.is_gone)
-        if place.supervisor.is_gone():
-            _complain(f"the state folder {place.folder} was removed; stopping, running jobs go on")
+    supervisor.watch(place.supervisor.is_gone)
+    if place.supervisor.is_gone():
+        _complain(f"the state folder {place.folder} was removed; stopping, running jobs go on")
     sd_notify.stopping()
+    _end(place, supervisor)
+    return 0
+
+
+def _end(place: StateFolder, supervisor: Supervisor) -> None:
     supervisor.stop()
     place.dismiss_keeper()
     place.supervisor.release()
-    return 2 if code else 0
+
+
+def _say(tell: int | None, how: str, words: str) -> None:
+    """How the start went, to the one who waits for us; without one, to the terminal."""
+    if tell is not None:
+        os.write(tell, f"{how}\n{words}".encode())
+        os.close(tell)
+    elif how == "failed":
+        _complain(words)
+    else:
+        print(words, flush=True)
 
 
 def _trouble(pipe: int) -> str:

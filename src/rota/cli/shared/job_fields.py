@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -137,6 +138,18 @@ def where_or_why(job: Job) -> str:
     return str(job.get("reason") or "")
 
 
+def progress_text(job: Job) -> str:
+    """``40% epoch 19 (12m left)``: what the job said, and when it ends if it goes on so."""
+    said = job.get("progress")
+    if not said:
+        return ""
+    words = [f"{100 * said['fraction']:.0f}%", str(said["message"])]
+    ends_s = seconds(said["ends_at"])
+    if ends_s is not None and said["fraction"] < 1:
+        words.append(f"({format_duration(max(1, int(ends_s - time.time())))} left)")
+    return " ".join(word for word in words if word)
+
+
 class Field(NamedTuple):
     """How a field is shown (``show``) and sorted (``sort``; None: as it is shown)."""
 
@@ -162,6 +175,7 @@ def _time(title: str, key: str) -> Field:
 
 
 FIELDS: dict[str, Field] = {
+    "ref": Field(Column("REF"), lambda job, _: display_id(job), _plain("id")),
     "id": Field(Column("ID"), lambda job, _: display_id(job), _plain("id")),
     "name": Field(Column("NAME", shrinks=True, least=8), _plain("name")),
     "user": Field(Column("USER", shrinks=True, least=5), _plain("user")),
@@ -185,6 +199,7 @@ FIELDS: dict[str, Field] = {
         lambda job, _: _total(job, "gpus"),
     ),
     "where": Field(Column("REASON/NODE", shrinks=True, least=8), lambda job, _: where_or_why(job)),
+    "progress": Field(Column("PROGRESS", shrinks=True, least=4), lambda job, _: progress_text(job)),
     "project": _text("PROJECT", "project"),
     "queue": _text("QUEUE", "queue"),
     "group": _text("GROUP", "group"),
@@ -206,6 +221,28 @@ FIELDS: dict[str, Field] = {
     "workdir": _text("WORKDIR", "workdir"),
     "uid": _text("UID", "uid", shrinks=False),
 }
+
+#: Fields whose value for programs is not what the job has under that name.
+_DATA: dict[str, Callable[[Job, float], object]] = {
+    "time": run_time_s,
+    "wait": wait_time_s,
+    "cpus": lambda job, _: cpus(job),
+    "mem": lambda job, _: int(_total(job, "memory_mb")),
+    "gpus": lambda job, _: _total(job, "gpus"),
+    "where": lambda job, _: where_or_why(job),
+    "limit": lambda job, _: job.get("time_limit_s") or None,
+    "submitted": lambda job, _: job.get("submitted_at"),
+    "started": lambda job, _: job.get("started_at"),
+    "ended": lambda job, _: job.get("ended_at"),
+    "exit": lambda job, _: job.get("exit_code"),
+}
+
+
+def datum(job: Job, name: str, now_s: float) -> object:
+    """The value of a field for programs: numbers and moments as they are, times in seconds."""
+    read = _DATA.get(name)
+    return job.get(name) if read is None else read(job, now_s)
+
 
 DEFAULT_FIELDS = ("id", "name", "user", "state", "time", "cpus", "mem", "gpus", "where")
 

@@ -39,7 +39,8 @@ def _named(client: Client, text: str) -> list[int | str]:
     if session.is_name(text):
         mine = {"name": text, "user": session.my_name(client), "state": "active"}
         jobs = session.list_jobs(client, {**mine, "arrays": "collapse"})
-        if ids := [_whole(job) for job in jobs]:
+        ids: list[int | str] = [_whole(job) for job in jobs]
+        if ids:
             return ids
     return [session.job_name(client, text)]
 

@@ -63,8 +63,8 @@ def job_name(client: Client, text: str) -> int | str:
         return f"{job}_{index}" if mark else job
     if is_name(text):
         mine = {"name": text, "user": my_name(client), "order": "-id", "arrays": "collapse"}
-        for job in list_jobs(client, mine, most=1):
-            return int(job.get("array_id") or job["id"])
+        for newest in list_jobs(client, mine, most=1):
+            return int(newest.get("array_id") or newest["id"])
     return int(text) if text.isdecimal() else text
 
 

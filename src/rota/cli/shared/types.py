@@ -80,7 +80,12 @@ def _when(text: str) -> float:
 
 def _past(text: str) -> float:
     """A moment that has passed; a length of time is that long ago."""
+    from rota.moments import parse_moment
+
     now_s = time.time()
+    day, *rest = text.strip().lower().split() or [""]
+    if day == "yesterday":
+        return parse_moment(" ".join(["today", *rest]), now_s - 86_400, None)
     try:
         return now_s - units.parse_duration_s(text)
     except ValueError:
@@ -123,6 +128,29 @@ WHEN = Amount("when", _when)
 PAST = Amount("when", _past)
 DEADLINE = Amount("when", _deadline)
 GPUS = Amount("number", _gpus)
+
+
+class Warned(click.ParamType[tuple[str, int]]):
+    """A signal, and how long before the limit: ``USR1@5m``; a minute where nothing is said."""
+
+    name = "signal@time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        name, _, before = str(value).strip().partition("@")
+        try:
+            before_s = units.parse_duration_s(before) if before else 60
+        except ValueError:
+            before_s = 0
+        if not before_s or not re.fullmatch(r"[A-Za-z0-9+]{1,20}", name):
+            self.fail(f"'{value}' is not valid; expected a signal and a time: USR1@5m", param, ctx)
+        return name, before_s
+
+
+WARNING = Warned()
 
 
 class Number(click.IntRange):

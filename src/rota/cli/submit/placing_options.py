@@ -194,7 +194,14 @@ def _saving() -> list[click.Parameter]:
             _WAY,
             "--checkpoint-signal",
             metavar="SIGNAL",
-            help="Sent when it must give way, so that it can save its work: USR1.",
+            help="Sent when it must give way or its time is over, so that it can save: USR1.",
+        ),
+        _option(
+            _WAY,
+            "--signal",
+            "warning",
+            type=types.WARNING,
+            help="Sent once before its time limit: USR1@5m.  [default time: 1m]",
         ),
         _option(
             _WAY,

@@ -99,6 +99,8 @@ def option_fields(
     body |= _health(given)
     if "deadline" in given:
         body["deadline_at"] = format_when(given["deadline"]) if given["deadline"] else 0
+    if "warning" in given:
+        body["warn_signal"], body["warn_s"] = given["warning"]
     if "begin" in given:
         body["begin_at"] = format_when(given["begin"])
     if given.get("label"):

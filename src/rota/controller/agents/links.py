@@ -183,24 +183,31 @@ class Links:
         for number in list(self._links):
             self.hang_up(number)
 
-    def open_terminal(self, number: int, uid: str) -> TerminalLine:
-        """Attach to the terminal of an attempt; the last piece of output says why it ended."""
+    def open_terminal(
+        self, number: int, uid: str, argv: tuple[str, ...] = (), user: str = ""
+    ) -> TerminalLine:
+        """Attach to the terminal of an attempt; the last piece of output says why it ended.
+
+        With ``argv`` it is a new one, on which that runs beside the attempt's program.
+        """
         request = self._request_to(number)
         line = TerminalLine(number, request, partial(self.send, number))
         self._terminals[request] = line
-        self.send(number, OpenTerminal(request, uid))
+        self.send(number, OpenTerminal(request, uid, argv, user))
         return line
 
     def leave_terminal(self, line: TerminalLine) -> None:
         if self._terminals.pop(line.request, None) is not None:
             line.close()
 
-    def open_tunnel(self, number: int, uid: str, port: int) -> TunnelLine:
+    def open_tunnel(
+        self, number: int, uid: str, port: int, boot: str = "", own: tuple[int, ...] = ()
+    ) -> TunnelLine:
         """Connect to a port of an attempt; the last piece of output says why it ended."""
         request = self._request_to(number)
         line = TunnelLine(number, request, partial(self.send, number))
         self._tunnels[request] = line
-        self.send(number, OpenTunnel(request, uid, port))
+        self.send(number, OpenTunnel(request, uid, port, boot, own))
         return line
 
     def leave_tunnel(self, line: TunnelLine) -> None:

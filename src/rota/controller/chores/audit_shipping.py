@@ -13,8 +13,8 @@ import msgspec
 from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
-    from rota.audit_settings import AuditSettings
     from rota.core.facts.site.audit import Audited
+    from rota.settings.audit import AuditSettings
 
 _encode = msgspec.json.Encoder().encode
 

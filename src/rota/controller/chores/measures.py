@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from rota.controller.loop import Host
     from rota.core.facts.job import Attempt, Job
     from rota.core.facts.node import Node
-    from rota.gpu_settings import GpuSettings
     from rota.rpc.measures import AttemptReading, Measured, OnDevice, Reading
+    from rota.settings.gpus import GpuSettings
 
 log = logging.getLogger("rota.controller")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rota.core.facts.array import Array
     from rota.core.facts.job import Job
     from rota.notify.receiver import Receiver
-    from rota.notify_settings import Notify
+    from rota.settings.notify import Notify
     from rota.store.api import Store
 
 

@@ -78,7 +78,7 @@ def wanted(
             suspended=suspended,
             world=told,
             saves=job.saves,
-            save_signal=job.spec.save_signal if job.saves else "",
+            save_signal=job.asking_signal,
         )
     environment = _environment.decode(open_sealed(read_blob(job.spec.environment)) or _NOTHING)
     environment = forget_parent(environment)
@@ -156,13 +156,17 @@ _SAVING = frozenset({Cause.PREEMPTED, Cause.SHRUNK, Cause.BACKFILL_WINDOW, Cause
 def _farewell(cluster: Cluster, job: Job, attempt: Attempt, started: bool) -> Wanted:
     """How an attempt is asked to end.
 
-    One that gives way gets its checkpoint signal first, if it named one. In the mode
+    One that gives way, or has reached its time limit, gets its checkpoint signal first, if it named
+    one; at the limit it has its own grace. In the mode
     ``checkpoint`` it has the policy's grace, or its own if that is longer; in others its own,
     but never longer than the policy's, because somebody waits for its room. Nobody does when its
     node is being emptied.
     """
     cause, spec, rules = attempt.stop_cause, job.spec, cluster.policy.preempt
     own_s = attempt.grace_s
+    if cause is Cause.TIME_LIMIT and spec.checkpoint_signal:
+        signal, grace_s = spec.checkpoint_signal, float(own_s)
+        return Wanted(attempt.uid, started=started, stop=cause, signal=signal, grace_s=grace_s)
     if cause not in _SAVING:
         return Wanted(uid=attempt.uid, started=started, stop=cause)
     saves = (spec.preempt_mode or rules.mode) is PreemptMode.CHECKPOINT

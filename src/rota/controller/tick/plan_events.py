@@ -50,8 +50,8 @@ class Passes:
         """``anew``: the log that this goes on with was written by an earlier controller."""
         self.scheduler = Scheduler(cluster, load, clock, guard)
         self._clock = clock or (lambda: 0.0)
-        #: How long the last pass took.
-        self.took_s = 0.0
+        #: How long the last pass took, and how many jobs it let past others.
+        self.took_s, self.ahead = 0.0, 0
         #: When the pass wants to be woken; a timer for it is set.
         self._wake_s = 0.0
         #: Plug-ins that failed, as last reported: the same news is told once.
@@ -68,6 +68,7 @@ class Passes:
         looks, began_s = self.scheduler.looks, self._clock()
         plan = self.scheduler.run(scribe.now_s, limit)
         self.took_s = self._clock() - began_s
+        self.ahead = sum(start.ahead for start in plan.starts)
         for eviction in plan.evictions:
             lifecycle.evict(scribe, eviction)
         for start in plan.starts:

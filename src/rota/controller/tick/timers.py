@@ -212,6 +212,17 @@ def _save(scribe: Scribe, timer: Timer) -> None:
         cluster.agenda.push(next_s, "save", job.id)
 
 
+def _warn(scribe: Scribe, timer: Timer) -> None:
+    """The limit of a job is near, and it wants to know."""
+    job = scribe.cluster.jobs.get(timer.id)
+    if job is None or job.state is not JobState.RUNNING or not job.warn_due_s:
+        return
+    if job.warn_due_s > scribe.now_s:
+        scribe.cluster.agenda.push(job.warn_due_s, "warn", job.id)
+    elif all(attempt.stop_cause is None for attempt in job.live_attempts):
+        scribe.emit(ev.SaveAsked(job=job.id, warns=True))
+
+
 def _look_again(scribe: Scribe, timer: Timer) -> None:
     """A reservation begins or is over: everything that waits may have another answer."""
     cluster = scribe.cluster
@@ -241,6 +252,7 @@ RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
     "cooled": _try_nodes,
     "reopen": _reopen_pools,
     "save": _save,
+    "warn": _warn,
     # A pass found that time alone may change its answer: this tick's pass knows which.
     "pass": lambda scribe, timer: None,
 }

@@ -87,6 +87,8 @@ def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
             cluster.agenda.push(job.limit_due_s, "time-limit", item)
         if job.spec.save_every_s:
             cluster.agenda.push(job.save_due_s, "save", item)
+        if job.warn_due_s:
+            cluster.agenda.push(job.warn_due_s, "warn", item)
 
 
 def set_attempt_timers(cluster: Cluster, job: Job) -> None:

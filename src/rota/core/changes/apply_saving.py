@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 def _save_asked(cluster: Cluster, event: ev.SaveAsked, at_s: float) -> None:
     job, before = find_job(cluster, event.job)
     job.saves += 1
-    job.save_asked_s = at_s
+    if event.warns:
+        job.warned_s = at_s
+    else:
+        job.save_asked_s = at_s
     job_changed(cluster, job, before)
 
 

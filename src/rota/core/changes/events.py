@@ -264,9 +264,10 @@ class JobPreempted(Event, frozen=True, tag="job-preempted"):
 
 
 class SaveAsked(Event, frozen=True, tag="save-asked"):
-    """A running job was told to save its work and go on."""
+    """A running job was told to save its work and go on, or that its limit is near."""
 
     job: int
+    warns: bool = False
 
 
 class CheckpointReported(Event, frozen=True, tag="checkpoint-reported"):

@@ -127,7 +127,7 @@ def key_with(shape: int, spec: JobSpec, capped_array: int = 0) -> LaneKey:
         spec.type,
         spec.predicted_s,
         spec.reservation,
-        bool(spec.checkpoint_signal or spec.save_signal),
+        bool(spec.checkpoint_signal or spec.save_signal or spec.warn_signal),
         spec.placement.vdc,
         spec.licenses,
     )

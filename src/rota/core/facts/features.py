@@ -87,6 +87,6 @@ def needs_of(spec: JobSpec) -> tuple[Feature, ...]:
         (spec.bundle, Feature.BUNDLES),
         (spec.ulimits, Feature.ULIMITS),
         (spec.stdin, Feature.STDIN),
-        (spec.checkpoint_signal or spec.save_signal, Feature.SIGNALS),
+        (spec.checkpoint_signal or spec.save_signal or spec.warn_signal, Feature.SIGNALS),
     )
     return tuple([feature for wanted, feature in asked if wanted])

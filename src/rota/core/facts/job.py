@@ -112,6 +112,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     #: Sent so that it saves its work and goes on: when a user asks, and each so many seconds.
     save_signal: str = ""
     save_every_s: int = 0
+    #: Sent once, so many seconds before its time limit is over.
+    warn_signal: str = ""
+    warn_s: int = 0
     #: The digest of a working folder that travels with it, and the image of a container.
     bundle: str = ""
     image: str = ""
@@ -268,6 +271,8 @@ class Job(msgspec.Struct, omit_defaults=True):
     #: How often it was asked to save its work in this round, and when it was last.
     saves: int = 0
     save_asked_s: float = 0.0
+    #: When it was last warned that its limit is near.
+    warned_s: float = 0.0
     #: The names of the data that it said to have made.
     made: tuple[str, ...] = ()
     #: Where its tasks said that they can be reached.
@@ -333,6 +338,22 @@ class Job(msgspec.Struct, omit_defaults=True):
         if not started_s or not self.spec.time_limit_s or self.suspended_s:
             return 0.0
         return started_s + self.spec.time_limit_s + self.paused_s
+
+    @property
+    def warn_due_s(self) -> float:
+        """When it is warned that its limit is near; 0: never, not known, or it was already."""
+        limit_s, started_s = self.limit_due_s, self.started_s
+        if not limit_s or not self.spec.warn_signal or self.warned_s >= started_s:
+            return 0.0
+        return max(started_s, limit_s - self.spec.warn_s)
+
+    @property
+    def asking_signal(self) -> str:
+        """What it heard or shall hear of the last time that it was asked something."""
+        if not self.saves:
+            return ""
+        warned = self.warned_s > self.save_asked_s
+        return self.spec.warn_signal if warned else self.spec.save_signal
 
     @property
     def save_due_s(self) -> float:

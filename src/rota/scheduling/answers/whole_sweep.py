@@ -17,7 +17,7 @@ class AddedArray(NamedTuple):
     """One more array, as a submit would make it, ready to start. Its id is the next one."""
 
     spec: JobSpec
-    count: int
+    elements: int
     cap: int
 
     def make(self, world: WhatIf) -> None:
@@ -27,11 +27,11 @@ class AddedArray(NamedTuple):
             uid="",
             spec=self.spec,
             submitted_s=now_s,
-            runs=(Run(0, self.count - 1),),
-            count=self.count,
+            runs=(Run(0, self.elements - 1),),
+            count=self.elements,
             cap=self.cap,
             eligible_s=now_s,
-            waiting=[[0, self.count - 1]],
+            waiting=[[0, self.elements - 1]],
         )
         world.put_item(cluster.arrays, array.id, array)
         world.enter(array, array.id if array.cap else 0)

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 #: Taken off where a job should go only when there is nowhere else: more than any sum of terms.
 LAST_RESORT = 1 << 32
 
+#: A wish of this weight goes before what a site only avoids.
+STRONGEST = 100
+
 #: What the choice of a virtual data centre is worth: a thousandth of its scale outweighs all other
 #: terms together, and all of it is less than a last resort.
 WEIGHT_VDC = 100_000
@@ -66,7 +69,7 @@ def class_terms(case: Case, dearest: float = 0.0) -> dict[str, int]:
         "cost": rules.weight_cost * cheapness(class_cost(case), dearest),
     }
     mixed = case.spec.devices and not case.request.device_count
-    if mixed and rules.cpu_jobs_on_gpu_nodes is Mixing.AVOID:
+    if mixed and rules.cpu_jobs_on_gpu_nodes is Mixing.AVOID and not _is_wished(shape, labels):
         terms["mixing"] = -LAST_RESORT
     return terms
 
@@ -92,6 +95,12 @@ def affinity(shape: Shape, labels: Mapping[str, str], taints: Iterable[Taint]) -
         if selector.weight and selector.admits(labels) == (selector.weight > 0)
     )
     return UNIT * fulfilled // wished
+
+
+def _is_wished(shape: Shape, labels: Mapping[str, str]) -> bool:
+    """Whether the job wishes for this class as strongly as it can: more than a site avoids it."""
+    selectors = shape.placement.selectors
+    return any(wish.weight >= STRONGEST and wish.admits(labels) for wish in selectors)
 
 
 def _wished(shape: Shape) -> int:

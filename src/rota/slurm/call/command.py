@@ -31,6 +31,7 @@ PROGRAMS = {
     "sbatch": "rota.slurm.submit.sbatch:sbatch",
     "srun": "rota.slurm.submit.srun:srun",
     "salloc": "rota.slurm.submit.salloc:salloc",
+    "sbcast": "rota.slurm.submit.sbcast:sbcast",
     "slurmstepd": "rota.slurm.steps.stand_in:stand_in",
     "scancel": "rota.slurm.control.scancel:scancel",
     "scontrol": "rota.slurm.control.scontrol:scontrol",

@@ -29,6 +29,7 @@ COMPLAINTS = {
     "sbatch": "sbatch: error: Batch job submission failed: ",
     "srun": "srun: error: Unable to allocate resources: ",
     "salloc": "salloc: error: Job submit/allocate failed: ",
+    "sbcast": "sbcast: error: ",
     "scancel": "scancel: error: ",
     "sinfo": "slurm_load_partitions: ",
     "sacct": "sacct: error: ",

@@ -180,6 +180,19 @@ class Stepper:
         except OSError:
             self._typed(b"")
 
+    def order_source(self, path: str) -> None:
+        """A file is our standard input from now on; how large or old it is, its reader asks."""
+        try:
+            number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            os.dup2(number, 0)
+            os.close(number)
+            known = os.fstat(0)
+        except OSError as error:
+            self.tell(op="opened", errno=error.errno or 5)
+            return
+        mode = known.st_mode & 0o7777
+        self.tell(op="opened", errno=0, mode=mode, at=int(known.st_mtime))
+
     def order_label(self, width: int) -> None:
         """Each line of a task is printed with its rank in front."""
         self.label = width

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal as signals
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +17,7 @@ from rota.slurm.orders.surroundings import exported
 from rota.slurm.steps import step_log, step_words
 from rota.slurm.steps.remarks import stopped_line
 from rota.slurm.steps.step_orders import Streams
-from rota.slurm.steps.step_patience import overdue
+from rota.slurm.steps.step_patience import Interrupt, Interrupts, asked, overdue
 from rota.slurm.steps.steps import Step, steps_of, stream_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _encode = msgspec.json.Encoder().encode
 
 class RunningStep:
     """One step, from its first order to its exit code."""
+
+    #: Whether it is one that people see.
+    listed = True
 
     def __init__(self, call: Call, plan: Plan, home: int) -> None:
         self._call = call
@@ -51,7 +55,10 @@ class RunningStep:
         #: Set when srun has run its prolog.
         self._ran = asyncio.Event()
         self._forced = self._aborted = False
-        self._interrupts = 0
+        self._terms = 0
+        self._interrupts = Interrupts(
+            quits=self._order.has("quit-on-interrupt"), silent=self._order.has("disable-status")
+        )
         self.step = Step(
             job=plan.job.id,
             id=plan.step,
@@ -68,7 +75,7 @@ class RunningStep:
 
     async def run(self) -> Answer:
         """Start everything, wait for everything."""
-        self._steps.begin(self.step, self)
+        self._steps.begin(self.step, self, listed=self.listed)
         listening = asyncio.create_task(self._listen())
         try:
             await self._start()
@@ -81,7 +88,8 @@ class RunningStep:
                 timer.cancel()
             self._finish()
             self._steps.end(self.step)
-        await step_log.told(self._call, self.step)
+        if self.listed:
+            await step_log.told(self._call, self.step)
         await self._run_there("epilog")
         return self._answer()
 
@@ -157,7 +165,7 @@ class RunningStep:
             else:
                 await self.heard(frame.kind, frame.body)
         await self._kill(signals.SIGKILL)
-        unheard = {place.rank for place in self._plan.places} - self._statuses.keys()
+        unheard = self._unheard()
         self._statuses |= dict.fromkeys(unheard, int(signals.SIGKILL))
         self._forced = self._forced or bool(unheard)
         self._ran.set()
@@ -185,9 +193,29 @@ class RunningStep:
             await self._hand_on(wire.ORDER, _encode({"op": "window", "step": self.step.id, **size}))
 
     async def _asked(self, number: int) -> None:
-        """A signal for srun is one for its tasks; whoever repeats it means it."""
-        self._interrupts += number in (signals.SIGINT, signals.SIGTERM)
-        await self.signal(number if self._interrupts < 2 else signals.SIGKILL)
+        """A signal for srun is one for its tasks; one that is repeated is meant."""
+        if number == signals.SIGINT:
+            await self._interrupted()
+            return
+        self._terms += number == signals.SIGTERM
+        await self.signal(number if self._terms < 2 else signals.SIGKILL)
+
+    async def _interrupted(self) -> None:
+        """Ctrl-C: the first one asks how things stand."""
+        meant = self._interrupts.one(time.monotonic())
+        if meant is Interrupt.ENDED:
+            await self.signal(signals.SIGKILL)
+            return
+        text = f"srun: sending Ctrl-C to StepId={self._name}\n"
+        if meant is Interrupt.ASKED:
+            text = asked(self._name, self._unheard(), self._statuses)
+        await self._stream.write((wire.STDERR, text.encode()))
+        if meant is Interrupt.PASSED:
+            await self.signal(signals.SIGINT)
+
+    def _unheard(self) -> set[int]:
+        """The tasks that have not ended."""
+        return {place.rank for place in self._plan.places} - self._statuses.keys()
 
     async def _ended(self, rank: int, status: int) -> None:
         self._statuses[rank] = status
@@ -225,8 +253,7 @@ class RunningStep:
 
     async def _lose_patience(self, wait_s: int) -> None:
         await asyncio.sleep(wait_s)
-        running = {place.rank for place in self._plan.places} - self._statuses.keys()
-        text = overdue(self._name, wait_s, running, self._statuses)
+        text = overdue(self._name, wait_s, self._unheard(), self._statuses)
         await self._stream.write((wire.STDERR, text.encode()))
         await self.signal(signals.SIGKILL)
 

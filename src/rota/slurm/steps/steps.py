@@ -15,6 +15,7 @@ from rota.slurm.call.command import Failed
 
 if TYPE_CHECKING:
     from rota.api.context import Context
+    from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
     from rota.slurm.call.wire import Stream
 
@@ -109,11 +110,12 @@ class Steps:
         #: Set when the next step gives its CPUs back.
         self.freed = asyncio.Event()
 
-    def begin(self, step: Step, runner: Runner) -> None:
-        known = self.by_job.setdefault(step.job, [])
-        known.append(step)
+    def begin(self, step: Step, runner: Runner, *, listed: bool = True) -> None:
+        """Tasks that run; those that are no step of anybody's are not ``listed``."""
         self.runners[step.job, step.id] = runner
-        self._forget()
+        if listed:
+            self.by_job.setdefault(step.job, []).append(step)
+            self._forget()
 
     def add_known(self, job: int, steps: list[Step]) -> None:
         """What the log says of a job; of those that began here more is known already."""
@@ -207,6 +209,15 @@ def stream_of(call: Call) -> Stream:
         program = call.request.program
         raise Failed(f"{program}: error: tasks are started by the command {program} only\n", 1)
     return stream
+
+
+def home_of(call: Call, job: Job) -> int:
+    """The member as which a command itself runs, if it runs inside the job; else -1."""
+    uid = call.env.get("ROTA_ATTEMPT_UID", "")
+    for task in job.tasks:
+        if task.current is not None and task.current.live and task.current.uid == uid:
+            return task.index
+    return -1
 
 
 _STEPS: WeakKeyDictionary[Context, Steps] = WeakKeyDictionary()

@@ -21,7 +21,7 @@ from rota.slurm.steps.step_log import begun
 from rota.slurm.steps.step_plan import Part, members_of
 from rota.slurm.steps.step_room import find_room
 from rota.slurm.steps.step_run import RunningStep
-from rota.slurm.steps.steps import steps_of
+from rota.slurm.steps.steps import home_of, steps_of
 from rota.slurm.submit.allocating import allocate, give_back, tried_alone
 
 if TYPE_CHECKING:
@@ -156,19 +156,10 @@ async def _alone(call: Call, lines: list[Parsed]) -> Answer:
 
 async def _step(call: Call, job: Job, parts: list[Part]) -> Answer:
     steps = steps_of(call.context)
-    home = _home(call, job)
+    home = home_of(call, job)
     plan, claim = await find_room(call, job, parts)
     try:
         await require_staff(call, job, plan, home)
         return await RunningStep(call, await begun(call, plan), home).run()
     finally:
         steps.release(claim)
-
-
-def _home(call: Call, job: Job) -> int:
-    """The member as which srun itself runs, if it runs inside the job; else -1."""
-    uid = call.env.get("ROTA_ATTEMPT_UID", "")
-    for task in job.tasks:
-        if task.current is not None and task.current.live and task.current.uid == uid:
-            return task.index
-    return -1

@@ -14,6 +14,8 @@ async function answered(method, path, body) {
   if (answer.status === 401 && document.documentElement.dataset.user) {
     const here = location.pathname + location.search;
     location.assign(`/web/sign-in?next=${encodeURIComponent(here)}`);
+    // This page is over: nothing goes on with an answer that never comes.
+    return new Promise(() => {});
   }
   if (!answer.ok) {
     const problem = await answer.json().catch(() => ({}));
@@ -51,6 +53,34 @@ export async function change(method, path, body, told) {
   }
 }
 
+// Again when something changed, but not more often than this, and the rarer the longer it takes:
+// an open page asks for about a hundredth of the server's time, however large the site is.
+export function paced(least, deed, most = 5000) {
+  let [timer, busy, wanted, next] = [0, false, false, 0];
+
+  function plan() {
+    clearTimeout(timer);
+    timer = setTimeout(run, Math.max(0, next - Date.now()));
+  }
+  async function run() {
+    [busy, wanted] = [true, false];
+    const begin = Date.now();
+    try {
+      await deed();
+    } catch (error) {
+      // Of a server that is away the line at the top tells.
+      if (error instanceof Refused) note(error.message, true);
+    }
+    next = begin + Math.min(most, Math.max(least, 100 * (Date.now() - begin)));
+    busy = false;
+    if (wanted) plan();
+  }
+  return () => {
+    wanted = true;
+    if (!busy) plan();
+  };
+}
+
 // Tells what changed while the page can be seen; {nodes: null, jobs: null} means: anything.
 export function live(heard) {
   let source = null;
@@ -59,6 +89,7 @@ export function live(heard) {
     line.textContent = text;
     line.className = `line ${text}`;
   };
+
   function open() {
     if (source || document.hidden) return;
     source = new EventSource("/web/live");
@@ -66,9 +97,18 @@ export function live(heard) {
       say("live");
       heard({ nodes: null, jobs: null });
     };
-    source.onerror = () => say("connecting");
+    source.onerror = broken;
     source.addEventListener("change", (event) => heard(JSON.parse(event.data)));
   }
+  // A browser comes back by itself from a line that broke, but not from an answer that refuses it.
+  async function broken() {
+    say("connecting");
+    if (source?.readyState !== EventSource.CLOSED) return;
+    source = null;
+    await api("/status").catch(() => null);
+    setTimeout(open, 2000);
+  }
+
   function look() {
     if (document.hidden && source) {
       source.close();

@@ -1,25 +1,30 @@
 import "./common.js";
-import { $, ago, button, can, clock, h, paced, put, rows, seconds, state } from "./dom.js";
-import { api, change, feed, live, note } from "./api.js";
+import { $, ago, button, can, clock, h, put, rows, seconds, state } from "./dom.js";
+import { api, change, feed, live, note, paced } from "./api.js";
 
 let machines = [];
 
 function deeds(node) {
   const path = `/api/v1/nodes/${encodeURIComponent(node.name)}`;
-  if (node.drained) return button("Resume", () => change("POST", `${path}:resume`, {}, `${node.name} takes work again`).then(draw), { "aria-label": `Resume ${node.name}` });
+  if (node.drained) return button("Resume", () => change("POST", `${path}:resume`, {},
+    `${node.name} takes work again`).then(draw), { "aria-label": `Resume ${node.name}` });
   const drain = () => {
     const reason = prompt(`Why is ${node.name} drained?`);
-    if (reason !== null) change("POST", `${path}:drain`, { note: reason }, `${node.name} finishes its jobs`).then(draw);
+    if (reason !== null) change("POST", `${path}:drain`, { note: reason },
+      `${node.name} finishes its jobs`).then(draw);
   };
   return button("Drain", drain, { "aria-label": `Drain ${node.name}` });
 }
 
 function table() {
   const text = $("#nodes-find").value.trim().toLowerCase();
-  const found = machines.filter((node) => !text || [node.name, node.note || "", node.state].some((word) => word.toLowerCase().includes(text)));
+  const found = machines.filter((node) => !text || [node.name, node.note || "", node.state].some((
+    word) => word.toLowerCase().includes(text)));
   rows("#nodes", found.map((node) => [
-    h("strong", null, node.name), state(node.state), node.connected ? ago(node.seen_s) : `away, ${ago(node.seen_s)}`,
-    node.engine ? `engine ${node.engine}` : node.version || "", String(node.jobs), String(node.gpus), node.note || "", node.by || "", deeds(node),
+    h("strong", null, node.name), state(node.state), node.connected ? ago(node.seen_s) :
+    `away, ${ago(node.seen_s)}`,
+    node.engine ? `engine ${node.engine}` : node.version || "", String(node.jobs), String(node
+      .gpus), node.note || "", node.by || "", deeds(node),
   ]));
 }
 
@@ -28,34 +33,46 @@ async function draw() {
   machines = answer.items;
   const told = await api("/notify/status").catch(() => null);
   const found = [...answer.findings];
-  for (const target of told?.receivers || []) if (target.problem) found.push({ level: "warn", what: `notify ${target.name}`, seen: target.problem, advice: "" });
-  put($("#findings"), found.map((one) => h("li", null, state(one.level), " ", h("strong", null, one.what), ` ${one.seen}`, one.advice ? `: ${one.advice}` : "")));
+  for (const target of told?.receivers || [])
+    if (target.problem) found.push({ level: "warn", what: `notify ${target.name}`, seen: target
+        .problem, advice: "" });
+  put($("#findings"), found.map((one) => h("li", null, state(one.level), " ", h("strong", null,
+    one.what), ` ${one.seen}`, one.advice ? `: ${one.advice}` : "")));
   $("#pending").hidden = !answer.pending.length;
-  put($("#pending-list"), answer.pending.map((node) => h("li", { class: "row" }, h("strong", null, node.name), ` ${node.home}, asked ${clock(seconds(node.asked_at))}`,
-    button("Approve", () => change("POST", `/api/v1/nodes/${encodeURIComponent(node.name)}:approve`, {}, `${node.name} may join`).then(draw), { class: "main", "aria-label": `Approve ${node.name}` }))));
+  put($("#pending-list"), answer.pending.map((node) => h("li", { class: "row" }, h("strong", null,
+      node.name), ` ${node.home}, asked ${clock(seconds(node.asked_at))}`,
+    button("Approve", () => change("POST",
+      `/api/v1/nodes/${encodeURIComponent(node.name)}:approve`, {},
+      `${node.name} may join`).then(
+  draw), { class: "main", "aria-label": `Approve ${node.name}` }))));
   table();
 }
 
 let before = 0;
 async function audit(older) {
-  const words = new URLSearchParams([...new FormData($("#audit-form"))].filter((pair) => pair[1]));
+  const words = new URLSearchParams([...new FormData($("#audit-form"))].filter((pair) => pair[
+  1]));
   words.set("limit", "50");
   if (older && before) words.set("before", String(before));
   const answer = await api(`/audit?${words}`);
   before = answer.before;
-  const found = answer.items.map((one) => [clock(seconds(one.at)), one.user, one.action, one.object, [one.via, one.address].filter(Boolean).join(", "), one.refused || ""]);
+  const found = answer.items.map((one) => [clock(seconds(one.at)), one.user, one.action, one
+    .object, [one.via, one.address].filter(Boolean).join(", "), one.refused || ""
+  ]);
   if (!older) rows("#audit", []);
-  $("#audit tbody").append(...found.map((row) => h("tr", null, row.map((text) => h("td", null, text)))));
+  $("#audit tbody").append(...found.map((row) => h("tr", null, row.map((text) => h("td", null,
+    text)))));
   $("#audit-more").hidden = !before;
 }
 
 $("#nodes-find").addEventListener("input", table);
 if (can("administer")) {
   const show = (older) => audit(older).catch((error) => note(error.message, true));
-  $("#audit-form").addEventListener("submit", (event) => { event.preventDefault(); show(false); });
+  $("#audit-form").addEventListener("submit", (event) => { event.preventDefault();
+    show(false); });
   $("#audit-more").addEventListener("click", () => show(true));
   show(false);
 }
-const again = paced(1500, () => draw().catch((error) => note(error.message, true)));
+const again = paced(1500, () => draw());
 live((news) => { if (news.nodes === null || news.nodes.length) again(); });
 setInterval(() => { if (!document.hidden) again(); }, 20000);

@@ -10,24 +10,28 @@ function ticks(from, to) {
   return found;
 }
 
-// One figure over time: points are [seconds, number].
-export function curve(name, points, unit = "") {
+// One figure over time: points are [seconds, number]; `asked` is drawn as a line to compare with.
+export function curve(name, points, { unit = "", asked = 0 } = {}) {
   const [wide, high, left, low] = [360, 130, 46, 18];
   const xs = points.map((point) => point[0]);
-  const ys = points.map((point) => point[1]);
+  const ys = [...points.map((point) => point[1]), ...(asked ? [0, asked] : [])];
   const [x0, x1] = [Math.min(...xs), Math.max(...xs, Math.min(...xs) + 1)];
   const [y0, y1] = [Math.min(...ys), Math.max(...ys)];
   const x = (at) => left + ((at - x0) / (x1 - x0)) * (wide - left - 6);
   const y = (value) => high - low - ((value - y0) / (y1 - y0 || 1)) * (high - low - 10);
   const line = points.map((point) => `${round(x(point[0]))},${round(y(point[1]))}`).join(" ");
   const last = points.at(-1);
+  const now = `${name}: ${round(last[1], 4)}${unit}${asked ? ` of ${round(asked, 2)}${unit}` : ""}`;
+  const label = `${now}, from ${round(y0, 4)} to ${round(y1, 4)}`;
   return svg(
-    "svg",
-    { viewBox: `0 0 ${wide} ${high + 16}`, class: "curve", role: "img", "aria-label": `${name}: ${round(last[1], 4)}${unit}, from ${round(y0, 4)} to ${round(y1, 4)}` },
-    svg("text", { x: left, y: high + 12, class: "name" }, `${name}: ${round(last[1], 4)}${unit}`),
+    "svg", { viewBox: `0 0 ${wide} ${high + 16}`, class: "curve",
+  role: "img", "aria-label": label },
+    svg("text", { x: left, y: high + 12, class: "name" }, now),
     svg("line", { x1: left, x2: wide - 6, y1: high - low, y2: high - low, class: "axis" }),
     svg("text", { x: left - 4, y: y(y1) + 4, class: "tick end" }, round(y1, 3)),
     svg("text", { x: left - 4, y: y(y0) + 4, class: "tick end" }, y0 === y1 ? "" : round(y0, 3)),
+    asked ? svg("line", { x1: left, x2: wide - 6, y1: y(asked), y2: y(asked), class: "asked" }) :
+    null,
     svg("polyline", { points: line, class: "line" }),
     svg("circle", { cx: x(last[0]), cy: y(last[1]), r: 3, class: "dot" }),
   );
@@ -65,7 +69,8 @@ function block(bar, x, y) {
 
 // Bars on a time axis: names is [[row, shown]]; a bar has row, start_s, end_s, kind, text, label.
 export function bars({ names, items, from, to, now, label }) {
-  const x = (at) => LEFT + ((Math.min(Math.max(at, from), to) - from) / (to - from)) * (WIDE - LEFT - 4);
+  const x = (at) => LEFT + ((Math.min(Math.max(at, from), to) - from) / (to - from)) * (WIDE -
+    LEFT - 4);
   const seen = items.filter((bar) => bar.end_s > from && bar.start_s < to);
   const count = lanes(seen);
   const place = new Map();
@@ -74,7 +79,8 @@ export function bars({ names, items, from, to, now, label }) {
     place.set(row, high);
     high += Math.max(1, count.get(row) || 0) * LANE + 2;
   }
-  const drawn = svg("svg", { viewBox: `0 0 ${WIDE} ${high + 4}`, class: "gantt", role: "group", "aria-label": label });
+  const drawn = svg("svg", { viewBox: `0 0 ${WIDE} ${high + 4}`, class: "gantt",
+  role: "group", "aria-label": label });
   for (const at of ticks(from, to)) {
     drawn.append(
       svg("line", { x1: x(at), x2: x(at), y1: TOP - 4, y2: high, class: "axis" }),

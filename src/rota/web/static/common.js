@@ -15,7 +15,9 @@ export function table(text) {
   const parts = text.split(";").map((part) => part.trim()).filter(Boolean);
   if (!parts.length) return undefined;
   const names = [];
-  let found = [[]];
+  let found = [
+    []
+  ];
   for (const part of parts) {
     const at = part.indexOf("=");
     if (at < 1) throw new Error(`parameters: '${part}' is not valid; expected name=value,value`);
@@ -29,7 +31,8 @@ export function table(text) {
 // What POST /jobs and POST /plan take, out of a form.
 export function requested(form) {
   const given = Object.fromEntries(new FormData(form));
-  const resources = { cpus: number(given.cpus ?? ""), gpus: number(given.gpus ?? ""), memory_mb: number(given.memory_mb ?? "") };
+  const resources = { cpus: number(given.cpus ?? ""), gpus: number(given.gpus ?? ""),
+    memory_mb: number(given.memory_mb ?? "") };
   const minutes = number(given.minutes ?? "");
   const parameters = table(given.parameters ?? "");
   return {
@@ -47,13 +50,15 @@ export function requested(form) {
 
 // The answer of POST /plan in words.
 export function foretold(plan) {
-  const when = plan.starts ? "It would start now" : plan.start_at ? `It would start at ${clock(seconds(plan.start_at))}` : "Nobody can say when it would start";
+  const when = plan.starts ? "It would start now" : plan.start_at ?
+    `It would start at ${clock(seconds(plan.start_at))}` : "Nobody can say when it would start";
   const nodes = [...new Set(plan.allocations.map((held) => held.node))];
   const lines = [nodes.length ? `${when} on ${nodes.join(", ")}.` : `${when}.`];
   if (!plan.starts && plan.reason) lines.push(plan.reason);
   if (plan.evicts.length) lines.push(`Jobs that would give way: ${plan.evicts.join(", ")}`);
   if (plan.delays.length) lines.push(`${plan.delays.length} waiting jobs would start later`);
-  return [h("p", null, h("strong", null, lines[0])), ...[...lines.slice(1), ...plan.help].map((line) => h("p", null, line))];
+  return [h("p", null, h("strong", null, lines[0])), ...[...lines.slice(1), ...plan.help].map((
+    line) => h("p", null, line))];
 }
 
 function submitting() {

@@ -56,7 +56,8 @@ export function memory(mib) {
   return mib >= 1024 ? `${Math.round(mib / 102.4) / 10} GiB` : `${Math.round(mib)} MiB`;
 }
 
-export const round = (number, digits = 1) => String(Math.round(number * 10 ** digits) / 10 ** digits);
+export const round = (number, digits = 1) => String(Math.round(number * 10 ** digits) / 10 **
+  digits);
 
 // One colour for each owner, the same on every page.
 export function hue(name) {
@@ -69,33 +70,9 @@ export function button(text, deed, attributes = {}) {
   return h("button", { type: "button", ...attributes, onclick: deed }, text);
 }
 
-// Again when something changed, but not more often than this, and the rarer the longer it takes:
-// an open page asks for about a hundredth of the server's time, however large the site is.
-export function paced(least, deed, most = 5000) {
-  let [timer, busy, wanted, next] = [0, false, false, 0];
-  function plan() {
-    clearTimeout(timer);
-    timer = setTimeout(run, Math.max(0, next - Date.now()));
-  }
-  async function run() {
-    [busy, wanted] = [true, false];
-    const begin = Date.now();
-    try {
-      await deed();
-    } finally {
-      next = begin + Math.min(most, Math.max(least, 100 * (Date.now() - begin)));
-      busy = false;
-      if (wanted) plan();
-    }
-  }
-  return () => {
-    wanted = true;
-    if (!busy) plan();
-  };
-}
-
-export function rows(table, cells) {
-  put($(`${table} tbody`), cells.map((row) => h("tr", null, row.map((cell) => h("td", null, cell)))));
+export function rows(table, found) {
+  const cells = (row) => row.map((cell) => h("td", null, cell));
+  put($(`${table} tbody`), found.map((row) => h("tr", null, cells(row))));
 }
 
 export const jobLink = (id, text = String(id), array = false) =>
@@ -103,4 +80,11 @@ export const jobLink = (id, text = String(id), array = false) =>
 
 export function state(word) {
   return h("span", { class: `state ${word}` }, word);
+}
+
+// A bar that shows how much of something.
+export function part(value, of) {
+  const share = of ? Math.min(100, (100 * value) / of) : 0;
+  return h("span", { class: value > of ? "part over" : "part",
+  role: "img", "aria-label": `${round(share, 0)} %`, vars: { "--part": `${share}%` } });
 }

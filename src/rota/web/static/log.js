@@ -16,7 +16,8 @@ export function openLog(job) {
   function add(stream, text) {
     const parts = (rest[stream] + text).split("\n");
     rest[stream] = parts.pop();
-    const lines = parts.slice(-LINES).map((line) => h("div", { class: stream, hidden: !shown[stream] }, line || "\u00a0"));
+    const lines = parts.slice(-LINES).map((line) => h("div", { class: stream, hidden: !shown[
+        stream] }, line || "\u00a0"));
     box.append(...lines);
     while (box.childElementCount > LINES) box.firstElementChild.remove();
     if (follow.checked) box.scrollTop = box.scrollHeight;
@@ -53,16 +54,20 @@ export function openLog(job) {
     const found = [];
     for (const stream of ["stdout", "stderr"]) {
       if (!shown[stream]) continue;
-      const words = new URLSearchParams({ stream, search: text, ignore_case: "true", numbers: "true", limit: "500" });
+      const words = new URLSearchParams({ stream, search: text, ignore_case: "true",
+        numbers: "true", limit: "500" });
       const answer = await raw(`/api/v1/jobs/${job}/logs?${words}`);
       const body = await answer.text();
-      found.push(...body.split("\n").filter(Boolean).map((line) => h("div", { class: stream }, ...marked(line, text))));
+      found.push(...body.split("\n").filter(Boolean).map((line) => h("div", { class: stream }, ...
+        marked(line, text))));
     }
     put(box, h("div", { class: "note" }, `${found.length} lines with '${text}'`), ...found);
   }
 
   function draw() {
-    const tab = (stream, text) => button(text, () => { shown[stream] = !shown[stream]; for (const line of box.querySelectorAll(`.${stream}`)) line.hidden = !shown[stream]; draw(); }, { "aria-pressed": String(shown[stream]) });
+    const tab = (stream, text) => button(text, () => { shown[stream] = !shown[stream]; for (const
+          line of box.querySelectorAll(`.${stream}`)) line.hidden = !shown[stream];
+      draw(); }, { "aria-pressed": String(shown[stream]) });
     put($("#log-streams"), tab("stdout", "Output"), tab("stderr", "Errors"));
   }
 
@@ -70,7 +75,8 @@ export function openLog(job) {
   field.addEventListener("keydown", (event) => {
     if (event.key === "Escape") field.value = "";
     if (event.key === "Escape" || (event.key === "Enter" && !field.value)) begin();
-    else if (event.key === "Enter") search(field.value).catch((error) => note(error.message, true));
+    else if (event.key === "Enter") search(field.value).catch((error) => note(error.message,
+      true));
   });
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) stop.abort();

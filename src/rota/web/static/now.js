@@ -1,9 +1,11 @@
 import "./common.js";
-import { $, button, can, clock, h, hue, jobLink, memory, paced, page, put, round, span, state } from "./dom.js";
-import { api, change, feed, live, note } from "./api.js";
+import { $, button, can, clock, h, hue, jobLink, memory, page, put, round, span,
+  state } from "./dom.js";
+import { api, change, feed, live, note, paced } from "./api.js";
 import { bars } from "./chart.js";
 
-const STATES = { free: "free", used: "in use", shared: "shared", reserved: "reserved", foreign: "used by others", closed: "closed", broken: "broken", elsewhere: "elsewhere" };
+const STATES = { free: "free", used: "in use", shared: "shared", reserved: "reserved",
+  foreign: "used by others", closed: "closed", broken: "broken", elsewhere: "elsewhere" };
 const strips = new Map();
 
 function cell(gpu) {
@@ -12,34 +14,45 @@ function cell(gpu) {
   const words = [`GPU ${gpu.index} ${gpu.model}: ${STATES[gpu.state] || gpu.state}`];
   if (users.length) words.push(`by ${users.join(", ")}`, `job ${jobs.join(", ")}`);
   if (gpu.foreign) words.push(`process of ${gpu.foreign.join(", ")}`);
-  if (gpu.state === "shared") words.push(`${memory(gpu.taken_mb)} of ${memory(gpu.memory_mb)} given`);
-  if (gpu.use_percent !== undefined && gpu.use_percent !== null) words.push(`${round(gpu.use_percent, 0)} % busy`);
-  if (gpu.memory_used_mib !== undefined && gpu.memory_used_mib !== null) words.push(`${memory(gpu.memory_used_mib)} used`);
+  if (gpu.state === "shared") words.push(
+    `${memory(gpu.taken_mb)} of ${memory(gpu.memory_mb)} given`);
+  if (gpu.use_percent !== undefined && gpu.use_percent !== null) words.push(
+    `${round(gpu.use_percent, 0)} % busy`);
+  if (gpu.memory_used_mib !== undefined && gpu.memory_used_mib !== null) words.push(
+    `${memory(gpu.memory_used_mib)} used`);
+  if (gpu.idle) words.push("idle");
+  if (gpu.overused) words.push("more memory used than was asked for");
   const label = words.join(", ");
   const busy = gpu.use_percent ?? null;
   const part = gpu.state === "shared" && gpu.memory_mb ? (100 * gpu.taken_mb) / gpu.memory_mb : 100;
-  const attributes = { class: `cell ${gpu.state}`, title: label, "aria-label": label, vars: { "--hue": hue(users[0] || ""), "--part": `${part}%` } };
+  const attributes = { class: `cell ${gpu.state}${gpu.overused ? " overused" : ""}`,
+    title: label, "aria-label": label, vars: { "--hue": hue(users[0] ||
+      ""), "--part": `${part}%` } };
   const text = busy === null ? (users[0] || "").slice(0, 3) : `${round(busy, 0)}%`;
-  const measured = gpu.memory_used_mib && gpu.memory_mb ? h("i", { class: "held", vars: { "--used": `${Math.min(100, (100 * gpu.memory_used_mib) / gpu.memory_mb)}%` } }) : null;
-  if (jobs.length) return h("a", { ...attributes, href: `/web/job/${jobs[0]}` }, text, measured);
-  return h("span", { ...attributes, role: "img" }, text, measured);
+  const held = gpu.memory_used_mib && gpu.memory_mb ? h("i", { class: "held",
+    vars: { "--used": `${Math.min(100, (100 * gpu.memory_used_mib) / gpu.memory_mb)}%` } }) : null;
+  if (jobs.length) return h("a", { ...attributes, href: `/web/job/${jobs[0]}` }, text, held);
+  return h("span", { ...attributes, role: "img" }, text, held);
 }
 
 function bar(name, used, total, text) {
   const part = total ? Math.round((100 * used) / total) : 0;
   const label = `${name}: ${text}`;
-  return h("span", { class: "meter", role: "img", title: label, "aria-label": label, vars: { "--part": `${part}%` } }, name);
+  return h("span", { class: "meter", role: "img", title: label, "aria-label": label,
+    vars: { "--part": `${part}%` } }, name);
 }
 
 function strip(node) {
-  const label = node.note ? `${node.name}: ${node.state}, ${node.note}` : `${node.name}: ${node.state}`;
+  const label = node.note ? `${node.name}: ${node.state}, ${node.note}` :
+    `${node.name}: ${node.state}`;
   return h(
-    "li",
-    { class: `strip ${node.state}`, "data-node": node.name },
-    h("span", { class: "node", title: label }, node.name, node.state === "up" ? null : h("em", null, ` ${node.state}`)),
+    "li", { class: `strip ${node.state}`, "data-node": node.name },
+    h("span", { class: "node", title: label }, node.name, node.state === "up" ? null : h("em",
+      null, ` ${node.state}`)),
     h("span", { class: "meters" },
       bar("CPU", node.cpus_used, node.cpus, `${round(node.cpus_used)} of ${round(node.cpus)}`),
-      bar("Mem", node.memory_used_mb, node.memory_mb, `${memory(node.memory_used_mb)} of ${memory(node.memory_mb)}`)),
+      bar("Mem", node.memory_used_mb, node.memory_mb,
+        `${memory(node.memory_used_mb)} of ${memory(node.memory_mb)}`)),
     h("span", { class: "cells" }, (node.cells || []).map(cell)),
   );
 }
@@ -55,13 +68,16 @@ function sum() {
   const cells = [...strips.values()].flatMap((one) => one.node.cells || []);
   const free = cells.filter((gpu) => gpu.state === "free").length;
   const up = [...strips.values()].filter((one) => one.node.state === "up").length;
-  $("#machines-sum").textContent = `${up} of ${strips.size} nodes up, ${free} of ${cells.length} GPUs free`;
+  $("#machines-sum").textContent =
+    `${up} of ${strips.size} nodes up, ${free} of ${cells.length} GPUs free`;
   $("#machines-none").hidden = strips.size > 0;
 }
 
+let measured = false;
 async function drawNodes(names) {
   const answer = await feed("nodes", names ? { names: names.join(",") } : {});
   const list = $("#machines");
+  measured = answer.measured;
   if (!names) strips.clear();
   for (const name of answer.gone) {
     strips.get(name)?.element.remove();
@@ -82,12 +98,15 @@ async function drawNodes(names) {
 const wanted = { search: "", state: "", page: 0 };
 
 function asks(job) {
-  const parts = [job.gpus ? `${round(job.gpus, 2)} GPU` : "", `${round(job.cpus)} CPU`, job.memory_mb ? memory(job.memory_mb) : ""];
+  const parts = [job.gpus ? `${round(job.gpus, 2)} GPU` : "", `${round(job.cpus)} CPU`, job
+    .memory_mb ? memory(job.memory_mb) : ""
+  ];
   return (job.tasks > 1 ? `${job.tasks} × ` : "") + parts.filter(Boolean).join(", ");
 }
 
 function start(job) {
-  if (job.state === "running" || job.state === "scheduled") return job.start_s ? `ran ${span(Date.now() / 1000 - job.start_s)}` : "starting";
+  if (job.state === "running" || job.state === "scheduled") return job.start_s ?
+    `ran ${span(Date.now() / 1000 - job.start_s)}` : "starting";
   return job.start_s ? `about ${clock(job.start_s)}` : "not known";
 }
 
@@ -95,9 +114,11 @@ function deeds(job) {
   if (!can("change") || !(job.mine || can("operate"))) return "";
   const ids = { ids: [job.id] };
   const held = job.state === "held";
-  const deed = (verb, text) => button(text, () => change("POST", `/api/v1/jobs:${verb}`, ids, `${text} ${job.id}: done`), { "aria-label": `${text} ${job.id}` });
+  const deed = (verb, text) => button(text, () => change("POST", `/api/v1/jobs:${verb}`, ids,
+    `${text} ${job.id}: done`), { "aria-label": `${text} ${job.id}` });
   const waits = job.state === "queued" || held;
-  return h("span", { class: "row" }, waits ? deed(held ? "release" : "hold", held ? "Release" : "Hold") : null, deed("cancel", "Cancel"));
+  return h("span", { class: "row" }, waits ? deed(held ? "release" : "hold", held ? "Release" :
+    "Hold") : null, deed("cancel", "Cancel"));
 }
 
 function row(job) {
@@ -106,7 +127,8 @@ function row(job) {
   const name = job.count ? `${job.name} (${job.count} elements wait)` : job.name;
   return h("tr", { class: job.mine ? "mine" : "", "data-job": job.id },
     h("td", null, jobLink(job.id, id, Boolean(job.count))),
-    h("td", { class: "long" }, name, job.array && !job.count ? h("span", null, " in ", jobLink(job.array, String(job.array), true)) : null),
+    h("td", { class: "long" }, name, job.array && !job.count ? h("span", null, " in ", jobLink(job
+      .array, String(job.array), true)) : null),
     h("td", null, h("i", { class: "owner", vars: { "--hue": hue(job.user) } }), job.user),
     h("td", null, state(job.state)), h("td", null, asks(job)), h("td", null, start(job)),
     h("td", { class: "long" }, place), h("td", null, deeds(job)));
@@ -117,18 +139,29 @@ async function drawQueue() {
   const mine = (drawing += 1);
   const answer = await feed("queue", wanted);
   if (mine !== drawing) return;
-  put($("#queue tbody"), answer.items.length ? answer.items.map(row) : h("tr", null, h("td", { colspan: 8 }, wanted.search || wanted.state ? "Nothing like that." : "Nothing runs and nothing waits.")));
+  put($("#queue tbody"), answer.items.length ? answer.items.map(row) : h("tr", null, h(
+    "td", { colspan: 8 }, wanted.search || wanted.state ? "Nothing like that." :
+    "Nothing runs and nothing waits.")));
   const last = Math.max(0, Math.ceil(answer.total / answer.page_rows) - 1);
-  const go = (number) => () => { wanted.page = number; drawQueue(); };
+  const go = (number) => () => { wanted.page = number;
+    drawQueue(); };
   const first = answer.total ? wanted.page * answer.page_rows + 1 : 0;
   put($("#queue-pager"),
     button("Back", go(wanted.page - 1), { disabled: wanted.page <= 0 }),
-    h("span", { role: "status" }, `${first} to ${Math.min(answer.total, first + answer.items.length - 1)} of ${answer.total}`),
+    h("span", { role: "status" },
+      `${first} to ${Math.min(answer.total, first + answer.items.length - 1)} of ${answer.total}`
+      ),
     button("Next", go(wanted.page + 1), { disabled: wanted.page >= last }));
   const counts = answer.counts;
-  const tab = (word, text) => button(`${text}${word ? ` ${counts[word] || 0}` : ""}`, () => { wanted.state = word; wanted.page = 0; drawQueue(); }, { "aria-pressed": String(wanted.state === word) });
-  const focused = document.activeElement?.closest("#queue-states") ? [...$("#queue-states").children].indexOf(document.activeElement) : -1;
-  put($("#queue-states"), tab("", "All"), tab("mine", "Mine"), tab("running", "Running"), tab("queued", "Waiting"), tab("held", "Held"));
+  const tab = (word, text) => button(`${text}${word ? ` ${counts[word] || 0}` : ""}`,
+() => { wanted.state = word;
+    wanted.page = 0;
+    drawQueue(); }, { "aria-pressed": String(wanted.state === word) });
+  const focused = document.activeElement?.closest("#queue-states") ? [...$("#queue-states")
+    .children
+  ].indexOf(document.activeElement) : -1;
+  put($("#queue-states"), tab("", "All"), tab("mine", "Mine"), tab("running", "Running"), tab(
+    "queued", "Waiting"), tab("held", "Held"));
   if (focused >= 0) $("#queue-states").children[focused].focus();
 }
 
@@ -142,17 +175,21 @@ function planned(item) {
 async function drawAhead() {
   const answer = await feed("ahead");
   if (!answer.items.length) {
-    put($("#ahead"), h("p", null, "Nothing is planned: no waiting job has an expected start, and nothing is reserved."));
+    put($("#ahead"), h("p", null,
+      "Nothing is planned: no waiting job has an expected start, and nothing is reserved."));
     return;
   }
   const items = answer.items.map((item, row) => {
     const href = item.kind === "plan" ? `/web/job/${item.id}` : null;
-    return { ...item, row, text: `${item.name} (${item.user || "all"})`, label: planned(item), href };
+    return { ...item, row, text: `${item.name} (${item.user || "all"})`, label: planned(item),
+      href };
   });
-  const names = items.map((item) => [item.row, item.kind === "plan" ? `job ${item.id}` : item.kind]);
+  const names = items.map((item) => [item.row, item.kind === "plan" ? `job ${item.id}` : item
+    .kind]);
   const ends = items.map((item) => Math.min(item.end_s, item.start_s + 12 * 3600));
   const to = Math.max(answer.now_s + 600, ...ends);
-  const drawn = bars({ names, items, from: answer.now_s - 60, to, now: answer.now_s, label: "What starts next" });
+  const drawn = bars({ names, items, from: answer.now_s - 60, to, now: answer.now_s,
+    label: "What starts next" });
   put($("#ahead"), drawn, answer.more ? h("p", null, `and ${answer.more} more`) : null);
 }
 
@@ -162,8 +199,10 @@ async function warn() {
   $("#warning").textContent = status.warning || "";
 }
 
-put($("#legend"), Object.entries(STATES).map(([word, text]) => h("li", null, h("i", { class: `cell ${word}`, vars: { "--hue": 210, "--part": "60%" } }), text)));
-$("#machines-find").addEventListener("input", () => { for (const one of strips.values()) one.element.hidden = !found(one.node); });
+put($("#legend"), Object.entries(STATES).map(([word, text]) => h("li", null, h(
+"i", { class: `cell ${word}`, vars: { "--hue": 210, "--part": "60%" } }), text)));
+$("#machines-find").addEventListener("input", () => { for (const one of strips.values()) one.element
+    .hidden = !found(one.node); });
 let typing = 0;
 $("#queue-find").addEventListener("input", () => {
   clearTimeout(typing);
@@ -189,5 +228,15 @@ live((news) => {
   if (news.jobs === null || news.jobs.length) queue();
   later();
 });
+// What is measured is no event: the strips that can be seen are asked for again and again.
+setInterval(() => {
+  if (!measured || document.hidden || touched.size) return;
+  const box = $("#machines-box").getBoundingClientRect();
+  for (const { node, element } of strips.values()) {
+    const at = element.getBoundingClientRect();
+    if (node.cells && at.bottom > box.top && at.top < box.bottom) touched.add(node.name);
+  }
+  if (touched.size) nodes();
+}, 5000);
 addEventListener("submitted", () => drawQueue());
 if (page.user === "") note("not signed in", true);

@@ -1,18 +1,14 @@
 import "./common.js";
-import { $, h, hue, paced, put, round, rows, span } from "./dom.js";
-import { api, live, note } from "./api.js";
+import { $, h, hue, jobLink, part, put, round, rows, seconds, span } from "./dom.js";
+import { api, feed, live, paced } from "./api.js";
 
 let used = [];
-
-function part(value, of) {
-  const share = of ? Math.min(100, (100 * value) / of) : 0;
-  return h("span", { class: value > of ? "part over" : "part", role: "img", "aria-label": `${round(share, 0)} %`, vars: { "--part": `${share}%` } });
-}
 
 const owner = (name) => [h("i", { class: "owner", vars: { "--hue": hue(name) } }), name];
 
 function held(now) {
-  return [now.gpus ? `${round(now.gpus, 2)} GPU` : "", now.cpus ? `${round(now.cpus)} CPU` : ""].filter(Boolean).join(", ");
+  return [now.gpus ? `${round(now.gpus, 2)} GPU` : "", now.cpus ? `${round(now.cpus)} CPU` : ""]
+    .filter(Boolean).join(", ");
 }
 
 function quotas(accounts) {
@@ -23,34 +19,69 @@ function quotas(accounts) {
         if (limit === null || typeof limit !== "number") continue;
         const now = one.used?.[name];
         const whose = one.name === "*" ? "each user" : `${kind} ${one.name}`;
-        const told = now === undefined || one.name === "*" ? ["", round(limit, 2), ""] : [round(now, 2), round(limit, 2), part(now, limit)];
-        found.push([whose, `${name.replaceAll("_", " ")}${part_ === "soft" ? " (soft)" : ""}`, ...told]);
+        const told = now === undefined || one.name === "*" ? ["", round(limit, 2), ""] : [round(now,
+          2), round(limit, 2), part(now, limit)];
+        found.push([whose, `${name.replaceAll("_", " ")}${part_ === "soft" ? " (soft)" : ""}`, ...
+          told
+        ]);
       }
     }
   }
-  put($("#quotas tbody"), found.length ? found.map((row) => h("tr", null, row.map((cell) => h("td", null, cell)))) : h("tr", null, h("td", { colspan: 5 }, "No quotas are set.")));
+  put($("#quotas tbody"), found.length ? found.map((row) => h("tr", null, row.map((cell) => h("td",
+    null, cell)))) : h("tr", null, h("td", { colspan: 5 }, "No quotas are set.")));
+}
+
+// GPUs that do nothing although a job has them to itself, where nodes measure that.
+async function idle() {
+  const { measured } = await feed("nodes", { names: "-" });
+  $("#idle").hidden = !measured;
+  if (!measured) return;
+  const [gpus, jobs] = [await api("/gpus?idle=true"), await api("/jobs?state=running&limit=1000")];
+  const owners = new Map(jobs.items.map((job) => [job.id, job.user]));
+  const found = gpus.items.map((gpu) => [
+    h("span", null, owner(owners.get(gpu.jobs[0]) || "")),
+    `${gpu.node} GPU ${gpu.index} ${gpu.model}`,
+    h("span", null, gpu.jobs.flatMap((job) => [jobLink(job), " "])),
+    gpu.idle_since ? span(Date.now() / 1000 - seconds(gpu.idle_since)) : "",
+  ]);
+  if (found.length) rows("#idle-gpus", found);
+  else put($("#idle-gpus tbody"), h("tr", null, h("td", { colspan: 4 }, "No GPU is idle in a job.")));
 }
 
 async function draw() {
   const period = $("#period").value;
-  const [usage, stats, projects, users] = await Promise.all([api(`/usage?period_s=${period}`), api(`/stats?period_s=${period}&longest=0`), api("/projects"), api("/users")]);
+  const [usage, stats, projects, users] = await Promise.all([api(`/usage?period_s=${period}`),
+    api(`/stats?period_s=${period}&longest=0`), api("/projects"), api("/users")
+  ]);
   const fared = new Map(stats.items.map((one) => [one.user, one]));
   const known = new Set(usage.items.map((one) => one.user));
   // People whose jobs have only waited so far have used nothing, and are there.
   const nothing = { gpu_hours: 0, cpu_hours: 0, memory_gb_hours: 0, cost: 0 };
   const waiting = stats.items.filter((one) => !known.has(one.user));
-  const all = [...usage.items, ...waiting.map((one) => ({ user: one.user, project: "", now: {}, period: nothing }))];
-  used = all.toSorted((a, b) => b.period.gpu_hours - a.period.gpu_hours || b.period.cpu_hours - a.period.cpu_hours).map((one) => ({ ...one, fared: fared.get(one.user) }));
+  const all = [...usage.items, ...waiting.map((one) => ({ user: one.user, project: "", now: {},
+    period: nothing }))];
+  used = all.toSorted((a, b) => b.period.gpu_hours - a.period.gpu_hours || b.period.cpu_hours - a
+    .period.cpu_hours).map((one) => ({ ...one, fared: fared.get(one.user) }));
   const most = Math.max(0.001, ...used.map((one) => one.period.gpu_hours));
   const body = used.map((one) => [
-    h("span", null, owner(one.user)), one.project, h("span", null, part(one.period.gpu_hours, most), ` ${round(one.period.gpu_hours, 2)}`), round(one.period.cpu_hours, 2), held(one.now),
-    String(one.fared?.jobs ?? 0), one.fared?.mean_wait_s === null || !one.fared ? "" : span(one.fared.mean_wait_s),
-    one.fared?.success_rate === null || !one.fared ? "" : `${round(100 * one.fared.success_rate, 0)} %`, one.period.cost ? `${round(one.period.cost, 2)} ${usage.currency}` : "",
+    h("span", null, owner(one.user)), one.project, h("span", null, part(one.period.gpu_hours,
+      most), ` ${round(one.period.gpu_hours, 2)}`), round(one.period.cpu_hours, 2), held(one
+      .now),
+    String(one.fared?.jobs ?? 0), one.fared?.mean_wait_s === null || !one.fared ? "" : span(
+      one.fared.mean_wait_s),
+    one.fared?.success_rate === null || !one.fared ? "" :
+    `${round(100 * one.fared.success_rate, 0)} %`, one.period.cost ?
+    `${round(one.period.cost, 2)} ${usage.currency}` : "",
   ]);
   if (body.length) rows("#use", body);
-  else put($("#use tbody"), h("tr", null, h("td", { colspan: 9 }, "Nobody used anything in this time.")));
-  rows("#shares", usage.shares.map((one) => [one.project, one.user || "(the project)", `${round(100 * one.target)} %`, `${round(100 * one.used)} %`, h("span", null, part(one.used, one.target), ` ${round(one.ratio, 2)}`)]));
-  quotas([...(projects.items || []).map((one) => ["project", one]), ...(users.items || []).map((one) => ["user", one])]);
+  else put($("#use tbody"), h("tr", null, h("td", { colspan: 9 },
+    "Nobody used anything in this time.")));
+  rows("#shares", usage.shares.map((one) => [one.project, one.user || "(the project)",
+    `${round(100 * one.target)} %`, `${round(100 * one.used)} %`, h("span", null, part(one
+      .used, one.target), ` ${round(one.ratio, 2)}`)
+  ]));
+  quotas([...(projects.items || []).map((one) => ["project", one]), ...(users.items || []).map((
+    one) => ["user", one])]);
 }
 
 // A cell that begins like a formula is a text for every program that opens the file.
@@ -61,12 +92,20 @@ function csvCell(value) {
 }
 
 $("#csv").addEventListener("click", () => {
-  const lines = [["user", "project", "gpu_hours", "cpu_hours", "memory_gb_hours", "cost", "jobs", "mean_wait_s", "success_rate"], ...used.map((one) => [one.user, one.project, one.period.gpu_hours, one.period.cpu_hours, one.period.memory_gb_hours, one.period.cost, one.fared?.jobs, one.fared?.mean_wait_s, one.fared?.success_rate])];
-  const file = new Blob([lines.map((line) => line.map(csvCell).join(",")).join("\r\n")], { type: "text/csv" });
+  const lines = [
+    ["user", "project", "gpu_hours", "cpu_hours", "memory_gb_hours", "cost", "jobs",
+      "mean_wait_s", "success_rate"
+    ], ...used.map((one) => [one.user, one.project, one.period.gpu_hours, one.period
+      .cpu_hours, one.period.memory_gb_hours, one.period.cost, one.fared?.jobs, one.fared
+      ?.mean_wait_s, one.fared?.success_rate
+    ])
+  ];
+  const file = new Blob([lines.map((line) => line.map(csvCell).join(",")).join(
+  "\r\n")], { type: "text/csv" });
   const link = h("a", { href: URL.createObjectURL(file), download: "rota-use.csv" });
   link.click();
   URL.revokeObjectURL(link.href);
 });
-const again = paced(5000, () => draw().catch((error) => note(error.message, true)));
+const again = paced(5000, () => Promise.all([draw(), idle()]));
 $("#period").addEventListener("change", () => draw());
 live(again);

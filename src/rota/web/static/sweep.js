@@ -1,6 +1,6 @@
 import "./common.js";
-import { $, button, can, clock, h, jobLink, paced, put, round, seconds, span } from "./dom.js";
-import { call, change, feed, live, note, raw } from "./api.js";
+import { $, button, can, clock, h, jobLink, put, round, seconds, span } from "./dom.js";
+import { call, change, feed, live, note, raw, paced } from "./api.js";
 
 const place = $("#sweep");
 const id = place.dataset.job;
@@ -9,14 +9,18 @@ const total = Number(place.dataset.count);
 const BAD = new Set(["failed", "timeout", "node_failed", "unschedulable"]);
 const ENDED = new Set([...BAD, "completed", "cancelled"]);
 // In a cell with several elements the first of these that occurs is shown.
-const WORST = ["failed", "timeout", "node_failed", "unschedulable", "running", "scheduled", "preempted", "queued", "held", "cancelled", "completed"];
+const WORST = ["failed", "timeout", "node_failed", "unschedulable", "running", "scheduled",
+  "preempted", "queued", "held", "cancelled", "completed"
+];
 // So many elements are asked for what they report: each is a file on its node.
 const ASKED = 200;
 const elements = new Map();
 const figures = new Map();
 let names = [];
 
-const look = (word) => (BAD.has(word) ? "bad" : word === "scheduled" ? "running" : ["held", "preempted"].includes(word) ? "queued" : word);
+const look = (word) => (BAD.has(word) ? "bad" : word === "scheduled" ? "running" : ["held",
+  "preempted"
+].includes(word) ? "queued" : word);
 
 function ran(one) {
   const began = seconds(one.started_at);
@@ -36,17 +40,32 @@ function value(one, name) {
 
 const order = (a, b) => (isNaN(a) || isNaN(b) ? String(a).localeCompare(String(b)) : a - b);
 
+const WORDS = { completed: "ok", running: "run", bad: "fail" };
+
+function told(found, worst) {
+  if (found.length === 1) return `job ${worst.id}: ${worst.state}${worst.cause ? `, ${worst.cause}` : ""}`;
+  const ended = found.filter((one) => ENDED.has(one.state)).length;
+  return `${found.length} elements, ${ended} ended, worst ${worst.state}`;
+}
+
+function byState(found, worst) {
+  if (found.length === 1) return WORDS[look(worst.state)] || "…";
+  return `${found.filter((one) => one.state === "completed").length}/${found.length}`;
+}
+
 function cell(found, low, high) {
   if (!found.length) return h("td", null);
   const worst = found.toSorted((a, b) => WORST.indexOf(a.state) - WORST.indexOf(b.state))[0];
-  const coloured = $("#sweep-colour").value !== "state";
+  const label = told(found, worst);
+  const link = { href: `/web/job/${worst.id}`, title: label, "aria-label": label };
+  if ($("#sweep-colour").value === "state") {
+    return h("td", null, h("a", { ...link, class: look(worst.state) }, byState(found, worst)));
+  }
   const numbers = found.map(figure).filter((number) => number !== null && number !== undefined);
-  const mean = numbers.length ? numbers.reduce((a, b) => a + b, 0) / numbers.length : null;
-  const label = found.length === 1 ? `job ${worst.id}: ${worst.state}${worst.cause ? `, ${worst.cause}` : ""}` : `${found.length} elements, ${found.filter((one) => ENDED.has(one.state)).length} ended, worst ${worst.state}`;
-  const text = mean !== null ? round(mean, 3) : coloured ? "–" : found.length > 1 ? `${found.filter((one) => one.state === "completed").length}/${found.length}` : { completed: "ok", running: "run", bad: "fail" }[look(worst.state)] || "…";
-  const warm = mean === null ? null : 240 - 240 * ((mean - low) / (high - low || 1));
-  const attributes = { href: `/web/job/${worst.id}`, title: label, "aria-label": label, class: coloured ? (mean === null ? "queued" : "figure") : look(worst.state) };
-  return h("td", null, h("a", warm === null ? attributes : { ...attributes, vars: { "--hue": warm } }, text));
+  if (!numbers.length) return h("td", null, h("a", { ...link, class: "queued" }, "–"));
+  const mean = numbers.reduce((a, b) => a + b, 0) / numbers.length;
+  const warm = 240 - 240 * ((mean - low) / (high - low || 1));
+  return h("td", null, h("a", { ...link, class: "figure", vars: { "--hue": warm } }, round(mean, 3)));
 }
 
 function grid() {
@@ -64,38 +83,51 @@ function grid() {
   const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
   const corner = h("th", { scope: "col" }, y ? `${y} \\ ${x || "all"}` : x || "all");
   put($("#grid"),
-    h("thead", null, h("tr", null, corner, across.map((text) => h("th", { scope: "col" }, text || "all")))),
-    h("tbody", null, down.map((text) => h("tr", null, h("th", { scope: "row" }, text || "all"), across.map((one) => cell(cells.get(JSON.stringify([one, text])) || [], low, high))))));
+    h("thead", null, h("tr", null, corner, across.map((text) => h("th", { scope: "col" }, text ||
+      "all")))),
+    h("tbody", null, down.map((text) => h("tr", null, h("th", { scope: "row" }, text || "all"),
+      across.map((one) => cell(cells.get(JSON.stringify([one, text])) || [], low, high))))));
 }
 
 function counted() {
   const all = [...elements.values()];
   const ended = all.filter((one) => ENDED.has(one.state));
-  const running = all.filter((one) => one.state === "running");
-  const times = ended.filter((one) => one.state === "completed").map(ran).filter((time) => time !== null);
-  const mean = times.length ? times.reduce((a, b) => a + b, 0) / times.length : 0;
-  const bad = ended.filter((one) => BAD.has(one.state)).length;
-  const left = all.length - ended.length;
-  const parts = [`${ended.length} of ${total} ended`, bad ? `${bad} failed` : "", `${running.length} running`];
-  if (left && mean && running.length) parts.push(`about ${span((mean * left) / running.length)} to go, until ${clock(Date.now() / 1000 + (mean * left) / running.length)}`);
-  $("#sweep-line").textContent = parts.filter(Boolean).join(", ");
-  $("#sweep-progress").value = ended.length;
   const failed = all.filter((one) => BAD.has(one.state));
-  put($("#sweep-buttons"), !mine || !can("change") ? null : [
-    failed.length ? button(`Redo the ${failed.length} that failed`, () => redo(failed), { class: "main", id: "redo-failed" }) : null,
-    left ? button("Cancel all", () => change("POST", "/api/v1/jobs:cancel", { ids: [Number(id)] }, "cancelled")) : null,
-  ]);
+  const running = all.filter((one) => one.state === "running").length;
+  const good = ended.filter((one) => one.state === "completed");
+  const times = good.map(ran).filter((time) => time !== null);
+  const left = all.length - ended.length;
+  const parts = [`${ended.length} of ${total} ended`];
+  if (failed.length) parts.push(`${failed.length} failed`);
+  parts.push(`${running} running`);
+  if (left && running && times.length) {
+    const mean = times.reduce((a, b) => a + b, 0) / times.length;
+    const more = (mean * left) / running;
+    parts.push(`about ${span(more)} to go, until ${clock(Date.now() / 1000 + more)}`);
+  }
+  $("#sweep-line").textContent = parts.join(", ");
+  $("#sweep-progress").value = ended.length;
+  const again = `Redo the ${failed.length} that failed`;
+  const cancel = () => change("POST", "/api/v1/jobs:cancel", { ids: [Number(id)] }, "cancelled");
+  const buttons = [
+    failed.length ? button(again, () => redo(failed), { class: "main" }) : null,
+    left ? button("Cancel all", cancel) : null,
+  ];
+  put($("#sweep-buttons"), mine && can("change") ? buttons : null);
 }
 
 async function redo(failed) {
   const made = [];
   try {
-    for (const one of failed) made.push((await call("PATCH", `/api/v1/jobs/${one.id}`, { action: "retry" })).id);
+    for (const one of failed) {
+      const answer = await call("PATCH", `/api/v1/jobs/${one.id}`, { action: "retry" });
+      made.push(answer.id);
+    }
   } catch (error) {
     note(error.message, true);
   }
   if (made.length) {
-    note(`submitted ${made.length} jobs again: ${made.slice(0, 8).join(", ")}${made.length > 8 ? " …" : ""}`);
+    note(`submitted ${made.length} jobs again`);
     again.set(made);
   }
 }
@@ -105,7 +137,8 @@ const again = {
   ids: [],
   set(ids) {
     this.ids.push(...ids);
-    put($("#failures"), h("p", { id: "redone" }, "Submitted again: ", this.ids.flatMap((one) => [jobLink(one), " "])), ...$("#failures").querySelectorAll("details"));
+    put($("#failures"), h("p", { id: "redone" }, "Submitted again: ", this.ids.flatMap((
+      one) => [jobLink(one), " "])), ...$("#failures").querySelectorAll("details"));
   },
 };
 
@@ -124,7 +157,8 @@ async function failures() {
     return h("details", { open: sorted.length <= 4 },
       h("summary", null, `${found.length} times ${cause}`),
       lines ? h("pre", null, lines) : null,
-      h("p", null, found.slice(0, 40).flatMap((one) => [jobLink(one.id), " "]), found.length > 40 ? `and ${found.length - 40} more` : ""));
+      h("p", null, found.slice(0, 40).flatMap((one) => [jobLink(one.id), " "]), found
+        .length > 40 ? `and ${found.length - 40} more` : ""));
   }));
   const made = $("#redone");
   put($("#failures"), made, drawn.length ? drawn : h("p", null, "Nothing has failed."));
@@ -134,22 +168,26 @@ async function failures() {
 async function lead(one) {
   if (!one.parameters) return "";
   if (!first.has(one.id)) {
-    const answer = await raw(`/api/v1/jobs/${one.id}/logs?stream=stderr&tail=6`).then((found) => found.text()).catch(() => "");
+    const answer = await raw(`/api/v1/jobs/${one.id}/logs?stream=stderr&tail=6`).then((found) =>
+      found.text()).catch(() => "");
     first.set(one.id, answer.slice(0, 2000));
   }
   return first.get(one.id);
 }
 
 function choices() {
-  const known = [...elements.values()].find((one) => one.parameters && Object.keys(one.parameters).length);
+  const known = [...elements.values()].find((one) => one.parameters && Object.keys(one.parameters)
+    .length);
   const wanted = known ? Object.keys(known.parameters) : ["index"];
   if (wanted.join() === names.join()) return;
   names = wanted;
   const option = (text, shown = text) => h("option", { value: text }, shown);
-  put($("#sweep-x"), names.map((name) => option(name)), names[0] === "index" ? null : option("index"));
+  put($("#sweep-x"), names.map((name) => option(name)), names[0] === "index" ? null : option(
+    "index"));
   put($("#sweep-y"), names.map((name) => option(name)), option("", "nothing"));
   $("#sweep-y").value = names[1] ?? "";
-  put($("#sweep-colour"), option("state"), option("run time"), option("report", "what jobs report"));
+  put($("#sweep-colour"), option("state"), option("run time"), option("report",
+  "what jobs report"));
 }
 
 async function reported() {
@@ -159,9 +197,11 @@ async function reported() {
       const said = (await feed(`progress/${one.id}`)).progress;
       if (said) figures.set(one.id, said);
     }
-    const known = [...new Set([...figures.values()].flatMap((said) => Object.keys(said).filter((name) => name !== "at_s" && typeof said[name] === "number")))];
+    const known = [...new Set([...figures.values()].flatMap((said) => Object.keys(said).filter((
+      name) => name !== "at_s" && typeof said[name] === "number")))];
     if (!known.length) note("none of these jobs reports a figure", true);
-    put($("#sweep-colour"), ["state", "run time", ...known.map((name) => `figure ${name}`)].map((text) => h("option", { value: text }, text)));
+    put($("#sweep-colour"), ["state", "run time", ...known.map((name) => `figure ${name}`)].map((
+      text) => h("option", { value: text }, text)));
     $("#sweep-colour").value = known.length ? `figure ${known.at(-1)}` : "state";
   }
   legend();
@@ -170,7 +210,9 @@ async function reported() {
 
 function legend() {
   const plain = $("#sweep-colour").value === "state";
-  put($("#sweep-legend"), plain ? ["completed", "running", "queued", "cancelled", "bad"].map((word) => h("li", null, h("i", { class: `swatch ${word}` }), word === "bad" ? "failed" : word)) : h("li", null, "blue is low, red is high"));
+  put($("#sweep-legend"), plain ? ["completed", "running", "queued", "cancelled", "bad"].map((
+    word) => h("li", null, h("i", { class: `swatch ${word}` }), word === "bad" ? "failed" :
+      word)) : h("li", null, "blue is low, red is high"));
 }
 
 async function draw(ids) {
@@ -189,11 +231,12 @@ let touched = new Set();
 const soon = paced(500, () => {
   const ids = touched;
   touched = new Set();
-  return draw(ids.has(null) || ids.size > 200 ? null : [...ids]).catch((error) => note(error.message, true));
+  return draw(ids.has(null) || ids.size > 200 ? null : [...ids]);
 });
 live((news) => {
   const from = Number(id);
   if (news.jobs === null || news.jobs.includes(from)) touched.add(null);
-  for (const one of news.jobs || []) if (one > from && one <= from + total) touched.add(one);
+  for (const one of news.jobs || [])
+    if (one > from && one <= from + total) touched.add(one);
   if (touched.size) soon();
 });

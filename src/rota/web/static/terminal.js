@@ -1,7 +1,9 @@
 // The terminal of a job: the server keeps its screen, the page draws lines and sends keys.
 import { $, h, put } from "./dom.js";
 
-const KEYS = { Enter: "\r", Backspace: "\x7f", Tab: "\t", Escape: "\x1b", ArrowUp: "\x1b[A", ArrowDown: "\x1b[B", ArrowRight: "\x1b[C", ArrowLeft: "\x1b[D", Home: "\x1b[H", End: "\x1b[F", Delete: "\x1b[3~", PageUp: "\x1b[5~", PageDown: "\x1b[6~" };
+const KEYS = { Enter: "\r", Backspace: "\x7f", Tab: "\t", Escape: "\x1b", ArrowUp: "\x1b[A",
+  ArrowDown: "\x1b[B", ArrowRight: "\x1b[C", ArrowLeft: "\x1b[D", Home: "\x1b[H", End: "\x1b[F",
+  Delete: "\x1b[3~", PageUp: "\x1b[5~", PageDown: "\x1b[6~" };
 const PLAIN = /^[a-z]+$/;
 
 function looks([, fore, back, bold, reversed]) {
@@ -30,7 +32,9 @@ export function openTerminal(job) {
       const text = run[0];
       if (at >= column && at < column + text.length) {
         const inside = at - column;
-        parts.push(h("span", { class: looks(run) }, text.slice(0, inside)), h("span", { class: "cursor" }, text[inside]), h("span", { class: looks(run) }, text.slice(inside + 1)));
+        parts.push(h("span", { class: looks(run) }, text.slice(0, inside)), h(
+        "span", { class: "cursor" }, text[inside]), h("span", { class: looks(run) }, text.slice(
+          inside + 1)));
       } else parts.push(h("span", { class: looks(run) }, text));
       column += text.length;
     }

@@ -46,6 +46,8 @@ class Cell(msgspec.Struct, omit_defaults=True):
     foreign: list[str] = []
     use_percent: float | None = None
     memory_used_mib: int | None = None
+    idle: bool = False
+    overused: bool = False
 
 
 class Strip(msgspec.Struct, omit_defaults=True):
@@ -97,8 +99,14 @@ async def nodes(asked: Asked) -> dict[str, Any]:
     cluster = asked.cluster
     named = asked.query.get("names", "")
     wanted = named.split(",") if named else sorted(cluster.nodes)
-    found = [_strip(cluster, cluster.nodes[name]) for name in wanted if name in cluster.nodes]
-    return {"items": found, "gone": [name for name in wanted if name not in cluster.nodes]}
+    known = [cluster.nodes[name] for name in wanted if name in cluster.nodes]
+    found = [_strip(asked, node) for node in known]
+    return {
+        "items": found,
+        "gone": [name for name in wanted if name not in cluster.nodes],
+        # Whether it is worth asking again although nothing happened.
+        "measured": getattr(asked.context, "measures", None) is not None,
+    }
 
 
 def shown_state(node: Node) -> str:
@@ -106,8 +114,11 @@ def shown_state(node: Node) -> str:
     return "drained" if node.drained and node.state is NodeState.UP else str(node.state)
 
 
-def _strip(cluster: Cluster, node: Node) -> Strip:
-    spec, room = node.spec, node.headroom()
+def _strip(asked: Asked, node: Node) -> Strip:
+    cluster, spec, room = asked.cluster, node.spec, node.headroom()
+    # Where nodes are measured, the views of their devices say what was found.
+    measures = getattr(asked.context, "measures", None)
+    views = gpu_views(cluster, node, *([] if measures is None else [measures]))
     return Strip(
         name=node.name,
         state=shown_state(node),
@@ -117,7 +128,7 @@ def _strip(cluster: Cluster, node: Node) -> Strip:
         memory_used_mb=spec.memory_mib - room.memory_mib,
         jobs=len({cluster.live.where[uid][0] for uid in node.live}),
         note=node.note,
-        cells=[_cell(cluster, view) for view in gpu_views(cluster, node)],
+        cells=[_cell(cluster, view) for view in views],
     )
 
 
@@ -134,6 +145,8 @@ def _cell(cluster: Cluster, view: GpuView) -> Cell:
         foreign=[use.user for use in view.foreign if not use.ignored],
         use_percent=getattr(view, "use_percent", None),
         memory_used_mib=getattr(view, "memory_used_mib", None),
+        idle=bool(getattr(view, "idle_since", None)),
+        overused=bool(getattr(view, "overuse", None)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.core.facts.states import FINAL, JobState
+from rota.core.words.presets import PRESETS
 from rota.store.api import JobFilter
 from rota.web.views.now import promised, reservations
 
@@ -23,7 +24,7 @@ NODES_MAX = 60
 
 
 async def words(asked: Asked) -> dict[str, Any]:
-    return {"queues": sorted(asked.cluster.queues)}
+    return {"queues": sorted(asked.cluster.queues), "policies": list(PRESETS)}
 
 
 async def gantt(asked: Asked) -> dict[str, Any]:

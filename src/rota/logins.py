@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota import paths
-from rota.client.errors import ClientError
+from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,13 +40,13 @@ class Logins:
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise ClientError(f"{self.path} cannot be read; remove it and log in again") from None
+            raise Rejected(f"{self.path} cannot be read; remove it and log in again") from None
 
     def find(self, name: str) -> Login:
-        """The login of this name. Raises ``ClientError``."""
+        """The login of this name. Raises ``Rejected``."""
         if name not in self.known:
             listed = ", ".join([*sorted(self.known), HERE])
-            raise ClientError(f"there is no login {name!r}; known: {listed} (rota login URL)")
+            raise Rejected(f"there is no login {name!r}; known: {listed} (rota login URL)")
         return self.known[name]
 
     def save(self) -> None:

@@ -18,7 +18,7 @@ from rota.client.http import segment
 from rota.core.facts.errors import Conflict
 from rota.core.facts.site.pilot import KINDS
 from rota.core.words.units import format_duration
-from rota.pilot_settings import read_fields
+from rota.settings.pilots import read_fields
 
 _COLUMNS = (
     render.Column("NAME"),

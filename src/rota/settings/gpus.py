@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.config_checks import at_least, one_of
 from rota.core.words.units import parse_duration_s
+from rota.settings.checks import at_least, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

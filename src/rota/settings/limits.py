@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.config_checks import at_least
 from rota.core.words.units import parse_memory_mib
+from rota.settings.checks import at_least
 
 if TYPE_CHECKING:
     from collections.abc import Callable

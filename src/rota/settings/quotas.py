@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.config_checks import at_least
+from rota.settings.checks import at_least
 
 if TYPE_CHECKING:
     from collections.abc import Callable

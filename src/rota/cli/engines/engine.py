@@ -7,7 +7,7 @@ import os
 
 import click
 
-from rota.cli.service.pilot import pilot
+from rota.cli.engines.pilot import pilot
 from rota.cli.shared import exits
 from rota.given_tokens import NoToken, read_token
 

@@ -1,0 +1,54 @@
+"""How far jobs are, as they said themselves: a column in lists, a line in ``rota show``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rota.cli.shared.job_fields import clock
+from rota.client.errors import ClientError
+from rota.core.words.units import format_mib
+
+if TYPE_CHECKING:
+    from rota.client.http import Client
+
+#: So many running jobs of a list are asked.
+ASKED = 100
+
+
+def add_progress(client: Client, jobs: list[dict[str, Any]]) -> bool:
+    """Put what they said into those that run; whether any said something."""
+    running = [job for job in jobs if job["state"] == "running"][:ASKED]
+    if not running:
+        return False
+    try:
+        ids = ",".join(str(job["id"]) for job in running)
+        said = {one["id"]: one for one in client.get("/jobs/progress", ids=ids)["items"]}
+    except ClientError:
+        # An older server does not know of it.
+        return False
+    for job in running:
+        if job["id"] in said:
+            job["progress"] = said[job["id"]]
+    return bool(said)
+
+
+def figures_text(job: Any) -> str:  # noqa: ANN401 - a job as JSON
+    """``loss=0.31 lr=0.001``."""
+    said = job.get("progress") or {}
+    return " ".join(f"{key}={value}" for key, value in (said.get("figures") or {}).items())
+
+
+def efficiency_pairs(figures: dict[str, Any]) -> list[tuple[str, object]]:
+    """What it used of what it held; known of tries that have ended."""
+    pairs: list[tuple[str, object]] = []
+    if figures.get("cpu_efficiency") is not None:
+        held = clock(figures["cpu_held_s"])
+        used = f"{clock(figures['cpu_s'])} of {held} CPU time held"
+        pairs.append(("cpu used", f"{100 * figures['cpu_efficiency']:.0f}% ({used})"))
+    if figures.get("memory_efficiency") is not None:
+        peak = format_mib(int(figures["peak_memory_mb"]))
+        share = f"{100 * figures['memory_efficiency']:.0f}% of what it asked for"
+        pairs.append(("memory used", f"{share} (at most {peak})"))
+    if figures.get("gpu_held_s"):
+        pairs.append(("gpu held", f"{clock(figures['gpu_held_s'])} GPU time"))
+    return pairs

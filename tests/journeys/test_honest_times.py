@@ -1,0 +1,90 @@
+"""What an expected start rests on, and what a person reads while a job waits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.journeys.box import until
+from tests.journeys.test_attach import Screen
+
+if TYPE_CHECKING:
+    from tests.journeys.box import Box
+
+UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done"
+WHOLE = {"resources": {"cpus": 4}}
+
+
+def test_an_expected_start_says_what_it_assumes_and_what_such_jobs_took(home: Box) -> None:
+    for _ in range(3):
+        home.ran("true", name="often", **WHOLE)
+    running = home.job(UNTIL_GO, name="often", **WHOLE)
+    home.reach(running, "running")
+    waiting = home.job("true", **WHOLE)
+
+    told = home.rota("why", str(waiting)).stdout
+    planned = home.rota("plan", "--cpus", "4", "--", "true", check=False).stdout
+
+    line = f"this assumes 1h for job {running}, which runs: no --time was given; "
+    for text in (told, planned):
+        assert f"{line}the last 3 jobs of that name took 1s" in text
+
+
+def test_the_elements_of_a_sweep_that_ended_tell_of_the_others(home: Box) -> None:
+    command = f"test $ROTA_ARRAY_INDEX -lt 2 || {UNTIL_GO}"
+    array = home.job(command, array="0-4", **WHOLE)
+    home.reach(f"{array}_2", "running")
+    waiting = home.job("true", **WHOLE)
+
+    told = home.rota("why", str(waiting)).stdout
+
+    assert f"for job {array}_2, which runs" in told
+    assert "the last 2 elements of its sweep took 1s" in told
+
+
+def test_a_job_with_a_limit_is_taken_at_its_word(home: Box) -> None:
+    running = home.job(UNTIL_GO, time_limit_s=600, **WHOLE)
+    home.reach(running, "running")
+    waiting = home.job("true", **WHOLE)
+
+    told = home.rota("why", str(waiting)).stdout
+
+    assert "expected to start in 9m" in told or "expected to start in 10m" in told
+    assert "this assumes" not in told
+
+
+def test_run_says_why_it_waits_and_how_long_that_may_take(home: Box) -> None:
+    running = home.job(UNTIL_GO, time_limit_s=600, **WHOLE)
+    home.reach(running, "running")
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "rota.cli.main", "run", "--cpus", "4", "--", "echo", "done"],
+        cwd=home.work,
+        env=home.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert waiting.stderr is not None
+    line = waiting.stderr.readline()
+    (home.work / "go").touch()
+    out, rest = waiting.communicate(timeout=60)
+
+    assert "is queued: not enough free cpus; expected to start in" in line
+    assert (out, rest) == ("done\n", "")
+
+
+def test_the_line_of_a_waiting_run_is_kept_up_to_date_and_goes(home: Box) -> None:
+    running = home.job(UNTIL_GO, time_limit_s=600, **WHOLE)
+    home.reach(running, "running")
+    screen = Screen(home, "run", "--cpus", "4", "--", "echo", "all done")
+    try:
+        screen.until(b"expected to start in")
+        (home.work / "go").touch()
+        screen.until(b"all done")
+
+        assert screen.left() == 0
+        until(lambda: b"\r\x1b[K" in screen.seen, "the line to be cleared")
+    finally:
+        screen.close()
