@@ -153,6 +153,12 @@ def test_older_names_are_deprecated_and_name_the_newer_one(document: dict) -> No
     assert seconds["deprecated"]
 
 
+def test_no_two_shapes_have_one_name(document: dict) -> None:
+    twice = [name for name in document["components"]["schemas"] if "." in name]
+
+    assert twice == []
+
+
 def test_every_path_is_in_the_reference(document: dict) -> None:
     text = (Path(__file__).parents[2] / "docs/api.md").read_text()
     written = {_PARAMETER.sub("{}", path) for path in re.findall(r"`(/[^`? ]*)", text)}

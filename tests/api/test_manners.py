@@ -1,6 +1,6 @@
 """What clients may expect of any server: keys, places, heads, methods, names of requests."""
 
-from tests.api.running import Caller
+from tests.api.running import Caller, Running
 
 JOB = {"command": ["true"], "workdir": "/tmp"}
 
@@ -52,6 +52,22 @@ def test_options_tells_which_methods_a_path_has(caller: Caller) -> None:
 
     assert answer.status == 204
     assert {"GET", "POST"} <= set(answer.headers["allow"].replace(" ", "").split(","))
+
+
+def test_a_path_of_its_own_has_its_own_methods_only(caller: Caller) -> None:
+    answer = caller.call("OPTIONS", "/jobs/estimate")
+
+    assert answer.headers["allow"] == "OPTIONS, POST"
+
+
+def test_what_anybody_may_read_can_only_be_read(server: Running) -> None:
+    anybody = server.network()
+
+    refused = anybody.call("PUT", "/healthz", {})
+    told = anybody.call("OPTIONS", "/healthz")
+
+    assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+    assert (told.status, told.headers["allow"]) == (204, "GET, HEAD, OPTIONS")
 
 
 def test_every_answer_names_its_request(caller: Caller) -> None:

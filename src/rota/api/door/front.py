@@ -128,8 +128,8 @@ class Front:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
-        if method in ("GET", "HEAD") and (page := self._pages(path)) is not None:
-            await send_whole(send, page[0], page[2] if method == "GET" else b"", page[1])
+        if (page := self._pages(path)) is not None:
+            await _send_page(send, method, page)
             return
         actor = self._known_actor(scope)
         if method not in _METHODS:
@@ -274,6 +274,16 @@ async def send_whole(
         }
     )
     await send({"type": "http.response.body", "body": body})
+
+
+async def _send_page(send: Send, method: str, page: Page) -> None:
+    allowed = "GET, HEAD, OPTIONS"
+    if method == "OPTIONS":
+        await send_whole(send, 204, b"", b"", [(b"allow", allowed.encode())])
+    elif method in ("GET", "HEAD"):
+        await send_whole(send, page[0], page[2] if method == "GET" else b"", page[1])
+    else:
+        raise errors.WrongMethod.bad("method", method, allowed)
 
 
 def _with_id(scope: Scope, send: Send) -> Send:

@@ -23,6 +23,8 @@ class Methods:
                 for handler in route.route_handlers:
                     if "right" in handler.opt:
                         found.setdefault(route.path_format, set()).update(handler.http_methods)
+        #: As they are, and those with parts that differ: the former win.
+        self._plain = {path: methods for path, methods in found.items() if "{" not in path}
         self._paths = [
             (re.compile(_PART.sub("[^/]+", re.escape(path))), methods)
             for path, methods in found.items()
@@ -30,7 +32,9 @@ class Methods:
 
     def of(self, path: str) -> list[str]:
         """In order; none: there is no such path."""
-        found = {m for known, methods in self._paths if known.fullmatch(path) for m in methods}
+        found = self._plain.get(path) or {
+            m for known, methods in self._paths if known.fullmatch(path) for m in methods
+        }
         if not found:
             return []
         return sorted({*found, "OPTIONS", *(("HEAD",) if "GET" in found else ())})

@@ -38,7 +38,7 @@ class OveruseView(msgspec.Struct):
     declared_mib: int
 
 
-class FailureView(msgspec.Struct):
+class DeviceFailureView(msgspec.Struct):
     """A failure that a GPU reported of itself."""
 
     at: Moment | None
@@ -83,7 +83,7 @@ class GpuView(ShowsMib, msgspec.Struct):
     #: Jobs that hold more of its memory than they asked for.
     overuse: list[OveruseView] = []
     #: Failures that it reported within a day.
-    failures: list[FailureView] = []
+    failures: list[DeviceFailureView] = []
 
 
 def gpu_views(cluster: Cluster, node: Node, measures: Measures | None = None) -> list[GpuView]:
@@ -190,7 +190,7 @@ def _gpu_view(
         ecc_errors=device.ecc_errors,
         healthy=device.healthy,
         failures=[
-            FailureView(when(fault.at_s), fault.what)
+            DeviceFailureView(when(fault.at_s), fault.what)
             for fault in node.faults
             if fault.uuid == device.uuid
         ],
