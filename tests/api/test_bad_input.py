@@ -65,11 +65,7 @@ GOOD: dict[str, Any] = {"command": "true"}
             "parameters.names",
             "only once",
         ),
-        (
-            GOOD | {"depends_on": [{"kind": "after-ok", "job": 99}]},
-            "depends_on",
-            "there is no job 99",
-        ),
+        (GOOD | {"depends_on": [{"kind": "after-ok", "job": 99}]}, "depends_on", "there is no job"),
         (GOOD | {"depends_on": [{"kind": "when", "job": 1}]}, "depends_on[0].kind", "after-ok"),
         (GOOD | {"depends_on": [{"kind": "after-ok"}]}, "depends_on[0].job", "required"),
         (GOOD | {"restart": "maybe"}, "restart", "never, on-failure, always"),
