@@ -26,6 +26,9 @@ settings.register_profile(
 )
 settings.load_profile("steady")
 
+# The Rotas of tests leave the socket of this machine's own Rota alone.
+os.environ["ROTA_SERVER_SOCKET"] = "none"
+
 #: A test that asks for the fixture carries the marker, so that ``-m`` can choose it.
 MARKER_OF_FIXTURE = {"postgres_url": "postgres", "shared_folder": "shared"}
 

@@ -126,6 +126,18 @@ ensure_network() {
     say "no ip or nsenter: the tests of broken networks are skipped and named at the end"
 }
 
+has_systemd() { [ -x /lib/systemd/systemd ] && command -v systemd-analyze >/dev/null; }
+
+# The tests of `rota service` start one in namespaces of its own; the machine's is left alone.
+ensure_systemd() {
+    has_systemd && return
+    if can_apt && apt_install systemd && has_systemd; then
+        return
+    fi
+    in_ci && die "no systemd found and CI is set: install the package systemd"
+    say "no systemd: the tests that need one are skipped and named at the end"
+}
+
 has_torch() {
     "$VENV/bin/python" -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("torch"))'
 }
@@ -181,17 +193,25 @@ ensure_chromium() {
     say "no Chromium: the tests of the web page are skipped and named at the end"
 }
 
-# Engines of other makers that the tests start. What takes minutes is compiled or installed here, once,
-# and kept in a cache; packages of the system are fetched by the programs that start an engine.
+# ensure_engines [core]: engines of other makers that the tests start, or those that the core of the
+# scenarios needs. What takes minutes is compiled or installed here, once, and kept in a cache;
+# packages of the system are fetched by the programs that start an engine.
 ensure_engines() {
     local folder=$ROOT/../shared/engines
     [ -d "$folder" ] || return 0
-    if [ "$(id -u)" -eq 0 ] && "$folder/kube-up" --kubelet --build-only >&2 &&
-        "$folder/ray-up" --install-only >&2; then
+    if [ "$(id -u)" -eq 0 ] && make_engines "$folder" "${1:-}" >&2; then
         return
     fi
     in_ci && die "the engines in $folder cannot be built and CI is set"
     say "no Kubernetes, or no Ray: the tests that need one are skipped and named at the end"
+}
+
+make_engines() {
+    if [ "$2" = core ]; then
+        "$1/kube-up" --build-only
+    else
+        "$1/kube-up" --kubelet --build-only && "$1/ray-up" --install-only
+    fi
 }
 
 free_port() {

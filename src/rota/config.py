@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota import (
+    gpu_settings,
     limits_settings,
     notify_settings,
     older_names,
@@ -30,7 +31,9 @@ from rota.core.words import policy_text
 from rota.core.words.placing_text import parse_taint
 from rota.core.words.presets import preset
 from rota.core.words.units import parse_cpu_milli, parse_memory_mib
+from rota.gpu_settings import GpuSettings
 from rota.limits_settings import Limits
+from rota.log_json import FORMATS
 from rota.notify_settings import Notify
 from rota.pilot_settings import read_pilot
 from rota.quota_settings import QuotaSettings
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8082
+DEFAULT_LISTEN = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -48,14 +52,17 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """[server]: the controller process."""
 
-    #: HOST:PORT of the API; the unix socket in the state folder is always there.
-    listen: str = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
+    #: HOST:PORT of the API; empty: 127.0.0.1:8082, or any free port where that is taken. The unix
+    #: socket in the state folder is always there.
+    listen: str = ""
+    #: A socket for every user of this machine: a path, ``none``, or ``auto``: where root runs it.
+    socket: str = "auto"
     #: SQLAlchemy URL; empty: SQLite in the state folder.
     database: str = ""
     #: Commands that may wait for the next tick; beyond that callers get 429.
     inbox_size: int = 10_000
     #: Finished jobs and their logs older than this are removed; 0 keeps them for ever.
-    retention_days: int = 0
+    retention_days: int = 90
     #: Folder of checkpoints; empty: ``checkpoints`` in the state folder.
     checkpoint_path: str = ""
     #: ``auto`` encrypts unless only this machine can connect; ``on``, ``off``.
@@ -73,17 +80,23 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     inventory_token: str = ""
     #: From which level on controller and agent write to their logs.
     log_level: str = "info"
+    #: How they write: ``text``, lines for people; ``json``, objects for programs.
+    log_format: str = "text"
+    #: Where spans go, an OpenTelemetry collector: ``http://collector:4318``; empty: nowhere.
+    traces: str = ""
     #: Port of the gRPC service on the host of ``listen`` (0: any free one); empty: none.
     grpc_port: str = ""
     #: Sources of further metrics: ``["site_metrics:Power"]``.
     collectors: tuple[str, ...] = ()
     #: A file with keys, one per line, that seal environments and secrets; empty: they are not.
     secrets_key_file: str = ""
+    #: Wait while another controller leads on the database, and take over when it ends.
+    standby: bool = False
 
     @property
     def address(self) -> tuple[str, int]:
         """The host and the port of ``listen``."""
-        return parse_listen(self.listen)
+        return parse_listen(self.listen or DEFAULT_LISTEN)
 
 
 class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +129,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     quotas: QuotaSettings = QuotaSettings()
     audit: AuditSettings = AuditSettings()
+    gpus: GpuSettings = GpuSettings()
     #: Of each engine by its name the keys of its table; its driver knows them.
     engines: dict[str, dict[str, Any]] = {}
     #: Allocations of engines that are asked for when jobs wait.
@@ -133,6 +147,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "limits": Limits,
     "quotas": QuotaSettings,
     "audit": AuditSettings,
+    "gpus": GpuSettings,
 }
 
 #: The end of a variable's name -> the rule: ``order_primary`` -> ``order.primary``.
@@ -240,7 +255,7 @@ def from_environment(
     environment: Mapping[str, str], settings: _Settings
 ) -> list[tuple[str, str, str, Any]]:
     """What variables set, as (variable, section, key, value); the newer names come last and win."""
-    listen = str(settings.get("server", {}).get("listen", Server().listen))
+    listen = str(settings.get("server", {}).get("listen") or DEFAULT_LISTEN)
     found: list[tuple[str, str, str, Any]] = [*older_names.settings_of(environment, listen)]
     for variable in sorted(environment):
         section, _, key = variable.removeprefix("ROTA_").lower().partition("_")
@@ -341,8 +356,9 @@ def _preset(name: str) -> None:
 
 
 _CHECKS: dict[str, Callable[[Any], object]] = {
-    "server.listen": parse_listen,
+    "server.listen": lambda text: parse_listen(text) if text else None,
     "server.grpc_port": parse_port,
+    "server.socket": paths.system_socket,
     "server.inbox_size": at_least(1),
     "server.retention_days": at_least(0),
     "server.lease_s": at_least(0),
@@ -351,6 +367,8 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "server.inventory_url": lambda url: check_url(url) if url else "",
     "server.tls": one_of(("auto", "on", "off")),
     "server.log_level": one_of(LOG_LEVELS),
+    "server.log_format": one_of(FORMATS),
+    "server.traces": lambda url: check_url(url) if url else "",
     "checkpoints.store": storage_settings.check_store,
     "checkpoints.max_size": parse_memory_mib,
     "checkpoints.keep": at_least(0),
@@ -360,6 +378,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "bundles.days": at_least(1),
     **limits_settings.CHECKS,
     **quota_settings.CHECKS,
+    **gpu_settings.CHECKS,
     "audit.syslog": check_syslog,
     "audit.days": at_least(0),
     "agent.cpus": lambda text: parse_cpu_milli(text) if text else 0,

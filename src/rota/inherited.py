@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 
 #: Names of variables that look like secrets, in any case: ``GITHUB_TOKEN``, ``PGPASSWORD``,
 #: ``AWS_ACCESS_KEY_ID``. ``TOKEN`` counts as a word or at the end, because ``TOKENIZERS_…`` is
@@ -28,8 +29,12 @@ def is_inherited(name: str) -> bool:
     return name in OWN_KEPT or not (name in OF_THE_SHELL or name.startswith("ROTA_"))
 
 
+@lru_cache(4096)
 def looks_secret(name: str) -> bool:
-    """Whether a variable stays behind unless it is asked for by its name."""
+    """Whether a variable stays behind unless it is asked for by its name.
+
+    Shells have the same variables again and again, and a server hears of all of them.
+    """
     return _SECRET.search(name) is not None
 
 

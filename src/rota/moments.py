@@ -14,10 +14,11 @@ from rota.core.words.units import parse_duration_ms
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAYS = {name: n for n, day in enumerate(_DAYS) for name in (day, day[:3])}
+_NEAR = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 _FORMS = (
-    "expected a moment such as now, now+2h, 18:00, tomorrow 9:00, mon 7:30, 2026-11-15T18:00 or "
-    "2026-11-15T18:00:00Z"
+    "expected a moment such as now, now+2h, 18:00, today, tomorrow 9:00, mon 7:30, "
+    "2026-11-15T18:00 or 2026-11-15T18:00:00Z"
 )
 
 
@@ -60,8 +61,8 @@ def _on_the_clock(words: list[str], now_s: float, zone: tzinfo | None) -> float:
     clock = _CLOCK.fullmatch(rest[0]) if rest else None
     if rest and clock is None:
         raise ValueError
-    if day in ("today", "tomorrow"):
-        return _seconds(_at(now + timedelta(days=day == "tomorrow"), clock), zone)
+    if day in _NEAR:
+        return _seconds(_at(now + timedelta(days=_NEAR[day]), clock), zone)
     if day in _WEEKDAYS:
         ahead = (_WEEKDAYS[day] - now.weekday()) % 7
         moment = _at(now + timedelta(days=ahead), clock)

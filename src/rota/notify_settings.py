@@ -21,6 +21,7 @@ from rota.core.facts.notices import (
     url_host,
 )
 
+_NO_MAIL = "this Rota sends no mail: no notify.smtp_host"
 SECURITIES = ("none", "starttls", "tls")
 _OWN_HEADERS = frozenset(
     {"host", "content-length", "content-type", "connection", "transfer-encoding"}
@@ -108,7 +109,7 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True):
             raise Rejected.bad("notify", text, str(error)) from None
         if found.scheme == "mail":
             if not self.mails_leave:
-                raise Rejected.bad("notify", text, "this Rota sends no mail: no notify.smtp_host")
+                raise Rejected.because("notify", text, f"{text}: {_NO_MAIL}")
         elif found.host:
             self._refuse_host(text, found.host)
         elif found.scheme not in (names := [rule.name for rule in self.plugins]):
@@ -119,7 +120,8 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True):
     def _refuse_host(self, text: str, host: str) -> None:
         if self.hosts and not self.may_be_inside(host):
             allowed = ", ".join(self.hosts)
-            raise Rejected.bad("notify", text, f"jobs may name these hosts only: {allowed}")
+            why = f"{text}: jobs may name these hosts only: {allowed}"
+            raise Rejected.because("notify", text, why)
         name = urlsplit(f"//{host}").hostname or ""
         try:
             inside = not self.hosts and not is_public(name)
@@ -127,7 +129,8 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True):
             # A name: where it leads is looked at when a message goes there.
             inside = not self.hosts and name == "localhost"
         if inside:
-            raise Rejected.bad("notify", text, "a public address, or a host of notify.hosts")
+            why = f"{text}: expected a public address, or a host of notify.hosts"
+            raise Rejected.because("notify", text, why)
 
     def may_be_inside(self, host: str) -> bool:
         """Whether the site lets jobs name this host wherever it is, be it this very machine."""
@@ -177,7 +180,7 @@ def _entry(kind: type[_Entry], number: int, table: dict[str, Any]) -> _Entry:
             )
     try:
         rule = msgspec.convert(table, kind)
-        events = parse_events(rule.events) if rule.events else EVENTS
+        events = parse_events(rule.events, site=True) if rule.events else EVENTS
         _check(rule)
     except (msgspec.ValidationError, ValueError) as error:
         raise ValueError(f"entry {number}: {error}") from None

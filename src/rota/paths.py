@@ -5,6 +5,7 @@ Imported by every command, so it knows the standard library only.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,25 +13,40 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SOCKET_NAME = "rota.sock"
-#: Where a system-wide Rota listens.
-SYSTEM_STATE_DIR = Path("/run/rota")
+CONFIG_NAME = "rota.toml"
+#: Where a Rota of root listens for every user of its machine.
+SYSTEM_SOCKET = Path("/run/rota") / SOCKET_NAME
+#: State and settings of a Rota that ``rota service install`` has set up for the whole machine.
+SYSTEM_STATE_DIR = Path("/var/lib/rota")
+SYSTEM_CONFIG = Path("/etc/rota") / CONFIG_NAME
 
 
 def state_dir(environment: Mapping[str, str]) -> Path:
-    """``ROTA_STATE_DIR``, else ``rota`` in the XDG state folder."""
+    """``ROTA_STATE_DIR``; for root that of the service, where one is installed; else ``rota`` in
+    the XDG state folder.
+    """
     if given := environment.get("ROTA_STATE_DIR"):
         return Path(given).absolute()
+    if os.geteuid() == 0 and SYSTEM_CONFIG.exists():
+        return SYSTEM_STATE_DIR
     return _xdg(environment, "XDG_STATE_HOME", ".local/state") / "rota"
 
 
 def config_files(environment: Mapping[str, str]) -> list[Path]:
     """Where ``rota.toml`` may be, the first one that exists counts. ``ROTA_CONFIG`` is the only
-    one when it is set.
+    one when it is set. What lies in /etc is for the service of the whole machine alone.
     """
     if given := environment.get("ROTA_CONFIG"):
         return [Path(given).absolute()]
-    personal = _xdg(environment, "XDG_CONFIG_HOME", ".config") / "rota" / "rota.toml"
-    return [state_dir(environment) / "rota.toml", personal]
+    folder = state_dir(environment)
+    if folder == SYSTEM_STATE_DIR:
+        return [SYSTEM_CONFIG, folder / CONFIG_NAME]
+    return [folder / CONFIG_NAME, personal_folder(environment) / CONFIG_NAME]
+
+
+def personal_folder(environment: Mapping[str, str]) -> Path:
+    """Settings of one person."""
+    return _xdg(environment, "XDG_CONFIG_HOME", ".config") / "rota"
 
 
 def sockets(environment: Mapping[str, str]) -> list[Path]:
@@ -38,7 +54,18 @@ def sockets(environment: Mapping[str, str]) -> list[Path]:
     own = state_dir(environment) / SOCKET_NAME
     if environment.get("ROTA_STATE_DIR"):
         return [own]
-    return [own, SYSTEM_STATE_DIR / SOCKET_NAME]
+    return [own, SYSTEM_SOCKET]
+
+
+def system_socket(asked: str) -> str:
+    """The socket for every user of this machine, by the setting ``server.socket``; empty: none."""
+    if asked == "auto":
+        return str(SYSTEM_SOCKET) if os.geteuid() == 0 else ""
+    if asked == "none":
+        return ""
+    if not asked.startswith("/"):
+        raise ValueError(f"{asked!r} is not valid; expected auto, none or an absolute path")
+    return asked
 
 
 def _xdg(environment: Mapping[str, str], variable: str, below_home: str) -> Path:

@@ -37,6 +37,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 class Bundles(msgspec.Struct, frozen=True, kw_only=True):
     """[bundles]: working folders that travel with a job."""
 
+    #: The folder of those that came, which several heads share; empty: in the state folder.
+    path: str = ""
     #: The most that one may weigh, packed.
     max_size: str = "512m"
     #: One that no job has asked for in this time is dropped.

@@ -434,7 +434,7 @@ def test_memory_above_the_limit_kills_at_once_and_names_the_cause():
     told = node.agent.on_oom("a", "used 5.1G of 4G", node.now_s)
     over = node.hears(ended("a", None, signal=9, note="used 5.1G of 4G"))
 
-    assert limits == [("a", 100, 4096)]
+    assert limits == [("a", 100, 4096, ())]
     assert told == [Signal("a", SIGKILL, "used 5.1G of 4G")]
     (item,) = seen(over)
     assert (item.cause, item.detail) == (Cause.OUT_OF_MEMORY, "used 5.1G of 4G")

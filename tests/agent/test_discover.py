@@ -15,7 +15,9 @@ from rota.agent.machine.discover import (
     parse_cpu_list,
     reserve_mib,
 )
-from rota.agent.machine.gpus import FAKE_VARIABLE, BadGpuFile, discover_devices, foreign_use
+from rota.agent.machine.foreign import strangers
+from rota.agent.machine.gpus import FAKE_VARIABLE, BadGpuFile, Tolerance, discover_devices
+from rota.agent.machine.readings import Fake, open_sources
 from rota.core.facts.node import Device, ForeignUse
 
 GIB = 1 << 30
@@ -140,7 +142,8 @@ def test_made_up_gpus_come_from_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         Device(0, "GPU-fake-0", "gpu", "A100", 40960, 0, (1,), fake=True),
         Device(1, "GPU-fake-1", "gpu", "L4", fake=True),
     )
-    assert foreign_use(devices, set) == (ForeignUse(1, 1, "x", 100),)
+    (source,) = open_sources(devices, "", tmp_path)
+    assert strangers(source.look()[1], (), Tolerance()) == (ForeignUse(1, 1, "x", 100),)
 
 
 def test_our_own_processes_are_not_foreign(tmp_path: Path):
@@ -148,7 +151,7 @@ def test_our_own_processes_are_not_foreign(tmp_path: Path):
     use = [{"pid": 10, "user": "x", "memory_mib": 1}, {"pid": 11, "user": "y", "memory_mib": 2}]
     file.write_text(json.dumps([{"model": "A100", "foreign": use}]))
 
-    found = foreign_use(discover_devices(str(file), ()), lambda: {10}, str(file))
+    found = strangers(Fake(str(file)).look()[1], {10}, Tolerance())
 
     assert [item.pid for item in found] == [11]
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
@@ -37,12 +38,14 @@ class FarController:
         self.seen: dict[str, Observed] = {}
         self.wanted: list[Wanted] = []
         self._changed = asyncio.Condition()
+        self._link: ServerConnection | None = None
 
     async def serve(self, link: ServerConnection) -> None:
         with contextlib.suppress(Exception):
             assert isinstance(decode_from_agent(await link.recv()), Hello)
             await link.send(encode(Welcome(1, "test", LEASE_S, BEAT_S)))
             await link.send(encode(Desired(1, 1, tuple(self.wanted), (), True)))
+            self._link = link
             async for body in link:
                 message = decode_from_agent(body)
                 async with self._changed:
@@ -52,6 +55,11 @@ class FarController:
                     elif isinstance(message, Observed):
                         self.seen |= {item.uid: item for item in message.attempts}
                     self._changed.notify_all()
+
+    async def want(self, wanted: Wanted) -> None:
+        """One more attempt, after the first full set."""
+        assert self._link is not None
+        await self._link.send(encode(Desired(1, 2, (wanted,), ())))
 
     async def until(self, what) -> None:
         async with asyncio.timeout(DEADLINE_S), self._changed:
@@ -83,36 +91,63 @@ async def far_agent(
 
 
 @pytest.mark.slow
-def test_a_node_whose_agent_stands_still_is_not_silent_and_its_jobs_go_on(tmp_path: Path):
-    """What its driver says of the devices never comes: that was looked at in the loop."""
-    gpus, hung = tmp_path / "gpus.json", tmp_path / "hung"
-    gpus.write_text(json.dumps([{"model": "A100", "memory_mib": 1000}]))
-    os.mkfifo(hung)
-    uid = support.of_this_run("still")
+def test_a_node_whose_agent_stands_still_is_not_silent_and_its_jobs_go_on():
+    """A script is written in the loop: into a pipe that nobody reads, it never is."""
+    uid, second = support.of_this_run("still"), support.of_this_run("stuck")
 
     async def tell() -> None:
         controller = FarController()
         controller.wanted = [shell(uid, "sleep 60")]
-        async with far_agent(controller, "--gpus-file", str(gpus)) as (agent, folder):
+        async with far_agent(controller) as (agent, folder):
             await controller.until(lambda: controller.sighting(uid) is Sighting.RUNNING)
-            os.rename(hung, gpus)
-            # The next look at the devices opens the pipe, and waits for somebody at its other end.
-            end = await asyncio.to_thread(os.open, gpus, os.O_WRONLY)
+            pipe = folder / "scripts" / f"{second}.new"
+            os.mkfifo(pipe)
+            await controller.want(with_script(shell(second, "true")))
             before, lease = controller.beats, (folder / "lease").read_text()
             beats = int(1.5 * LEASE_S / BEAT_S)
             await controller.until(lambda: controller.beats > before + beats)
 
             assert controller.sighting(uid) is Sighting.RUNNING
             assert (folder / "lease").read_text() != lease
-            assert agent.stderr is not None
-            async with asyncio.timeout(DEADLINE_S):
-                while b"stands still" not in await agent.stderr.readline():
-                    pass
-            os.write(end, b"[]")
+            await said(agent, b"stands still")
+            end = os.open(pipe, os.O_RDONLY)
+            await said(agent, b"stood still")
             os.close(end)
-            async with asyncio.timeout(DEADLINE_S):
-                while b"stood still" not in await agent.stderr.readline():
-                    pass
+
+    asyncio.run(tell())
+
+
+def with_script(wanted: Wanted) -> Wanted:
+    assert wanted.launch is not None
+    launch = msgspec.structs.replace(wanted.launch, script=b"#!/bin/sh\n")
+    return msgspec.structs.replace(wanted, launch=launch)
+
+
+async def said(agent: asyncio.subprocess.Process, words: bytes) -> None:
+    assert agent.stderr is not None
+    async with asyncio.timeout(DEADLINE_S):
+        while words not in await agent.stderr.readline():
+            pass
+
+
+@pytest.mark.slow
+def test_an_agent_whose_driver_hangs_goes_on_with_everything_else(tmp_path: Path):
+    gpus, hung = tmp_path / "gpus.json", tmp_path / "hung"
+    gpus.write_text(json.dumps([{"model": "A100", "memory_mib": 1000}]))
+    os.mkfifo(hung)
+    uid = support.of_this_run("hung")
+
+    async def tell() -> None:
+        controller = FarController()
+        async with far_agent(controller, "--gpus-file", str(gpus)) as (agent, _):
+            await controller.until(lambda: controller.beats > 1)
+            os.rename(hung, gpus)
+            # The next look at the devices opens the pipe, and waits for what never comes.
+            end = await asyncio.to_thread(os.open, gpus, os.O_WRONLY)
+            await controller.want(shell(uid, "true"))
+            await controller.until(lambda: controller.sighting(uid) is Sighting.ENDED)
+            await said(agent, b"the driver of the devices has not answered")
+            os.close(end)
 
     asyncio.run(tell())
 

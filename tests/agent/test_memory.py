@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rota.agent.machine.memory import MemoryWatch
+from rota.session.charge import Alive
 
 #: Holds 40 MiB, then shares all of it with three children, each of which waits for the end.
 SHARING = """
@@ -38,7 +39,7 @@ def test_memory_that_is_shared_counts_once():
     with sharing() as pid:
         watch = MemoryWatch()
 
-        found = watch.look([("u1", pid, 100)])
+        found = watch.look([Alive("u1", pid, 100)])
 
     assert found == []
     assert watch.take_peak_kib("u1") < 100 * 1024
@@ -48,7 +49,7 @@ def test_an_attempt_above_its_limit_is_found_with_all_its_processes():
     with sharing() as pid:
         watch = MemoryWatch()
 
-        found = watch.look([("u1", pid, 30), ("u2", 999_999_999, 30)])
+        found = watch.look([Alive("u1", pid, 30), Alive("u2", 999_999_999, 30)])
 
     assert [uid for uid, _ in found] == ["u1"]
     assert found[0][1].startswith("used ")
@@ -59,5 +60,5 @@ def test_an_attempt_above_its_limit_is_found_with_all_its_processes():
 def test_attempts_without_a_limit_cost_nothing():
     watch = MemoryWatch()
 
-    assert watch.look([("u1", 1, 0)]) == []
+    assert watch.look([Alive("u1", 1, 0)]) == []
     assert watch.take_peak_kib("u1") == 0

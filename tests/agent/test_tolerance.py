@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.machine.gpus import Tolerance, discover_devices, foreign_use
+from rota.agent.machine.foreign import strangers
+from rota.agent.machine.gpus import Tolerance
+from rota.agent.machine.readings import Fake
 
 USES = [
     {"pid": 10, "user": "root", "memory_mib": 300, "name": "Xorg"},
@@ -17,7 +19,7 @@ USES = [
 def ignored(tmp_path: Path, tolerance: Tolerance) -> list[int]:
     file = tmp_path / "gpus.json"
     file.write_text(json.dumps([{"model": "A100", "foreign": USES}]))
-    found = foreign_use(discover_devices(str(file), ()), set, str(file), tolerance)
+    found = strangers(Fake(str(file)).look()[1], (), tolerance)
     assert [use.pid for use in found] == [10, 11]
     return [use.pid for use in found if use.ignored]
 
@@ -48,6 +50,6 @@ def test_the_name_of_a_real_process_is_the_kernels(tmp_path: Path):
     use = {"pid": os.getpid(), "user": "x", "memory_mib": 1}
     file.write_text(json.dumps([{"model": "A100", "foreign": [use]}]))
 
-    (found,) = foreign_use((), set, str(file), Tolerance.of(own))
+    (found,) = strangers(Fake(str(file)).look()[1], (), Tolerance.of(own))
 
     assert found.ignored

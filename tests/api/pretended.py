@@ -15,6 +15,7 @@ from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.states import Cause
 from rota.rpc.messages import (
     PROTOCOL,
+    AgentMessage,
     Desired,
     Hello,
     Observed,
@@ -123,6 +124,14 @@ class PretendedAgent:
     def _observe(self, seen: list[Seen], full: bool = False) -> None:
         self._number += 1
         self.socket.send(encode(Observed(self._session, self._number, tuple(seen), full)))
+
+    @property
+    def session(self) -> int:
+        return self._session
+
+    def tell(self, message: AgentMessage) -> None:
+        """Anything else that agents say."""
+        self.socket.send(encode(message))
 
     def launched(self, job_id: int, ending: str = "") -> str:
         """The uid of the attempt that the controller wants for a job; one that ends so."""

@@ -190,13 +190,19 @@ class Running:
         self._close_connections()
         asyncio.run_coroutine_threadsafe(self._renew(), self.loop).result(WAIT_S)
 
-    async def _renew(self) -> None:
+    def restart(self, disk: MemoryDisk | None = None) -> None:
+        """The same state, read back from its disk or from a copy of it."""
+        self._close_connections()
+        again = self._renew(disk or self.disk)
+        asyncio.run_coroutine_threadsafe(again, self.loop).result(WAIT_S)
+
+    async def _renew(self, disk: MemoryDisk | None = None) -> None:
         await self._end()
-        await self._begin()
+        await self._begin(disk)
         self.context.attach(self.host)
 
-    async def _begin(self) -> None:
-        self.disk = MemoryDisk(faulty=True)
+    async def _begin(self, disk: MemoryDisk | None = None) -> None:
+        self.disk = disk or MemoryDisk(faulty=True)
         self.store = TroubledStore(self.disk)
         self._writer = Writer(self.store, always_in_thread=True)
         self.host = Host(self.store, self._writer, inbox_size=self.inbox_size)

@@ -49,7 +49,7 @@ def test_gpus_are_counted_as_they_are_and_a_running_job_takes_one_away(
     caller.submit(resources={"gpus": 1})
     agent.launched(1)
 
-    assert before == {"total": 0, "available": 0, "items": []}
+    assert (before["total"], before["available"], before["items"]) == (0, 0, [])
     after = caller.get("/gpu/availability").json
     assert after["items"] == [{"type": "A100", "total": 3, "available": 2}]
     assert (after["total"], after["available"]) == (3, 2)

@@ -3,23 +3,12 @@
 import re
 
 import pytest
-import requests
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis import checks
-from schemathesis.schemas import APIOperation
 
 from rota.api.app import ROUTES
+from rota.api.openapi import older
 from rota.api.openapi.glossary import MEANINGS
 from rota.core.facts.states import JobState
-from tests.api.running import WAIT_S, Caller, Running
-
-CHECKS = [
-    checks.not_a_server_error,
-    checks.response_schema_conformance,
-    checks.content_type_conformance,
-    checks.status_code_conformance,
-]
+from tests.api.running import Caller
 
 
 @pytest.fixture
@@ -108,44 +97,6 @@ def test_the_page_for_people_needs_nothing_from_elsewhere(caller: Caller) -> Non
     assert "id=not_found" in text
 
 
-#: Streams that end only with their job, and waits: they have tests of their own.
-_ENDLESS = r"/(events|wait|logs)$"
-
-
-@pytest.mark.slow
-def test_whatever_is_sent_the_answer_is_as_documented(server: Running, caller: Caller) -> None:
-    caller.submit(name="x")
-    caller.submit(array="0-3")
-    token = caller.post("/tokens", {"user": "fuzz", "access": "admin"}).json["token"]
-    url = f"http://127.0.0.1:{server.port}/openapi.json"
-    schema = schemathesis.openapi.from_url(url).exclude(path_regex=_ENDLESS)
-
-    with requests.Session() as session:
-        session.headers["Authorization"] = f"Bearer {token}"
-        operations = [found.ok() for found in schema.get_all_operations()]
-        for operation in operations:
-            _fuzz(operation, session)
-
-    assert len(operations) > 35
-
-
-def _fuzz(operation: APIOperation, session: requests.Session) -> None:
-    @given(case=operation.as_strategy())
-    @settings(
-        max_examples=10,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    def try_it(case: schemathesis.Case) -> None:
-        response = case.call(session=session, timeout=WAIT_S)
-        case.validate_response(response, checks=CHECKS)
-
-    try_it()
-
-
 def test_every_property_says_what_it_means(document: dict) -> None:
     silent = [
         f"{name}.{field}"
@@ -184,3 +135,28 @@ def test_moments_and_closed_lists_are_typed(document: dict) -> None:
     job = schemas["JobView"]["properties"]
     for field in ("state", "phase", "restart", "qos", "cause_code", "preempt_mode"):
         assert "$ref" in str(job[field]), field
+
+
+def test_older_names_are_deprecated_and_name_the_newer_one(document: dict) -> None:
+    paths, schemas = document["paths"], document["components"]["schemas"]
+    listed = {entry["name"]: entry for entry in paths["/api/v1/jobs"]["get"]["parameters"]}
+
+    assert paths["/api/v1/jobs/{job_id}/cancel"]["post"]["deprecated"]
+    assert "`DELETE /jobs/{job_id}`" in paths["/api/v1/jobs/{job_id}/cancel"]["post"]["description"]
+    assert listed["user_id"]["deprecated"]
+    assert listed["user_id"]["description"] == "An older name of `user`"
+    assert not listed["user"].get("deprecated")
+    seconds = schemas["JobRequest"]["properties"]["scheduling_timeout_seconds"]
+    assert seconds["deprecated"]
+
+
+def test_no_two_operations_have_one_name(document: dict) -> None:
+    names = [o["operationId"] for path in document["paths"].values() for o in path.values()]
+
+    assert sorted(names) == sorted(set(names))
+
+
+def test_every_older_operation_is_there(document: dict) -> None:
+    known = {o["operationId"] for path in document["paths"].values() for o in path.values()}
+
+    assert set(older.OPERATIONS) <= known

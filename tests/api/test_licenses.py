@@ -60,8 +60,8 @@ def test_why_names_the_licence_that_is_short(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("license", "said"),
     [
-        ("nosuch", "'nosuch' is not valid; licences of this site: ansys, matlab"),
-        ("matlab:4", "'matlab:4' is not valid; there are 3 of it"),
+        ("nosuch", "there is no licence nosuch here; known: ansys, matlab"),
+        ("matlab:4", "4 of matlab wanted, and this site has 3"),
         ("matlab:x", "'matlab:x' is not valid; NAME or NAME:COUNT, such as matlab:2"),
         ("matlab:0", "'matlab:0' is not valid; NAME or NAME:COUNT, such as matlab:2"),
     ],

@@ -45,7 +45,7 @@ def test_logs_of_what_does_not_exist_are_refused(caller: Caller) -> None:
     assert caller.get("/jobs/1/logs?task=1").status == 404
     assert caller.get("/jobs/1/logs?attempt=2").status == 404
     assert caller.get("/jobs/2/logs").status == 400
-    assert caller.get("/jobs/1/logs?stream=both").json["field"] == "stream"
+    assert caller.get("/jobs/1/logs?stream=all").json["field"] == "stream"
 
 
 def test_an_absent_node_is_told_as_unavailable(server: Running, caller: Caller) -> None:
@@ -232,3 +232,53 @@ def test_a_log_whose_beginning_is_gone_says_where_it_begins(
 
     assert (answer.body, answer.headers["Rota-Log-Begins"]) == (b"kept\n", "5")
     assert caller.get("/jobs/1/logs?offset=5").headers["Rota-Log-Begins"] is None
+
+
+def test_both_streams_come_in_the_order_of_writing(caller: Caller, agent: PretendedAgent) -> None:
+    caller.submit()
+    uid = agent.launched(1)
+    agent.write(uid, b"a\nc\nd\n")
+    agent.write(uid, b"b\ne\n", "stderr")
+    agent.write(uid, b"2 0 o\n4 2 eo\n6 2 o\n6 4 e\n", "order")
+
+    assert caller.get("/jobs/1/logs?stream=both").body == b"a\nb\nc\nd\ne\n"
+    assert caller.get("/jobs/1/logs?stream=both&tail=3").body == b"c\nd\ne\n"
+    assert caller.get("/jobs/1/logs?stream=both&offset=4&offset_stderr=2").body == b"d\ne\n"
+
+
+def test_pieces_of_both_streams_say_where_they_came_from(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.submit()
+    uid = agent.launched(1)
+    agent.write(uid, b"out\n")
+    agent.write(uid, b"err\n", "stderr")
+
+    body = caller.get("/jobs/1/logs?stream=both&frames=1").body
+
+    assert body == b"o\0\0\0\4out\n" + b"e\0\0\0\4err\n"
+
+
+def test_what_does_not_go_together_with_both_streams_is_refused(caller: Caller) -> None:
+    caller.submit()
+
+    assert caller.get("/jobs/1/logs?stream=both&search=x").json["field"] == "stream"
+    assert caller.get("/jobs/1/logs?stream=both&offset=-5").json["field"] == "offset"
+
+
+def test_both_streams_are_followed_to_their_last_byte(
+    server: Running, agent: PretendedAgent
+) -> None:
+    caller = server.local()
+    caller.submit()
+    uid = agent.launched(1)
+    agent.report_start(uid)
+    heard: list[bytes] = []
+    thread = threading.Thread(target=lambda: heard.append(follow(server, "stream=both").read()))
+    thread.start()
+    agent.write(uid, b"one\n")
+    agent.write(uid, b"two\n", "stderr")
+    agent.report_end(uid)
+    thread.join(WAIT_S)
+
+    assert sorted(heard[0].split()) == [b"one", b"two"]

@@ -41,7 +41,7 @@ def test_gpus_per_node_count_for_each_of_the_nodes(caller: Caller) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"executor": {}}, "executor: '' is not valid; expected one of kubernetes and slurm"),
+        ({"executor": {}}, "executor: expected one of kubernetes and slurm"),
         ({"executor": {"slurm": {"mem": "lots"}}}, "executor.slurm.mem: 'lots' is not valid"),
         (
             {"executor": {"kubernetes": {"requests": {"cpu": "x"}}}},

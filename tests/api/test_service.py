@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 
 #: Guards against hanging only.
 PATIENCE_S = 60.0
+VARIABLES = ("PATH", "PYTHONPATH", "HOME", "LANG")
 
 
 class Service:
@@ -27,8 +28,9 @@ class Service:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        kept = {name: os.environ[name] for name in VARIABLES if name in os.environ}
         self.environment = kept | {"ROTA_STATE_DIR": str(folder), "ROTA_AGENT_CPUS": "2"}
+        self.environment["ROTA_SERVER_SOCKET"] = "none"
         self.up_options = ("--detach", "--listen", "127.0.0.1:0")
 
     def rota(self, *words: str, expect: int = 0) -> str:

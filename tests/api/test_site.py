@@ -12,7 +12,10 @@ def test_a_node_shows_what_it_has_and_what_is_free(caller: Caller, agent: Preten
 
     (node,) = caller.get("/nodes").json["items"]
 
-    assert node["total"] == {"cpus": 4.0, "memory_mb": 8192, "disk_mb": 1000, "gpus": 0}
+    assert node["total"] == {
+        **{"cpus": 4.0, "memory_mib": 8192, "disk_mib": 1000, "gpus": 0},
+        **{"memory_mb": 8192, "disk_mb": 1000},
+    }
     assert node["free"]["cpus"] == 1
     assert node["used"]["memory_mb"] == 1000
     assert node["jobs"] == [1]
@@ -88,7 +91,7 @@ def test_groups_and_projects_are_listed(caller: Caller) -> None:
     vision = caller.get("/projects").json["items"][1]
     assert (vision["name"], vision["parent"], vision["shares"]) == ("vision", "research", 3)
     assert caller.put("/groups/h", {"max_concurrent": 1}).status == 404
-    assert caller.get("/reservations").json == {"items": []}
+    assert caller.get("/reservations").json["items"] == []
 
 
 def test_counts_are_by_state_and_by_band(caller: Caller) -> None:
@@ -126,10 +129,10 @@ def test_metrics_are_text_for_prometheus(caller: Caller, agent: PretendedAgent) 
 
     text = answer.body.decode()
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    assert 'rota_jobs{state="held"} 1\n' in text
-    assert 'rota_nodes{state="up"} 1\n' in text
-    assert 'rota_node_cpus_free{node="box"} 4\n' in text
-    assert "# TYPE rota_ticks_total counter\n" in text
+    assert 'rota_jobs{state="held"} 1.0\n' in text
+    assert 'rota_nodes{state="up"} 1.0\n' in text
+    assert 'rota_node_cpus_free{node="box"} 4.0\n' in text
+    assert "# TYPE rota_tick_seconds histogram\n" in text
 
 
 def test_devices_show_their_holders(

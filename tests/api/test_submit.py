@@ -175,12 +175,12 @@ def test_a_full_inbox_is_told_as_busy_and_takes_nothing(socket_folder: Path) -> 
     with running(socket_folder, inbox_size=2) as server, ThreadPoolExecutor(4) as pool:
         caller = server.local()
         caller.get("/status")
-        _until(lambda: server.host.ticks > 0)
+        _until(lambda: server.host.meters.ticks > 0)
         server.store.may_commit.clear()
-        ticks = server.host.ticks
+        ticks = server.host.meters.ticks
         waiting = [pool.submit(server.local().post, "/jobs", {"command": "true"})]
         # The first one's commit must hang before the others come, or they share its tick.
-        _until(lambda: server.host.ticks > ticks)
+        _until(lambda: server.host.meters.ticks > ticks)
         waiting += [pool.submit(server.local().post, "/jobs", {"command": "true"}) for _ in "ab"]
         _until(lambda: server.host.waiting == 2)
 

@@ -247,7 +247,7 @@ def test_a_secret_of_another_is_not_given_to_a_job_that_names_it(mallory: Person
     )
 
     assert status in (400, 404, 409), answer
-    assert mallory.api("GET", "/secrets")[1] == {"items": []}
+    assert mallory.api("GET", "/secrets")[1]["items"] == []
 
 
 def test_who_reads_what_belongs_to_another_by_the_command_line_is_told_in_one_line(

@@ -24,6 +24,7 @@ def fake(tmp_path, monkeypatch):
     monkeypatch.delenv("ROTA_TOKEN", raising=False)
     yield server
     server.close()
+    assert server.untrue == []
 
 
 @pytest.fixture

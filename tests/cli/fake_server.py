@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
+from tests.support import contract
+
 
 class Asked(NamedTuple):
     method: str
@@ -35,6 +37,10 @@ class FakeRota:
     def __init__(self, path):
         self.routes: dict[str, Any] = {}
         self.asked: list[Asked] = []
+        #: Where a request or an answer is not as the OpenAPI document says.
+        self.untrue: list[str] = []
+        #: Else it is whatever else may stand at an address, such as a proxy.
+        self.is_rota = True
         self.path = str(path)
         fake = self
 
@@ -78,6 +84,7 @@ class FakeRota:
         )
         self.asked.append(asked)
         answer = self._answer(asked)
+        self._hold_against_the_document(asked, answer)
         payload = (
             answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
         )
@@ -98,6 +105,17 @@ class FakeRota:
         if callable(route):
             route = route(asked)
         return route if isinstance(route, Answer) else Answer(route)
+
+    def _hold_against_the_document(self, asked, answer):
+        known = contract.operation(asked.method, asked.path)
+        if not self.is_rota or f"{asked.method} {asked.path}" not in self.routes:
+            return
+        if known is None:
+            self.untrue.append(f"the document has no {asked.method} {asked.path}")
+            return
+        self.untrue += known.wrong_query(asked.query) + known.wrong_body(asked.body)
+        if not isinstance(answer.body, bytes):
+            self.untrue += known.wrong_answer(answer.status, answer.body)
 
     def close(self):
         self._server.shutdown()

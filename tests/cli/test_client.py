@@ -21,9 +21,9 @@ def client(fake):
 def test_parameters_that_are_not_set_are_not_sent(fake, client):
     fake.routes["GET /jobs"] = {}
 
-    client.get("/jobs", user="a b&c", name=None, label="", follow=True, limit=0)
+    client.get("/jobs", user="a b&c", name=None, label="", page=True, limit=0)
 
-    assert fake.asked[0].query == {"user": "a b&c", "follow": "1", "limit": "0"}
+    assert fake.asked[0].query == {"user": "a b&c", "page": "1", "limit": "0"}
 
 
 def test_a_token_travels_as_a_bearer(fake):
@@ -45,7 +45,7 @@ def test_an_address_that_cannot_be_meant_is_refused(url):
 
 
 def test_the_second_address_is_used_when_nothing_answers_at_the_first(fake, tmp_path):
-    fake.routes["GET /status"] = {"ok": 1}
+    fake.routes["GET /status"] = {"nodes": 1}
     stale = socket.socket(socket.AF_UNIX)
     stale.bind(str(tmp_path / "stale.sock"))
     stale.close()
@@ -54,7 +54,7 @@ def test_the_second_address_is_used_when_nothing_answers_at_the_first(fake, tmp_
     answer = client.get("/status")
     client.close()
 
-    assert answer == {"ok": 1}
+    assert answer == {"nodes": 1}
 
 
 def test_nobody_at_a_port_is_told_with_the_address():
@@ -77,6 +77,7 @@ def test_nobody_at_a_port_is_told_with_the_address():
     ],
 )
 def test_every_refusal_is_one_line_whatever_its_body(fake, client, body, status, words):
+    fake.is_rota = False
     fake.routes["GET /x"] = Answer(body, status)
 
     with pytest.raises(Refused) as caught:

@@ -1,5 +1,6 @@
 """Settings: the file, the variables, the older names; what is unknown is refused by name."""
 
+import os
 import re
 
 import pytest
@@ -230,6 +231,29 @@ def test_the_system_wide_socket_is_tried_last_unless_a_folder_was_named():
         "/run/rota/rota.sock",
     ]
     assert [str(path) for path in paths.sockets({"ROTA_STATE_DIR": "/s"})] == ["/s/rota.sock"]
+
+
+def test_the_service_of_the_machine_has_its_settings_in_etc():
+    here = {"ROTA_STATE_DIR": "/var/lib/rota", "HOME": "/h"}
+
+    assert [str(path) for path in paths.config_files(here)] == [
+        "/etc/rota/rota.toml",
+        "/var/lib/rota/rota.toml",
+    ]
+    assert [str(path) for path in paths.config_files({"ROTA_STATE_DIR": "/s", "HOME": "/h"})] == [
+        "/s/rota.toml",
+        "/h/.config/rota/rota.toml",
+    ]
+
+
+def test_a_rota_of_root_listens_for_every_user_wherever_its_state_is():
+    expected = "/run/rota/rota.sock" if os.geteuid() == 0 else ""
+
+    assert paths.system_socket("auto") == expected
+    assert paths.system_socket("none") == ""
+    assert paths.system_socket("/srv/rota.sock") == "/srv/rota.sock"
+    with pytest.raises(Rejected, match=r"server\.socket: 'here' is not valid; expected auto, none"):
+        parse("[server]\nsocket = 'here'")
 
 
 def test_saved_work_and_bundles_have_settings_and_an_older_name():

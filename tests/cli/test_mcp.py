@@ -42,8 +42,9 @@ def test_tools_list_explain_preview_and_do_and_say_which_of_them_change_anything
     tools = {tool["name"]: tool for tool in say(server, "tools/list")["result"]["tools"]}
 
     changing = [n for n, tool in tools.items() if not tool["annotations"]["readOnlyHint"]]
-    assert set(tools) == {"queue", "show", "why", "logs", "nodes", "plan", "submit", "cancel"}
-    assert changing == ["submit", "cancel"]
+    assert {"queue", "show", "why", "logs", "nodes", "plan", "limits"} == set(tools) - set(changing)
+    assert changing == ["submit", "cancel", "hold", "release", "update"]
+    assert all("preview" in tools[name]["inputSchema"]["properties"] for name in changing)
     assert tools["submit"]["inputSchema"]["required"] == ["command"]
 
 
@@ -117,9 +118,37 @@ def test_a_refusal_of_the_server_is_a_line_that_the_agent_can_read(fake, server)
     assert call(server, "cancel", job=12) == ("job 12 is completed already", True)
 
 
+def test_an_array_or_a_sweep_with_variables_and_an_image_is_one_submit(fake, server):
+    fake.routes["POST /jobs"] = {"id": 13, "uid": "u", "state": "queued"}
+    more = {"env": {"SEED": 7}, "image": "docker.io/x"}
+
+    array, _ = call(server, "submit", command="x", array="0-9%2", **more)
+    one = fake.asked[-1].body
+    sweep, _ = call(server, "submit", command="x {lr}", params={"lr": [0.1, 0.01], "n": ["a"]})
+    other = fake.asked[-1].body
+
+    assert array == "submitted job 13: 10 jobs"
+    assert (one["array"], one["variables"], one["image"]) == (
+        "0-9%2",
+        {"SEED": "7"},
+        "docker.io/x",
+    )
+    assert sweep == "submitted job 13: 2 jobs"
+    assert other["parameters"] == {"names": ["lr", "n"], "rows": [["0.1", "a"], ["0.01", "a"]]}
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "line"),
     [
+        (
+            "submit",
+            {"command": "x", "params": {"lr": 3}},
+            "params: lr: 3 is not valid; expected a list",
+        ),
+        ("submit", {"command": "x", "env": {"A": [1]}}, "env: [1] is not valid; expected texts"),
+        ("submit", {"command": "x", "array": "0-3", "params": {"a": [1]}}, "exclude each other"),
+        ("cancel", {"job": 1, "preview": "yes"}, "preview: 'yes' is not valid; expected boolean"),
+        ("update", {"job": 1}, "nothing to change; give one of name, time"),
         ("submit", {}, "command: is missing"),
         ("submit", {"command": " "}, "command: the line is empty"),
         ("submit", {"command": "x", "cpu": 1}, "cpu: there is no such argument; allowed: command"),

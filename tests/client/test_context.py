@@ -42,6 +42,19 @@ def test_an_element_of_a_map_knows_its_place(cluster: rota.ClusterContext):
     assert [job.result(WAIT_S) for job in cluster.map(place, "abc")] == [0, 1, 2]
 
 
+def test_a_map_adds_its_options_to_those_that_were_chosen_before(
+    cluster: rota.ClusterContext,
+) -> None:
+    jobs = cluster.options(cpus=1, labels={"a": "1"}).map(
+        abs, [-1], name="mapped", labels={"b": "2"}
+    )
+
+    record = cluster.status(jobs[0]).record
+
+    assert jobs[0].result(WAIT_S) == 1
+    assert (record["name"], record["labels"]) == ("mapped", {"a": "1", "b": "2"})
+
+
 def test_a_job_goes_on_from_its_checkpoint_and_the_server_knows_when_it_was_made(
     cluster: rota.ClusterContext,
 ):

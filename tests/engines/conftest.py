@@ -1,60 +1,130 @@
-"""A controller without an agent, and an engine host beside it that can be killed and started."""
+"""The engines that tests share, and a controller with the host of an engine beside it.
+
+Each real engine is started once in a test process, when the first test asks for it.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.engines.conformance.scenarios import CORE, CORE_BACKENDS
+from tests.engines.kubernetes.cluster import Kube
+from tests.engines.ray.cluster import Ray
+from tests.engines.slurm.site import Site
 from tests.journeys.box import Box, until
+from tests.support.machine import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).parent
+#: The fixture of the engine behind each backend of the scenarios; own agents have none.
+KINDS = {"slurm-rest": "slurm", "slurm-commands": "slurm", "kubernetes": "kube", "ray": "ray"}
 REPOSITORY = HERE.parents[1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Real processes take their time: none of these belongs to the inner loop.
 
-    What shares a running engine is run by one process, so that each engine is started once.
+    What shares a running engine is run by one process, so that each engine is started once. A core
+    of the scenarios runs with all other tests; the rest belongs to ``script/test engines``.
     """
     for item in items:
         if HERE in item.path.parents:
+            engine = _engine_of(item)
             item.add_marker("slow")
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
-            if _needs_engine(item):
+            item.add_marker(pytest.mark.xdist_group(engine or _folder_of(item)))
+            if engine and not _is_core(item):
                 item.add_marker("engine")
 
 
-def _needs_engine(item: pytest.Item) -> bool:
-    """A real Slurm, Kubernetes or Ray, which takes its time: ``script/test engines``."""
-    backend = item.callspec.params.get("running", "") if hasattr(item, "callspec") else ""
+def _engine_of(item: pytest.Item) -> str:
+    """The kind of real engine that it needs; empty: none."""
+    if item.path.stem == "test_kubelet":
+        return "kube"
     asked = set(getattr(item, "fixturenames", ()))
-    if backend == "agents":
-        return False
-    return bool(asked & {"slurm", "kube", "ray", "running"}) or item.path.stem == "test_kubelet"
+    kind = KINDS.get(_backend_of(item), "")
+    return kind or next((kind for kind in KINDS.values() if kind in asked), "")
 
 
-def _group(item: pytest.Item) -> str:
+def _backend_of(item: pytest.Item) -> str:
+    return str(item.callspec.params.get("running", "")) if hasattr(item, "callspec") else ""
+
+
+def _is_core(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("scenario")
+    return mark is not None and _backend_of(item) in CORE_BACKENDS and mark.args[0] in CORE
+
+
+def _folder_of(item: pytest.Item) -> str:
     room = item.path.relative_to(HERE).parts[0]
-    if room == "conformance":
-        backend = item.callspec.params.get("running", "") if hasattr(item, "callspec") else ""
-        backend = "kubernetes" if item.path.stem == "test_kubelet" else backend
-        return f"conformance-{backend.partition('-')[0]}"
-    if room in ("pilots", "quotas"):
-        return "kubernetes" if "kubernetes" in item.path.stem else "slurm-sites"
     return room if (HERE / room).is_dir() else "hosts"
 
 
+@contextmanager
+def running(engine: Site | Kube | Ray) -> Iterator[None]:
+    """Started here and stopped behind it; a machine that cannot have it says why."""
+    name = type(engine).__name__
+    if os.geteuid() != 0:
+        missing(f"an engine for tests ({name}) needs the rights of root")
+    try:
+        try:
+            engine.start()
+        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
+            missing(f"no engine ({name}) can be started on this machine: {error}")
+        yield
+    finally:
+        engine.stop()
+
+
+@pytest.fixture(scope="session")
+def short_folder() -> Iterator[Path]:
+    """Paths of sockets are short, and every user may enter it."""
+    folder = Path(tempfile.mkdtemp(prefix="rc", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def slurm(shared_folder: Path) -> Iterator[Site]:
+    site = Site(shared_folder / "engines" / "slurm-up")
+    with running(site), pytest.MonkeyPatch.context() as patch:
+        # For its commands, ours and the driver's.
+        patch.setenv("SLURM_CONF", site.variables["SLURM_CONF"])
+        yield site
+
+
+@pytest.fixture(scope="session")
+def kube(shared_folder: Path, short_folder: Path) -> Iterator[Kube]:
+    """Its nodes run commands."""
+    up = shared_folder / "engines" / "kube-up"
+    cluster = Kube(up, short_folder, "--nodes", "3", "--gpus", "4")
+    with running(cluster):
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def ray(shared_folder: Path, short_folder: Path) -> Iterator[Ray]:
+    cluster = Ray(shared_folder / "engines" / "ray-up", short_folder)
+    with running(cluster):
+        yield cluster
+
+
 class EngineSite:
-    """``box`` is the controller, ``folder`` belongs to the engine."""
+    """``box`` is the controller, ``folder`` belongs to the engine, which has so many machines."""
+
+    machines = 2
 
     def __init__(self, box: Box, folder: Path, give_back_s: float = 60.0) -> None:
         self.box, self.folder = box, folder
@@ -81,7 +151,7 @@ class EngineSite:
 
     def is_up(self) -> bool:
         _, page = self.box.api("GET", "/nodes")
-        return [node["state"] for node in page["items"]].count("up") == 2
+        return [node["state"] for node in page["items"]].count("up") == self.machines
 
     def kill(self) -> None:
         assert self._host is not None
@@ -113,11 +183,12 @@ def unserved(tmp_path: Path) -> Iterator[EngineSite]:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[EngineSite]:
+def site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EngineSite]:
+    """With an indirect parameter: what waits inside for so many seconds is given back."""
     box = Box(tmp_path / "box")
     folder = tmp_path / "engine"
     folder.mkdir()
-    made = EngineSite(box, folder)
+    made = EngineSite(box, folder, getattr(request, "param", 60.0))
     box.up("--no-agent")
     made.begin()
     yield made

@@ -2,7 +2,8 @@
 
 It has what the large ones have: ids of its own, a queue, an accounting that outlives the list, a
 controller that may be away, and answers that are lost on their way. A file ``fault`` in its folder
-says what goes wrong: ``away``, ``full``, ``refuse``, ``lost-answer``, ``hold``.
+says what goes wrong: ``away``, ``full``, ``paced``, ``refuse``, ``lost-answer``, ``hold``,
+``deaf``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rota.backends.api import (
     EngineNode,
     Feature,
     Full,
+    Paced,
     Phase,
     Refused,
     Unsure,
@@ -87,6 +89,8 @@ class FolderEngine:
         fault = self._fault()
         if fault == "full":
             raise Full("QueueIsFull")
+        if fault == "paced":
+            raise Paced("it has enough to start")
         if fault == "refuse":
             raise Refused("such jobs are not taken here")
         number = str(len(list((self._folder / "jobs").iterdir())) + 1)
@@ -155,6 +159,9 @@ class FolderEngine:
 
     async def stop(self, job: EngineJob, grace_s: float) -> None:
         path = self._folder / "jobs" / job.id
+        if self._fault() == "deaf":
+            (self._folder / "fault").unlink()
+            raise Away("the folder engine does not listen")
         if job.phase is Phase.WAITING:
             write(path / "end.json", {"at_s": time.time(), "signal": 9})
         await self.signal(job, signal.SIGTERM if grace_s else signal.SIGKILL)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.engines.folder_engine import run
 from tests.journeys.box import until
@@ -73,6 +76,33 @@ def test_what_the_engine_refuses_ends_the_job_in_its_own_words(site: EngineSite)
 
     assert job["state"] == "failed"
     assert "such jobs are not taken here" in str(job)
+
+
+@pytest.mark.parametrize("site", [1.0], indirect=True)
+def test_one_that_waited_for_too_long_comes_back_also_when_the_engine_does_not_listen_at_first(
+    site: EngineSite,
+):
+    site.fault("hold")
+    job = site.box.job(["true"])
+    until(site.inside, "the job inside")
+
+    site.fault("deaf")
+
+    assert site.box.ended(job)["state"] == "completed"
+    assert "it waited inside lab" in site.box.ended(job)["attempts"][0]["cause"]
+
+
+@pytest.mark.parametrize("site", [1.0], indirect=True)
+def test_what_a_driver_holds_back_to_spare_its_engine_is_not_given_back(site: EngineSite):
+    site.fault("paced")
+    job = site.box.job(["true"])
+    until(lambda: "it has enough to start" in site.box.why(job), "its reason")
+
+    time.sleep(2.5)  # What an engine is too full for would be given back by now.
+    site.fault("")
+
+    assert site.box.ended(job)["state"] == "completed"
+    assert len(site.box.ended(job)["attempts"]) == 1
 
 
 def test_a_submit_whose_answer_is_lost_is_found_and_not_repeated(site: EngineSite):

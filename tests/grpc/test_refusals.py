@@ -31,7 +31,7 @@ MALFORMED = {
     "a relative folder": (*launch(workdir="here"), "workdir: 'here' is not valid"),
     "gpus on a cpu": (
         *launch(resources=pb.Resources(device=pb.DEVICE_TYPE_CPU, gpus=1)),
-        "resources.device: 'DEVICE_TYPE_CPU' is not valid; not with gpus",
+        "resources.device: DEVICE_TYPE_CPU has no gpus",
     ),
     "an unknown device": (
         *launch(resources=pb.Resources(device=9)),  # type: ignore[arg-type]

@@ -108,7 +108,7 @@ def test_more_than_the_site_takes_is_refused_before_it_is_written_and_when_it_is
 
     assert "size" in asked
     assert "2097152" in asked
-    assert "at most 1048576 bytes (checkpoints.max_size)" in asked
+    assert "bytes are more than 1048576 (checkpoints.max_size)" in asked
     assert told == asked
     assert may.stdout == f"{job}: may be written\n"
     assert box.api("GET", f"/jobs/{job}/checkpoint")[1]["checkpoints"] == []

@@ -119,3 +119,21 @@ def test_a_target_that_is_mistyped_is_refused_before_anything_is_sent(home: Box)
         "submit", "--notify", "https://x.org/a,on=faild", "--", "true"
     )
     assert "sends no mail" in home.refusal("submit", "--notify", "mail:a@x.org", "--", "true")
+
+
+def test_the_site_is_told_of_nodes_that_are_drained_and_fall_silent(
+    new_box: Callable[..., Box], web: WebSink
+) -> None:
+    box = new_box()
+    hook = f'[[notify.webhooks]]\nurl = "{web.url}/ops"\nevents = ["node"]\n'
+    set_up(box, hook)
+
+    box.rota("node", "drain", "box", "--reason", "new disk")
+    box.rota("node", "resume", "box")
+    box.kill("agent")
+
+    web.until(lambda got: any(p.event == "node_silent" for p in got), "the silence to be told")
+    told = {p.event: p.json for p in web.got}
+    assert told["node_drained"]["text"] == "node box takes no new jobs: new disk"
+    assert told["node_resumed"]["node"] == told["node_silent"]["node"] == "box"
+    assert all("job" not in body for body in told.values())

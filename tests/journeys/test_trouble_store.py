@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import shutil
 import signal
@@ -185,12 +186,14 @@ def stopped(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def _break_database(box: Box, damage: Callable[[Path], None]) -> str:
-    """Rota dies, its database is damaged, and Rota comes back. The keeper and its jobs stay."""
+def _break_database(box: Box, damage: Callable[[Path], None], known: int = 0) -> str:
+    """Rota dies, its database is damaged, and Rota comes back. The keeper and its jobs stay.
+
+    ``known``: an event that the node has heard of, and written down, by then.
+    """
     seen = box.state / "agent" / "controller-record.json"
-    # What the agent knows is written a moment later.
     until(seen.exists, "what the agent knows")
-    wait_s(1.5)
+    until(lambda: json.loads(seen.read_text())["seq"] > known, "the agent to write what it knows")
     box.kill("supervisor", "controller", "agent")
     damage(box.state / "rota.db")
     return box.rota("up", "--detach").stdout
@@ -224,10 +227,11 @@ def test_an_old_copy_of_the_database_runs_no_job_again(box: Box, tmp_path: Path)
     box.reach(job, "running")
     with sqlite3.connect(box.state / "rota.db") as live, sqlite3.connect(copy) as kept:
         live.backup(kept)
+        ((newest,),) = kept.execute("SELECT max(seq) FROM events").fetchall()
     go.touch()
     box.ended(job)
 
-    told = _break_database(box, lambda database: _replace(database, copy))
+    told = _break_database(box, lambda database: _replace(database, copy), newest)
 
     assert "it is damaged or an old copy" in told
     assert trace.read_text() == "ran\n"
@@ -256,3 +260,23 @@ def _replace(database: Path, copy: Path) -> None:
     for file in database.parent.glob("rota.db*"):
         file.unlink()
     shutil.copy(copy, database)
+
+
+def test_status_and_doctor_say_that_the_database_is_away(
+    new_box: Callable[..., Box], postgres_server: PostgresServer
+) -> None:
+    with postgres_server.database() as url:
+        box = new_box()
+        box.env["ROTA_SERVER_DATABASE"] = url
+        box.up()
+        before = box.rota("doctor", check=False).stdout
+        with postgres_server.frozen():
+            status = box.rota("status").stdout
+            doctor = box.rota("doctor", check=False)
+        until(lambda: "AWAY" not in box.rota("status").stdout, "the database to be back")
+        box.down()
+
+    assert "ok    database      postgresql://" in before
+    assert ": AWAY, " in status
+    assert "fail  database" in doctor.stdout
+    assert doctor.returncode == 1

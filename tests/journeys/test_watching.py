@@ -21,8 +21,10 @@ UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done"
 def test_both_streams_are_kept_apart_and_tail_gives_the_last_lines(home: Box) -> None:
     job = home.ran("seq 1 1000; echo bad >&2")["id"]
 
-    assert home.rota("logs", str(job)).stdout.split() == [str(n) for n in range(1, 1001)]
-    assert home.rota("logs", str(job), "--tail", "2").stdout == "999\n1000\n"
+    assert home.rota("logs", str(job), "--stdout").stdout.split() == [
+        str(n) for n in range(1, 1001)
+    ]
+    assert home.rota("logs", str(job), "--stdout", "--tail", "2").stdout == "999\n1000\n"
     assert home.rota("logs", str(job), "--stderr").stdout == "bad\n"
 
 

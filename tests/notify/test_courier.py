@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
+from rota.controller.commands.commands import Idle, NoteGpus
+from rota.core.facts.gpu_use import Overuse
 from rota.core.facts.notices import ENDS, EVENTS
 from rota.notify import receiver as receiver_module
 from rota.notify_settings import Notify, PluginRule, read_entries
 from rota.rpc.messages import Seen, Sighting
-from rota.testing.scene import Scene
+from rota.testing.scene import ADMIN, Scene
 from tests.notify.post import Post, hook, mail_rule
 from tests.notify.receivers import MailSink, WebSink, dead_port
 
@@ -26,6 +28,12 @@ def live_through_everything(scene: Scene) -> None:
     scene.finish("good")
     scene.submit("bad")
     scene.finish("bad", 3)
+    scene.submit("greedy")
+    uid = scene.job("greedy").tasks[0].attempts[-1].uid
+    found = (Overuse(uid, 0, 31_000),)
+    idle = (Idle(uid, (0,), scene.now_s),)
+    scene.ask(NoteGpus(actor=ADMIN, node="box", overuse=found, idle=idle))
+    scene.finish("greedy")
     scene.submit("held", hold=True)
     scene.release("held")
     scene.requeue("held")
@@ -132,12 +140,48 @@ def test_a_gang_starts_once_however_many_tasks_it_has(make_post: MakePost, web: 
     assert web.events == ["started", "completed"]
 
 
-def test_an_array_is_told_as_a_whole_and_its_elements_by_themselves(
+def test_an_array_is_told_as_a_whole_once_whatever_its_elements_do(
     make_post: MakePost, web: WebSink
 ):
     post = make_post()
 
-    array = post.submit("sweep", f"{web.url},on=all", array="0-2")
+    array = post.submit("sweep", f"{web.url},on=all", array="0-3")
+    for position, code in enumerate((0, 3, 4, 0)):
+        post.scene.finish(array + 1 + position, code)
+    post.publish()
+    post.until_all_told()
+
+    assert web.events == ["submitted", "eligible", "started", "failed", "failed"]
+    assert all(posted.json["job"]["id"] == array for posted in web.got)
+    first, last = (posted.json["detail"] for posted in web.got[-2:])
+    assert first["element"] == f"{array}_1"
+    assert "first failure" in web.got[-2].json["text"]
+    assert last["elements"] == {"completed": 2, "failed": 2}
+
+
+def test_an_array_that_is_cancelled_is_told_when_its_last_element_has_ended(
+    make_post: MakePost, web: WebSink
+):
+    post = make_post()
+
+    array = post.submit("sweep", web.url, array="0-7", cpus=2)
+    post.scene.cancel("sweep")
+    post.publish()
+    for position in range(2):
+        post.scene.finish(array + 1 + position, None, signal=15)
+    post.publish()
+    post.until_all_told()
+
+    assert web.events == ["cancelled"]
+    assert web.got[0].json["detail"]["elements"] == {"cancelled": 8}
+
+
+def test_elements_are_told_by_themselves_to_a_target_that_asks_for_them(
+    make_post: MakePost, web: WebSink
+):
+    post = make_post()
+
+    array = post.submit("sweep", f"{web.url},on=all,elements", array="0-2")
     for position in range(3):
         post.scene.finish(array + 1 + position)
     post.publish()

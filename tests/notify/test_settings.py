@@ -4,7 +4,7 @@ import pytest
 
 from rota.config import parse
 from rota.core.facts.errors import Rejected
-from rota.core.facts.notices import ENDS, EVENTS, Target, format_target, parse_target
+from rota.core.facts.notices import ENDS, EVENTS, WARNINGS, Target, format_target, parse_target
 from rota.notify_settings import Notify
 
 TOML = """
@@ -67,7 +67,7 @@ def test_the_settings_name_whom_the_site_tells():
 
     hook = settings.webhooks[0]
     assert (hook.name, hook.retries, hook.headers) == ("hooks.example.org", 2, {"X-Team": "a"})
-    assert hook.events == ("started", *ENDS[1:])
+    assert hook.events == ("started", *WARNINGS, *ENDS[1:])
     assert hook.wants("failed", "ann", "any")
     assert not hook.wants("failed", "bob", "any")
     assert not hook.wants("completed", "ann", "any")

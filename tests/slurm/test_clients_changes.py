@@ -187,8 +187,8 @@ def test_squeue_in_yaml_says_what_it_says_in_json(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("job", "said"),
     [
-        ({"name": "x"}, "Populated environment field is required"),
-        ({"environment": {"A": "1"}, "nmae": "x"}, "Unknown key nmae"),
+        ({"name": "x"}, "environment must be set"),
+        ({"environment": {"A": "1"}, "nmae": "x"}, 'Unknown key \\"nmae\\"'),
     ],
 )
 def test_a_job_of_slurmrestd_without_an_environment_or_with_an_unknown_key_is_refused(

@@ -1,10 +1,11 @@
 """One row for each option of sbatch, salloc and srun: parser, help and documentation follow it."""
 
+import json
 import re
 
 import pytest
 
-from rota.slurm.orders.options import SECTIONS, SHEETS, from_environment
+from rota.slurm.orders.options import KEPT, SECTIONS, SHEETS, from_environment
 from rota.slurm.orders.orders import read_order
 from rota.slurm.orders.page import page
 from rota.slurm.orders.row import NUMBER, Row, Sheet, Status
@@ -36,6 +37,58 @@ def test_an_option_that_only_changes_the_job_needs_one_row() -> None:
 
     assert order.job == {"retries": 3}
     assert "--tries=COUNT" in sheet.help
+
+
+def shown(cluster: Cluster, row: Row, text: str) -> dict[str, str]:
+    """Where the text of an option is to be seen: in scontrol, squeue and documents."""
+    word = f"--{row.key}={text}" if row.takes else f"--{row.key}"
+    job = cluster.submit("-H", word)
+    block = cluster.text("scontrol", "show", "job", str(job))
+    document = json.loads(cluster.text("squeue", "--json", "-j", str(job)))["jobs"][0]
+    found = {}
+    for place in row.shows.split():
+        where, _, name = place.partition(":")
+        if where == "scontrol":
+            found[place] = re.search(rf"\b{name}=(\S*)", block)[1]  # type: ignore[index]
+        elif where == "rest":
+            found[place] = str(document[name])
+        else:
+            found[place] = cluster.text("squeue", "-h", "-j", str(job), "-O", name).strip()
+    cluster.text("scancel", str(job))
+    return found
+
+
+@pytest.mark.parametrize("key", KEPT)
+def test_the_text_of_an_option_is_shown_where_its_row_says(key: str, cluster: Cluster) -> None:
+    seen = shown(cluster, KEPT[key], "2")
+
+    assert set(seen.values()) == {"2" if KEPT[key].takes else "1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "seen"),
+    [
+        (("-N", "1-3", "--use-min-nodes"), "NumNodes", "1-1"),
+        (("--network=ib0",), "Network", "ib0"),
+        (("--mcs-label=lab",), "MCS_label", "lab"),
+    ],
+)
+def test_an_option_is_heeded_silently_and_shown(
+    options: tuple[str, ...], field: str, seen: str, cluster: Cluster
+) -> None:
+    answer = cluster.run("sbatch", "-H", "--parsable", *options, "--wrap", "true")
+
+    block = cluster.text("scontrol", "show", "job", str(answer.stdout).strip())
+    assert answer.stderr == ""
+    assert f" {field}={seen}" in block
+
+
+def test_a_shorter_limit_that_would_do_is_shown(cluster: Cluster) -> None:
+    job = cluster.submit("-H", "-t", "5", "--time-min=3")
+
+    assert "TimeMin=00:03:00" in cluster.text("scontrol", "show", "job", str(job))
+    assert cluster.text("squeue", "-h", "-j", str(job), "-O", "mintime").strip() == "3:00"
+    cluster.text("scancel", str(job))
 
 
 @pytest.mark.parametrize("line", of_sbatch(Status.IGNORED))

@@ -43,6 +43,22 @@ def test_a_bookmark_is_kept_until_it_is_moved(place):
     assert place.reopen().bookmark("nobody") == ""
 
 
+def test_an_answer_is_kept_until_it_is_old_or_forgotten(place):
+    store = place.open()
+    store.set_answer("old", 10.0, b"first", before_s=0.0)
+    store.set_answer("new", 20.0, b"second", before_s=10.0)
+    store = place.reopen()
+    kept = [store.answer(key) for key in ("old", "new", "never")]
+
+    store.set_answer("next", 30.0, b"third", before_s=15.0)
+    store.set_answer("next", 30.0, b"another", before_s=15.0)
+    store.set_answer("new", 31.0, None, before_s=15.0)
+
+    store = place.reopen()
+    assert kept == [b"first", b"second", None]
+    assert [store.answer(key) for key in ("old", "new", "next")] == [None, None, b"another"]
+
+
 def test_a_secret_is_kept_until_it_is_removed_and_needs_no_event(place):
     secret = Secret("ann", "KEY", b"sealed", 5.0)
     place.open().commit(Batch(secrets={secret.key: secret}))

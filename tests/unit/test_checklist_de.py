@@ -503,12 +503,12 @@ def test_a_time_that_comes_wakes_the_controller_and_nothing_else_does():
         running = asyncio.create_task(host.run())
         giving_up = JobSpec(name="x", user="alice", command=("true",), scheduling_timeout_s=1)
         answer = await host.ask(Submit(actor=ALICE, submissions=(Submission(spec=giving_up),)))
-        before = host.ticks
+        before = host.meters.ticks
 
         await host.watch.settled(list(answer.ids), timeout_s=30)
 
         state = str(host.cluster.state_of(answer.ids[0]))
-        ticks = host.ticks - before
+        ticks = host.meters.ticks - before
         host.stop()
         await running
         return before, ticks, state

@@ -214,9 +214,7 @@ def test_a_job_that_costs_more_than_the_whole_budget_is_refused():
     with pytest.raises(Rejected) as refused:
         scene.submit("job", project="vision", time_limit_s=11 * HOUR_S)
 
-    assert str(refused.value) == (
-        "cost: '110.00 for 11 hours' is not valid; project vision has 100.00 to spend"
-    )
+    assert str(refused.value) == ("cost: 110.00 for 11 hours: project vision has 100.00 to spend")
 
 
 def test_a_job_that_waits_counts_with_the_cheapest_node_that_suits_it():

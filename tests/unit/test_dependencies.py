@@ -205,7 +205,7 @@ def test_with_any_of_the_child_ends_only_when_the_last_hope_is_gone():
 def test_a_parent_that_never_existed_is_refused():
     scene = Scene()
 
-    with pytest.raises(Rejected, match="no job with this id") as refusal:
+    with pytest.raises(Rejected, match="there is no job 99") as refusal:
         scene.submit("child", after={"99": "after-ok"})
 
     assert refusal.value.field == "depends_on"
@@ -215,7 +215,7 @@ def test_a_parent_that_never_existed_is_refused():
 def test_a_job_cannot_wait_for_the_id_that_it_is_about_to_get():
     scene = Scene()
 
-    with pytest.raises(Rejected, match="no job with this id"):
+    with pytest.raises(Rejected, match="there is no job 1"):
         scene.submit("myself", after={str(scene.cluster.ids.next): "after-ok"})
 
 

@@ -105,7 +105,7 @@ def test_the_choice_survives_restarts_of_controller_and_agent():
 def test_a_device_that_does_not_exist_cannot_be_chosen():
     scene = Scene(gpus=2)
 
-    with pytest.raises(Rejected, match="the devices of node box are 0, 1"):
+    with pytest.raises(Rejected, match="node box has no device .; it has 0, 1"):
         mark(scene, devices=(0, 7))
 
 

@@ -489,5 +489,5 @@ def test_counts_of_waiting_jobs_follow_them_through_their_lives():
     books.end(first)
 
     assert counts == [2, 1, 1]
-    assert waiting.of == {("user", "ann"): 1, ("project", "r"): 1}
+    assert waiting.of == {("user", "ann"): 1, ("project", "r"): 1, ("queue", "default"): 1}
     assert not [line for line in violations(books.cluster) if "counts" in line]

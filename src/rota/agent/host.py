@@ -31,7 +31,7 @@ from rota.agent.leaving import VISIBLE, Leaving, as_guest
 from rota.agent.machine.cgroups import Cgroups, CgroupsUnusable, open_cgroups
 from rota.agent.machine.discover import discover
 from rota.agent.machine.fence import put_up
-from rota.agent.machine.foreign import ForeignWatch
+from rota.agent.machine.gauges import Gauges
 from rota.agent.machine.gpus import BadGpuFile
 from rota.agent.machine.memory import MemoryWatch
 from rota.agent.record import Record
@@ -44,7 +44,6 @@ from rota.rpc.messages import (
     CheckpointOrder,
     ControllerMessage,
     Desired,
-    DeviceUse,
     Hello,
     NewKey,
     Observed,
@@ -75,7 +74,6 @@ REDIAL_S_MAX_LOCAL = 0.2
 #: After a refusal: somebody has to do something first.
 REFUSED_S = 10.0
 MEMORY_POLL_S = 0.5
-DEVICE_POLL_S = 5.0
 
 log = logging.getLogger("rota.agent")
 EndT = TypeVar("EndT", Ended, Known)
@@ -108,8 +106,14 @@ class Host:
         self._refused = ""
         self._welcomed = False
         self._alarm = Alarm(self._now_s, self._on_timer)
-        tolerance = config.tolerance
-        self._foreign = ForeignWatch(self._spec.devices, self._agent.alive, gpus, tolerance)
+        self._gauges = Gauges(
+            self._spec.devices,
+            self._agent,
+            cgroups,
+            folder=config.folder,
+            gpus_file=gpus,
+            tolerance=config.tolerance,
+        )
         # Wall time that never jumps: a grace period must not end because the clock was set.
         self._clock_offset_s = time.time() - time.monotonic()
         self._leaving = Leaving(self._agent, config.ends_s, config.idle_s, self._now_s)
@@ -129,8 +133,7 @@ class Host:
         duties.append(self._launcher.variables.health.run(self._agent.awake, self._on_unhealthy))
         if self._cgroups is None:
             duties.append(self._watch_memory())
-        if self._spec.devices:
-            duties.append(self._watch_devices())
+        duties.append(self._gauges.run(self.tell))
         if leaves:
             duties.append(self._leave())
         tasks = [asyncio.create_task(self._guard(work)) for work in duties]
@@ -146,6 +149,7 @@ class Host:
             self._controller.close("the agent was stopped")
         self._line.stop()
         self._record.save()
+        self._gauges.ledger.save()
         with suppress(OSError):
             (self._config.folder / "agent.json").unlink()
         if broken:
@@ -260,9 +264,11 @@ class Host:
             peak_kib = self._cgroups.peak_kib(end.uid)
         else:
             note, peak_kib = end.note, self._memory.take_peak_kib(end.uid)
-        if note == end.note and peak_kib <= end.maxrss_kb:
+        gpu = self._gauges.ledger.figures(end.uid)
+        if note == end.note and peak_kib <= end.maxrss_kb and gpu is None:
             return end
-        return msgspec.structs.replace(end, note=note, maxrss_kb=max(peak_kib, end.maxrss_kb))
+        peak_kib = max(peak_kib, end.maxrss_kb)
+        return msgspec.structs.replace(end, note=note, maxrss_kb=peak_kib, gpu=gpu)
 
     async def _hold_controller(self) -> None:
         """Dial, say hello, listen; again after a growing pause when that ends."""
@@ -272,6 +278,7 @@ class Host:
         while not self._leaving.note:
             self._refused, self._welcomed = "", False
             dialled_s = time.monotonic()
+            await self._gauges.before_hello()
             try:
                 self._controller = link = await self._line.dial()
                 self._agent.on_connected()
@@ -300,8 +307,6 @@ class Host:
             await asyncio.sleep(REFUSED_S if self._refused else pauses.take_s())
 
     def _hello(self) -> Hello:
-        """Who we are; the devices are looked at first, so that none in use is handed out."""
-        self._foreign.look()
         return Hello(
             PROTOCOL,
             addressed(self._spec, self._config),
@@ -309,7 +314,7 @@ class Host:
             boot_id(),
             __version__,
             os.getpid(),
-            self._foreign.use,
+            self._gauges.foreign,
             home=f"{platform.node()}:{self._config.folder.absolute()}",
             local=self._config.url.startswith("unix:"),
             key=self._keyring.digest,
@@ -335,7 +340,7 @@ class Host:
             )
         elif isinstance(message, Welcome):
             log.info("connected, session %d of cluster %s", message.session, message.cluster)
-            self._welcomed = True
+            self._welcomed, self._gauges.every_s = True, message.measure_s
             self._keyring.welcomed()
             self.carry_out(self._agent.on_welcome(message))
         elif isinstance(message, RenewKey):
@@ -368,12 +373,6 @@ class Host:
 
     def _on_unhealthy(self, uid: str, detail: str) -> None:
         self.carry_out(self._agent.on_must_end(uid, detail, inf, self._now_s()))
-
-    async def _watch_devices(self) -> None:
-        while True:
-            await asyncio.sleep(DEVICE_POLL_S)
-            if self._foreign.look() and self._controller is not None and self._agent.session:
-                self._controller.send(DeviceUse(self._agent.session, self._foreign.use))
 
 
 def run_agent(config: AgentConfig, say: Callable[[str], object] | None = None) -> int:

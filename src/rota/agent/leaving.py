@@ -126,7 +126,7 @@ class Leaving:
         grace_s = TOLD_GRACE_S if self._told.is_set() else GRACE_S
         until_s = self._now_s() + grace_s + ANSWER_S
         while not self._agent.quiet and self._now_s() < until_s:
-            for uid, _, _ in self._agent.alive():
+            for uid, *_ in self._agent.alive():
                 now_s, why = self._now_s(), LEFT + self.note
                 left_s = max(0.0, until_s - ANSWER_S - now_s)
                 node.carry_out(self._agent.on_must_end(uid, why, left_s, now_s))

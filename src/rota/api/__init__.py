@@ -3,6 +3,7 @@
 Each room knows only those below it.
 
     process, plan                    lock, store, host, sockets, a clean end; the settings
+    heads/                           several controllers: who leads, who waits, what they share
     grpc/                            the typed twin of REST
     app, pages                       every route; what anybody may read
     aliases                          routes that clients of other schedulers know

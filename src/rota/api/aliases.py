@@ -12,10 +12,11 @@ from rota.api import params
 from rota.api.bodies.requests import JobRequest
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.changes import CancelledView, cancel_job
-from rota.api.jobs.jobs import IdempotencyKey, list_jobs, show
+from rota.api.jobs.jobs import IdempotencyKey, as_response, list_jobs, show
 from rota.api.jobs.submit import SubmittedView, submit_one
 from rota.api.site.stats import StatsView, stats
 from rota.api.views.gpus import gpu_views
+from rota.api.views.paging import Listed, Part
 from rota.api.views.views import JobView, Page
 from rota.api.watch.status import QueueStateView, queue
 from rota.core.derived.usage import DAYS_KEPT
@@ -30,7 +31,7 @@ class ModelView(msgspec.Struct):
     available: int = 0
 
 
-class AvailabilityView(msgspec.Struct):
+class AvailabilityView(Listed):
     total: int
     available: int
     items: list[ModelView]
@@ -55,7 +56,7 @@ async def list_jobs_of_user(
 @post(
     "/users/{name:str}/jobs",
     summary="Submit a job under one's own name",
-    opt={"right": "submit", "body": JobRequest, "errors": (404, 409, 413, 429, 503)},
+    opt={"right": "submit", "body": JobRequest, "keyed": True, "errors": (404, 409, 413, 429, 503)},
 )
 async def submit_as_user(
     request: Asking, name: params.NamePath, key: IdempotencyKey = ""
@@ -70,7 +71,7 @@ async def submit_as_user(
             allowed=actor.user,
         )
     answer = await submit_one(context_of(request), actor, await request.body(), key)
-    return Response(answer.body, status_code=answer.status, media_type="application/json")  # type: ignore[arg-type]
+    return as_response(answer)
 
 
 @get("/users/{name:str}/activity", summary="How a user's jobs fared", opt={"right": "read"})
@@ -128,7 +129,9 @@ async def refresh_status(request: Asking, job_id: params.JobPath) -> JobView:
 
 
 @get("/gpu/availability", summary="How many GPUs of each model are free", opt={"right": "read"})
-async def gpu_availability(request: Asking) -> AvailabilityView:
+async def gpu_availability(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> AvailabilityView:
     """Counted from `GET /gpus`: what jobs and others have, and what is broken, is not free."""
     cluster = context_of(request).host.cluster
     models: dict[str, ModelView] = {}
@@ -137,10 +140,10 @@ async def gpu_availability(request: Asking) -> AvailabilityView:
             model = models.setdefault(gpu.model, ModelView(gpu.model))
             model.total += 1
             model.available += gpu.available
-    found = list(models.values())
-    return AvailabilityView(
-        sum(model.total for model in found), sum(model.available for model in found), found
-    )
+    found = [model for _, model in sorted(models.items())]
+    page, after = Part(limit, cursor).of(found, lambda model: model.type)
+    total, available = sum(m.total for m in found), sum(m.available for m in found)
+    return AvailabilityView(total, available, page, cursor=after)
 
 
 @get("/queue/status", summary="How many jobs wait and run, by another path", opt={"right": "read"})

@@ -19,8 +19,10 @@ from rota.api import aliases, errors
 from rota.api.asgi import API
 from rota.api.auth import require
 from rota.api.context import ACTOR, Asking, Context, Settings, actor_of, context_of
+from rota.api.door.editing import Editing
 from rota.api.door.front import BODY_MAX, Front
 from rota.api.door.methods import Methods
+from rota.api.door.repeating import Repeating
 from rota.api.errors import Problem, WrongMethod
 from rota.api.jobs import (
     allocations,
@@ -59,7 +61,7 @@ from rota.api.site import (
     user_secrets,
     vdcs,
 )
-from rota.api.watch import live, notify, status
+from rota.api.watch import curves, database, live, notify, status
 from rota.core.facts.errors import Forbidden, NotFound, Rejected
 from rota.slurm import routes as slurm_routes
 from rota.slurm import serving as slurm
@@ -77,8 +79,8 @@ if TYPE_CHECKING:
 #: Every module with routes, by what they are about.
 _PARTS = (
     *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
-    *(logs, results, artifacts, measures, endpoints, live, why, plan),
-    *(status, stats, usage, queue_stats, policy, policy_replay, notify),
+    *(logs, results, artifacts, measures, curves, endpoints, live, why, plan),
+    *(status, database, stats, usage, queue_stats, policy, policy_replay, notify),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
     *(pilots, clusters, vdcs, audit, aliases, slurm_routes, web_routes),
 )
@@ -92,6 +94,7 @@ def make_app(host: Host, settings: Settings) -> Front:
         [Router(API, route_handlers=ROUTES), *status.ROOT_ROUTES],
         state=State({"context": context}),
         guards=[_guard],
+        middleware=[Editing, Repeating],  # type: ignore[list-item]  # ASGI in our words
         exception_handlers={Exception: _problem, HTTPException: _problem},
         openapi_config=OpenAPIConfig("Rota", settings.version, create_examples=False),
         request_max_body_size=BODY_MAX,
@@ -134,17 +137,8 @@ def _problem(request: Asking, error: Exception) -> Response[bytes]:
         errors.encode_problem(problem),
         status_code=problem.status,
         media_type=errors.MEDIA_TYPE,
-        headers={
-            **{name.decode(): value.decode() for name, value in headers},
-            **_allow(error),
-        },
+        headers={name.decode(): value.decode() for name, value in headers},
     )
-
-
-def _allow(error: Exception) -> dict[str, str]:
-    if isinstance(error, MethodNotAllowedException) and error.headers:
-        return dict(error.headers)
-    return {}
 
 
 def _in_our_words(request: Asking, error: Exception) -> Exception:

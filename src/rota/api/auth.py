@@ -99,8 +99,14 @@ def identify(
             return actor  # One who shows a token on the local socket is on this machine.
         return replace(actor, address=client[0])
     if client is not None and client[0].startswith(LOCAL):
-        return identities.local(client[0])
+        return _in_role(host, identities.local(client[0]))
     return None
+
+
+def _in_role(host: Host, actor: Actor) -> Actor:
+    """A local user has the role on record; root and the user of the controller are admins."""
+    role = None if actor.access is Access.ADMIN else host.cluster.accounts.user(actor.user).role
+    return actor if role in (None, actor.access) else replace(actor, access=role)
 
 
 def _by_token(host: Host, authorization: bytes) -> Actor:
@@ -123,7 +129,7 @@ def _by_token(host: Host, authorization: bytes) -> Actor:
         raise Unauthenticated("the token is not valid; an admin can make one with 'rota token'")
     if token.has_expired(host.clock.now_s()):
         raise Unauthenticated("the token has expired; an admin can make one with 'rota token'")
-    return Actor(token.user, token.access, VIA_TOKEN + token.id)
+    return Actor(token.user, token.access, VIA_TOKEN + token.id, project=token.project)
 
 
 def still_valid(host: Host, actor: Actor) -> bool:
@@ -177,6 +183,10 @@ def require(actor: Actor, right: str) -> None:
         raise Forbidden(f"{actor.user} has the role {actor.access}; this needs {roles}")
     if actor.job and right not in JOB_RIGHTS:
         raise Forbidden(f"job {actor.job} may not do this with its own token; its user may")
+    if actor.project and right not in JOB_RIGHTS:
+        raise Forbidden(
+            f"this token is for jobs of project {actor.project}; this needs one without a project"
+        )
 
 
 def sees_all(actor: Actor) -> bool:

@@ -19,7 +19,9 @@ from rota.api.collectors import Collector
 from rota.api.gate import Gate
 from rota.api.views.lookup import resolve_now
 from rota.controller.agents.bundles import require_bundle
+from rota.controller.chores.measures import Measures
 from rota.core.facts.tenant import Actor
+from rota.gpu_settings import GpuSettings
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.storage_settings import Checkpoints
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from rota.controller.chores.elsewhere import Elsewhere
     from rota.controller.chores.outbox import Outbox
     from rota.controller.chores.quota_sync import QuotaSync
+    from rota.controller.chores.reign import Reign
     from rota.controller.chores.saved_work import SavedWork
     from rota.controller.loop import Host
 
@@ -60,6 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: Checkpoints = Checkpoints()
     #: What one user may ask.
     limits: Limits = Limits()
+    #: What follows from what is measured.
+    gpus: GpuSettings = GpuSettings()
 
 
 class Context:
@@ -75,6 +80,8 @@ class Context:
         self.elsewhere: Elsewhere | None = None
         #: Who asks another program for its quotas; absent where Rota's own are all there is.
         self.quotas: QuotaSync | None = None
+        #: What the heads that stand by are owed; absent where there are no other heads.
+        self.reign: Reign | None = None
         self.attach(host)
         #: Who went into which attempt, and when that was put on record.
         self.entered: dict[tuple[str, str, str], float] = {}
@@ -90,6 +97,8 @@ class Context:
     def attach(self, host: Host) -> None:
         """Serve this host from now on."""
         self.host = host
+        #: What agents measured lately.
+        self.measures = Measures(host, self.settings.gpus)
         self.owners = {}
         self.desk = Desk(
             host.blobs.__contains__,

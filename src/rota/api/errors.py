@@ -40,6 +40,7 @@ CODES = {
     "not_found": "What was named does not exist.",
     "method_not_allowed": "The path exists, with other methods.",
     "conflict": "The thing is in a state that does not allow this.",
+    "changed": "It is not as ``If-Match`` says: read it again, then edit it.",
     "key_reused": "The Idempotency-Key was used for another request; use a new one.",
     "too_large": "The body is larger than this path takes.",
     "busy": "Too much is waiting; nothing was changed. Try again after ``Retry-After``.",
@@ -73,6 +74,12 @@ class Malformed(Rejected):
     code = "malformed"
 
 
+class Changed(Rejected):
+    """What was to be edited is not as the caller read it."""
+
+    code = "changed"
+
+
 class WrongMethod(Rejected):
     """The path is known, the method is not one of its own."""
 
@@ -87,6 +94,7 @@ _STATUS: dict[type[RotaError], int] = {
     NotFound: 404,
     WrongMethod: 405,
     Conflict: 409,
+    Changed: 412,
     TooLarge: 413,
     KeyReused: 422,
 }
@@ -99,6 +107,8 @@ def problem_of(error: Exception) -> tuple[Problem, list[tuple[bytes, bytes]]]:
     if isinstance(error, Rejected):
         status = _STATUS.get(type(error), 400)
         headers = [(b"www-authenticate", b'Bearer realm="rota"')] if status == 401 else []
+        if status == 405:
+            headers.append((b"allow", error.allowed.encode()))
         problem = make(status, error.code, error.detail, error.field, error.value, error.allowed)
         return problem, headers
     if isinstance(error, Unavailable):

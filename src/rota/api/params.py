@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from litestar.params import PathParameter, QueryParameter
 
 from rota.api.views.lookup import ID_MAX, parse_id
+from rota.api.views.paging import no_cursor
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import FINAL, JobState
 from rota.core.words.units import BANDS
@@ -65,6 +66,11 @@ PageNumber = Annotated[
 ]
 PageSize = Annotated[int, QueryParameter(name="page_size", description="With `page`", ge=1, le=100)]
 Limit = Annotated[int, QueryParameter(description="Items per page", ge=1, le=1000)]
+#: Of lists that come whole without it.
+PartSize = Annotated[
+    int | None,
+    QueryParameter(name="limit", description="Items per page; absent: all of them", ge=1, le=1000),
+]
 Cursor = Annotated[str, QueryParameter(description="`cursor` of the page before")]
 Order = Annotated[
     Literal["id", "-id"], QueryParameter(description="`id`: oldest first; `-id`: newest first")
@@ -123,9 +129,7 @@ def parse_cursor(text: str) -> int:
         return 0
     number = parse_id(text)
     if number is None:
-        raise Rejected.because(
-            "cursor", text, f"{text!r} is not a cursor; use cursor from the previous page"
-        )
+        raise no_cursor(text)
     return number
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from rota.audit_settings import AuditSettings
 from rota.core.facts.site.pilot import Pilot
+from rota.gpu_settings import GpuSettings
 from rota.limits_settings import Limits
 from rota.notify_settings import Notify
 from rota.quota_settings import QuotaSettings
@@ -20,6 +21,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str
     host: str
     port: int
+    #: Whether a person asked for this very port; else any free one does where it is taken.
+    port_chosen: bool = True
     database: str = ""
     inbox_size: int = 10_000
     #: Further unix sockets to listen on.
@@ -44,6 +47,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     bundles: Bundles = Bundles()
     limits: Limits = Limits()
     audit: AuditSettings = AuditSettings()
+    gpus: GpuSettings = GpuSettings()
     quota_provider: str = "local"
     #: Where that provider is, if it is not Rota.
     quotas: QuotaSettings = QuotaSettings()
@@ -51,6 +55,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     notify: Notify = Notify()
     #: What is less important is not written to the log.
     log_level: str = "info"
+    #: ``text`` or ``json``.
+    log_format: str = "text"
+    #: Where spans go; empty: nowhere.
+    traces: str = ""
     #: Sources of further metrics, by name.
     collectors: tuple[str, ...] = ()
     #: An inventory of GPUs outside of Rota, and what is shown to it; empty: none.
@@ -62,3 +70,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pilots: tuple[Pilot, ...] = ()
     #: With its keys environments and secrets are sealed; empty: they are not.
     secrets_key_file: str = ""
+    #: Wait while another controller leads on the database, and take over when it ends.
+    standby: bool = False

@@ -14,17 +14,32 @@ import logging
 import os
 import resource
 import signal
-import socket
 import time
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from rota import __version__
 from rota.api.app import make_app
 from rota.api.collectors import load_collectors
 from rota.api.context import Settings
-from rota.api.door.certificate import CERTIFICATE, KEY, names_of, server_context, wants_tls
+from rota.api.door.certificate import (
+    CERTIFICATE,
+    KEY,
+    names_of,
+    server_context,
+    wants_tls,
+)
 from rota.api.door.server import Server
+from rota.api.door.sockets import (
+    CannotStart,
+    is_served,
+    neighbour,
+    tcp_socket,
+    unix_socket,
+    url_of,
+)
+from rota.api.heads import turn
 from rota.controller.agents.bundles import BundleShelf
 from rota.controller.agents.job_tokens import read_key
 from rota.controller.chores.audit_shipping import open_shipping
@@ -33,7 +48,14 @@ from rota.controller.chores.garbage import quiet_collector
 from rota.controller.chores.node_keys import renew_old_keys
 from rota.controller.chores.outbox import open_outbox
 from rota.controller.chores.quota_sync import QuotaSync
-from rota.controller.chores.retention import drop_unused_bundles, forget_old_audit, forget_old_jobs
+from rota.controller.chores.retention import (
+    drop_unused_bundles,
+    forget_old_audit,
+    forget_old_jobs,
+    hourly,
+    pack_old_rows,
+    seal_outcomes,
+)
 from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
 from rota.controller.commands.commands import SetElsewhere, SetPilot, SetPolicy, SetQuotaProvider
 from rota.controller.launches.launch import (
@@ -44,19 +66,18 @@ from rota.controller.launches.launch import (
 )
 from rota.controller.launches.vault import open_vault
 from rota.controller.loop import Host
+from rota.controller.traces import open_traces
 from rota.core.changes import events as ev
-from rota.core.facts.errors import RotaError, Unavailable
 from rota.core.facts.tenant import Access, Actor
 from rota.inventory.client import InventoryClient
 from rota.paths import SOCKET_NAME
 from rota.quotas.sources import open_source
-from rota.store.open import open_store
 from rota.store.writer import Writer
 
 if TYPE_CHECKING:
+    import socket
     import ssl
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rota.api.context import Context
     from rota.api.grpc.server import GrpcServer
@@ -67,13 +88,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rota.controller")
 
-#: Whoever connects while the state is being loaded waits here instead of being refused.
-BACKLOG = 2048
 LOCK_TRIES = 5
-
-
-class CannotStart(RotaError):
-    """One line for the person who started it."""
 
 
 class Lock:
@@ -107,8 +122,6 @@ class Lock:
 
 def run(plan: Plan) -> None:
     """Serve until told to stop. Raises ``RotaError`` when it cannot start."""
-    from pathlib import Path
-
     import uvloop
 
     # Environments of users are in what we write: it is nobody else's to read.
@@ -116,10 +129,10 @@ def run(plan: Plan) -> None:
     _allow_many_connections()
     folder = Path(plan.state_dir)
     lock = Lock(folder)
-    paths = (str(folder / SOCKET_NAME), *plan.sockets)
+    paths = (str(folder / SOCKET_NAME), *(path for path in plan.sockets if not is_served(path)))
     try:
-        tcp = _tcp_socket(plan.host, plan.port or _port_before(folder))
-        unix = [_unix_socket(path) for path in paths]
+        tcp = tcp_socket(plan.host, plan.port, folder, chosen=plan.port_chosen)
+        unix = [unix_socket(path) for path in paths]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(plan, folder, [*unix, tcp]))
     finally:
@@ -137,14 +150,18 @@ def _allow_many_connections() -> None:
 
 async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None:
     source = open_source(plan.quota_provider, plan.quotas)
-    store = open_store(plan.database or str(folder / "rota.db"))
+    stop = _told_to_stop()
+    store = await turn.first_store(plan, folder, sockets, stop, partial(_write_record, folder))
+    if store is None:
+        return
     writer = Writer(store)
     variables = {"ROTA_URL": f"unix://{folder / SOCKET_NAME}", **_saved_work_variables(plan)}
     host = _host(plan, folder, store, writer, variables)
     shipping = host.audit.ship = open_shipping(plan.audit)
     quiet_collector()
+    traces = host.meters.traces = open_traces(plan.traces)
     secure, fingerprint = _tls(plan, folder)
-    url = _url(sockets[-1], "https" if secure else "http")
+    url = url_of(sockets[-1], turn.scheme(plan))
     settings = Settings(
         version=__version__,
         url=url,
@@ -154,26 +171,30 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
         notify=plan.notify,
         checkpoints=plan.checkpoints,
         limits=plan.limits,
+        gpus=plan.gpus,
         collectors=load_collectors(plan.collectors),
     )
     app = make_app(host, settings)
     outbox = app.context.outbox = open_outbox(host, plan.notify)
     saved_work = app.context.saved_work = SavedWork(host, variables)
-    host.links.bundles = BundleShelf(folder / "bundles", plan.bundles.max_bytes)
+    host.links.bundles = BundleShelf(_bundles(plan, folder), plan.bundles.max_bytes)
     server = Server(app, app.context.closing, secure)
     typed = _grpc_servers(plan, app.context, folder)
-    stop = _told_to_stop()
     ticking = asyncio.create_task(host.run())
     ticking.add_done_callback(lambda _: stop.set())
     await _set_policy(host, plan)
     await _set_pilots(host, plan, folder)
     forgetting = _forgetting(host, plan, saved_work)
+    forgetting += turn.begin_reign(app.context, plan, url, stop)
     forgetting += await _inventory(app.context, plan)
     forgetting += await _quotas(app.context, source, plan.quotas.poll_s)
-    await server.start(sockets)
     for door in typed:
         await door.start()
-    _write_record(folder, url, settings, typed[0].address if typed else "")
+    remark = await asyncio.to_thread(neighbour, plan.port, sockets[-1].getsockname()[1])
+    # Before the first answer: what is told of a Rota that answers stands in the record.
+    grpc = typed[0].address if typed else ""
+    _write_record(folder, url, store.name, grpc=grpc, remark=remark)
+    await server.start(sockets)
     log.info("rota %s at %s, state in %s", __version__, url, folder)
     await stop.wait()
     log.info("stopping")
@@ -185,8 +206,9 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     await outbox.close()
     await host.audit.flush()
     await writer.close()
-    if shipping is not None:
-        shipping.close()
+    for outlet in (shipping, traces):
+        if outlet is not None:
+            outlet.close()
     store.close()
     log.info("stopped")
 
@@ -199,13 +221,18 @@ def _tls(plan: Plan, folder: Path) -> tuple[ssl.SSLContext | None, str]:
 
 
 def _host(
-    plan: Plan, folder: Path, store: Store, writer: Writer, variables: dict[str, str]
+    plan: Plan,
+    folder: Path,
+    store: Store,
+    writer: Writer,
+    variables: dict[str, str],
 ) -> Host:
     return Host(
         store,
         writer,
         inbox_size=plan.inbox_size,
         lease_s=plan.lease_s,
+        measure_s=plan.gpus.measure_s,
         variables=variables,
         checked=os.environ.get("ROTA_CHECK") == "1",
         job_key=read_key(folder),
@@ -213,20 +240,26 @@ def _host(
     )
 
 
+def _bundles(plan: Plan, folder: Path) -> Path:
+    """Where bundles are; heads on several machines share a folder."""
+    return folder.joinpath(os.path.expanduser(plan.bundles.path) or "bundles")
+
+
 def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.Task[None]]:
     """Chores that look now and then whether there is something to drop or to renew."""
-    chores = []
+    chores = [partial(seal_outcomes, host), partial(pack_old_rows, host)]
     if host.links.bundles is not None:
-        chores.append(drop_unused_bundles(host, host.links.bundles, plan.bundles.days))
-    if plan.node_key_days:
-        chores.append(renew_old_keys(host, plan.node_key_days))
+        chores.append(partial(drop_unused_bundles, host, host.links.bundles, plan.bundles.days))
     if plan.audit.days:
-        chores.append(forget_old_audit(host, plan.audit.days))
+        chores.append(partial(forget_old_audit, host, plan.audit.days))
     if plan.retention_days:
-        chores.append(forget_old_jobs(host, plan.retention_days))
+        chores.append(partial(forget_old_jobs, host, plan.retention_days))
+    for_ever = [hourly(chore) for chore in chores]
+    if plan.node_key_days:
+        for_ever.append(renew_old_keys(host, plan.node_key_days))
     if plan.checkpoints.days:
-        chores.append(drop_old_checkpoints(saved_work, plan.checkpoints.days))
-    return [asyncio.create_task(chore) for chore in chores]
+        for_ever.append(drop_old_checkpoints(saved_work, plan.checkpoints.days))
+    return [asyncio.create_task(chore) for chore in for_ever]
 
 
 async def _inventory(context: Context, plan: Plan) -> list[asyncio.Task[None]]:
@@ -316,84 +349,27 @@ async def _set_pilots(host: Host, plan: Plan, folder: Path) -> None:
     write()
 
 
-def _unix_socket(path: str) -> socket.socket:
-    """A fresh socket at a path. We hold the lock, so an old file there belongs to nobody."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mode = 0o666 if os.geteuid() == 0 else 0o600
-    before = os.umask(0o777 & ~mode)
-    try:
-        _make_folder(os.path.dirname(path))
-        sock.bind(path)
-        sock.listen(BACKLOG)
-    except OSError as error:
-        # Only a path that is too long has no number of an error.
-        hint = "" if error.strerror else "; choose a shorter state folder"
-        raise CannotStart(f"cannot listen on {path}: {error.strerror or error}{hint}") from None
-    finally:
-        os.umask(before)
-    return sock
-
-
-def _make_folder(path: str) -> None:
-    """Everybody may pass through the folder of a socket that everybody may use."""
-    if not os.path.isdir(path):
-        os.mkdir(path)
-        os.chmod(path, 0o755)
-
-
-def _tcp_socket(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except OSError as error:
-        raise CannotStart(f"cannot listen on {host}: {error.strerror or error}") from None
-    sock = socket.socket(family, kind, proto)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if family == socket.AF_INET6:
-        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    try:
-        sock.bind(address)
-        sock.listen(BACKLOG)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise CannotStart(
-            f"cannot listen on {host}:{port}: {why.lower()}; choose another with --listen"
-        ) from None
-    return sock
-
-
-def _port_before(folder: Path) -> int:
-    """With port 0, a restart after a crash takes the port that people were told; else any."""
-    try:
-        port = urlsplit(json.loads((folder / "controller.json").read_text())["url"]).port or 0
-        with socket.create_server(("", port)):
-            return port
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
-
-
-def _url(sock: socket.socket, scheme: str) -> str:
-    host, port = sock.getsockname()[:2]
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-
-
-def _write_record(folder: Path, url: str, settings: Settings, grpc: str) -> None:
+def _write_record(
+    folder: Path,
+    url: str,
+    database: str,
+    *,
+    grpc: str = "",
+    remark: str = "",
+    standby: bool = False,
+) -> None:
     """What other programs want to know; complete or not there at all."""
     record = {
         "pid": os.getpid(),
         "url": url,
         "grpc": grpc,
         "socket": str(folder / SOCKET_NAME),
-        "version": settings.version,
+        "version": __version__,
         "started_s": time.time(),
-        "database": settings.database,
+        "database": database,
+        "standby": standby,
+        "remark": remark,
     }
     draft = folder / "controller.json.new"
     draft.write_text(json.dumps(record))
     draft.replace(folder / "controller.json")
-
-
-__all__ = ["CannotStart", "Unavailable", "run"]

@@ -20,7 +20,8 @@ _BASIC_STATS = 0x7FF
 _STATX_BYTES = 256
 #: Owner, group and mode; when it was changed; its device.
 _OWNER, _CHANGED, _DEVICE = struct.Struct("=IIH"), struct.Struct("=qI"), struct.Struct("=II")
-_OWNER_AT, _CHANGED_AT, _DEVICE_AT = 20, 112, 136
+_SIZE = struct.Struct("=Q")
+_OWNER_AT, _SIZE_AT, _CHANGED_AT, _DEVICE_AT = 20, 40, 112, 136
 
 
 class Place(NamedTuple):
@@ -31,6 +32,7 @@ class Place(NamedTuple):
     mode: int
     changed_s: float
     device: tuple[int, int]
+    size: int
 
     @property
     def is_folder(self) -> bool:
@@ -59,4 +61,5 @@ def _statx(path: str) -> Place:
         raise OSError(number, os.strerror(number), path)
     uid, gid, mode = _OWNER.unpack_from(told, _OWNER_AT)
     seconds, nanoseconds = _CHANGED.unpack_from(told, _CHANGED_AT)
-    return Place(uid, gid, mode, seconds + nanoseconds / 1e9, _DEVICE.unpack_from(told, _DEVICE_AT))
+    device, (size,) = _DEVICE.unpack_from(told, _DEVICE_AT), _SIZE.unpack_from(told, _SIZE_AT)
+    return Place(uid, gid, mode, seconds + nanoseconds / 1e9, device, size)

@@ -38,6 +38,10 @@ class Full(EngineError):
     """Not now: a quota or a limit of the engine. Nothing was submitted."""
 
 
+class Paced(Full):
+    """Not now: the engine would take it, and is spared by its driver. Its turn will come."""
+
+
 class Away(EngineError):
     """The engine does not answer. Of a submit: it has not happened for certain."""
 

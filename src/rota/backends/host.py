@@ -22,7 +22,7 @@ from rota.backends.gangs import spread
 from rota.backends.intake import Intake
 from rota.backends.journal import Entry, State
 from rota.backends.logs import EngineLogs
-from rota.backends.machines import Machines, out_of_service
+from rota.backends.machines import Machines, next_look_s, out_of_service
 from rota.backends.metering import Meter
 from rota.backends.news import ended, known, started
 from rota.backends.node_session import NodeSession
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from rota.rpc.visits import ReadLog, SearchLog
     from rota.session.instructions import Instruction, Known, Started
 
-#: Nodes of the engine are looked at so often, and pools as often as jobs, but not more often.
-NODES_S, POOLS_S = 30.0, 1.0
 #: A stop that an engine does not take is tried again.
 AGAIN_S = 1.0
 
@@ -130,23 +128,24 @@ class Engine:
 
     async def _hold_nodes(self) -> None:
         while True:
-            await self._look_at_nodes()
-            # What a pool has for us follows what others use of it.
-            pools = any(session.spec.pool for session in self._sessions.values())
-            await asyncio.sleep(max(POOLS_S, self._driver.poll_s) if pools else NODES_S)
+            answered = await self._look_at_nodes()
+            specs = [session.spec for session in self._sessions.values()]
+            await asyncio.sleep(next_look_s(specs, self._driver.poll_s) if answered else AGAIN_S)
 
-    async def _look_at_nodes(self) -> None:
+    async def _look_at_nodes(self) -> bool:
+        """Whether the engine has told of them."""
         try:
             listed = await self._driver.nodes()
         except EngineError as error:
             self._breaker.failed(str(error))
-            return
+            return False
         names = {f"{node.spec.name}.{self._name}" for node in listed}
         for name, session in self._sessions.items():
             if name not in names:
                 session.become(out_of_service(session.spec, "the engine does not list it any more"))
         for session in filter(None, map(self._take_node, listed)):
             self._begin(session.hold())
+        return True
 
     def _take_node(self, node: EngineNode) -> NodeSession | None:
         """A session for a machine that is new; one that is known hears what has changed."""
@@ -374,13 +373,16 @@ class Engine:
         self._intake.give_back_incomplete(time.time())
         entries = self._journal.entries
         pools = {name for name, session in self._sessions.items() if session.spec.pool}
-        for uid, why in self._meter.given_back(self._seen, entries, pools, time.time()):
+        due = [*self._meter.given_back(self._seen, entries, pools, time.time())]
+        for uid, why in due:
             reason = f"{why} inside {self._name}: {self._seen[uid].reason}"
             self._journal.put([replace(entries[uid], given_back=reason)])
+        if due:
             await self._look_at_nodes()  # As above.
+        for uid in [uid for uid, entry in entries.items() if entry.given_back]:
             job = self._handle(uid)
-            if job is not None and job.uid == uid:
-                with suppress(EngineError):
+            if job is not None and job.uid == uid and job.phase is Phase.WAITING:
+                with suppress(EngineError):  # The next look finds it again.
                     await self._driver.stop(job, 0.0)
 
     def _known_on(self, node: str) -> tuple[Known, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rota.backends import gangs
-from rota.backends.api import Away, EngineError, Feature, Full, Refused
+from rota.backends.api import Away, EngineError, Feature, Full, Paced, Refused
 from rota.backends.journal import State
 from rota.backends.news import unstarted
 from rota.core.facts.states import Blame
@@ -105,7 +105,8 @@ class Intake:
                 self._end(group, str(error), error.fault)
                 return
             except Full as error:
-                if time.monotonic() - began_s > self._give_back_s:
+                waited_s = time.monotonic() - began_s
+                if waited_s > self._give_back_s and not isinstance(error, Paced):
                     self._end(group, str(error), Blame.NODE)
                     return
                 for entry in group:

@@ -105,7 +105,7 @@ class EngineLogs:
             body = await asyncio.to_thread(copy.read_bytes)
             start = first_of(body, request.offset, request.lines)
             return LogPart(number, start, body[start : start + limit], len(body))
-        if job is None or not job.started_s:
+        if job is None or not job.started_s or request.stream not in STREAMS:
             return LogPart(number, start, b"", 0)
         try:
             body, size = await self._driver.read_log(

@@ -10,7 +10,7 @@ from rota.core.facts.placing import CLUSTER, Taint
 from rota.core.facts.site.clusters import AWAY_KEY, AWAY_VALUE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from rota.backends.api import EngineNode
     from rota.core.facts.node import NodeSpec
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 OUT_OF_SERVICE = Taint("engine", "out-of-service")
 #: The same for all machines while the engine does not answer.
 AWAY = Taint(AWAY_KEY, AWAY_VALUE)
+#: They are looked at so often; while one is out of service, more often; and pools, which follow
+#: what others use of them, as often as jobs, but not more often.
+NODES_S, UNWELL_S, POOLS_S = 30.0, 5.0, 1.0
 
 
 class Machines(NamedTuple):
@@ -55,3 +58,10 @@ class Machines(NamedTuple):
 def out_of_service(spec: NodeSpec, remark: str) -> NodeSpec:
     taints = tuple(taint for taint in spec.taints if taint != OUT_OF_SERVICE)
     return replace(spec, remarks=(remark,), taints=(*taints, OUT_OF_SERVICE))
+
+
+def next_look_s(specs: Sequence[NodeSpec], poll_s: float) -> float:
+    """How long until an engine is asked for its machines again, where these are known."""
+    if any(spec.pool for spec in specs):
+        return max(POOLS_S, poll_s)
+    return UNWELL_S if any(OUT_OF_SERVICE in spec.taints for spec in specs) else NODES_S

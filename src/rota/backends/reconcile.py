@@ -7,7 +7,7 @@ none       has our key             ours, from a journal that was lost: adopted
 intended   has it                  adopted
 intended   has it not, for long    submitted (again): the engine never took it
 submitted  has it not, for long    looked for in its accounting, then missing for good
-any        has it twice            the older one counts, the younger is stopped
+any        has it twice            the first that begins counts, the others are stopped then
 any        has started it over     over: what is tried again has a new key; the job is stopped
 over       has it alive            stopped
 ========== ======================= ============================================================
@@ -114,12 +114,19 @@ def _started_over(job: EngineJob) -> EngineJob:
 
 
 def _one_each(listing: Iterable[EngineJob]) -> tuple[dict[str, EngineJob], list[EngineJob]]:
-    """The oldest job of each key, and the living others."""
+    """The oldest job of each key that has begun, or is there, and the living others.
+
+    While all of them wait none is stopped: it might begin just then.
+    """
     found: dict[str, EngineJob] = {}
     twins = []
-    for job in sorted(listing, key=lambda job: (job.submitted_s, len(job.id), job.id)):
+    for job in sorted(listing, key=_age):
         if job.uid not in found:
             found[job.uid] = job
-        elif job.phase is not Phase.ENDED:
+        elif job.phase is not Phase.ENDED and found[job.uid].phase is not Phase.WAITING:
             twins.append(job)
     return found, twins
+
+
+def _age(job: EngineJob) -> tuple[bool, float, int, str]:
+    return job.phase is Phase.WAITING, job.submitted_s, len(job.id), job.id

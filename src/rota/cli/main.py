@@ -69,9 +69,15 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "down": ("service.service:down", "Stop Rota; running jobs go on"),
         "status": ("service.service:status", "Is Rota running, and what is it doing"),
         "web": ("service.web:web", "Open the web page, signed in as you"),
+        "failover": ("service.service:failover", "Hand over to a head that stands by"),
         "agent": ("service.service:agent", "Join this machine to a controller"),
+        "service": ("service.install:service", "Rota as a service of systemd"),
+        "backup": ("service.backup:backup", "Database, keys and settings into one file"),
+        "restore": ("service.backup:restore", "Put such a file into an empty state folder"),
         "engine": ("service.engine:engine", "Slurm, Kubernetes or Ray as nodes of Rota"),
         "notify": ("service.notify:notify", "Who is told of jobs, and whether that works"),
+        "login": ("service.login:login", "Speak to a Rota elsewhere; keeps several"),
+        "logout": ("service.login:logout", "Forget one of them"),
         "token": ("service.token:token", "Credentials for use over the network"),
         "audit": ("service.audit:audit", "Who did what to which object"),
         "secret": ("service.secret:secret", "Values that only your jobs see"),
@@ -96,7 +102,7 @@ Examples:
   rota queue                           what waits and what runs
 
 \b
-Environment: ROTA_URL, ROTA_TOKEN, ROTA_STATE_DIR, ROTA_CONFIG.
+Environment: ROTA_URL, ROTA_TOKEN, ROTA_SITE, ROTA_STATE_DIR, ROTA_CONFIG.
 Exit codes: 0 ok, 1 negative answer, 2 usage or refused, 3 not running, 124 timeout."""
 
 
@@ -112,6 +118,9 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = place[0].partition(":")
         command: click.Command = getattr(import_module(f"rota.cli.{module}"), attribute)
+        if ctx.resilient_parsing:
+            # A shell asks for completions.
+            import_module("rota.cli.shared.complete").teach(command)
         return command
 
     def resolve_command(
@@ -146,8 +155,22 @@ class LazyGroup(click.Group):
     help="Print the version.",
     callback=lambda ctx, _param, value: _print_version(ctx) if value else None,
 )
+@click.option(
+    "--site",
+    metavar="NAME",
+    expose_value=False,
+    help="Speak to this Rota; see 'rota login'.",
+    callback=lambda _ctx, _param, value: _speak_to(value) if value else None,
+)
 def cli() -> None:
     """Rota schedules AI/ML work on this machine or a cluster."""
+
+
+def _speak_to(site: str) -> None:
+    """What is said on the command line goes before the environment."""
+    for name in ("ROTA_URL", "ROTA_TOKEN"):
+        os.environ.pop(name, None)
+    os.environ["ROTA_SITE"] = site
 
 
 def _print_version(ctx: click.Context) -> None:

@@ -4,6 +4,7 @@ For programs that submit functions
 cluster      connections: submit, map, launch, plan; what opens one
 local        a Rota of the program's own
 options      cluster.options() and @rota.job
+calling      how submit and map are typed
 handle       what stands for a job: a future; gather, as_completed, wait
 verbs        questions about jobs and nodes, orders to them
 status       a job, a node, a why and a plan at one moment; ends without a result
@@ -27,6 +28,6 @@ context      who am I, checkpoints, progress
 pool_worker  a worker of a pool
 
 For every client
-http, pinned             the REST API over one kept connection; certificates known by fingerprint
+http, wire               the REST API over one kept connection, of the head that leads
 errors       what can go wrong, each fit for one line
 """

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from rota.client import asking, calls
 from rota.client.builder import Job
+from rota.client.calling import Calling
 from rota.client.handle import Family, JobHandle, as_completed, gather
 from rota.client.http import Client, new_key
 from rota.client.making import Maker, Order
@@ -41,7 +42,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-class ClusterContext(Verbs):
+class ClusterContext(Calling, Verbs):
     """A connection to a running Rota; ``rota.connect()`` and ``rota.local()`` make one.
 
     It may be used from several threads.
@@ -84,50 +85,9 @@ class ClusterContext(Verbs):
         """This cluster with options for the calls that follow: ``options(gpus=1, time="2h")``."""
         return Options(self, asking.merged({}, options))
 
-    @overload
-    def submit(
-        self, function: Callable[..., T], /, *args: Any, name: str, **options: Any
-    ) -> JobHandle[T]: ...
-
-    @overload
-    def submit(
-        self,
-        function: Callable[..., T],
-        /,
-        *args: Any,
-        resources: Mapping[str, Any],
-        **options: Any,
-    ) -> JobHandle[T]: ...
-
-    @overload
-    def submit(
-        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> JobHandle[T]: ...
-
-    @overload
-    def submit(self, function: Callable[[A], T], first: A | JobHandle[A], /) -> JobHandle[T]: ...
-
-    @overload
-    def submit(
-        self, function: Callable[[list[A]], T], first: list[JobHandle[A]], /
-    ) -> JobHandle[T]: ...
-
-    @overload
-    def submit(
-        self,
-        function: Callable[[A, B], T],
-        first: A | JobHandle[A],
-        second: B | JobHandle[B],
-        /,
-    ) -> JobHandle[T]: ...
-
-    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> JobHandle[T]:
-        """Run ``function(*args, **kwargs)`` as a job. Options go through ``options(...)``.
-
-        A keyword that the function does not name is an option, if there is one of that name
-        (``name=``, ``resources=``, ``time_limit=``, …); ``kwargs={…}`` are keywords for the
-        function. Where both could be meant, a warning says what was done.
-        """
+    def _submitted(
+        self, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> JobHandle[T]:
         given, options = asking.sort_keywords(function, args, kwargs)
         return self.submit_call(function, args, given, options)
 
@@ -141,59 +101,6 @@ class ClusterContext(Verbs):
         """One call as a job, with what is for the function apart from what is for the job."""
         function, options = own_options(function, options)
         return self._send(self.maker.call(function, args, kwargs, options, self.home))
-
-    @overload
-    def map(
-        self,
-        function: Callable[[A], T],
-        items: Iterable[A | JobHandle[A]],
-        /,
-        *,
-        max_concurrent: int = ...,
-        kwargs: None = ...,
-        **options: Unpack[JobOptions],
-    ) -> list[JobHandle[T]]: ...
-
-    @overload
-    def map(
-        self,
-        function: Callable[[A, B], T],
-        items: Iterable[A | JobHandle[A]],
-        more: Iterable[B | JobHandle[B]],
-        /,
-        *,
-        max_concurrent: int = ...,
-        kwargs: None = ...,
-        **options: Unpack[JobOptions],
-    ) -> list[JobHandle[T]]: ...
-
-    @overload
-    def map(
-        self,
-        function: Callable[..., T],
-        /,
-        *iterables: Iterable[Any],
-        max_concurrent: int = ...,
-        kwargs: Mapping[str, Any] | None = ...,
-        **options: Unpack[JobOptions],
-    ) -> list[JobHandle[T]]: ...
-
-    def map(
-        self,
-        function: Callable[..., T],
-        /,
-        *iterables: Iterable[Any],
-        max_concurrent: int = 0,
-        kwargs: Mapping[str, Any] | None = None,
-        **options: Unpack[JobOptions],
-    ) -> list[JobHandle[T]]:
-        """One job per item, at most ``max_concurrent`` of them at once, in one request.
-
-        Several iterables are taken side by side, up to the end of the shortest. ``kwargs`` are
-        the same for all items; every other keyword is an option.
-        """
-        rows = zip(*iterables, strict=False)
-        return self.map_calls(function, rows, kwargs or {}, options, max_concurrent)
 
     def map_calls(
         self,
@@ -209,6 +116,8 @@ class ClusterContext(Verbs):
         for order in self.maker.family(function, rows, kwargs, options, self.home, max_concurrent):
             handles += self._send_array(order)
         return handles
+
+    _mapped = map_calls
 
     def launch(self, job: Job) -> JobHandle[None]:
         """Submit a job that a builder made. It has an end and output, but no result."""

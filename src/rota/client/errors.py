@@ -2,6 +2,7 @@
 
 ClientError          something to tell the user
 ├── Unreachable      nothing answers: not running, wrong address, broken connection
+│   └── NobodyThere  … and nothing was said to anybody
 ├── Disconnected     we let go of the cluster before a job had ended
 └── Refused          the server answered with a problem document
 """
@@ -22,6 +23,10 @@ class ClientError(RotaError):
 
 class Unreachable(ClientError):
     """Nothing answers where we looked."""
+
+
+class NobodyThere(Unreachable):
+    """Nobody took the connection, so nothing can have been done."""
 
 
 class Disconnected(ClientError):

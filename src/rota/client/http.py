@@ -10,12 +10,16 @@ import json
 import os
 import socket
 import time
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, responses
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
 from rota import paths
-from rota.client.errors import ClientError, Refused, Unreachable
+from rota.client import logins
+from rota.client.errors import ClientError, NobodyThere, Refused, Unreachable
+from rota.client.wire.answers import decode
+from rota.client.wire.ways import connection_to
+from rota.heads import LEADER_HEADER, addresses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,21 +28,10 @@ if TYPE_CHECKING:
 API = "/api/v1"
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 60.0
+#: How long a call waits for one of several heads to lead, and between two rounds of asking.
+HEADS_PATIENCE_S, HEADS_PAUSE_S = 20.0, 0.2
 #: How long a submit waits for room in a full inbox before it gives up.
 BUSY_PATIENCE_S = 30.0
-
-
-class UnixConnection(HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: str, timeout_s: float) -> None:
-        super().__init__("localhost", timeout=timeout_s)
-        self.path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
 
 
 class Client:
@@ -46,6 +39,8 @@ class Client:
 
     def __init__(self, addresses: list[str], token: str = "", fingerprint: str = "") -> None:
         self.addresses = addresses
+        #: Whether they are those of several heads, of which one leads.
+        self._has_heads = len(addresses) > 1 and not self.is_local
         #: A token may carry the fingerprint of the server's certificate behind a dot.
         self.token, _, named = token.partition(".")
         self.fingerprint = fingerprint or named
@@ -59,13 +54,16 @@ class Client:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Client:
-        """``ROTA_URL`` (http, https or unix), else the local sockets; ``ROTA_TOKEN``."""
-        url = environment.get("ROTA_URL", "")
+        """``ROTA_URL`` (http, https or unix) and ``ROTA_TOKEN``, else where one is logged in, else
+        the local sockets.
+        """
+        url, token = environment.get("ROTA_URL", ""), environment.get("ROTA_TOKEN", "")
         if url:
             check_url(url)
-        addresses = [url] if url else [f"unix://{path}" for path in paths.sockets(environment)]
-        fingerprint = environment.get("ROTA_FINGERPRINT", "")
-        return cls(addresses, environment.get("ROTA_TOKEN", ""), fingerprint)
+        elif login := logins.chosen(environment):
+            url, token = login.url, token or login.token
+        addresses = addresses_of(url) or [f"unix://{path}" for path in paths.sockets(environment)]
+        return cls(addresses, token, environment.get("ROTA_FINGERPRINT", ""))
 
     @property
     def is_local(self) -> bool:
@@ -89,7 +87,7 @@ class Client:
 
     def secure_socket(self, host: str, port: int | None) -> socket.socket:
         """An encrypted connection for whoever speaks something else than HTTP on it."""
-        from rota.client.pinned import PinnedConnection
+        from rota.client.wire.pinned import PinnedConnection
 
         connection = PinnedConnection(host, port, CONNECT_TIMEOUT_S, self.fingerprint)
         connection.connect()
@@ -130,7 +128,7 @@ class Client:
         connection = self._connect(ANSWER_TIMEOUT_S)
         try:
             connection.request("PUT", self._target(path, None), file, headers)
-            return _decode(connection.getresponse())
+            return decode(connection.getresponse())
         except (OSError, HTTPException) as error:
             self._broken(error)
         finally:
@@ -151,7 +149,7 @@ class Client:
         while True:
             response = self._exchange(method, path, body, parameters, key, timeout_s)
             try:
-                return _decode(response)
+                return decode(response)
             except Refused as refusal:
                 pause_s = min(max(refusal.retry_after_s, 0.05), 5.0)
                 if refusal.status != 429 or time.monotonic() + pause_s > give_up_s:
@@ -162,7 +160,7 @@ class Client:
         """The body of an answer that is no JSON, and its headers."""
         response = self._exchange("GET", path, None, parameters, "", ANSWER_TIMEOUT_S)
         if response.status >= 400:
-            _decode(response)
+            decode(response)
         return response.read(), response.headers
 
     def stream(self, path: str, **parameters: object) -> Iterator[bytes]:
@@ -184,15 +182,11 @@ class Client:
         """As ``stream``; where the server is known to say something now and then, a longer
         silence means that the line is dead.
         """
-        connection = self._connect(ANSWER_TIMEOUT_S)
+        connection, response = self._listen_to_leader(path, parameters, silence_s)
         sock = connection.sock
-        self._streams.add(sock)
         try:
-            sock.settimeout(silence_s)
-            connection.request("GET", self._target(path, parameters), headers=self._headers("*/*"))
-            response = connection.getresponse()
             if response.status >= 400:
-                _decode(response)
+                decode(response)
             self.stream_headers = response.headers
             while part := response.read1(65536):
                 yield part
@@ -200,9 +194,75 @@ class Client:
             self._broken(error)
         finally:
             self._streams.discard(sock)
+            response.close()
+            connection.close()
+
+    def _listen_to_leader(
+        self, path: str, parameters: Mapping[str, object], silence_s: float | None
+    ) -> tuple[HTTPConnection, HTTPResponse]:
+        give_up_s = time.monotonic() + HEADS_PATIENCE_S
+        while True:
+            connection = self._connect(ANSWER_TIMEOUT_S)
+            connection.sock.settimeout(silence_s)
+            self._streams.add(sock := connection.sock)
+            try:
+                target = self._target(path, parameters)
+                connection.request("GET", target, headers=self._headers("*/*"))
+                response = connection.getresponse()
+            except (OSError, HTTPException) as error:
+                self._streams.discard(sock)
+                connection.close()
+                self._broken(error)
+            if not self._stands_by(response) or not self._next_head(give_up_s):
+                return connection, response
+            self._streams.discard(sock)
+            response.close()
             connection.close()
 
     def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        parameters: Mapping[str, object] | None,
+        key: str,
+        timeout_s: float,
+    ) -> HTTPResponse:
+        """One exchange with the head that leads; while none does, a little patience."""
+        give_up_s = time.monotonic() + HEADS_PATIENCE_S
+        repeatable = method in {"GET", "PUT", "DELETE"} or bool(key)
+        while True:
+            try:
+                response = self._exchange_once(method, path, body, parameters, key, timeout_s)
+            except Unreachable as error:
+                heard = not isinstance(error, NobodyThere)
+                if (heard and not repeatable) or not self._next_head(give_up_s):
+                    raise
+                continue
+            # A leader that lost its database says 503, too: under a key it is safe to ask the next.
+            elsewhere = self._stands_by(response) or (response.status == 503 and bool(key))
+            if not elsewhere or not self._next_head(give_up_s):
+                return response
+            response.close()
+
+    def _stands_by(self, response: HTTPResponse) -> bool:
+        """Whether this head does not lead. The one that does may be a new one to us."""
+        leader = response.headers.get(LEADER_HEADER, "") if response.status == 503 else ""
+        if leader.startswith("http") and self.token and leader not in self.addresses:
+            self.addresses.append(leader)
+            self._has_heads = True
+        return bool(leader)
+
+    def _next_head(self, give_up_s: float) -> bool:
+        """Turn to the next address; False where there is none, or patience is at its end."""
+        if not self._has_heads or time.monotonic() > give_up_s:
+            return False
+        self.close()
+        self.addresses = [*self.addresses[1:], self.addresses[0]]
+        time.sleep(HEADS_PAUSE_S)
+        return True
+
+    def _exchange_once(
         self,
         method: str,
         path: str,
@@ -255,9 +315,9 @@ class Client:
 
     def _connect(self, timeout_s: float) -> HTTPConnection:
         failures: list[OSError] = []
-        for address in self.addresses:
+        for address in [*self.addresses]:
             patience_s = min(timeout_s, CONNECT_TIMEOUT_S)
-            connection, self._prefix = _connection_to(address, patience_s, self.fingerprint)
+            connection, self._prefix = connection_to(address, patience_s, self.fingerprint)
             try:
                 connection.connect()
             except PermissionError:
@@ -269,14 +329,15 @@ class Client:
                 connection.close()
                 failures.append(error)
                 continue
-            self.addresses = [address]
+            others = [one for one in self.addresses if one != address] if self._has_heads else []
+            self.addresses = [address, *others]
             return connection
         looked = ", ".join(address.removeprefix("unix://") for address in self.addresses)
         if self.is_local:
-            raise Unreachable(
+            raise NobodyThere(
                 f"rota is not running here: start it with 'rota up' (looked at {looked})"
             )
-        raise Unreachable(f"nothing answers at {looked}: {failures[-1].strerror or failures[-1]}")
+        raise NobodyThere(f"nothing answers at {looked}: {failures[-1].strerror or failures[-1]}")
 
     def _broken(self, error: Exception) -> NoReturn:
         what = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -299,7 +360,14 @@ def segment(text: object) -> str:
 
 
 def check_url(url: str, field: str = "ROTA_URL") -> None:
-    """Refuse what cannot be the address of a Rota; ``field`` is where it was given."""
+    """Refuse what cannot be the address of a Rota, or those of its heads with commas in between.
+
+    ``field`` is where it was given.
+    """
+    if len(urls := addresses_of(url)) > 1:
+        for one in urls:
+            check_url(one, field)
+        return
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises when it is no number
@@ -311,23 +379,6 @@ def check_url(url: str, field: str = "ROTA_URL") -> None:
             f"{field}: {url!r} is not valid; "
             "expected https://HOST:PORT, http://HOST:PORT or unix:///PATH"
         )
-
-
-def _connection_to(address: str, timeout_s: float, fingerprint: str) -> tuple[HTTPConnection, str]:
-    """A connection that is not open yet, and the prefix of every path behind it."""
-    parts = urlsplit(address)
-    if parts.scheme == "unix":
-        return UnixConnection(parts.path, timeout_s), ""
-    host, prefix = parts.hostname or "", parts.path.rstrip("/")
-    if parts.scheme == "https":
-        from rota.client.pinned import PinnedConnection
-
-        return PinnedConnection(host, parts.port, timeout_s, fingerprint), prefix
-    if fingerprint:
-        raise ClientError(
-            f"the token names a certificate and {address} is not encrypted: use https://"
-        )
-    return HTTPConnection(host, parts.port, timeout=timeout_s), prefix
 
 
 def given(parameters: Mapping[str, object]) -> dict[str, str]:
@@ -348,43 +399,3 @@ def encode(body: object) -> bytes:
         raise ClientError(
             f"the request holds text that is not valid UTF-8 ({broken!r}); it cannot be sent"
         ) from None
-
-
-def _decode(response: HTTPResponse) -> Any:  # noqa: ANN401 - JSON
-    """The answer's value; ``Refused`` for an error, whatever form its body has."""
-    try:
-        payload = response.read()
-    except (OSError, HTTPException):
-        raise Unreachable("the connection broke while the answer was being read") from None
-    if response.status >= 400:
-        raise refusal(response.status, payload, response.headers.get("Retry-After"))
-    return _value(payload)
-
-
-def refusal(status: int, payload: bytes, retry_after: str | None) -> Refused:
-    """The exception for an answer that says no, whatever form its body has."""
-    value = _value(payload)
-    problem = value if isinstance(value, dict) else {"detail": _plain(value, status)}
-    return Refused(status, problem, _seconds(retry_after))
-
-
-def _value(payload: bytes) -> Any:  # noqa: ANN401 - JSON
-    if not payload:
-        return None
-    try:
-        return json.loads(payload)
-    except ValueError:
-        return payload.decode("utf-8", "replace")
-
-
-def _plain(value: object, status: int) -> str:
-    text = value.strip() if isinstance(value, str) else ""
-    first = text.splitlines()[0][:200] if text else ""
-    return first or f"the server answered {status} {responses.get(status, '')}".rstrip()
-
-
-def _seconds(text: str | None) -> float:
-    try:
-        return float(text or 0)
-    except ValueError:
-        return 1.0

@@ -66,6 +66,7 @@ def _environment(
     """Ours, without what would lead to another Rota or describes a job that we are in."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
     own = {"ROTA_STATE_DIR": folder, "ROTA_SERVER_LISTEN": "127.0.0.1:0"}
+    own["ROTA_SERVER_SOCKET"] = "none"
     own["ROTA_SERVER_CHECKPOINT_PATH"] = os.path.join(folder, "checkpoints")
     if cpus:
         own["ROTA_AGENT_CPUS"] = str(cpus)

@@ -9,6 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rota.client.asking import merged
+from rota.client.calling import Calling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-A = TypeVar("A")
-B = TypeVar("B")
 
 #: The connections that are open, numbered in the order in which they were opened.
 OPEN: weakref.WeakValueDictionary[int, ClusterContext] = weakref.WeakValueDictionary()
@@ -38,7 +37,7 @@ def opening(cluster: ClusterContext) -> int:
     return number
 
 
-class Options:
+class Options(Calling):
     """A cluster with options for the calls that follow; ``cluster.options()`` makes one.
 
     Every keyword of ``submit`` goes to the function here.
@@ -52,44 +51,21 @@ class Options:
         """The same with more options; what is said last counts."""
         return Options(self._cluster, merged(self._given, options))
 
-    @overload
-    def submit(
-        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> JobHandle[T]: ...
-
-    @overload
-    def submit(self, function: Callable[[A], T], first: A | JobHandle[A], /) -> JobHandle[T]: ...
-
-    @overload
-    def submit(
-        self, function: Callable[[list[A]], T], first: list[JobHandle[A]], /
-    ) -> JobHandle[T]: ...
-
-    @overload
-    def submit(
-        self,
-        function: Callable[[A, B], T],
-        first: A | JobHandle[A],
-        second: B | JobHandle[B],
-        /,
-    ) -> JobHandle[T]: ...
-
-    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> JobHandle[T]:
-        """Run ``function(*args, **kwargs)`` as a job with these options."""
+    def _submitted(
+        self, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> JobHandle[T]:
         return self._cluster.submit_call(function, args, kwargs, self._given)
 
-    def map(
+    def _mapped(
         self,
         function: Callable[..., T],
-        /,
-        *iterables: Iterable[Any],
-        max_concurrent: int = 0,
-        kwargs: Mapping[str, Any] | None = None,
+        rows: Iterable[tuple[Any, ...]],
+        kwargs: Mapping[str, Any],
+        options: Mapping[str, Any],
+        max_concurrent: int,
     ) -> list[JobHandle[T]]:
-        """One job per item; see ``ClusterContext.map``."""
-        return self._cluster.map_calls(
-            function, zip(*iterables, strict=False), kwargs or {}, self._given, max_concurrent
-        )
+        given = merged(self._given, options)
+        return self._cluster.map_calls(function, rows, kwargs, given, max_concurrent)
 
     def plan(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Plan:
         """What would become of such a job now; nothing is submitted."""

@@ -117,7 +117,7 @@ class Controller:
         steady: Callable[[], float] | None = None,
         moved_s: float = 0.0,
         sessions: Sessions | None = None,
-        origin: tuple[int, int] = (0, 0),
+        origin: tuple[int, int, float] = (0, 0, 0.0),
         open_sealed: Callable[[bytes], bytes] = bytes,
     ) -> None:
         """``load`` brings rules of others; ``clock`` and ``guard`` hold them to their time.
@@ -125,7 +125,7 @@ class Controller:
         ``steady`` is a clock for leases where that of the ticks may jump. ``moved_s``: by how much
         the wall clock was set since the last tick on record. ``sessions`` are those of a
         controller that this one takes the place of; ``origin`` is the newest event when the
-        process started, and a number for that start.
+        process started, a number for that start, and how often agents tell what they measure.
         """
         self.cluster = cluster
         self.liveness = Liveness(cluster, lease_s)
@@ -221,6 +221,11 @@ class Controller:
         for job in batch.jobs if ended else ():
             if job.id in ended:
                 self.forecast.learn(job)
+
+    @property
+    def pass_s(self) -> float:
+        """How long the last pass took; 0: there is no clock for it."""
+        return self._passes.took_s
 
     @property
     def scheduler(self) -> Scheduler:

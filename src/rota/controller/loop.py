@@ -24,6 +24,7 @@ from rota.controller.clock import Clock
 from rota.controller.engine import Broken, Controller, FromLink, Item, Tick
 from rota.controller.inbox import Inbox
 from rota.controller.launches.vault import Vault
+from rota.controller.meters import Meters
 from rota.controller.names import Names
 from rota.controller.outage import Outage, Rest, Trouble, longer, put_aside
 from rota.controller.parents import Parents
@@ -62,6 +63,7 @@ class Host:
         *,
         inbox_size: int = 10_000,
         lease_s: float = 0.0,
+        measure_s: float = 0.0,
         variables: Mapping[str, str] | None = None,
         checked: bool = False,
         job_key: bytes = b"",
@@ -71,7 +73,7 @@ class Host:
     ) -> None:
         self.store = store
         self.clock, self._names = clock or Clock(), names or Names()
-        self.watch, self.links = Watch(), Links(self.put)
+        self.watch, self.links, self.meters = Watch(), Links(self.put), Meters()
         #: With these jobs on other machines are known again.
         self.job_tokens = JobTokens(job_key)
         #: What is read by jobs alone, and what opens it.
@@ -82,10 +84,7 @@ class Host:
         self._lease_s, self._variables, self._writer = lease_s, variables, writer
         #: Hold every tick against the invariants before it is committed.
         self._checked = checked
-        #: For metrics: how many ticks there were, and how long their commits took together.
-        self.ticks, self.commit_s = 0, 0.0
-        self.blobs = Blobs()
-        self.parents = Parents(lambda: self.cluster.arrays, self.read)
+        self.blobs, self.parents = Blobs(), Parents(lambda: self.cluster.arrays, self.read)
         self._inbox = Inbox(inbox_size)
         self._alarm = Alarm(self.clock, self._inbox.wake.set)
         self._on_disk = asyncio.Event()
@@ -99,7 +98,7 @@ class Host:
         self._pause_s, self._rest = 0.0, Rest()
         state = read_state(store)
         self.secrets.load(state.secrets)
-        self._origin = (state.next_seq - 1, self._names.number())
+        self._origin = (state.next_seq - 1, self._names.number(), measure_s)
         moved_s = self.clock.moved_s(store, state.next_seq)
         self._controller = self._controller_of(state, Sessions(), moved_s)
 
@@ -293,10 +292,11 @@ class Host:
         self._on_disk.set()
 
     async def _tick(self, items: list[Item], *, calm: bool) -> None:
-        self.ticks += 1
         ahead = False
         try:
-            tick = self._controller.decide(self.clock.now_s(), items, calm=calm)
+            with self.meters.timed(self.meters.tick, "tick"):
+                tick = self._controller.decide(self.clock.now_s(), items, calm=calm)
+            self.meters.passed(self._controller.pass_s)
             if self._checked:
                 check(self.cluster)
             ahead = True
@@ -324,9 +324,8 @@ class Host:
     async def _commit(self, tick: Tick) -> None:
         """Nothing is said to anybody before it is on disk, and nothing by one that was deposed."""
         if tick.batch.events or tick.batch.audit:
-            begun_s = time.monotonic()
-            await self._writer.commit(tick.batch)
-            self.commit_s += time.monotonic() - begun_s
+            with self.meters.timed(self.meters.commit, "commit"):
+                await self._writer.commit(tick.batch)
             self._next_seq = self._controller.next_seq
             self._trouble.broke_s, self._pause_s = None, 0.0
         elif tick.to_agents:
@@ -365,6 +364,7 @@ class Host:
     async def _act(self, tick: Tick) -> None:
         """After the commit, and only then: answers, news, orders."""
         self.blobs.keep(tick.batch.blobs)
+        self.meters.read(tick.batch)
         for ticket, answer in tick.answers:
             self._inbox.reply(ticket, answer)
         try:

@@ -71,6 +71,8 @@ def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:
         cluster.accounts.put_token(token)
     for user, key, first in snapshot.keys:
         cluster.ids.remember(user, key, first)
+    for number, codes in snapshot.pages:
+        cluster.ids.ended.put_page(number, codes)
     for job_id, state in snapshot.outcomes:
         cluster.ids.ended.put(job_id, state)
     _add_work(cluster, snapshot)

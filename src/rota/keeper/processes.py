@@ -19,7 +19,8 @@ class Process:
     """One line of /proc/PID/stat, as far as it matters here."""
 
     __slots__ = (
-        *("group", "parent", "pid", "rss_kib", "session", "start", "state", "stopped", "zombie"),
+        *("cpu_ticks", "group", "parent", "pid", "rss_kib", "session", "start", "state"),
+        *("stopped", "zombie"),
     )
 
     def __init__(self, pid: int, stat: bytes) -> None:
@@ -33,6 +34,8 @@ class Process:
         self.parent = int(fields[1])
         self.group = int(fields[2])
         self.session = int(fields[3])
+        #: Its own time on CPUs, and that of children that it has waited for.
+        self.cpu_ticks = sum(map(int, fields[11:15]))
         self.start = int(fields[19])
         self.rss_kib = int(fields[21]) * PAGE_KIB
 

@@ -6,16 +6,21 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from rota.core.changes import events as ev
-from rota.core.facts.notices import Target, url_host
+from rota.core.facts.array import Array
+from rota.core.facts.notices import ELEMENTS, ENDS, Target, url_host
 from rota.notify.channels import HttpChannel, ThreadChannel
 from rota.notify.mail import Mail
+from rota.notify.node_notices import node_notice
 from rota.notify.notice import Told, make_notice, round_of, subject, telling
 from rota.notify.plugins import load_notifier
+from rota.notify.sweeps import Sweeps
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.core.changes.events import Recorded
-    from rota.core.facts.array import Array
     from rota.core.facts.job import Job
+    from rota.core.facts.states import JobState
     from rota.notify.channels import Channel, Notifier
     from rota.notify.notice import Notice
     from rota.notify_settings import Notify, Rule
@@ -30,6 +35,8 @@ class Log(Protocol):
     """The part of a store that is read here. From any thread."""
 
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]: ...
+
+    def elements(self, array: int, states: tuple[JobState, ...], limit: int) -> list[Job]: ...
 
     def job(self, job_id: int) -> Job | None: ...
 
@@ -82,6 +89,7 @@ class Collector:
             rule.name: load_notifier(rule) for rule in settings.plugins
         }
         self._ways = self._site_ways()
+        self._sweeps = Sweeps(log)
         #: Job -> whom it tells.
         self._targets: OrderedDict[int, tuple[Target, ...]] = OrderedDict()
         #: Job -> the round of attempts whose start was told.
@@ -117,18 +125,25 @@ class Collector:
     def deliveries(self, record: Recorded) -> list[Delivery]:
         """What an event of the log gives to send, in the order of telling."""
         self._forget_changed(record.event)
+        if (notice := node_notice(record, self._cluster_id)) is not None:
+            return [
+                Delivery(way.receiver, notice, way.channel, self._patience(way.rule))
+                for way in self._ways
+                if notice.event in way.rule.events
+            ]
         told = telling(record)
         if not told:
             return []
         item_id = subject(record.event)
         targets = self._targets_of(item_id)
         wanted = [one for one in told if self._anybody(one[0], targets)]
-        if not wanted or not self._new(record):
+        if not (wanted or targets) or not self._new(record):
             return []
         item = self._find(item_id)
         if item is None:
             return []
-        return [one for event in wanted for one in self._to_all(record, event, item)]
+        found = [one for event in wanted for one in self._to_all(record, event, item)]
+        return found + self._of_array(record, told, item)
 
     def _anybody(self, event: str, targets: tuple[Target, ...]) -> bool:
         return any(event in target.events for target in targets) or any(
@@ -143,11 +158,37 @@ class Collector:
             for way in self._ways
             if way.rule.wants(event, spec.user, spec.project)
         ]
-        for target in spec.notify:
-            way_out = self._way_to(target) if event in target.events else None
-            if way_out is not None:
-                found.append(Delivery(way_out[0], notice, way_out[1], self._patience(None)))
-        return found
+        return found + self._to_targets(spec.notify, notice, lambda one: _hears(one, event, item))
+
+    def _to_targets(
+        self, targets: tuple[Target, ...], notice: Notice, wants: Callable[[Target], bool]
+    ) -> list[Delivery]:
+        """To those whom the job names."""
+        ways = [self._way_to(target) for target in targets if wants(target)]
+        patience = self._patience(None)
+        return [Delivery(way[0], notice, way[1], patience) for way in ways if way is not None]
+
+    def _of_array(self, record: Recorded, told: list[Told], item: Job | Array) -> list[Delivery]:
+        """To those who hear of an array as a whole."""
+        targets = tuple(one for one in item.spec.notify if ELEMENTS not in one.events)
+        if not targets:
+            return []
+        if isinstance(item, Array):
+            whole, news = item, self._sweeps.of_end(record, item)
+        else:
+            array = self._log.array(item.array_id) if item.array_id else None
+            if array is None:
+                return []
+            whole, news = array, self._sweeps.of_element(record, told, item, array)
+        return [
+            one
+            for event in news
+            for one in self._to_targets(
+                targets,
+                make_notice(record, event, whole, self._cluster_id),
+                lambda target, name=event[0]: name in target.events,  # type: ignore[misc]
+            )
+        ]
 
     def _way_to(self, target: Target) -> tuple[str, Channel] | None:
         """How a job's own target is reached; None when the site no longer has the notifier."""
@@ -225,6 +266,15 @@ class Collector:
                 if found is None or found[0] != number:
                     found = (number, record.seq)
         return found
+
+
+def _hears(target: Target, event: str, item: Job | Array) -> bool:
+    """Whether a target hears of this very event; of elements only where it asked for them."""
+    if event not in target.events:
+        return False
+    if isinstance(item, Array):
+        return event not in ENDS
+    return not item.array_id or ELEMENTS in target.events
 
 
 def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:

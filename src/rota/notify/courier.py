@@ -18,6 +18,7 @@ import msgspec
 
 from rota.core.changes import events as ev
 from rota.notify.channels import NotNow, Refused
+from rota.notify.node_notices import is_of_node
 from rota.notify.notice import TELLING, subject
 from rota.notify.receiver import WAITING_MAX, Receiver
 
@@ -104,6 +105,8 @@ class Courier:
         self._ring()
 
     def _is_interesting(self, event: ev.AnyEvent) -> bool:
+        if is_of_node(event):
+            return self._collector.has_rules
         if type(event) not in TELLING:
             if isinstance(event, ev.ElementExpanded) and event.array in self._wanted:
                 self._wanted.add(event.array + 1 + event.position)
@@ -292,8 +295,8 @@ class Courier:
         receiver.given_up += 1
         receiver.failed(problem, time.time())
         log.warning(
-            "gave up telling %s that job %s %s after %d %s: %s",
-            *(receiver.name, notice.job["id"], notice.event, tries),
+            "gave up telling %s that %s %s after %d %s: %s",
+            *(receiver.name, notice.about, notice.event, tries),
             *("try" if tries == 1 else "tries", problem),
         )
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.core.changes import events as ev
+from rota.core.changes import gpu_events as gpu
 from rota.core.facts.array import Array
 from rota.core.facts.job import Job
-from rota.core.words.units import format_when
+from rota.core.words.units import format_mib, format_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ Told = tuple[str, dict[str, Any]]
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened to one job, as every receiver gets it."""
+    """One thing that happened to one job, or to a node, as every receiver gets it."""
 
     #: The same whenever it is sent again: receivers can drop repeats by it.
     id: str
@@ -36,6 +37,12 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     #: The same in a line for people; chat services show this field of a webhook.
     text: str
     at_s: float
+    #: The node that it is about; empty: it is about a job.
+    node: str = ""
+
+    @property
+    def about(self) -> str:
+        return f"node {self.node}" if self.node else f"job {self.job['id']}"
 
 
 def telling(record: Recorded) -> list[Told]:
@@ -102,6 +109,20 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     return found
 
 
+def _overused(event: gpu.GpuOverused) -> list[Told]:
+    asked = f"asked for {format_mib(event.declared_mib)}" if event.declared_mib else "not given"
+    words = f"it holds {format_mib(event.memory_mib)} on GPU {event.device}, {asked}"
+    figures = {"gpu": event.device, "memory_mib": event.memory_mib}
+    return [("gpu_overuse", {**figures, "declared_mib": event.declared_mib, "detail": words})]
+
+
+def _idle(event: gpu.GpuIdle) -> list[Told]:
+    listed = ",".join(map(str, event.devices))
+    since = format_when(event.since_s)
+    words = f"GPU {listed} has done nothing since {since}"
+    return [("gpu_idle", {"gpus": list(event.devices), "since": since, "detail": words})]
+
+
 TELLING: dict[type, Callable[[Any], list[Told]]] = {
     ev.JobSubmitted: _submitted,
     ev.ArraySubmitted: _submitted,
@@ -116,6 +137,8 @@ TELLING: dict[type, Callable[[Any], list[Told]]] = {
     ev.JobRetried: _retried,
     ev.JobSettled: _ended,
     ev.ArrayCancelled: _ended,
+    gpu.GpuOverused: _overused,
+    gpu.GpuIdle: _idle,
 }
 
 
@@ -145,6 +168,8 @@ def make_notice(record: Recorded, told: Told, item: Job | Array, cluster_id: str
 _WORDS = {
     "eligible": "waits for room",
     "requeued": "back in the queue",
+    "gpu_overuse": "holds more GPU memory than it asked for",
+    "gpu_idle": "has GPUs that do nothing",
     "timeout": "stopped at its time limit",
     "node_failed": "lost its node",
     "unschedulable": "given up without a start",
@@ -186,5 +211,7 @@ _encode = msgspec.json.Encoder().encode
 
 def encode_notice(notice: Notice) -> bytes:
     """The body of a webhook."""
-    fields = {name: getattr(notice, name) for name in notice.__struct_fields__ if name != "at_s"}
+    other = "job" if notice.node else "node"
+    names = [name for name in notice.__struct_fields__ if name not in ("at_s", other)]
+    fields = {name: getattr(notice, name) for name in names}
     return _encode(fields)

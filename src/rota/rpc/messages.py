@@ -13,11 +13,13 @@ from enum import StrEnum
 
 import msgspec
 
+from rota.core.facts.gpu_use import GpuFigures
 from rota.core.facts.health import Health
 from rota.core.facts.node import ForeignUse, NodeSpec
 from rota.core.facts.states import Blame, Cause
 from rota.rpc.bases import FromAgent, ToAgent
 from rota.rpc.engine_order import EngineOrder as EngineOrder
+from rota.rpc.measures import Measured as Measured
 from rota.rpc.visits import (
     CloseTerminal,
     CloseTunnel,
@@ -148,6 +150,7 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str = ""
     peak_memory_mib: int = 0
     cpu_s: float = 0.0
+    gpu: GpuFigures | None = None
     #: Ports that it has by name on its node.
     ports: dict[str, int] = {}
     #: For whose sake the start failed, where the agent knows it.
@@ -266,6 +269,8 @@ class Welcome(ToAgent, frozen=True, tag="welcome"):
     seq: int = 0
     #: Which start that was, by a number that no other has.
     run: int = 0
+    #: How often it wants to hear what is measured; 0: never.
+    measure_s: float = 0.0
 
 
 class BeatSeen(ToAgent, frozen=True, tag="beat-seen"):
@@ -345,6 +350,7 @@ AgentMessage = (
     | Beat
     | Resized
     | DeviceUse
+    | Measured
     | Farewell
     | LogPart
     | LogFound

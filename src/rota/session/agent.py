@@ -15,7 +15,7 @@ from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import TYPE_CHECKING
 
 from rota.rpc.messages import Observed, Seen, Sighting
-from rota.session.charge import Charge, Stage, never_started, sighting_of, waiting
+from rota.session.charge import Alive, Charge, Stage, never_started, sighting_of, waiting
 from rota.session.instructions import Ended, Forget, GiveUp, Keep, Redial, Seek, Signal, Spawn
 from rota.session.news import signal_number, tell
 from rota.session.sequence import misfit
@@ -72,9 +72,10 @@ class Agent:
     def _at(self, *stages: Stage) -> list[Charge]:
         return [charge for charge in self._charges.values() if charge.stage in stages]
 
-    def alive(self) -> list[tuple[str, int, int]]:
-        """Every running attempt as (uid, pid, memory limit in MiB or 0), oldest first."""
-        return [(c.uid, c.pid, c.keep.memory_mib) for c in self._at(Stage.RUNNING)]
+    def alive(self) -> list[Alive]:
+        """Every running attempt, oldest first."""
+        found = self._at(Stage.RUNNING)
+        return [Alive(c.uid, c.pid, c.keep.memory_mib, c.keep.devices) for c in found]
 
     def awake(self) -> set[str]:
         """The running attempts that are neither suspended nor about to end."""
@@ -181,7 +182,7 @@ class Agent:
 
     def _take_charge(self, item: Wanted, now_s: float, out: list[Instruction]) -> Charge:
         launch = item.launch
-        keep = Keep(launch.grace_s, launch.memory_mib) if launch is not None else Keep()
+        keep = Keep.of(launch) if launch is not None else Keep()
         charge = self._charges[item.uid] = Charge(item.uid, Stage.MISSING, keep)
         if item.stop is not None and not item.started:
             charge.stage = Stage.ENDED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.states import Blame, Cause
 from rota.keeper.lease import CUT_OFF
@@ -28,6 +28,15 @@ class Stage(Enum):
     RUNNING = auto()
     ENDED = auto()
     MISSING = auto()
+
+
+class Alive(NamedTuple):
+    """A running attempt: its first process, its memory limit (0: none), the devices it has."""
+
+    uid: str
+    pid: int
+    memory_mib: int
+    devices: tuple[int, ...] = ()
 
 
 class Charge:
@@ -130,6 +139,7 @@ def sighting_of(event: Ended) -> Seen:
         fault=blame,
         peak_memory_mib=math.ceil(event.maxrss_kb / 1024),
         cpu_s=event.cpu_s,
+        gpu=event.gpu,
         external=event.external,
         where=event.where,
     )

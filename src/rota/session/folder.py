@@ -10,6 +10,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from rota import sd_notify
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -47,6 +49,7 @@ def incarnation_of(folder: Path) -> str:
 
 def introduce(folder: Path, node: str, refused: str = "") -> None:
     """What others on this machine may know of us: why we do not work for the controller, too."""
+    sd_notify.ready(f"node {node}" + (f", not at work: {refused}" if refused else ""))
     facts: dict[str, object] = {"pid": os.getpid(), "node": node, "started_s": time.time()}
     with suppress(OSError):  # A full disk keeps nobody from working.
         write_json(folder / "agent.json", facts | ({"refused": refused} if refused else {}))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.core.facts.gpu_use import GpuFigures
 from rota.core.facts.health import Health
 from rota.core.facts.states import Cause
 from rota.rpc.messages import Launch, Observed, Saved
@@ -35,6 +36,13 @@ class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
     ports: dict[str, int] = {}
     #: Where it must answer.
     health: Health | None = None
+    #: The devices that it has.
+    devices: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, launch: Launch) -> Keep:
+        """What is known of it before it is started."""
+        return cls(launch.grace_s, launch.memory_mib, devices=launch.devices)
 
 
 class Spawn(msgspec.Struct, frozen=True):
@@ -134,6 +142,8 @@ class Ended(KeeperEvent, frozen=True, tag="ended"):
     lost: bool = False
     maxrss_kb: int = 0
     cpu_s: float = 0.0
+    #: What it made of its GPUs, where the agent measured it.
+    gpu: GpuFigures | None = None
     #: For whose sake it could not be started: ``job`` or ``node``; empty: the error says.
     fault: str = ""
     #: Where an engine knows more than the exit status.
@@ -159,6 +169,7 @@ class Known(msgspec.Struct, frozen=True):
     lost: bool = False
     maxrss_kb: int = 0
     cpu_s: float = 0.0
+    gpu: GpuFigures | None = None
     #: Its processes were stopped where they are, and not told to go on since.
     suspended: bool = False
     fault: str = ""
@@ -183,6 +194,7 @@ class Known(msgspec.Struct, frozen=True):
             lost=self.lost,
             maxrss_kb=self.maxrss_kb,
             cpu_s=self.cpu_s,
+            gpu=self.gpu,
         )
 
 

@@ -20,6 +20,7 @@ from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from rota.fingerprints import WrongCertificate, check, context_for, explain, split_token
+from rota.heads import addresses_of
 from rota.rpc.frames import bodies_of, frame_of
 from rota.rpc.messages import decode_to_agent, encode
 from rota.session.order_checks import doubt
@@ -237,12 +238,26 @@ def _refusal(refusal: Exception) -> Unreachable:
 
 
 async def dial(
-    url: str, token: str, on_message: Callable[[ControllerMessage], None]
+    urls: str, token: str, on_message: Callable[[ControllerMessage], None]
 ) -> ControllerLink:
     """Connect to ``unix:///path``, ``http://host:port`` or ``https://host:port``.
 
-    A token may carry the fingerprint of the certificate that the controller must show.
+    Of several, with commas in between, the first that takes the connection: heads that stand by
+    do not. A token may carry the fingerprint of the certificate that the controller must show.
     """
+    failures: list[Unreachable] = []
+    for url in addresses_of(urls):
+        try:
+            return await _dial_one(url, token, on_message)
+        except Unreachable as error:
+            failures.append(error)
+    turned_away = [error for error in failures if isinstance(error, TurnedAway)]
+    raise (turned_away or failures)[-1]
+
+
+async def _dial_one(
+    url: str, token: str, on_message: Callable[[ControllerMessage], None]
+) -> ControllerLink:
     loop = asyncio.get_running_loop()
     parts = urlsplit(url)
     token, fingerprint = split_token(token)

@@ -28,7 +28,7 @@ _body = Body(SbatchRequest)
 @post(
     "/slurm/sbatch",
     summary="Submit a batch script of Slurm",
-    opt={"right": "submit", "body": SbatchRequest, "errors": (409, 413, 429, 503)},
+    opt={"right": "submit", "body": SbatchRequest, "creates": "", "errors": (409, 413, 429, 503)},
 )
 async def sbatch(request: Asking) -> SbatchView:
     """What sbatch would refuse is refused in its words."""
@@ -46,7 +46,7 @@ async def sbatch(request: Asking) -> SbatchView:
     opt={"right": "submit", "body": SbatchRequest, "errors": (409, 413)},
     status_code=200,
 )
-async def plan(request: Asking) -> PlanView:
+async def plan_script(request: Asking) -> PlanView:
     """Takes what POST /slurm/sbatch takes and refuses what it refuses; nothing is changed."""
     call = await _call(request)
     batch = await handled(call, load(_READ))
@@ -77,4 +77,4 @@ def _rejected(answer: Answer) -> Rejected:
     return Rejected(answer.stderr.strip() or "no job was made", field="script")
 
 
-ROUTES = [sbatch, plan]
+ROUTES = [sbatch, plan_script]

@@ -64,6 +64,8 @@ class Snapshot(msgspec.Struct):
     arrays: list[Array] = []
     #: Final state of every finished job that has a row: (id, state).
     outcomes: list[tuple[int, JobState]] = []
+    #: The same of ids of which nothing can change any more: (number of the page, its codes).
+    pages: list[tuple[int, bytes]] = []
     #: (user, key, first id) of the submits of the 24 h before the newest event, by id.
     keys: list[tuple[str, str, int]] = []
     nodes: list[Node] = []
@@ -154,6 +156,9 @@ class Store(Protocol):
     ) -> list[Job]:
         """Jobs that have rows, by id, beyond ``after`` (0: from the start, or from the newest)."""
 
+    def elements(self, array: int, states: tuple[JobState, ...], limit: int) -> list[Job]:
+        """Elements of an array that have rows, by id; without states in any."""
+
     def count_states(self) -> dict[JobState, int]: ...
 
     def job_sums(self, since_s: float, *, user: str = "") -> list[StateSums]:
@@ -182,11 +187,31 @@ class Store(Protocol):
         again, in the thread that commits, until that is 0.
         """
 
+    def seal_outcomes(self, *, limit: int = 8) -> int:
+        """Make the next start shorter: pages of ids of which nothing changes any more are kept as
+        such. How many were added: call it again, in the thread that commits, until that is 0.
+        """
+
+    def pack(self, before_s: float, *, limit: int = 100) -> int:
+        """Make rows and events from before a time smaller; what they say stays the same.
+
+        How many it looked at: call it again, in the thread that commits, until that is 0.
+        """
+
     def bookmark(self, name: str) -> str:
         """How far some reader of the log has come, in its own words; empty: it never said."""
 
     def set_bookmark(self, name: str, place: str) -> None:
         """Keep that. In the thread that commits."""
+
+    def answer(self, key: str) -> bytes | None:
+        """What a request under a key was answered; None: nothing is known of it."""
+
+    def set_answer(self, key: str, at_s: float, body: bytes | None, *, before_s: float) -> None:
+        """Keep that (None: forget it), and drop all from before a time.
+
+        In the thread that commits.
+        """
 
     def tidy(self) -> None:
         """Work that can wait for an idle moment. In the thread that commits."""

@@ -67,6 +67,8 @@ class Change(msgspec.Struct, array_like=True):
     audit: list[Audited] = []
     #: So many of its oldest records were dropped.
     audit_gone: int = 0
+    #: What a request under a key was answered, when; and older ones that go.
+    answer: tuple[str, float, bytes | None, float] | None = None
 
 
 class Tables:
@@ -85,6 +87,7 @@ class Tables:
         self.records: dict[str, dict[str | int, bytes]] = {name: {} for name in rows.RECORDS}
         self.bookmarks: dict[str, str] = {}
         self.audit: list[Audited] = []
+        self.answers: dict[str, tuple[float, bytes]] = {}
         self.next_id = 1
         self.next_seq = 1
         self.last_s = 0.0
@@ -115,6 +118,12 @@ class Tables:
                 self.records[table][key] = record
         if any(change.pruned):
             self._prune(*change.pruned)
+        if change.answer is not None:
+            self._set_answer(*change.answer)
+
+    def _set_answer(self, key: str, at_s: float, body: bytes | None, before_s: float) -> None:
+        kept = {k: a for k, a in self.answers.items() if k != key and a[0] >= before_s}
+        self.answers = kept if body is None else kept | {key: (at_s, body)}
 
     def _append(self, event: rows.Row) -> None:
         seq, self.last_s, _, _, job_id, _ = event

@@ -46,7 +46,8 @@ class Driver(Protocol):
     def read(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows, as of the last commit. From any thread."""
 
-    def has_table(self, table: str) -> bool: ...
+    def tables(self) -> frozenset[str]:
+        """The names of all tables, whoever made them."""
 
     def engine(self) -> sa.Engine:
         """For migrations."""

@@ -152,6 +152,9 @@ class MemoryStore:
                 found.append(job)
         return found
 
+    def elements(self, array: int, states: tuple[JobState, ...], limit: int) -> list[Job]:
+        return self.list_jobs(JobFilter(states=states, array=array), limit=limit)
+
     def count_states(self) -> dict[JobState, int]:
         return dict(Counter(row.state for row in self._job_rows()))
 
@@ -240,11 +243,26 @@ class MemoryStore:
         self._write(Change(audit_gone=old))
         return old
 
+    def seal_outcomes(self, *, limit: int = 8) -> int:
+        """Nothing: what is in memory is read at once."""
+        return 0
+
+    def pack(self, before_s: float, *, limit: int = 100) -> int:
+        """Nothing: it is no disk that fills."""
+        return 0
+
     def bookmark(self, name: str) -> str:
         return self._tables.bookmarks.get(name, "")
 
     def set_bookmark(self, name: str, place: str) -> None:
         self._write(Change(bookmarks={name: place}))
+
+    def answer(self, key: str) -> bytes | None:
+        found = self._tables.answers.get(key)
+        return None if found is None else found[1]
+
+    def set_answer(self, key: str, at_s: float, body: bytes | None, *, before_s: float) -> None:
+        self._write(Change(answer=(key, at_s, body, before_s)))
 
     def tidy(self) -> None:
         """Nothing to do."""

@@ -12,14 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.store.driver import Driver
+    from rota.store.heads import Lookout
 
 POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 _ALLOWED = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME"
 
 
-def open_store(url: str) -> SqlStore:
-    """Open (and make or upgrade, where needed) the database; a path means SQLite."""
-    driver = _driver(url)
+def open_store(url: str, *, wait_s: float | None = None) -> SqlStore:
+    """Open (and make or upgrade, where needed) the database; a path means SQLite.
+
+    ``wait_s``: how long to wait for another controller to stop leading; None: as usual.
+    """
+    driver = _driver(url, wait_s)
     try:
         return SqlStore(driver)
     except BaseException:
@@ -27,12 +31,25 @@ def open_store(url: str) -> SqlStore:
         raise
 
 
-def _driver(url: str) -> Driver:
+def is_postgres(url: str) -> bool:
+    """Whether several controllers can share it."""
+    scheme, colon, _ = url.partition("://")
+    return bool(colon) and scheme in POSTGRES
+
+
+def open_lookout(url: str) -> Lookout:
+    """What a controller sees of the others that share a PostgreSQL."""
+    with missing_postgres():
+        from rota.store.heads import Lookout
+    return Lookout(url.partition("://")[2])
+
+
+def _driver(url: str, wait_s: float | None) -> Driver:
     scheme, colon, rest = url.partition("://")
     if not url or (colon and not rest):
         raise Rejected.bad("database", url, _ALLOWED)
     if colon and scheme in POSTGRES:
-        return _postgres(rest)
+        return _postgres(rest, wait_s)
     if colon and scheme not in ("sqlite", "sqlite+pysqlite"):
         raise Rejected.bad("database", url, _ALLOWED)
     from rota.store.sqlite import SqliteDriver
@@ -44,10 +61,10 @@ def _driver(url: str) -> Driver:
     return SqliteDriver(path)
 
 
-def _postgres(rest: str) -> Driver:
+def _postgres(rest: str, wait_s: float | None) -> Driver:
     with missing_postgres():
-        from rota.store.postgres import PostgresDriver
-    return PostgresDriver(rest)
+        from rota.store.postgres import LOCK_WAIT_S, PostgresDriver
+    return PostgresDriver(rest, LOCK_WAIT_S if wait_s is None else wait_s)
 
 
 @contextmanager

@@ -62,8 +62,11 @@ class PostgresDriver:
     local = False
     backlog = 0
 
-    def __init__(self, address: str) -> None:
-        """``address`` is what follows ``postgresql://`` in the URL."""
+    def __init__(self, address: str, wait_s: float = LOCK_WAIT_S) -> None:
+        """``address`` is what follows ``postgresql://`` in the URL.
+
+        ``wait_s``: how long to wait for another controller to stop leading.
+        """
         self._conninfo = f"postgresql://{address}"
         self.name = public_name(self._conninfo)
         self._readers: deque[PatientConnection] = deque()
@@ -73,7 +76,7 @@ class PostgresDriver:
         #: The number of this reign; empty until the tables are there.
         self._epoch = ""
         try:
-            self._writer = self._lead(LOCK_WAIT_S)
+            self._writer = self._lead(wait_s)
         except psycopg.Error as error:
             raise self._translated(error) from error
 
@@ -151,8 +154,9 @@ class PostgresDriver:
             else:
                 self._readers.append(connection)
 
-    def has_table(self, table: str) -> bool:
-        return bool(self.read("SELECT to_regclass(?) IS NOT NULL", (table,))[0][0])
+    def tables(self) -> frozenset[str]:
+        text = "SELECT tablename FROM pg_tables WHERE schemaname = ANY (current_schemas(false))"
+        return frozenset(name for (name,) in self.read(text))
 
     def engine(self) -> sa.Engine:
         import sqlalchemy as sa
@@ -208,7 +212,7 @@ class PostgresDriver:
         connection = self._connect(WRITE_S)
         try:
             connection.execute("SET synchronous_commit = on")
-            connection.execute(f"SET lock_timeout = '{wait_s}s'".encode())
+            connection.execute(f"SET lock_timeout = {round(wait_s * 1000)}".encode())
             connection.execute("SELECT pg_advisory_lock($1)", (LEADER_LOCK,))
         except BaseException:
             connection.close()

@@ -62,7 +62,7 @@ def _file(place: str) -> Path:
 
 def _refuse_strange(driver: Driver) -> None:
     version = ""
-    if driver.has_table("alembic_version") and driver.has_table("events"):
+    if {"alembic_version", "events"} <= driver.tables():
         version = str(driver.read("SELECT version_num FROM alembic_version")[0][0])
     if not version:
         raise Rejected(f"{driver.name} is not a Rota database", field="history")
@@ -112,9 +112,9 @@ class SqliteReader:
         except sqlite3.Error as error:
             raise Unavailable(f"cannot read {self.name}: {error}") from error
 
-    def has_table(self, table: str) -> bool:
-        text = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
-        return bool(self.read(text, (table,))[0][0])
+    def tables(self) -> frozenset[str]:
+        text = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%'"
+        return frozenset(name for (name,) in self.read(f"{text} ESCAPE '!'"))
 
     def lead(self) -> None:
         _refuse_writing(self.name)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.core.changes import events as core_events
+from rota.core.changes import gpu_events
 from rota.core.changes.events import AnyEvent, BlobStored, ElementExpanded, Recorded
 from rota.core.derived.usage import Usage
 from rota.core.facts.array import Array
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 Sweep = tuple[tuple[str, ...], ...]
+
+#: The number of what rows can say. It is raised whenever a struct that is kept gains, loses or
+#: changes a field (a test holds it against the structs): an older Rota would read the row, drop
+#: what it does not know, and write it back. So it refuses a database with a higher number.
+FORMAT = 1
 
 #: How long a repeated submit finds the first one, counted back from the newest event.
 KEY_WINDOW_S = 24 * 3600.0
@@ -193,6 +199,7 @@ CHATTER = tuple(
         core_events.NodeRegistered,
         core_events.NodeSilent,
         core_events.DevicesSeen,
+        gpu_events.OveruseSeen,
         core_events.PassesMade,
         core_events.BlobStored,
     )

@@ -130,6 +130,15 @@ blobs = sa.Table(
     sa.Column("digest", sa.Text, primary_key=True),
     sa.Column("body", sa.LargeBinary, nullable=False),
 )
+#: What requests under a key were answered, for those that are sent again.
+answers = sa.Table(
+    "answers",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("at_s", sa.Double, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+sa.Index("answers_at", answers.c.at_s)
 meta = sa.Table(
     "meta",
     metadata,

@@ -3,6 +3,15 @@ CREATE TABLE alembic_version (
     PRIMARY KEY (version_num)
 );
 
+CREATE TABLE answers (
+    "key" TEXT NOT NULL,
+    at_s DOUBLE NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY ("key")
+);
+
+CREATE INDEX answers_at ON answers (at_s);
+
 CREATE TABLE arrays (
     id INTEGER NOT NULL,
     uid TEXT NOT NULL,

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.facts.site.audit import Audited
 from rota.core.facts.states import JobState
+from rota.store import outcomes as ended_jobs
 from rota.store import rows, statements, stats
 from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
 from rota.store.listing import listing, listing_audit
-from rota.store.migrations import prepare
+from rota.store.migrations import mark, prepare
+from rota.store.packing import Packing
 from rota.store.prune import Pruning, read_marks
 
 if TYPE_CHECKING:
@@ -37,9 +39,11 @@ class SqlStore:
         self.driver = driver
         #: Arrays whose sweep is certainly on disk and need not be written again.
         self._swept: set[int] = set()
+        self._packing = Packing(driver)
         if upgrade:
             prepare(driver)
             driver.lead()
+            mark(driver)
 
     @property
     def name(self) -> str:
@@ -114,27 +118,24 @@ class SqlStore:
             table: [decode(body) for (body,) in read(f"SELECT body FROM {table} ORDER BY key")]
             for table, decode in rows.RECORDS.items()
         }
+        pages, outcomes = ended_jobs.load(self.driver) if ended else ([], [])
         return Snapshot(
             cluster_id=cluster_id,
             next_id=marks.next_id,
             next_seq=marks.next_seq,
             jobs=[
-                rows.decode_job(body)
+                self._job(body)
                 for (body,) in read(f"SELECT body FROM jobs WHERE state IN ({_OPEN}) ORDER BY id")
             ],
             arrays=[
                 rows.decode_array(body, sweep)
                 for body, sweep in read("SELECT body, sweep FROM arrays ORDER BY id")
             ],
-            outcomes=self._outcomes() if ended else [],
+            outcomes=outcomes,
+            pages=pages,
             keys=self._keys(marks.last_s - rows.KEY_WINDOW_S),
             **records,
         )
-
-    def _outcomes(self) -> list[tuple[int, JobState]]:
-        states = {state.value: state for state in JobState}
-        found = self.driver.read(f"SELECT id, state FROM jobs WHERE state IN ({_FINAL})")
-        return [(job_id, states[state]) for job_id, state in found]
 
     def _keys(self, since_s: float) -> list[tuple[str, str, int]]:
         text = (
@@ -153,6 +154,9 @@ class SqlStore:
         found = self.driver.read("SELECT body FROM blobs WHERE digest = ?", (digest,))
         return bytes(found[0][0]) if found else None
 
+    def _job(self, body: bytes) -> Job:
+        return rows.decode_job(self._packing.plain(body))
+
     def job(self, job_id: int) -> Job | None:
         return self._one_job("SELECT body FROM jobs WHERE id = ?", job_id)
 
@@ -161,7 +165,7 @@ class SqlStore:
 
     def _one_job(self, text: str, key: int | str) -> Job | None:
         found = self.driver.read(text, (key,))
-        return rows.decode_job(found[0][0]) if found else None
+        return self._job(found[0][0]) if found else None
 
     def array(self, array_id: int) -> Array | None:
         return self._one_array("SELECT body, sweep FROM arrays WHERE id = ?", array_id)
@@ -178,7 +182,10 @@ class SqlStore:
     ) -> list[Job]:
         """Jobs that have rows, by id, beyond ``after`` (0: from the start, or from the newest)."""
         text, values = listing(wanted, after=after, limit=limit, newest_first=newest_first)
-        return [rows.decode_job(body) for (body,) in self.driver.read(text, values)]
+        return [self._job(body) for (body,) in self.driver.read(text, values)]
+
+    def elements(self, array: int, states: tuple[JobState, ...], limit: int) -> list[Job]:
+        return self.list_jobs(JobFilter(states=states, array=array), limit=limit)
 
     def count_states(self) -> dict[JobState, int]:
         found = self.driver.read("SELECT state, count(*) FROM jobs GROUP BY state")
@@ -194,7 +201,7 @@ class SqlStore:
     ) -> list[Job]:
         """Of the jobs submitted since a moment those whose latest run was, or is, the longest."""
         text, values = stats.longest(since_s, user, now_s, limit)
-        return [rows.decode_job(body) for (body,) in self.driver.read(text, values)]
+        return [self._job(body) for (body,) in self.driver.read(text, values)]
 
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]:
         """The log beyond ``after``, or what it says about one job (or one array)."""
@@ -203,7 +210,8 @@ class SqlStore:
             f"SELECT seq, at_s, actor, body FROM events WHERE seq > ?{about} ORDER BY seq LIMIT ?",
             (*values, limit),
         )
-        return [rows.recorded(row) for row in found]
+        plain = self._packing.plain
+        return [rows.recorded((*row[:3], plain(row[3]))) for row in found]
 
     def all_events(self) -> Iterator[Recorded]:
         after = 0
@@ -227,12 +235,30 @@ class SqlStore:
         """Drop up to ``limit`` jobs that ended before a time; see ``prune.py`` for what stays."""
         return Pruning(self.driver, before_s, frozenset(keep)).run(limit)
 
+    def seal_outcomes(self, *, limit: int = 8) -> int:
+        """Write down how old jobs ended, a page of ids at a time; see ``outcomes.py``."""
+        fresh = ended_jobs.sealable(self.driver, read_marks(self.driver).next_id, limit)
+        if fresh:
+            self.driver.write(list(statements.insert_blobs(fresh)))
+        return len(fresh)
+
+    def pack(self, before_s: float, *, limit: int = 100) -> int:
+        """Pack what was written before a time; see ``packing.py``."""
+        return self._packing.run(before_s, limit)
+
     def bookmark(self, name: str) -> str:
         found = self.driver.read("SELECT value FROM meta WHERE key = ?", (f"bookmark {name}",))
         return str(found[0][0]) if found else ""
 
     def set_bookmark(self, name: str, place: str) -> None:
         self.driver.write([statements.set_meta(f"bookmark {name}", place)])
+
+    def answer(self, key: str) -> bytes | None:
+        found = self.driver.read("SELECT body FROM answers WHERE key = ?", (key,))
+        return bytes(found[0][0]) if found else None
+
+    def set_answer(self, key: str, at_s: float, body: bytes | None, *, before_s: float) -> None:
+        self.driver.write([*statements.set_answer(key, at_s, body, before_s)])
 
     def tidy(self) -> None:
         """Work that can wait for an idle moment."""

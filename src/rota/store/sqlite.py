@@ -39,6 +39,8 @@ LOG_BYTES = 16 << 20
 LOG_ROWS_MIN = 100
 #: Nothing is set aside on a disk with less than this left.
 FREE_BYTES_MIN = 256 << 20
+#: Free pages that stay in the file, and how many are given back at once.
+FREE_PAGES_KEPT, PAGES_GIVEN = 512, 256
 CACHE_KIB = 16 * 1024
 STATEMENTS_CACHED = 256
 
@@ -108,9 +110,9 @@ class SqliteDriver:
             else:
                 self._readers.append(connection)
 
-    def has_table(self, table: str) -> bool:
-        text = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
-        return bool(self.read(text, (table,))[0][0])
+    def tables(self) -> frozenset[str]:
+        text = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%'"
+        return frozenset(name for (name,) in self.read(f"{text} ESCAPE '!'"))
 
     def engine(self) -> sa.Engine:
         import sqlalchemy as sa
@@ -127,6 +129,7 @@ class SqliteDriver:
         try:
             with self._lock:
                 busy, self.backlog = self.backlog >= LOG_ROWS_MIN, 0
+                self._give_back()
                 self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 if busy and not self._lengthened:
                     self._lengthened = True
@@ -134,6 +137,14 @@ class SqliteDriver:
         except (sqlite3.Error, OSError) as error:
             # The log is only longer than it need be; the next commit will report real trouble.
             log.warning("cannot tidy %s: %s", self.name, error)
+
+    def _give_back(self) -> None:
+        """Free pages to the file system, a few at a time; some are kept for what comes next."""
+        ((free,),) = self._cursor.execute("PRAGMA freelist_count").fetchall()
+        if free > FREE_PAGES_KEPT:
+            give = min(free - FREE_PAGES_KEPT, PAGES_GIVEN)
+            # As a script: else Python takes one step of it, which gives back a single page.
+            self._writer.executescript(f"PRAGMA incremental_vacuum({give});")
 
     def _set_log_aside(self) -> None:
         """As a writer, so that no other program, either, writes where the zeros go."""
@@ -159,6 +170,8 @@ class SqliteDriver:
         )
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
+        # Of effect before there are tables only: pages that become free can be given back.
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = OFF")

@@ -86,6 +86,12 @@ def set_meta(key: str, value: str) -> Statement:
     )
 
 
+def set_answer(key: str, at_s: float, body: bytes | None, before_s: float) -> Iterator[Statement]:
+    yield "DELETE FROM answers WHERE key = ? OR at_s < ?", (key, before_s)
+    if body is not None:
+        yield "INSERT INTO answers (key, at_s, body) VALUES (?, ?, ?)", (key, at_s, body)
+
+
 @cache
 def _insert(table: str, columns: tuple[str, ...], count: int) -> str:
     row = f"({_marks(len(columns))})"

@@ -47,10 +47,21 @@ class Inside(NamedTuple):
     node: str = ""
 
 
+class Sizes(NamedTuple):
+    """How many jobs the scenarios with many of them have on a backend."""
+
+    crowd: int = 50
+    array: int = 200
+    cap: int = 10
+
+
 class Bench(ABC):
     """One backend. ``root`` may be entered by every user, and its name is short."""
 
     name: ClassVar[str]
+    sizes: ClassVar[Sizes] = Sizes()
+    #: What each of its machines has.
+    cpus: ClassVar[int] = 4
     #: Somebody else than the one who runs the tests, known to the backend.
     other_user: ClassVar[str] = "nobody"
     #: What stands behind a node's own name in Rota.
@@ -200,6 +211,10 @@ class Bench(ABC):
     def usable(self) -> set[str]:
         items = self.box.api("GET", "/nodes")[1]["items"]
         return {node["name"] for node in items if node["state"] == "up" and not node["taints"]}
+
+    def log_of(self, job: int, task: int) -> str:
+        """What one member of a gang printed."""
+        return str(self.box.api("GET", f"/jobs/{job}/logs?task={task}")[1])
 
     def uid(self, job: int) -> str:
         """The key of its last attempt, once it has one."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import signal
 import ssl
-import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -19,7 +17,7 @@ from tests.engines.conformance.bench_engine import GIVE_BACK_S, EngineBench
 from tests.engines.conformance.bench_slurm import before_http
 from tests.engines.conformance.proxy import HttpProxy
 from tests.engines.conformance.scenarios import Power
-from tests.engines.kubernetes.conftest import IMAGE, NAMESPACE, Kube
+from tests.engines.kubernetes.cluster import IMAGE, NAMESPACE
 from tests.journeys.box import until
 
 if TYPE_CHECKING:
@@ -27,34 +25,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from tests.engines.kubernetes.cluster import Kube
+
 PHASES = {"Pending": "waiting", "Running": "running"}
 STATES = {"lost": "dead", "cut": "silent"}
-
-
-class RunningKube(Kube):
-    """One that can be started again. Paths of sockets are short, so its folder has to be."""
-
-    def __init__(self, up: Path, folder: Path, *options: str) -> None:
-        self._up, self._options = up, options
-        self.state = folder / "k"
-        super().__init__(self.start(), folder)
-        self.give_rights()
-
-    def start(self) -> dict[str, str]:
-        """Start it, or what has died of it."""
-        started = subprocess.run(
-            [self._up, *self._options, self.state],
-            text=True,
-            capture_output=True,
-            timeout=280,
-            check=False,
-        )
-        assert not started.returncode, started.stderr[-300:]
-        return dict(re.findall(r"^export (\w+)=(.*)$", started.stdout, re.MULTILINE))
-
-    def stop(self) -> None:
-        down = [self._up.with_name("kube-down"), "--purge", self.state]
-        subprocess.run(down, capture_output=True, timeout=60, check=False)
 
 
 class KubernetesBench(EngineBench):
@@ -62,9 +36,10 @@ class KubernetesBench(EngineBench):
 
     name = "kubernetes"
     machines = ("fake-1", "fake-2", "fake-3")
+    cpus = 8
     powers = frozenset(Power) - {Power.REQUEUE, Power.HOLD, Power.REUSE}
 
-    def __init__(self, root: Path, kube: RunningKube) -> None:
+    def __init__(self, root: Path, kube: Kube) -> None:
         super().__init__(root)
         self.kube = kube
         config = json.loads(kube.config.read_text())
@@ -163,7 +138,7 @@ class KubernetesBench(EngineBench):
     @contextmanager
     def _other(self, key: str = "", **spec: Any) -> Iterator[None]:
         """A pod of somebody who has never heard of Rota, once it runs."""
-        needs = {"requests": {"cpu": "3" if spec else "100m"}}
+        needs = {"requests": {"cpu": str(self.cpus - 1) if spec else "100m"}}
         container = {"name": "x", "image": IMAGE, "command": ["sleep", "300"], "resources": needs}
         name = f"other-{secrets.token_hex(4)}"
         meta = {"name": name, "labels": {CLUSTER: self.cluster}, "annotations": {KEY: key}}

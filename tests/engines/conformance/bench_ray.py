@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
 import signal
-import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx
 
-from tests.engines.conformance.bench import Inside
+from tests.engines.conformance.bench import Inside, Sizes
 from tests.engines.conformance.bench_engine import EngineBench
 from tests.engines.conformance.bench_slurm import before_http
 from tests.engines.conformance.proxy import HttpProxy
@@ -23,41 +20,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-START_S = 280.0
+    from tests.engines.ray.cluster import Ray
+
 PHASES = {"PENDING": "waiting", "RUNNING": "running"}
-
-
-class RunningRay:
-    """One that can be started again. Paths of sockets are short, so its folder has to be."""
-
-    def __init__(self, up: Path, folder: Path) -> None:
-        self._up, self.state = up, folder / "r"
-        self.start()
-
-    def start(self) -> None:
-        """Start it, or what has died of it."""
-        done = subprocess.run(
-            [self._up, "--nodes", "3", "--cpus", "4", "--gpus", "4", self.state],
-            text=True,
-            capture_output=True,
-            timeout=START_S,
-            check=False,
-        )
-        assert not done.returncode, done.stderr[-300:]
-        env = dict(re.findall(r"^export (\w+)=(.*)$", done.stdout, re.MULTILINE))
-        self.url, self.python = env["RAY_DASHBOARD_URL"], env["RAY_UP_PYTHON"]
-
-    def stop(self) -> None:
-        down = [self._up.with_name("ray-down"), "--purge", self.state]
-        subprocess.run(down, capture_output=True, timeout=90, check=False)
-
-    def signal(self, name: str, number: int, program: str = "") -> None:
-        """To all processes of a node, or to one program of it."""
-        leader = (self.state / "run" / f"{name}.pid").read_text().split()[0]
-        words = ["pgrep", "-s", leader, *([program] if program else [])]
-        found = subprocess.run(words, capture_output=True, text=True, check=False)
-        for pid in found.stdout.split():
-            os.kill(int(pid), number)
 
 
 class RayBench(EngineBench):
@@ -66,8 +31,10 @@ class RayBench(EngineBench):
     name = "ray"
     machines = ("n1", "n2", "n3")
     powers = RAY_POWERS
+    #: Each job is a process of Ray's own, which takes a second or two of a processor to begin.
+    sizes = Sizes(crowd=8, array=12, cap=3)
 
-    def __init__(self, root: Path, ray: RunningRay) -> None:
+    def __init__(self, root: Path, ray: Ray) -> None:
         super().__init__(root)
         self.ray = ray
         server = urlsplit(ray.url)
@@ -105,7 +72,7 @@ class RayBench(EngineBench):
 
     @contextmanager
     def _lost(self, machine: str) -> Iterator[None]:
-        self.ray.signal(machine, signal.SIGKILL)
+        self.ray.kill_node(machine)
         yield
         self.ray.start()
 
@@ -131,7 +98,7 @@ class RayBench(EngineBench):
         httpx.post(f"{self.ray.url}/api/jobs/{key}/stop", timeout=30)
 
     def revive(self) -> None:
-        self.ray.signal("head", signal.SIGKILL)
+        self.ray.kill_node("head")
         self.ray.start()
 
     def close(self) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import psutil
+
 from tests.engines.conformance.bench import Inside, processes
 from tests.engines.conformance.bench_engine import GIVE_BACK_S, EngineBench
 from tests.engines.conformance.proxy import HttpProxy
@@ -104,7 +106,7 @@ class SlurmBench(EngineBench):
         if name == "purged":
             return self._purged(target)
         if name == "preempting":
-            return self._other("--qos=high", "--cpus-per-task=4", f"--nodelist={target}")
+            return self._other("--qos=high", f"--cpus-per-task={self.cpus}", f"--nodelist={target}")
         if name == "stranger":
             return self._other(f"--comment={target}")
         return self.call_fault(name)
@@ -162,9 +164,10 @@ class SlurmBench(EngineBench):
         if everything:
             for job in self._jobs():
                 if job["nodes"] == machine:
-                    for pid in processes(job["comment"].rpartition(":")[2]):
-                        with suppress(ProcessLookupError):
-                            os.kill(pid, signal.SIGKILL)
+                    _end_step(processes(job["comment"].rpartition(":")[2]))
+            # Sockets of steps, on which others would wait.
+            for left in (self.slurm.state / "spool" / machine).glob(f"{machine}_*"):
+                left.unlink()
             why = "Reason=gone"
             self.slurm.run("scontrol", "update", f"NodeName={machine}", "State=DOWN", why)
 
@@ -257,6 +260,20 @@ def before_http(proxy: HttpProxy, name: str) -> Iterator[None]:
             proxy.begin()
         else:
             proxy.set("")
+
+
+def _end_step(pids: list[int]) -> None:
+    """The step that these are of. Its daemon first: it must not tell of the end of the others."""
+    doomed: dict[int, psutil.Process] = {}
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            for parent in psutil.Process(pid).parents():
+                if parent.name() == "slurmstepd":
+                    every = [parent, *parent.children(recursive=True)]
+                    doomed |= {process.pid: process for process in every}
+    for process in doomed.values():
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def _alive(pid: int) -> bool:

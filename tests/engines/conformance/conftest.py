@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,72 +9,12 @@ import pytest
 from tests.engines.conformance.bench_agents import AgentsBench
 from tests.engines.conformance.report import PROPERTY
 from tests.engines.conformance.scenarios import HAS, lacking
-from tests.support.machine import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.engines.conformance.bench import Bench
-    from tests.engines.conformance.bench_kubernetes import RunningKube
-    from tests.engines.conformance.bench_ray import RunningRay
-    from tests.engines.slurm.site import Site
-
-
-@pytest.fixture(scope="session")
-def short_folder() -> Iterator[Path]:
-    """Paths of sockets are short, and every user may enter it."""
-    folder = Path(tempfile.mkdtemp(prefix="rc", dir="/tmp"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def slurm(shared_folder: Path) -> Iterator[Site]:
-    from tests.engines.slurm.site import Site
-
-    if os.geteuid() != 0:
-        missing("a real Slurm needs the rights of root")
-    site = Site(shared_folder / "engines" / "slurm-up", min_job_age_s=5)
-    try:
-        try:
-            site.start()
-        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
-            missing(f"no Slurm can be started on this machine: {error}")
-        os.environ["SLURM_CONF"] = site.variables["SLURM_CONF"]  # For its commands, here.
-        yield site
-    finally:
-        os.environ.pop("SLURM_CONF", None)
-        site.stop()
-
-
-@pytest.fixture(scope="session")
-def kube(shared_folder: Path, short_folder: Path) -> Iterator[RunningKube]:
-    try:
-        from tests.engines.conformance.bench_kubernetes import RunningKube
-    except ImportError as absent:
-        missing(f"{absent.name} is not installed (the extra `kubernetes` brings it)")
-    up = shared_folder / "engines" / "kube-up"
-    if os.geteuid() != 0:
-        missing("a Kubernetes for tests needs the rights of root")
-    try:
-        made = RunningKube(up, short_folder, "--nodes", "3", "--gpus", "4", "--cpus", "4")
-    except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
-        missing(f"no Kubernetes can be started on this machine: {error}")
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="session")
-def ray(shared_folder: Path, short_folder: Path) -> Iterator[RunningRay]:
-    from tests.engines.conformance.bench_ray import RunningRay
-
-    try:
-        made = RunningRay(shared_folder / "engines" / "ray-up", short_folder)
-    except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
-        missing(f"no Ray can be started on this machine: {error}")
-    yield made
-    made.stop()
 
 
 def make_bench(backend: str, root: Path, request: pytest.FixtureRequest) -> Bench:

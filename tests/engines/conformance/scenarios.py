@@ -103,9 +103,9 @@ GROUPS: dict[str, list[Scenario]] = {
     ),
     "Restarts": _list(
         43,
-        "controller killed among 50 jobs",
-        "engine agent killed among 50 jobs",
-        "both killed among 50 jobs",
+        "controller killed among many jobs",
+        "engine agent killed among many jobs",
+        "both killed among many jobs",
         ("the engine's own server killed", Power.SERVER),
         "engine away, then back",
         "journal lost",
@@ -113,7 +113,7 @@ GROUPS: dict[str, list[Scenario]] = {
     ),
     "Many": _list(
         50,
-        "array of 200 with a cap",
+        "array with a cap",
         ("gang of 3: all or none, ranks, a meeting place", Feature.GANGS),
         ("quota full: waits with the engine's reason", Power.QUOTA),
     ),
@@ -146,6 +146,12 @@ RAY_POWERS = frozenset({Power.CANCEL, Power.SERVER, Power.PURGE})
 if "ray" in kinds():
     _ray = (Feature.PLACES, Feature.STREAMS, Feature.STDIN, Feature.ULIMITS)
     HAS["ray"] = frozenset({*_ray, Feature.GANGS, Feature.WHOLE_GANGS, *RAY_POWERS})
+
+
+#: On these backends these scenarios are run with all other tests: how jobs start, print, are
+#: stopped and end, who a submit belongs to, and what is left when a part is killed.
+CORE_BACKENDS = ("slurm-rest", "slurm-commands", "kubernetes")
+CORE = frozenset({1, 2, 3, 4, 5, 6, 8, 9, 12, 14, 17, 18, 25, 29, 34, 36, 41, 44, 48, 51, 52})
 
 
 def lacking(backend: str, number: int) -> str:

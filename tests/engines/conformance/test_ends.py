@@ -163,7 +163,7 @@ def test_one_that_the_engine_preempts_says_so_and_comes_back(bench: Bench):
     job = bench.submit(
         f"{MARK}; {UNTIL_GO}",
         node_list=[bench.ours(machine)],
-        resources={"cpus": 3},
+        resources={"cpus": bench.cpus - 1},
         retries=1,
         backoff_s=0,
         grace_s=1,

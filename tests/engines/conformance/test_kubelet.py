@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-import os
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.engines.conformance import test_ends, test_restarts, test_start, test_stop
-from tests.support.machine import missing
+from tests.engines.conformance.bench_kubernetes import KubeletBench
+from tests.engines.conftest import running
+from tests.engines.kubernetes.cluster import Kube
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,28 +36,19 @@ CHOSEN = (
 
 @pytest.fixture
 def kubelet(shared_folder: Path, short_folder: Path) -> Iterator[Bench]:
-    try:
-        from tests.engines.conformance.bench_kubernetes import KubeletBench, RunningKube
-    except ImportError as absent:
-        missing(f"{absent.name} is not installed (the extra `kubernetes` brings it)")
-    if os.geteuid() != 0:
-        missing("a Kubernetes for tests needs the rights of root")
     folder = short_folder / "kubelet"
     folder.mkdir()
+    up = shared_folder / "engines" / "kube-up"
+    kube = Kube(up, folder, "--nodes", "0", "--kubelet")
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        up = shared_folder / "engines" / "kube-up"
-        try:
-            kube = RunningKube(up, folder, "--nodes", "0", "--kubelet")
-        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
-            missing(f"no kubelet can be started on this machine: {error}")
-        bench = KubeletBench(folder, kube)
-        try:
-            bench.open()
-            yield bench
-        finally:
-            bench.close()
-            kube.stop()
+        with running(kube):
+            bench = KubeletBench(folder, kube)
+            try:
+                bench.open()
+                yield bench
+            finally:
+                bench.close()
 
 
 @pytest.mark.timeout(600)

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from tests.engines.conformance.bench import Bench
 
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.05; done"
-COUNT = 50
-#: In the storm, where every part is killed.
-STORM = int(os.environ.get("ROTA_ENGINE_STORM", "50"))
+#: In the storm, where every part is killed; 0: as many as the backend bears.
+STORM = int(os.environ.get("ROTA_ENGINE_STORM", "0"))
 #: Slurm may take back what it has acknowledged; each such loss is another attempt.
 TRIES = {"retries": 5, "backoff_s": 0}
 
 
-def crowd(bench: Bench, count: int) -> list[int]:
-    """So many jobs, once some have run and others have not."""
+def crowd(bench: Bench, count: int = 0) -> list[int]:
+    """Many jobs, once some have run and others have not."""
+    count = count or bench.sizes.crowd
     jobs = bench.submit_many([f"{MARK}; sleep 0.2"] * count, **TRIES)
-    until(lambda: len(bench.marks()) >= count // 10, "the first of them to run")
+    until(lambda: len(bench.marks()) >= count // 10 + 1, "the first of them to run")
     return jobs
 
 
@@ -50,9 +50,9 @@ def each_once(bench: Bench, jobs: list[int]) -> int:
     assert odd == []
     assert len(marks) == len(set(marks)), "an attempt ran twice"
     assert set(last) <= set(marks) <= {attempt["uid"] for attempt in attempts}
-    lost = [attempt for attempt in attempts if attempt["uid"] not in last]
-    assert {attempt["cause_code"] for attempt in lost} <= {"node_lost", "start_failed"}
-    return len(lost)
+    causes = [attempt["cause_code"] for attempt in attempts if attempt["uid"] not in last]
+    assert set(causes) <= {"node_lost", "start_failed"}  # What never began was given back.
+    return causes.count("node_lost")
 
 
 def attempts_of(end: dict[str, Any]) -> list[tuple[str, str]]:
@@ -60,8 +60,8 @@ def attempts_of(end: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.scenario(43)
-def test_a_controller_killed_among_fifty_jobs_loses_and_doubles_none(bench: Bench):
-    jobs = crowd(bench, COUNT)
+def test_a_controller_killed_among_many_jobs_loses_and_doubles_none(bench: Bench):
+    jobs = crowd(bench)
 
     bench.restart("controller")
 
@@ -69,8 +69,8 @@ def test_a_controller_killed_among_fifty_jobs_loses_and_doubles_none(bench: Benc
 
 
 @pytest.mark.scenario(44)
-def test_an_agent_killed_among_fifty_jobs_loses_and_doubles_none(bench: Bench):
-    jobs = crowd(bench, COUNT)
+def test_an_agent_killed_among_many_jobs_loses_and_doubles_none(bench: Bench):
+    jobs = crowd(bench)
 
     bench.restart("agent")
 
@@ -78,8 +78,8 @@ def test_an_agent_killed_among_fifty_jobs_loses_and_doubles_none(bench: Bench):
 
 
 @pytest.mark.scenario(45)
-def test_both_killed_among_fifty_jobs_lose_and_double_none(bench: Bench):
-    jobs = crowd(bench, COUNT)
+def test_both_killed_among_many_jobs_lose_and_double_none(bench: Bench):
+    jobs = crowd(bench)
 
     bench.restart("controller")
     bench.restart("agent")
@@ -93,19 +93,20 @@ def test_everything_killed_in_a_storm_loses_and_doubles_none(bench: Bench):
     jobs = crowd(bench, STORM)
 
     bench.restart("engine")
-    until(lambda: half_ran(bench), "half of them to run", 4 * PATIENCE_S)
+    until(lambda: half_ran(bench, len(jobs)), "half of them to run", 4 * PATIENCE_S)
     bench.restart("controller")
     bench.restart("agent")
     lost = each_once(bench, jobs)
 
-    figures = f"{bench.name}: {STORM} jobs, {len(bench.marks())} runs, {lost} lost by the engine"
+    ran = len(bench.marks())
+    figures = f"{bench.name}: {len(jobs)} jobs, {ran} runs, {lost} lost by the engine"
     print(figures)
     assert "slurm" in bench.name or not lost, figures
 
 
-def half_ran(bench: Bench) -> bool:
+def half_ran(bench: Bench, count: int) -> bool:
     bench.tend()
-    return len(bench.marks()) >= STORM // 2
+    return len(bench.marks()) >= count // 2
 
 
 @pytest.mark.scenario(47)

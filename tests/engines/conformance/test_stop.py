@@ -133,7 +133,7 @@ def test_one_that_must_give_way_hears_its_checkpoint_signal_and_then_term(bench:
         "trap 'echo saved' USR1; trap 'echo ended; exit 3' TERM; echo ready; "
         'if [ "$ROTA_ATTEMPT" -gt 1 ]; then exit 0; fi; while :; do sleep 0.05; done'
     )
-    here = {"node_list": [bench.ours(bench.machines[0])], "resources": {"cpus": 4}}
+    here = {"node_list": [bench.ours(bench.machines[0])], "resources": {"cpus": bench.cpus}}
     low = bench.submit(saves, checkpoint_signal="USR1", preemptible=True, priority=10, **here)
     until_ready(bench, low)
 

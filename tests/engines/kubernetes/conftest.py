@@ -1,18 +1,11 @@
-"""A real Kubernetes whose nodes run commands, the driver alone, and a whole site on it."""
+"""The driver of a Kubernetes alone, and a whole site on it."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
-import os
-import re
-import shutil
 import sqlite3
-import subprocess
-import tempfile
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -22,146 +15,17 @@ from rota.backends.api import EngineJob, Phase
 from rota.backends.orders import Key, Order
 from rota.rpc.messages import Launch
 from tests.engines.conftest import EngineSite
+from tests.engines.kubernetes.cluster import IMAGE
 from tests.journeys.box import Box, until
-from tests.support.machine import REPOSITORY, missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from rota.backends.api import Driver
+    from tests.engines.kubernetes.cluster import Kube
 
-NAMESPACE = "rota-jobs"
-ACCOUNT = "rota-engine"
-IMAGE = "rota.test/busybox:1"
 PATH = "/usr/local/bin:/usr/bin:/bin"
-
-
-def manifest_of_docs() -> str:
-    page = (REPOSITORY / "docs" / "engines.md").read_text()
-    manifest = re.search(r"```yaml\n(apiVersion: v1\nkind: Namespace.*?)```", page, re.DOTALL)
-    assert manifest is not None
-    return manifest[1]
-
-
-class Kube:
-    """The cluster, as its admin sees it. ``config`` has the rights of docs/engines.md."""
-
-    def __init__(self, env: dict[str, str], folder: Path) -> None:
-        self._env = {**os.environ, **env}
-        self._kubectl = f"{env['KUBE_BIN']}/kubectl"
-        self.config = folder / "rota.kubeconfig"
-        self.url, self.ca = env["KUBE_URL"], Path(env["KUBE_CA"])
-
-    def ctl(self, *args: str, stdin: str = "", check: bool = True) -> str:
-        done = subprocess.run(
-            [self._kubectl, *args],
-            env=self._env,
-            input=stdin,
-            text=True,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        assert not (check and done.returncode), done.stderr
-        return done.stdout
-
-    def refusal(self, *args: str, stdin: str = "") -> str:
-        """What kubectl says when it is refused; nothing when it is not."""
-        words = [self._kubectl, *args]
-        done = subprocess.run(
-            words,
-            env=self._env,
-            input=stdin,
-            text=True,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        return done.stderr if done.returncode else ""
-
-    @property
-    def admin(self) -> str:
-        """A kubeconfig with all rights."""
-        return self._env["KUBECONFIG"]
-
-    def used(self, namespace: str, quota: str) -> dict[str, str]:
-        words = ("-n", namespace, "get", "resourcequota", quota, "-o", "json")
-        return dict(json.loads(self.ctl(*words))["status"]["used"])
-
-    def show(self, *args: str) -> Any:
-        return json.loads(self.ctl("-n", NAMESPACE, "get", *args, "-o", "json"))
-
-    def give_rights(self) -> None:
-        """Those of the docs, and nothing else, to the account that the driver uses."""
-        self.ctl("apply", "-f", "-", stdin=manifest_of_docs())
-        token = until(self._token, "a token of the account")
-        user = {"token": base64.b64decode(token).decode()}
-        cluster = {"server": self._env["KUBE_URL"], "certificate-authority": self._env["KUBE_CA"]}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "c",
-            "contexts": [{"name": "c", "context": {"cluster": "k", "user": ACCOUNT}}],
-            "clusters": [{"name": "k", "cluster": cluster}],
-            "users": [{"name": ACCOUNT, "user": user}],
-        }
-        self.config.write_text(json.dumps(config))
-
-    def _token(self) -> str:
-        for secret in self.show("secrets")["items"]:
-            notes = secret["metadata"].get("annotations", {})
-            if notes.get("kubernetes.io/service-account.name") == ACCOUNT:
-                return str(secret.get("data", {}).get("token", ""))
-        return ""
-
-    def quota(self, **hard: str) -> None:
-        limits = {name.replace("_", "."): amount for name, amount in hard.items()}
-        quota = {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "small", "namespace": NAMESPACE},
-            "spec": {"hard": limits},
-        }
-        self.ctl("apply", "-f", "-", stdin=json.dumps(quota))
-        until(lambda: self.show("resourcequota", "small")["status"].get("hard") == limits, "it")
-
-    def no_quota(self) -> None:
-        self.ctl("-n", NAMESPACE, "delete", "resourcequota", "small", "--ignore-not-found")
-
-
-@pytest.fixture(scope="session")
-def kube(shared_folder: Path) -> Iterator[Kube]:
-    """One per test process; with ROTA_TEST_KUBE the one in this folder, which stays up after it.
-
-    Paths of sockets are short, so it does not live in a test's folder.
-    """
-    up = shared_folder / "engines" / "kube-up"
-    if not up.is_file() or shutil.which("bash") is None:
-        missing("no ../shared/engines/kube-up to start a Kubernetes with")
-    if os.geteuid() != 0:
-        missing("a Kubernetes for tests needs the rights of root")
-    folder = Path(tempfile.mkdtemp(prefix="rk", dir="/tmp"))
-    kept = os.environ.get("ROTA_TEST_KUBE", "")
-    state = kept or folder / "k"
-    started = subprocess.run(
-        [up, "--nodes", "3", "--gpus", "4", state],
-        text=True,
-        capture_output=True,
-        timeout=280,
-        check=False,
-    )
-    try:
-        if started.returncode:
-            missing(f"kube-up failed: {started.stderr[-300:]}")
-        env = dict(re.findall(r"^export (\w+)=(.*)$", started.stdout, re.MULTILINE))
-        cluster = Kube(env, folder)
-        cluster.give_rights()
-        yield cluster
-    finally:
-        if not kept:
-            down = [shared_folder / "engines" / "kube-down", "--purge", state]
-            subprocess.run(down, capture_output=True, timeout=60, check=False)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def table(kube: Kube, **settings: Any) -> dict[str, Any]:

@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.engines.kubernetes.conftest import IMAGE, manifest_of_docs
+from tests.engines.kubernetes.cluster import IMAGE, manifest_of_docs
 from tests.journeys.box import until
 from tests.support.machine import REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.engines.kubernetes.conftest import Kube
+    from tests.engines.kubernetes.cluster import Kube
 
 DEPLOY = REPOSITORY / "deploy" / "kubernetes"
 #: What needs a storage class, nodes or images of a registry is not made for real.

@@ -13,11 +13,12 @@ from rota.backends.kubernetes.settings import KubernetesSettings
 from rota.backends.orders import Key
 from rota.backends.registry import make
 from rota.core.facts.states import Blame, Cause
-from tests.engines.kubernetes.conftest import IMAGE, NAMESPACE, Alone, table
+from tests.engines.kubernetes.cluster import IMAGE, NAMESPACE
+from tests.engines.kubernetes.conftest import Alone, table
 from tests.journeys.box import until
 
 if TYPE_CHECKING:
-    from tests.engines.kubernetes.conftest import Kube
+    from tests.engines.kubernetes.cluster import Kube
 
 STUBBORN = ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
 

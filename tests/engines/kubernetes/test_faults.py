@@ -18,14 +18,15 @@ from rota.backends.kubernetes.client import Api
 from rota.backends.kubernetes.objects import build
 from rota.backends.kubernetes.settings import KubernetesSettings
 from rota.backends.registry import make
-from tests.engines.kubernetes.conftest import IMAGE, NAMESPACE, Alone, table
+from tests.engines.kubernetes.cluster import IMAGE, NAMESPACE
+from tests.engines.kubernetes.conftest import Alone, table
 from tests.journeys.box import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.engines.kubernetes.conftest import Kube
+    from tests.engines.kubernetes.cluster import Kube
 
 
 class Proxy:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engines.kubernetes.conftest import IMAGE, NAMESPACE, KubeSite
+from tests.engines.kubernetes.cluster import IMAGE, NAMESPACE
+from tests.engines.kubernetes.conftest import KubeSite
 from tests.journeys.box import Box, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.engines.kubernetes.conftest import Kube
+    from tests.engines.kubernetes.cluster import Kube
 
 #: The first member waits for the others at the meeting place, and tells what each one said.
 MEET = """

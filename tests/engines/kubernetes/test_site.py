@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from tests.journeys.box import until
 
 if TYPE_CHECKING:
-    from tests.engines.kubernetes.conftest import Kube, KubeSite
+    from tests.engines.kubernetes.cluster import Kube
+    from tests.engines.kubernetes.conftest import KubeSite
 
 
 def test_jobs_run_in_pods_and_their_output_outlives_them(site: KubeSite):

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.engines.slurm.conftest import slurm as slurm
 from tests.engines.slurm.site import Site
 from tests.journeys.box import Box, until
 

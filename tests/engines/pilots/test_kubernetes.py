@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engines.kubernetes.conftest import IMAGE, Kube
-from tests.engines.kubernetes.conftest import kube as kube
+from tests.engines.kubernetes.cluster import IMAGE
 from tests.journeys.box import Box, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.engines.kubernetes.cluster import Kube
 
 
 @pytest.fixture

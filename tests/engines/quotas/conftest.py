@@ -11,16 +11,14 @@ from uuid import uuid4
 
 import pytest
 
-from tests.engines.kubernetes.conftest import IMAGE, NAMESPACE, Kube, kube
-from tests.engines.slurm.conftest import slurm
+from tests.engines.kubernetes.cluster import IMAGE, NAMESPACE
 from tests.journeys.box import Box, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.engines.kubernetes.cluster import Kube
     from tests.engines.slurm.site import Site
-
-__all__ = ["kube", "slurm"]
 
 
 class QuotaSite:

@@ -6,11 +6,11 @@ import json
 import socket
 from typing import TYPE_CHECKING
 
-from tests.engines.kubernetes.conftest import NAMESPACE
+from tests.engines.kubernetes.cluster import NAMESPACE
 from tests.journeys.box import until
 
 if TYPE_CHECKING:
-    from tests.engines.kubernetes.conftest import Kube
+    from tests.engines.kubernetes.cluster import Kube
     from tests.engines.quotas.conftest import KubeSite
 
 

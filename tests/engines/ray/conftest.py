@@ -1,19 +1,11 @@
-"""A real Ray of two nodes, the driver alone, and a whole site on it."""
+"""The driver of a Ray alone, and a whole site on it."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import shutil
-import signal
-import subprocess
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import httpx
 import pytest
 
 from rota.backends.api import EngineJob, Full, Phase
@@ -23,89 +15,15 @@ from rota.backends.registry import make
 from rota.rpc.messages import Launch
 from tests.engines.conftest import EngineSite
 from tests.journeys.box import Box, until
-from tests.support.machine import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from rota.backends.api import Driver
+    from tests.engines.ray.cluster import Ray
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
-#: Installing it takes most of this, once on a machine.
-START_S = 280.0
-
-
-class Ray:
-    """The cluster. ``python`` is one that has Ray."""
-
-    def __init__(self, up: Path, state: Path) -> None:
-        self._up, self._state = up, state
-
-    def start(self) -> str:
-        """Start it, or what has died of it; what went wrong."""
-        done = subprocess.run(
-            [self._up, "--nodes", "2", "--cpus", "4", "--gpus", "4", self._state],
-            text=True,
-            capture_output=True,
-            timeout=START_S,
-            check=False,
-        )
-        if done.returncode:
-            return done.stderr[-300:]
-        env = dict(re.findall(r"^export (\w+)=(.*)$", done.stdout, re.MULTILINE))
-        self.url, self.python = env["RAY_DASHBOARD_URL"], env["RAY_UP_PYTHON"]
-        self.address = env["RAY_ADDRESS"]
-        return ""
-
-    def stop(self) -> None:
-        down = self._up.with_name("ray-down")
-        subprocess.run([down, "--purge", self._state], capture_output=True, timeout=90, check=False)
-
-    def kill_node(self, name: str) -> None:
-        leader = (self._state / "run" / f"{name}.pid").read_text().split()[0]
-        found = subprocess.run(["pgrep", "-s", leader], capture_output=True, text=True, check=False)
-        for pid in found.stdout.split():
-            os.kill(int(pid), signal.SIGKILL)
-
-    def inside(self, text: str, *words: str) -> str:
-        """What a program prints that is connected to the cluster."""
-        done = subprocess.run(
-            [self.python, "-c", text, *words],
-            env={**os.environ, "RAY_ADDRESS": self.address},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def jobs(self, mark: str) -> list[Any]:
-        """Those in Ray's own list whose id has this in it."""
-        listed = httpx.get(f"{self.url}/api/jobs/", timeout=30).json()
-        return [job for job in listed if mark in (job["submission_id"] or "")]
-
-
-@pytest.fixture(scope="session")
-def ray(shared_folder: Path) -> Iterator[Ray]:
-    """One per test process; with ROTA_TEST_RAY the one in this folder, which stays up after it.
-
-    Paths of sockets are short, so it does not live in a test's folder.
-    """
-    up = shared_folder / "engines" / "ray-up"
-    if not up.is_file() or shutil.which("bash") is None:
-        missing("no ../shared/engines/ray-up to start a Ray with")
-    kept = os.environ.get("ROTA_TEST_RAY", "")
-    folder = Path(tempfile.mkdtemp(prefix="rr", dir="/tmp"))
-    cluster = Ray(up, Path(kept) if kept else folder / "r")
-    try:
-        if problem := cluster.start():
-            missing(f"ray-up failed: {problem}")
-        yield cluster
-    finally:
-        if not kept:
-            cluster.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def table(ray: Ray, **settings: Any) -> dict[str, Any]:
@@ -204,6 +122,8 @@ def alone(ray: Ray) -> Iterator[Alone]:
 
 class RaySite(EngineSite):
     """A controller, and the host of a Ray beside it."""
+
+    machines = 3
 
     def __init__(self, box: Box, folder: Path, ray: Ray) -> None:
         super().__init__(box, folder)

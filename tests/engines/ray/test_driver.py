@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.backends.api import EngineNode
-    from tests.engines.ray.conftest import Ray
+    from tests.engines.ray.cluster import Ray
 
 STUBBORN = ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
 

@@ -16,7 +16,8 @@ from tests.engines.kubernetes.test_faults import Proxy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.engines.ray.conftest import Alone, Ray
+    from tests.engines.ray.cluster import Ray
+    from tests.engines.ray.conftest import Alone
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_what_dies_with_its_node_is_lost_and_a_new_head_knows_of_nothing(alone: 
         with pytest.raises(Away):
             alone.offer("true")
     finally:
-        assert ray.start() == ""
+        ray.start()
 
     assert (end.cause, end.code) == (Cause.NODE_LOST, None)
     assert (nodes["n2"].usable, nodes["n2"].detail) == (False, "Ray has lost it")

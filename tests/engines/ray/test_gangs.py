@@ -83,7 +83,8 @@ def test_a_member_that_cannot_be_started_fails_the_start_of_the_gang(alone: Alon
 
 
 def test_a_gang_for_which_there_is_no_room_everywhere_is_not_handed_in(alone: Alone):
-    alone.submit("sleep", "600", node="n2", cpu_milli=2000)
+    for node in ("n2", "n3"):
+        alone.submit("sleep", "600", node=node, cpu_milli=2000)
     members = gang()
     asked = {"uid": members.uids[0], "cpu_milli": 3000, "gang": members}
 

@@ -16,7 +16,7 @@ from rota.backends.orders import Gang, Key, Order
 from rota.backends.ray.machines import usable
 from rota.backends.ray.package import check, id_of, key_of, package, wish
 from rota.backends.ray.records import Amount, Job, Node, Use, use_of
-from rota.backends.ray.room import LAG_S, Room
+from rota.backends.ray.room import LAG_S, START_S, Room
 from rota.backends.ray.settings import RaySettings
 from rota.backends.ray.states import ORPHANED, Notes, job_of, parse_notes
 from rota.backends.registry import make
@@ -260,6 +260,20 @@ def test_a_claim_of_which_ray_never_heard_is_given_up():
     assert (between, room.ours("n1")) == (Amount(1000), Amount())
 
 
+def test_what_was_handed_in_is_being_started_until_ray_has_its_process():
+    room = Room()
+    room.take("a", ("n1",), Amount(1000), 100.0)
+    room.take("b", ("n2",), Amount(1000), 100.0)
+    at_first = [room.starting(node, 101.0) for node in ("n1", "n2", "")]
+    rows = [held("a", status="RUNNING"), held("b", status="PENDING", start_time=100_000)]
+
+    room.see(rows, {}, 101.0)
+
+    assert at_first == [1, 1, 2]
+    assert room.starting("", 101.0) == 1
+    assert room.starting("", 100.0 + START_S) == 0
+
+
 def test_a_job_without_a_node_counts_on_every_node_until_ray_has_chosen_one():
     room = Room()
     room.take("b", (), Amount(1000), 100.0)
@@ -319,6 +333,7 @@ def test_nodes_are_those_that_live_and_compute_each_by_a_name_of_its_own():
         ({"address": "10.0.0.1:8265"}, "address '10.0.0.1:8265' is not valid; expected http://"),
         ({"placement": "any"}, "Invalid enum value 'any'"),
         ({"poll_s": 0}, "poll_s 0.0 is not valid; expected more than 0"),
+        ({"starts_per_node": 0}, "starts_per_node 0 is not valid; expected more than 0"),
         ({"ca_file": "/no/such"}, "ca_file '/no/such' is not valid; expected a file"),
         ({"adress": "x"}, "unknown key engines.lab.adress; did you mean address?"),
     ],

@@ -24,7 +24,7 @@ START_S, STOP_S = 280.0, 90.0
 WAIT_S = 60.0
 CLUSTER = "c1"
 #: So many seconds after its end slurmctld may forget a job.
-MIN_JOB_AGE_S = 20
+MIN_JOB_AGE_S = 5
 #: Two that start at once would find the same ports free.
 LOCK = Path("/tmp/rota-test-slurm.lock")
 T = TypeVar("T")
@@ -33,8 +33,8 @@ T = TypeVar("T")
 class Site:
     """A private Slurm: three nodes of four CPUs and two GPUs."""
 
-    def __init__(self, up: Path, min_job_age_s: int = MIN_JOB_AGE_S) -> None:
-        self._up, self._min_job_age_s = up, min_job_age_s
+    def __init__(self, up: Path) -> None:
+        self._up = up
         # Its sockets have long names.
         self.state = Path(tempfile.mkdtemp(prefix="rsl", dir="/tmp"))
         self.folder = self.state / "rota"
@@ -47,7 +47,7 @@ class Site:
             "SLURM_UP_GPUS": "2",
             "SLURM_UP_FEATURES": "1",
             "SLURM_UP_PROFILE": "tuned",
-            "SLURM_UP_EXTRA": f"MinJobAge={self._min_job_age_s}",
+            "SLURM_UP_EXTRA": f"MinJobAge={MIN_JOB_AGE_S}",
         }
         with LOCK.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

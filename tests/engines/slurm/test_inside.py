@@ -165,15 +165,41 @@ def test_one_that_was_started_again_inside_shows_how_often(bench, slurm):
 
 def test_of_two_jobs_with_one_key_the_one_that_is_meant_is_stopped(bench, slurm):
     uid = secrets.token_hex(16)
-    bench.submit("/bin/sleep", "60", uid=uid)
-    bench.submit("/bin/sleep", "60", uid=uid)
+    slurm.run("scontrol", "update", "PartitionName=short", "State=DOWN")
+    bench.submit("/bin/sleep", "60", uid=uid, queue="short")
+    bench.submit("/bin/sleep", "60", uid=uid, queue="short")
     older, younger = (job for job in bench.do(bench.driver.jobs()) if job.uid == uid)
 
     bench.do(bench.driver.stop(younger, 0.0))
 
+    slurm.run("scontrol", "update", "PartitionName=short", "State=UP")
     states = slurm.run("squeue", "-h", "-t", "all", "-o", "%T", "-j", younger.id)
     assert states in ("CANCELLED", "COMPLETING")
     assert slurm.run("squeue", "-h", "-o", "%T", "-j", older.id) in ("PENDING", "RUNNING")
+
+
+def test_of_two_jobs_with_one_key_the_one_that_begins_first_is_shown_however_old_it_is(
+    bench, slurm
+):
+    uid = secrets.token_hex(16)
+    slurm.run("scontrol", "update", "PartitionName=short", "State=DOWN")
+    bench.submit("/bin/sleep", "60", uid=uid, queue="short")
+    bench.submit("/bin/sh", "-c", "echo ran; sleep 2", uid=uid)
+    until_shown(bench, uid, lambda jobs: Phase.RUNNING in [job.phase for job in jobs])
+
+    slurm.run("scontrol", "update", "PartitionName=short", "State=UP")
+
+    (end,) = until_shown(bench, uid, lambda jobs: {job.phase for job in jobs} == {Phase.ENDED})
+    assert (end.code, end.cause, bench.log(end)) == (0, None, b"ran\n")
+
+
+def until_shown(bench, uid, holds):
+    """All jobs with this key, once it is so."""
+    deadline_s = time.monotonic() + WAIT_S
+    while not holds(shown := [job for job in bench.do(bench.driver.jobs()) if job.uid == uid]):
+        assert time.monotonic() < deadline_s, shown
+        bench.do(bench.driver.changes())
+    return shown
 
 
 def test_jobs_of_others_are_left_alone(bench, slurm):

@@ -3,7 +3,7 @@
 import pytest
 
 from rota.backends.api import Phase
-from rota.backends.slurm.records import Record, of_accounting, of_controller, of_sacct
+from rota.backends.slurm.records import Record, of_accounting, of_controller, of_sacct, of_squeue
 from rota.backends.slurm.states import as_job
 from rota.core.facts.states import Blame, Cause
 
@@ -177,3 +177,28 @@ def test_lines_of_sacct_are_told_apart_from_what_strangers_write():
         ("8", "FAILED", None, ""),
     ]
     assert (told[2].nodes, told[2].started_s) == ("", 0.0)
+
+
+def test_lines_of_squeue_are_told_apart_from_what_strangers_write():
+    lines = [
+        "5@FAILED@768@1@2@3@n1@alice@1@main@cpu=2,mem=1G@NonZeroExitCode@rota:c1:a@",
+        "6@PENDING@0@1@N/A@N/A@@bob@0@main@cpu=9@ReqNodeNotAvail, UnavailableNodes:n3@(null)@",
+        "7|RUNNING|0|1|2|3|n1|alice|0|main|cpu=1|None|rota:c1:b|",
+        "8@RUNNING@0@1@2@9@n[1-2]@bob@0@main@cpu=2@None@a name",
+        "9@RUNNING@0@1@2@9@n[1-2]@bob@0@main@cpu=2@None@x@",
+    ]
+
+    told = list(of_squeue("\n".join(lines).replace("@", "<k>"), "<k>"))
+
+    assert [(one.id, one.state, one.status, one.restarts) for one in told] == [
+        ("5", "FAILED", 768, 1),
+        ("6", "PENDING", 0, 0),
+        ("9", "RUNNING", 0, 0),
+    ]
+    assert [one.reason for one in told] == [
+        "NonZeroExitCode",
+        "ReqNodeNotAvail, UnavailableNodes:n3",
+        "",
+    ]
+    assert (told[0].held.cpus, told[0].held.memory_mib, told[1].started_s) == (2, 1024, 0.0)
+    assert (told[2].nodes, told[2].user, told[2].comment) == ("n[1-2]", "bob", "x")

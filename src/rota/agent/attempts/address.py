@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from rota.heads import addresses_of
+
 if TYPE_CHECKING:
     from rota.agent.agent_config import AgentConfig
     from rota.core.facts.node import NodeSpec
@@ -32,8 +34,8 @@ def own_address(url: str) -> str:
 
     The controller's own machine reaches it over loopback, which says nothing to others.
     """
-    parts = urlsplit(url)
-    places = [(parts.hostname or "", parts.port or _ANY_PORT)] if parts.scheme != "unix" else []
+    heads = [urlsplit(head) for head in addresses_of(url)]
+    places = [(head.hostname or "", head.port or _ANY_PORT) for head in heads if head.hostname]
     for host, port in [*places, (_ELSEWHERE, _ANY_PORT)]:
         found = _source(host, port)
         if found and not found.startswith("127.") and found != "::1":

@@ -200,6 +200,7 @@ class Launcher:
                     copied_work(launch),
                     self.variables.ports_of(uid),
                     launch.health,
+                    launch.devices,
                 ),
             }
         )

@@ -147,6 +147,14 @@ class Cgroups:
             return -(-int(_read(f"{self._group(uid)}/memory.peak")) // 1024)
         return 0
 
+    def use_of(self, uid: str) -> tuple[int, float] | None:
+        """Memory in MiB and seconds of CPU; None where the group is gone or does not say."""
+        with suppress(OSError, ValueError):
+            memory = int(_read(f"{self._group(uid)}/memory.current"))
+            usage = _read(f"{self._group(uid)}/cpu.stat").split(None, 2)[1]
+            return memory // MIB, int(usage) / 1e6
+        return None
+
     def tidy(self) -> None:
         """Empty groups go; one that still has processes goes the next time. In any thread:
 

@@ -1,49 +1,76 @@
-"""Processes outside Rota on the devices of this machine, and whether that is news."""
+"""Whose the processes on the devices are: an attempt's, or of a user outside Rota."""
 
 from __future__ import annotations
 
-import logging
+import os
+import pwd
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rota.agent.machine.gpus import BadGpuFile, foreign_use
-from rota.keeper.processes import group_by_owner, snapshot
+import msgspec
+
+from rota.agent.machine.gpus import read_text
+from rota.core.facts.node import ForeignUse
+from rota.keeper.processes import Process, attempt_uid, group_by_owner, look
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Collection, Iterable
 
     from rota.agent.machine.gpus import Tolerance
-    from rota.core.facts.node import Device, ForeignUse
+    from rota.agent.machine.readings import Held
+    from rota.session.charge import Alive
 
-log = logging.getLogger("rota.agent")
+
+def owners_of(pids: Collection[int], alive: Collection[Alive]) -> dict[int, str]:
+    """The attempt of each of these processes that belongs to one: only their parents are read."""
+    if not pids or not alive:
+        return {}
+    table: dict[int, Process] = {}
+    for pid in pids:
+        while pid not in table and (process := look(pid)) is not None:
+            table[pid] = process
+            pid = process.parent
+    owned = group_by_owner(table, {one.pid: one.uid for one in alive}, {})
+    found = {pid: uid for uid, members in owned.items() for pid in members if pid in pids}
+    uids = {one.uid for one in alive}
+    for pid in pids:
+        # One that left the tree of its attempt still has the environment that it began with.
+        if pid not in found and (uid := attempt_uid(pid)) in uids:
+            found[pid] = uid
+    return found
 
 
-class ForeignWatch:
-    """``alive`` lists attempts as (uid, pid, anything): their processes are our own."""
+def strangers(
+    held: Iterable[Held], ours: Collection[int], tolerance: Tolerance
+) -> tuple[ForeignUse, ...]:
+    """Processes on the devices that are not ours.
 
-    def __init__(
-        self,
-        devices: tuple[Device, ...],
-        alive: Callable[[], list[tuple[str, int, int]]],
-        gpus_file: str,
-        tolerance: Tolerance,
-    ) -> None:
-        self._devices, self._alive = devices, alive
-        self._gpus_file, self._tolerance = gpus_file, tolerance
-        self.use: tuple[ForeignUse, ...] = ()
+    Those that do not count are told as well, and marked, so that people can see them.
+    """
+    found: dict[tuple[int, int], ForeignUse] = {}
+    for one in held:
+        if not one.pid or one.pid in ours:
+            continue
+        user = one.user or owner_of(one.pid)
+        use = ForeignUse(one.device, one.pid, user, one.memory_mib or 0)
+        name = one.name
 
-    def look(self) -> bool:
-        """Whether it has changed."""
-        if not self._devices:
-            return False
-        try:
-            use = foreign_use(self._devices, self._own_pids, self._gpus_file, self._tolerance)
-        except BadGpuFile as error:
-            log.error("%s", error)
-            return False
-        changed, self.use = use != self.use, use
-        return changed
+        def name_of(pid: int, name: str = name) -> str:
+            return name or read_text(Path(f"/proc/{pid}/comm"))
 
-    def _own_pids(self) -> set[int]:
-        mains = {pid: uid for uid, pid, _ in self._alive()}
-        owned = group_by_owner(snapshot(), mains, {})
-        return {pid for members in owned.values() for pid in members}
+        if tolerance.covers(use, name_of):
+            use = msgspec.structs.replace(use, ignored=True)
+        found[one.device, one.pid] = use
+    return tuple(found.values())
+
+
+def owner_of(pid: int) -> str:
+    """The name of a process's user, or its number, or empty when it is gone."""
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return ""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -7,7 +7,6 @@ about anything. A device is known by its uuid, never by its place in a list.
 from __future__ import annotations
 
 import os
-import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,6 +60,14 @@ class FakeUse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str = ""
 
 
+class FakeProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A made-up process of a job; pid 0: of the job that has had the GPU for longest."""
+
+    memory_mib: int
+    use_percent: float | None = None
+    pid: int = 0
+
+
 class FakeGpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry of the file: ``[{"model": "A100", "memory_mib": 40960}, …]``."""
 
@@ -75,6 +82,17 @@ class FakeGpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     healthy: bool = True
     #: Real device files that stand for it, so that the fence around them can be seen at work.
     files: tuple[str, ...] = ()
+    #: What is measured of it; None: it does not say.
+    use_percent: float | None = None
+    memory_used_mib: int | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    #: Failures that it has reported so far.
+    xids: tuple[int, ...] = ()
+    #: What jobs have on it.
+    processes: tuple[FakeProcess, ...] = ()
+    #: Its driver does not answer.
+    hangs: bool = False
 
 
 class Card(NamedTuple):
@@ -89,7 +107,7 @@ def discover_devices(
     fake_file: str, numa: tuple[tuple[int, ...], ...], root: Path = Path("/")
 ) -> tuple[Device, ...]:
     """The devices of this node. A file of made-up ones replaces the real ones."""
-    fake_file = fake_file or os.environ.get(FAKE_VARIABLE, "")
+    fake_file = named_file(fake_file)
     if fake_file:
         return tuple(
             Device(
@@ -110,14 +128,19 @@ def discover_devices(
     return (*nvidia, *_amd_devices(len(nvidia), root))
 
 
+def named_file(fake_file: str) -> str:
+    """The file of made-up GPUs, by setting or by variable; empty: they are real."""
+    return fake_file or os.environ.get(FAKE_VARIABLE, "")
+
+
 def fake_files(fake_file: str) -> list[tuple[str, ...]]:
     """The device files of each made-up GPU."""
-    return [gpu.files for gpu in read_fake(fake_file or os.environ.get(FAKE_VARIABLE, ""))]
+    return [gpu.files for gpu in read_fake(named_file(fake_file))]
 
 
 def cards_of(devices: tuple[Device, ...], root: Path = Path("/")) -> dict[int, Card]:
     """Where the real ones are, by index. An instance (MIG) is where its card is."""
-    amd = {_amd_uuid(folder): os.path.basename(folder.resolve()) for folder in _amd_cards(root)}
+    amd = {amd_uuid(folder): os.path.basename(folder.resolve()) for folder in amd_cards(root)}
     return {
         device.index: Card(amd[device.uuid], nvidia=False)
         if device.uuid in amd
@@ -137,40 +160,7 @@ def read_fake(file: str) -> list[FakeGpu]:
         raise BadGpuFile(f"agent.fake_gpus: {file}: {error}") from None
 
 
-def foreign_use(
-    devices: tuple[Device, ...],
-    own_pids: Callable[[], set[int]],
-    fake_file: str = "",
-    tolerance: Tolerance = Tolerance(),  # noqa: B008 - frozen
-) -> tuple[ForeignUse, ...]:
-    """Processes on the devices that are not ours. ``own_pids`` is asked only if there are any.
-
-    Those that do not count are told as well, and marked, so that people can see them.
-    """
-    fake_file = fake_file or os.environ.get(FAKE_VARIABLE, "")
-    names: dict[int, str] = {}
-    if fake_file:
-        found = []
-        for index, gpu in enumerate(read_fake(fake_file)):
-            found += [ForeignUse(index, use.pid, use.user, use.memory_mib) for use in gpu.foreign]
-            names |= {use.pid: use.name for use in gpu.foreign if use.name}
-    else:
-        found = _nvidia_use(devices)
-    if not found:
-        return ()
-    ours = own_pids()
-
-    def name_of(pid: int) -> str:
-        return names.get(pid) or _read(Path(f"/proc/{pid}/comm"))
-
-    return tuple(
-        msgspec.structs.replace(use, ignored=True) if tolerance.covers(use, name_of) else use
-        for use in found
-        if use.pid not in ours
-    )
-
-
-def _nvml() -> Any:  # noqa: ANN401
+def open_nvml() -> Any:  # noqa: ANN401
     """The library, ready for use, or None. It stays open: opening costs more than all calls."""
     try:
         import pynvml
@@ -183,7 +173,7 @@ def _nvml() -> Any:  # noqa: ANN401
     return pynvml
 
 
-def _ask(nvml: Any, name: str, *arguments: object) -> Any:  # noqa: ANN401
+def ask(nvml: Any, name: str, *arguments: object) -> Any:  # noqa: ANN401
     """One question; None for whatever the driver, the card or the library does not know."""
     try:
         return getattr(nvml, name)(*arguments)
@@ -192,22 +182,22 @@ def _ask(nvml: Any, name: str, *arguments: object) -> Any:  # noqa: ANN401
 
 
 def _nvidia_devices(numa: tuple[tuple[int, ...], ...], root: Path) -> list[Device]:
-    nvml = _nvml()
+    nvml = open_nvml()
     if nvml is None:
         return []
     handles: list[tuple[Any, Any]] = []
-    for index in range(_ask(nvml, "nvmlDeviceGetCount") or 0):
-        handle = _ask(nvml, "nvmlDeviceGetHandleByIndex", index)
+    for index in range(ask(nvml, "nvmlDeviceGetCount") or 0):
+        handle = ask(nvml, "nvmlDeviceGetHandleByIndex", index)
         if handle is not None:
             handles.extend((part, handle) for part in _mig_parts(nvml, handle) or [handle])
     devices = []
     for index, (handle, card) in enumerate(handles):
-        memory = _ask(nvml, "nvmlDeviceGetMemoryInfo", handle)
+        memory = ask(nvml, "nvmlDeviceGetMemoryInfo", handle)
         devices.append(
             Device(
                 index=index,
-                uuid=str(_ask(nvml, "nvmlDeviceGetUUID", handle) or f"GPU-{index}"),
-                model=_short_model(str(_ask(nvml, "nvmlDeviceGetName", handle) or "")),
+                uuid=str(ask(nvml, "nvmlDeviceGetUUID", handle) or f"GPU-{index}"),
+                model=_short_model(str(ask(nvml, "nvmlDeviceGetName", handle) or "")),
                 memory_mib=memory.total // MIB if memory else 0,
                 numa=_nvidia_numa(nvml, card, numa, root),
                 links=tuple(
@@ -215,38 +205,38 @@ def _nvidia_devices(numa: tuple[tuple[int, ...], ...], root: Path) -> list[Devic
                     for other, (_, peer) in enumerate(handles)
                     if other != index and peer is not card and _linked(nvml, card, peer)
                 ),
-                ecc_errors=_ecc_errors(nvml, card),
+                ecc_errors=uncorrected_errors(nvml, card),
                 healthy=_is_healthy(nvml, card),
             )
         )
     return devices
 
 
-def _ecc_errors(nvml: Any, card: Any) -> int:  # noqa: ANN401
+def uncorrected_errors(nvml: Any, card: Any) -> int:  # noqa: ANN401
     """Errors in memory that could not be corrected since the driver was loaded."""
     uncorrected = getattr(nvml, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED", 1)
     since_loaded = getattr(nvml, "NVML_VOLATILE_ECC", 0)
-    count = _ask(nvml, "nvmlDeviceGetTotalEccErrors", card, uncorrected, since_loaded)
+    count = ask(nvml, "nvmlDeviceGetTotalEccErrors", card, uncorrected, since_loaded)
     return int(count or 0)
 
 
 def _is_healthy(nvml: Any, card: Any) -> bool:  # noqa: ANN401
     """Whether its memory can be used: no page waits to be retired, each bad row was replaced."""
-    if _ask(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", card) == 1:
+    if ask(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", card) == 1:
         return False
     # Corrected, uncorrected, pending, failed.
-    rows = _ask(nvml, "nvmlDeviceGetRemappedRows", card)
+    rows = ask(nvml, "nvmlDeviceGetRemappedRows", card)
     return not (rows and rows[3])
 
 
 def _mig_parts(nvml: Any, handle: Any) -> list[Any]:  # noqa: ANN401
     """A card in MIG mode is handed out by its instances."""
-    mode = _ask(nvml, "nvmlDeviceGetMigMode", handle)
+    mode = ask(nvml, "nvmlDeviceGetMigMode", handle)
     if not mode or mode[0] != 1:
         return []
     parts = (
-        _ask(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", handle, number)
-        for number in range(_ask(nvml, "nvmlDeviceGetMaxMigDeviceCount", handle) or 0)
+        ask(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", handle, number)
+        for number in range(ask(nvml, "nvmlDeviceGetMaxMigDeviceCount", handle) or 0)
     )
     return [part for part in parts if part is not None]
 
@@ -258,14 +248,14 @@ def _short_model(name: str) -> str:
 
 
 def _nvidia_numa(nvml: Any, card: Any, numa: tuple[tuple[int, ...], ...], root: Path) -> int:  # noqa: ANN401
-    number = _ask(nvml, "nvmlDeviceGetNumaNodeId", card)
+    number = ask(nvml, "nvmlDeviceGetNumaNodeId", card)
     if isinstance(number, int) and 0 <= number < max(1, len(numa)):
         return number
     if bus := _bus(nvml, card):
-        number = _read_int(root / "sys/bus/pci/devices" / bus / "numa_node")
+        number = read_int(root / "sys/bus/pci/devices" / bus / "numa_node")
         if number is not None and number >= 0:
             return number
-    words = _ask(nvml, "nvmlDeviceGetCpuAffinity", card, 64)
+    words = ask(nvml, "nvmlDeviceGetCpuAffinity", card, 64)
     if words is None:
         return -1
     near = {64 * at + bit for at, word in enumerate(words) for bit in range(64) if word >> bit & 1}
@@ -274,7 +264,7 @@ def _nvidia_numa(nvml: Any, card: Any, numa: tuple[tuple[int, ...], ...], root: 
 
 
 def _bus(nvml: Any, card: Any) -> str:  # noqa: ANN401
-    pci = _ask(nvml, "nvmlDeviceGetPciInfo", card)
+    pci = ask(nvml, "nvmlDeviceGetPciInfo", card)
     if pci is None:
         return ""
     bus = pci.busId.decode() if isinstance(pci.busId, bytes) else str(pci.busId)
@@ -283,55 +273,24 @@ def _bus(nvml: Any, card: Any) -> str:  # noqa: ANN401
 
 
 def _nvidia_card(uuid: str) -> Card:
-    nvml = _nvml()
-    card = _ask(nvml, "nvmlDeviceGetHandleByUUID", uuid) if nvml else None
+    nvml = open_nvml()
+    card = ask(nvml, "nvmlDeviceGetHandleByUUID", uuid) if nvml else None
     if card is not None and uuid.startswith("MIG-"):
-        card = _ask(nvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", card)
+        card = ask(nvml, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", card)
     if card is None:
         return Card("", nvidia=True)
-    return Card(_bus(nvml, card), True, _ask(nvml, "nvmlDeviceGetMinorNumber", card))
+    return Card(_bus(nvml, card), True, ask(nvml, "nvmlDeviceGetMinorNumber", card))
 
 
 def _linked(nvml: Any, card: Any, peer: Any) -> bool:  # noqa: ANN401
     index = getattr(nvml, "NVML_P2P_CAPS_INDEX_NVLINK", None)
     if index is None:
         return False
-    status: int | None = _ask(nvml, "nvmlDeviceGetP2PStatus", card, peer, index)
+    status: int | None = ask(nvml, "nvmlDeviceGetP2PStatus", card, peer, index)
     return status == 0
 
 
-def _nvidia_use(devices: tuple[Device, ...]) -> list[ForeignUse]:
-    if not any(device.uuid.startswith(("GPU-", "MIG-")) for device in devices):
-        return []
-    nvml = _nvml()
-    if nvml is None:
-        return []
-    found: dict[tuple[int, int], ForeignUse] = {}
-    for device in devices:
-        handle = _ask(nvml, "nvmlDeviceGetHandleByUUID", device.uuid)
-        if handle is None:
-            continue
-        for kind in ("Compute", "Graphics"):
-            for use in _ask(nvml, f"nvmlDeviceGet{kind}RunningProcesses", handle) or ():
-                found[device.index, use.pid] = ForeignUse(
-                    device.index, use.pid, owner_of(use.pid), (use.usedGpuMemory or 0) // MIB
-                )
-    return list(found.values())
-
-
-def owner_of(pid: int) -> str:
-    """The name of a process's user, or its number, or empty when it is gone."""
-    try:
-        uid = os.stat(f"/proc/{pid}").st_uid
-    except OSError:
-        return ""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
-def _amd_cards(root: Path) -> list[Path]:
+def amd_cards(root: Path) -> list[Path]:
     """The folders of cards with memory of their own, in the order of their numbers."""
     cards = sorted(
         (root / "sys/class/drm").glob("card[0-9]*/device"),
@@ -340,36 +299,36 @@ def _amd_cards(root: Path) -> list[Path]:
     return [
         folder
         for folder in cards
-        if _read(folder / "vendor") == _AMD_VENDOR
+        if read_text(folder / "vendor") == _AMD_VENDOR
         and "-" not in folder.parent.name
-        and _read_int(folder / "mem_info_vram_total")
+        and read_int(folder / "mem_info_vram_total")
     ]
 
 
-def _amd_uuid(folder: Path) -> str:
-    return _read(folder / "unique_id") or os.path.basename(os.path.realpath(folder))
+def amd_uuid(folder: Path) -> str:
+    return read_text(folder / "unique_id") or os.path.basename(os.path.realpath(folder))
 
 
 def _amd_devices(first_index: int, root: Path) -> list[Device]:
     return [
         Device(
             index=index,
-            uuid=_amd_uuid(folder),
-            model=_read(folder / "product_name") or "AMD",
-            memory_mib=(_read_int(folder / "mem_info_vram_total") or 0) // MIB,
-            numa=-1 if (number := _read_int(folder / "numa_node")) is None else number,
+            uuid=amd_uuid(folder),
+            model=read_text(folder / "product_name") or "AMD",
+            memory_mib=(read_int(folder / "mem_info_vram_total") or 0) // MIB,
+            numa=-1 if (number := read_int(folder / "numa_node")) is None else number,
         )
-        for index, folder in enumerate(_amd_cards(root), first_index)
+        for index, folder in enumerate(amd_cards(root), first_index)
     ]
 
 
-def _read(file: Path) -> str:
+def read_text(file: Path) -> str:
     try:
         return file.read_text().strip()
     except OSError:
         return ""
 
 
-def _read_int(file: Path) -> int | None:
-    text = _read(file)
+def read_int(file: Path) -> int | None:
+    text = read_text(file)
     return int(text) if text.lstrip("-").isdecimal() else None

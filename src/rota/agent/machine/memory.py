@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rota.agent.machine.cgroups import size_text
 from rota.keeper.processes import Process, group_by_owner, look, proportional_kib, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.session.charge import Alive
 
 
 class MemoryWatch:
@@ -12,18 +19,18 @@ class MemoryWatch:
     def __init__(self) -> None:
         self._peaks_kib: dict[str, int] = {}
 
-    def look(self, running: list[tuple[str, int, int]]) -> list[tuple[str, str]]:
+    def look(self, running: Sequence[Alive]) -> list[tuple[str, str]]:
         """The attempts above their limit, as (uid, what to tell the user).
 
-        ``running`` lists (uid, pid, limit in MiB or 0). Resident memory counts shared pages once
+        Resident memory counts shared pages once
         per process, so it only raises the suspicion; what convicts is the proportional size,
         which splits them among their users.
         """
-        limits = {uid: limit for uid, _, limit in running if limit > 0}
+        limits = {one.uid: one.memory_mib for one in running if one.memory_mib > 0}
         if not limits:
             return []
         table = snapshot()
-        owned = group_by_owner(table, {pid: uid for uid, pid, _ in running}, {})
+        owned = group_by_owner(table, {one.pid: one.uid for one in running}, {})
         found = []
         for uid, limit_mib in limits.items():
             members = [table[pid] for pid in owned.get(uid, ())]

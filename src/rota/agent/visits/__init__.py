@@ -1,6 +1,6 @@
 """What people want of single attempts on this node.
 
 visits                           who is sent where
-logs                             what attempts printed, and a last word of ours in it
+logs, log_order                  what attempts printed, in which order, and a last word of ours
 terminals, tunnels               terminals and ports
 """

@@ -10,6 +10,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from rota.agent.visits import log_order
 from rota.as_user.children import Failed, NotInTime, Readers, named
 from rota.as_user.owners import owner_of
 from rota.rpc.visits import FoundLine, LogFound, LogPart, SearchLog
@@ -27,7 +28,8 @@ _PAGE_BYTES = 4096
 #: Modes of ``fallocate``.
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 _OTHERS = 0o077
-_ENDINGS = {"stdout": "out", "stderr": "err"}
+#: The third one is ours: in which order the two were written.
+_ENDINGS = {"stdout": "out", "stderr": "err", "order": log_order.ENDING}
 _libc = ctypes.CDLL(None, use_errno=True)
 
 log = logging.getLogger("rota.agent")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.agent.visits.log_order import LogOrder
 from rota.agent.visits.logs import Logs, close_to_others, drop_beginning, drop_old_logs
 from rota.agent.visits.terminals import Terminals
 from rota.agent.visits.tunnels import Tunnels
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rota.agent.agent_config import AgentConfig
     from rota.rpc.messages import AgentMessage
     from rota.rpc.visits import Visit
+    from rota.session.charge import Alive
 
 #: How often the logs of running attempts are measured, and old ones looked for.
 MEASURE_S, LOOK_S, DAY_S = 5.0, 3600.0, 86_400.0
@@ -43,7 +45,7 @@ class Visits:
         self,
         config: AgentConfig,
         send: Callable[[AgentMessage], object],
-        alive: Callable[[], list[tuple[str, int, int]]],
+        alive: Callable[[], list[Alive]],
         tell_keeper: Callable[[bytes], None],
     ) -> None:
         self._config = config
@@ -101,7 +103,10 @@ class Visits:
 
     def duties(self) -> list[Coroutine[None, None, None]]:
         """What has to be looked after all the time; the files of all jobs are many."""
-        duties = [asyncio.to_thread(close_to_others, self._config.folder)]
+        duties = [
+            asyncio.to_thread(close_to_others, self._config.folder),
+            LogOrder(self._config.folder, self._uids).run(),
+        ]
         if self._config.log_days:
             duties.append(self._drop_old())
         if self._config.log_max_bytes:
@@ -109,10 +114,10 @@ class Visits:
         return duties
 
     def _pid_of(self, wanted: str) -> int:
-        return next((pid for uid, pid, _ in self._alive() if uid == wanted), 0)
+        return next((one.pid for one in self._alive() if one.uid == wanted), 0)
 
     def _uids(self) -> frozenset[str]:
-        return frozenset(uid for uid, _, _ in self._alive())
+        return frozenset(one.uid for one in self._alive())
 
     async def _drop_old(self) -> None:
         while True:

@@ -63,9 +63,9 @@ def in_own_words(request: JobRequest) -> JobRequest:
     if asked is None:
         return request
     if (asked.kubernetes is None) == (asked.slurm is None):
-        raise Rejected.bad("executor", "", "expected one of kubernetes and slurm")
+        raise Rejected.because("executor", "", "expected one of kubernetes and slurm")
     if request.resources != Resources() or request.roles:
-        raise Rejected.bad("executor", "", "the job names resources as well; name them once")
+        raise Rejected.because("executor", "", "the job names resources as well; name them once")
     if asked.kubernetes is not None:
         resources = _of_requests(asked.kubernetes.requests)
         return msgspec.structs.replace(request, executor=None, resources=resources)

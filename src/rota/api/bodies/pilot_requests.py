@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
+from rota.api.bodies.mib import TakesMib
 from rota.api.bodies.request_fields import BIG, Line, says
 from rota.api.bodies.site_requests import Strict
 
@@ -14,7 +15,7 @@ Much = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 Labels = Annotated[dict[str, str], Meta(max_length=64)]
 
 
-class PilotRequest(Strict):
+class PilotRequest(TakesMib, Strict):
     """How allocations of an engine are asked for when jobs wait."""
 
     kind: Annotated[Line, says("`slurm` or `kubernetes`")]
@@ -22,7 +23,8 @@ class PilotRequest(Strict):
     time_s: Annotated[Count, says("An allocation ends after so long")] = 3600
     idle_s: Annotated[Count, says("It is let go when nothing ran in it for so long")] = 30
     cpus: Annotated[Much, says("CPUs of one; 0: a whole node of the engine")] = 0
-    memory_mb: Annotated[Count, says("Memory of one, in MiB")] = 0
+    memory_mib: Annotated[Count | UnsetType, says("Memory of one, in MiB")] = UNSET
+    memory_mb: Count = 0
     gpus: Annotated[Count, says("GPUs of one")] = 0
     gpu_type: Annotated[Line, says("Their model")] = ""
     price_per_hour: Annotated[Much, says("What one costs in an hour")] = 0
@@ -34,13 +36,14 @@ class PilotRequest(Strict):
     engine: Annotated[dict[str, Any], says("Keys of [engines.NAME]")] = {}  # noqa: RUF012
 
 
-class PilotPatch(Strict):
+class PilotPatch(TakesMib, Strict):
     """Absent fields stay as they are."""
 
     most: Count | None = None
     time_s: Count | None = None
     idle_s: Count | None = None
     cpus: Much | None = None
+    memory_mib: Count | None = None
     memory_mb: Count | None = None
     gpus: Count | None = None
     gpu_type: Line | None = None

@@ -15,6 +15,7 @@ from rota.api.bodies.request_fields import (
     JobType,
     Line,
     Resources,
+    ResourcesPatch,
     Seconds,
     Short,
     Whole,
@@ -264,7 +265,7 @@ class JobPatch(Strict):
     output: Line | None = None
     error: Line | None = None
     variables: dict[str, str] | None = None
-    resources: dict[str, Any] | None = None
+    resources: ResourcesPatch | None = None
     queue: Short | None = None
     project: Short | None = None
     begin_at: Seconds | str | None = None
@@ -334,6 +335,8 @@ class TokenRequest(Strict):
     uses: Annotated[int, Meta(ge=0, le=100_000)] | None = None
     #: Of a join token: each of its nodes waits until an operator approves it.
     approve: bool = False
+    #: For jobs of this project and for nothing else; its quota is the budget.
+    project: Short = ""
 
 
 class TriggerRequest(Strict):

@@ -78,10 +78,10 @@ def request_of(asked: Resources) -> Request:
     if not count and (named or indices):
         count = len(indices) or 1
     if indices and count > len(indices):
-        allowed = f"at least as many numbers as GPUs, which are {count}"
-        raise Rejected.bad("resources.gpu_indices", list(indices), allowed)
+        why = f"{count} GPUs wanted, and only {len(indices)} numbers to choose from"
+        raise Rejected.because("resources.gpu_indices", list(indices), why)
     if asked.shared and not asked.gpu_memory_mb and not milli:
-        raise Rejected.bad(
+        raise Rejected.because(
             "resources.gpu_memory_mb", 0, "a shared job must say how much memory it takes per GPU"
         )
     return Request(

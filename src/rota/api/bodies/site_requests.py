@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from rota.api.bodies.mib import TakesMib
 from rota.api.bodies.queue_requests import QueueRequest
 from rota.api.bodies.request_fields import BIG, Line, Seconds, Short, Words, says
 
@@ -36,14 +37,20 @@ class DrainRequest(Strict):
 
 
 class LimitsRequest(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+    TakesMib,
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    omit_defaults=True,
 ):
     """Ceilings; null: none. Absent ones stay as they are."""
 
     jobs: Annotated[Ceiling, says("Jobs that hold room at once")] = UNSET
     queued: Annotated[Ceiling, says("Jobs that wait")] = UNSET
     cpus: Annotated[Amount | UnsetType | None, says("CPUs at once")] = UNSET
-    memory_mb: Annotated[Ceiling, says("Memory at once, in MiB")] = UNSET
+    memory_mib: Annotated[Ceiling, says("Memory at once, in MiB")] = UNSET
+    memory_mb: Ceiling = UNSET
     gpus: Annotated[Amount | UnsetType | None, says("GPUs at once")] = UNSET
     gpu_hours: Annotated[
         Amount | UnsetType | None,
@@ -89,6 +96,7 @@ class ProjectRequest(Strict):
     quota: Annotated[QuotaRequest, says("What all jobs of it and below it may hold")] = (
         QuotaRequest()
     )
+    members: Annotated[list[Short], says("Whose jobs may count for it; empty: everybody's")] = []
 
 
 class ProjectPatch(Strict):
@@ -99,13 +107,16 @@ class ProjectPatch(Strict):
     quota: QuotaRequest | None = None
     #: False keeps the limits on record and lets nothing wait for them.
     enforce_quota: bool | None = None
+    members: list[Short] | None = None
 
 
 class UserPatch(Strict):
-    """Shares and quota of a user. Absent fields stay as they are."""
+    """Shares, quota and role of a user. Absent fields stay as they are."""
 
     shares: Shares | None = None
     quota: QuotaRequest | None = None
+    #: What the user may do on the local socket. For admins.
+    role: Literal["admin", "operator", "user", "viewer"] | None = None
 
 
 class ProjectQuotaPatch(Strict):

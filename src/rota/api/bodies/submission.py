@@ -12,6 +12,7 @@ from rota.api.bodies.executor_requests import in_own_words
 from rota.api.bodies.health_requests import health_of
 from rota.api.bodies.placing import placement_of, signal_name
 from rota.api.bodies.roles import roles_of
+from rota.api.bodies.slots import refuse_unfilled
 from rota.controller.agents.bundles import require_bundle
 from rota.controller.commands.commands import Submission
 from rota.controller.launches.launch import encode_environment
@@ -98,7 +99,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         command=command,
         script=script,
         script_args=tuple(checks.arguments("script_args", request.script_args)),
-        project=checks.word("project", request.project),
+        project=checks.word("project", request.project) or actor.project,
         queue=checks.word("queue", request.queue),
         priority=priority(request.priority),
         roles=roles_of(request),
@@ -345,6 +346,7 @@ def _elements(request: JobRequest) -> Elements:
         runs, cap = parse_indices(request.array)
         return runs, own_cap or cap, ()
     if request.parameters is not None:
+        refuse_unfilled(request, request.parameters.names)
         rows = _rows(request.parameters)
         return (Run(0, len(rows) - 1),), own_cap or 0, rows
     return (), 0, ()

@@ -1,8 +1,11 @@
 """The way in.
 
 front, short_way                 who asks, and the few busy routes
+editing                          tags of what admins edit, and edits that name them
+repeating                        answers of requests with a key, for when they come again
 cookie                           what a browser shows, and when it counts
 methods                          which methods a path has
-server, heads, certificate       sockets, bounds on headers, TLS, a clean end
-agents                           the agents' WebSocket
+sockets, certificate             what it listens on, TLS
+server, heads                    bounds on headers, a clean end
+agents, request_times            the agents' WebSocket; how long requests take
 """

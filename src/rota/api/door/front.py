@@ -7,6 +7,7 @@ here, at half of the cost; the routes behind are the same functions, for the doc
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 from rota.api import errors
@@ -15,6 +16,7 @@ from rota.api.auth import Unauthenticated, identify, require
 from rota.api.context import ACTOR
 from rota.api.door import agents
 from rota.api.door.cookie import authorization_of
+from rota.api.door.request_times import note_time, timed
 from rota.api.door.short_way import Reply
 from rota.api.errors import TooLarge
 from rota.api.jobs.submit import Answer, submit_batch, submit_one
@@ -81,7 +83,7 @@ class Front:
             visit = self._wing_of(scope["path"]) or _visit(scope["path"])
             await visit(self.context, self._actor, scope, receive, send)
         elif scope["type"] == "http":
-            send = _with_id(scope, send)
+            send = timed(self.context, scope, _with_id(scope, send))
             try:
                 wing = self._wing_of(scope["path"])
                 if wing is None:
@@ -93,10 +95,22 @@ class Front:
             except UnicodeError:
                 await _send_problem(send, errors.Malformed("the request is not valid UTF-8"))
 
+    def page(self, path: str) -> Page | None:
+        """What anybody may read at a path."""
+        return self._pages(path)
+
     async def submit(
         self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]], body: bytes
     ) -> Reply:
         """``POST /jobs`` the short way: the same as below for a request that came whole."""
+        began_s = time.perf_counter()
+        reply = await self._reply(client, headers, body)
+        note_time(self.context, "POST", "jobs", reply.status, began_s)
+        return reply
+
+    async def _reply(
+        self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]], body: bytes
+    ) -> Reply:
         try:
             scope: Scope = {"client": client, "headers": headers}
             actor = self._known_actor(scope)
@@ -115,11 +129,12 @@ class Front:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
         if method in ("GET", "HEAD") and (page := self._pages(path)) is not None:
-            await _send(send, page[0], page[2] if method == "GET" else b"", page[1])
+            await send_whole(send, page[0], page[2] if method == "GET" else b"", page[1])
             return
         actor = self._known_actor(scope)
         if method not in _METHODS:
-            raise errors.WrongMethod.bad("method", method, ", ".join(_METHODS))
+            allowed = ", ".join(self._methods.of(path) or _METHODS)
+            raise errors.WrongMethod.bad("method", method, allowed)
         if method == "POST" and (door := self._doors.get(path)) is not None:
             await door(self.context, actor, scope, receive, send)
             return
@@ -132,7 +147,7 @@ class Front:
         except Exception as error:
             await _send_problem(send, error)
         else:
-            await _send(send, answer.status, answer.body, b"application/json", answer.headers)
+            await send_whole(send, answer.status, answer.body, b"application/json", answer.headers)
 
     async def _pass_on(self, actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
         """To the framework, which knows neither verbs behind a colon nor heads without bodies."""
@@ -140,7 +155,7 @@ class Front:
         if path.startswith(_NODES) and ":" in path:
             _split_verb(scope, path)
         if method == "OPTIONS" and (allowed := self._methods.of(scope["path"])):
-            await _send(send, 204, b"", b"", [(b"allow", ", ".join(allowed).encode())])
+            await send_whole(send, 204, b"", b"", [(b"allow", ", ".join(allowed).encode())])
             return
         scope[ACTOR] = actor
         if not path.startswith(_BUNDLES):
@@ -238,7 +253,7 @@ async def read_body(receive: Receive, most: int) -> bytes:
     return b"".join(parts)
 
 
-async def _send(
+async def send_whole(
     send: Send,
     status: int,
     body: bytes,
@@ -288,4 +303,4 @@ def _without_body(send: Send) -> Send:
 async def _send_problem(send: Send, error: Exception) -> None:
     problem, headers = errors.problem_of(error)
     body = errors.encode_problem(problem)
-    await _send(send, problem.status, body, errors.MEDIA_TYPE.encode(), headers)
+    await send_whole(send, problem.status, body, errors.MEDIA_TYPE.encode(), headers)

@@ -13,8 +13,8 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from rota.api.errors import Malformed
+from rota.api.jobs.log_reader import LogWish
 from rota.api.jobs.log_search import CONTEXT_MAX, HITS_MAX, Search
-from rota.api.jobs.logs import LogWish
 from rota.api.params import IDS_MAX, parse_cursor
 from rota.api.views.listing import Query
 from rota.api.views.lookup import ID_MAX
@@ -117,7 +117,7 @@ def _set_device(resources: dict[str, Any]) -> None:
     named = [name for name in ("gpus", "gpu_type", "gpu_memory_mb", "shared") if name in resources]
     if device == pb.DEVICE_TYPE_CPU and named:
         word = pb.DeviceType.Name(device)
-        raise Rejected.bad("resources.device", word, f"not with {named[0]}")
+        raise Rejected.because("resources.device", word, f"{word} has no {named[0]}")
     if device in (pb.DEVICE_TYPE_GPU, pb.DEVICE_TYPE_TPU):
         resources["device"] = _word(pb.DeviceType.Name(device), "DEVICE_TYPE_")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.api.views.attempt_views import AttemptView
     from rota.api.views.gpus import GpuView
     from rota.api.views.views import JobView, ResourcesView
-    from rota.api.watch.live import EventView
+    from rota.api.watch.event_views import EventView
 
 _DEVICES = {"gpu": pb.DEVICE_TYPE_GPU, "tpu": pb.DEVICE_TYPE_TPU, "": pb.DEVICE_TYPE_CPU}
 

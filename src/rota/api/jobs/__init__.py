@@ -2,7 +2,8 @@
 
 jobs, submit, resubmit           submitted, also again; listed and looked at
 changes, changes_many, allocations    cancelled, held, updated; room without a program
-logs, log_search, results, artifacts, bundles, checkpoints    what they print, leave and bring
+logs, log_reader, log_merge, log_search    what they print, both streams as one, hits in it
+results, artifacts, bundles, checkpoints    what they leave and bring
 endpoints                        where their tasks can be reached
-why, plan, measures              what they wait for, would become and cost
+why, endings, plan, measures     what they wait for, how they failed, would become and cost
 """

@@ -22,6 +22,7 @@ from rota.api.jobs.jobs import view_of
 from rota.api.jobs.submit import hand_in
 from rota.api.views.attempt_views import AllocationView, allocation_view
 from rota.api.views.lookup import find
+from rota.api.views.paging import Listed, Part
 from rota.core.facts.job import Job
 from rota.core.facts.states import JobState
 
@@ -74,7 +75,7 @@ class HoldingView(msgspec.Struct):
     allocations: list[AllocationView]
 
 
-class HoldingsView(msgspec.Struct):
+class HoldingsView(Listed):
     items: list[HoldingView]
 
 
@@ -90,12 +91,15 @@ def _holding(context: Context, item: Job | Array, actor: Actor) -> HoldingView:
 
 
 @get("/allocations", summary="Who holds what", opt={"right": "read"})
-async def list_allocations(request: Asking) -> HoldingsView:
+async def list_allocations(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> HoldingsView:
     """Every job that holds room now."""
     context, actor = context_of(request), actor_of(request)
     cluster = context.host.cluster
     holders = sorted({job for job, _ in cluster.live.where.values()})
-    return HoldingsView([_holding(context, cluster.jobs[job], actor) for job in holders])
+    page, after = Part(limit, cursor).of(holders, int)
+    return HoldingsView([_holding(context, cluster.jobs[job], actor) for job in page], cursor=after)
 
 
 @get(
@@ -112,7 +116,12 @@ async def show_allocation(request: Asking, job_id: params.JobPath) -> HoldingVie
 @post(
     "/allocations",
     summary="Hold room without a program",
-    opt={"right": "submit", "body": AllocationRequest, "errors": (404, 409, 413, 429, 503)},
+    opt={
+        "right": "submit",
+        "body": AllocationRequest,
+        "creates": "id",
+        "errors": (404, 409, 413, 429, 503),
+    },
 )
 async def allocate(request: Asking) -> HoldingView:
     """Answers once it is on disk, with `wait_s` once it is held. Release it to give it back."""

@@ -15,6 +15,7 @@ from rota.api.asgi import API
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.results import FOLDER_VARIABLE
 from rota.api.views.lookup import find_own
+from rota.api.views.paging import Listed, Part
 from rota.controller.launches.launch import output_path
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Rejected
@@ -43,7 +44,7 @@ class ArtifactView(msgspec.Struct, kw_only=True):
     url: str | None = None
 
 
-class ArtifactsView(msgspec.Struct):
+class ArtifactsView(Listed):
     items: list[ArtifactView]
 
 
@@ -52,7 +53,12 @@ class ArtifactsView(msgspec.Struct):
     summary="What a job has left, and where it is",
     opt={"right": "read", "errors": (403, 404)},
 )
-async def artifacts(request: Asking, job_id: params.JobPath) -> ArtifactsView:
+async def artifacts(
+    request: Asking,
+    job_id: params.JobPath,
+    limit: params.PartSize = None,
+    cursor: params.Cursor = "",
+) -> ArtifactsView:
     """Output of every try, results of functions, reported checkpoints, named data."""
     host = context_of(request).host
     job = await find_own(host, actor_of(request), job_id, "what it left is")
@@ -61,7 +67,8 @@ async def artifacts(request: Asking, job_id: params.JobPath) -> ArtifactsView:
         raise Rejected.because(
             "id", job.id, f"{job.id} is an array, which leaves nothing; name an element: {job.id}_3"
         )
-    return ArtifactsView([*_of_tasks(job), *_saved(job)])
+    page, after = Part(limit, cursor).of_numbered((*_of_tasks(job), *_saved(job)))
+    return ArtifactsView(page, cursor=after)
 
 
 def _of_tasks(job: Job) -> Iterator[ArtifactView]:

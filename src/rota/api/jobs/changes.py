@@ -107,7 +107,7 @@ async def change_one(context: Context, actor: Actor, item: Job | Array, command:
 @patch(
     "/jobs/{job_id:str}",
     summary="Change a job or array",
-    opt={"right": "change", "body": JobPatch, "errors": _REASONS},
+    opt={"right": "change", "body": JobPatch, "creates": "", "errors": _REASONS},
 )
 async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
     """Of a running job only what does not concern its room. `action` comes last.
@@ -294,7 +294,7 @@ def _roles(spec: JobSpec, asked: JobPatch) -> tuple[Role, ...]:
         raise Rejected.because("min_tasks", least, f"{least} is more than tasks ({count})")
     request = role.request
     if asked.resources is not None:
-        request = _new_request(request, asked.resources)
+        request = _new_request(request, msgspec.to_builtins(asked.resources))
     changed = msgspec.structs.replace(role, count=count, min_count=least, request=request)
     return (changed, *spec.roles[1:])
 

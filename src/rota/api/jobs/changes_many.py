@@ -11,6 +11,7 @@ from rota.api.bodies.requests import SelectRequest, decode_select
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.jobs.changes import VERBS
 from rota.api.views.lookup import resolve
+from rota.api.views.refs import known_ref
 from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Access, Actor
 
@@ -27,6 +28,8 @@ class ChangedView(msgspec.Struct):
     """Each job by itself: changed, or refused with a reason."""
 
     changed: list[int]
+    #: The same as people name them: 15_3 for an element of an array.
+    refs: list[str]
     refused: list[RefusalView]
 
 
@@ -54,7 +57,8 @@ async def _select(request: Asking, verb: str) -> ChangedView:
         done: Changed = await context.host.ask(command)
         changed = done.changed
         refused += [RefusalView(entry.id, entry.reason) for entry in done.refused]
-    return ChangedView(list(changed), refused)
+    cluster = context.host.cluster
+    return ChangedView(list(changed), [known_ref(cluster, item) for item in changed], refused)
 
 
 def _whose(actor: Actor, asked: SelectRequest) -> str:

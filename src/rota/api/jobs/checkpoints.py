@@ -16,6 +16,7 @@ from rota.api.bodies.submission import moment
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.views.checkpoint_views import RecordView, record_view
 from rota.api.views.lookup import find
+from rota.api.views.paging import Listed, Part
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import AskSave, ReportCheckpoint
 from rota.controller.launches.launch import folder_name
@@ -57,7 +58,7 @@ class FolderView(msgspec.Struct):
     changed_at: Moment | None
 
 
-class FoldersView(msgspec.Struct):
+class FoldersView(Listed):
     items: list[FolderView]
 
 
@@ -136,8 +137,8 @@ def _refuse_large(context: Context, asked: CheckpointRequest) -> None:
     """Before anything is taken, or written by a job that asks first."""
     most = context.settings.checkpoints.max_bytes
     if most and asked.size > most:
-        allowed = f"at most {most} bytes (checkpoints.max_size)"
-        raise Rejected.bad("size", asked.size, allowed)
+        why = f"{asked.size} bytes are more than {most} (checkpoints.max_size)"
+        raise Rejected.because("size", asked.size, why)
 
 
 def _check_path(path: str) -> None:
@@ -197,7 +198,9 @@ async def drop_checkpoint(request: Asking, job_id: params.JobPath) -> DroppedVie
 
 
 @get("/checkpoints", summary="Saved work on the nodes", opt={"right": "read", "errors": ()})
-async def list_checkpoints(request: Asking) -> FoldersView:
+async def list_checkpoints(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> FoldersView:
     """What lies on the nodes that are connected: of one's own jobs, or of all for operators."""
     context, actor = context_of(request), actor_of(request)
     if context.saved_work is None:
@@ -217,7 +220,13 @@ async def list_checkpoints(request: Asking) -> FoldersView:
         for name, (node, folder) in found.items()
         if folder.files
     ]
-    return FoldersView(sorted(items, key=lambda item: item.id))
+    items.sort(key=_place)
+    page, after = Part(limit, cursor).of(items, _place)
+    return FoldersView(page, cursor=after)
+
+
+def _place(view: FolderView) -> tuple[int, str]:
+    return (view.id, view.node)
 
 
 async def _owned(context: Context, actor: Actor, name: str) -> Job | None:

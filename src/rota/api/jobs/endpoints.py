@@ -18,6 +18,7 @@ from rota.api.bodies.request_fields import BIG, Line, Short, Whole, says
 from rota.api.bodies.requests import Body
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.views.lookup import ID_MAX, find
+from rota.api.views.paging import Listed, Part
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import SetEndpoint
 from rota.controller.commands.endpoints import living
@@ -53,7 +54,7 @@ class EndpointView(msgspec.Struct):
     since: Moment | None
 
 
-class EndpointsView(msgspec.Struct):
+class EndpointsView(Listed):
     items: list[EndpointView]
 
 
@@ -171,12 +172,19 @@ async def list_endpoints(
         int | None, QueryParameter(description="Only of this job", ge=0, lt=ID_MAX)
     ] = None,
     user: Annotated[str, QueryParameter(description="Only of this user's jobs")] = "",
+    limit: params.PartSize = None,
+    cursor: params.Cursor = "",
 ) -> EndpointsView:
     """One's own; operators see everybody's. Each job is a namespace: names repeat between jobs."""
     found = living_views(context_of(request), actor_of(request), name=name, prefix=prefix)
-    return EndpointsView(
-        [view for view in found if job in (None, view.job) and user in ("", view.user)]
-    )
+    wanted = [view for view in found if job in (None, view.job) and user in ("", view.user)]
+    wanted.sort(key=_place)
+    page, after = Part(limit, cursor).of(wanted, _place)
+    return EndpointsView(page, cursor=after)
+
+
+def _place(view: EndpointView) -> tuple[int, int, str]:
+    return (view.job, view.task, view.name)
 
 
 ROUTES = [register_endpoint, remove_endpoint, list_endpoints]

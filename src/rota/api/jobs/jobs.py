@@ -17,9 +17,11 @@ from rota.api.jobs.submit import Answer, BatchView, SubmittedView, submit_batch,
 from rota.api.views.attempt_views import AttemptView, attempt_views
 from rota.api.views.listing import Query, list_page
 from rota.api.views.lookup import find, resolve
+from rota.api.views.paging import Listed, Part
 from rota.api.views.reasons import Reasons
-from rota.api.views.views import JobView, Page, array_view, job_view
-from rota.api.watch.live import EventView, event_view
+from rota.api.views.views import JobView, Page, array_view, job_view, worst
+from rota.api.watch.event_views import EventView
+from rota.api.watch.live import event_view
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Rejected
 from rota.core.facts.job import Job
@@ -35,13 +37,8 @@ ARRAY_LOOK_S = 0.5
 WATCHED_MAX = 1000
 EVENTS_MAX = 1000
 
-IdempotencyKey = Annotated[
-    str,
-    HeaderParameter(
-        name="Idempotency-Key",
-        description="Makes it safe to repeat: the second submit with this key gives the first's id",
-    ),
-]
+#: What it is for says the document, for every route that takes it.
+IdempotencyKey = Annotated[str, HeaderParameter(name="Idempotency-Key")]
 
 
 class DoneView(msgspec.Struct):
@@ -57,7 +54,7 @@ class WaitView(msgspec.Struct):
     pending: list[int]
 
 
-class AttemptsView(msgspec.Struct):
+class AttemptsView(Listed):
     items: list[AttemptView]
 
 
@@ -69,26 +66,31 @@ class EventsView(msgspec.Struct):
 @post(
     "/jobs",
     summary="Submit a job or an array",
-    opt={"right": "submit", "body": JobRequest, "errors": (404, 409, 413, 422, 429, 503)},
+    opt={"right": "submit", "body": JobRequest, "keyed": True, "errors": (404, 409, 413, 429, 503)},
 )
 async def submit(request: Asking, key: IdempotencyKey = "") -> Response[SubmittedView]:
     """Answers once the job is on disk. A repeat with the same Idempotency-Key gives 200."""
     answer = await submit_one(context_of(request), actor_of(request), await request.body(), key)
-    return _as_response(answer)
+    return as_response(answer)
 
 
 @post(
     "/jobs:batch",
     summary="Submit several jobs: all or none",
-    opt={"right": "submit", "body": BatchRequest, "errors": (404, 409, 413, 422, 429, 503)},
+    opt={
+        "right": "submit",
+        "body": BatchRequest,
+        "keyed": True,
+        "errors": (404, 409, 413, 429, 503),
+    },
 )
 async def batch(request: Asking, key: IdempotencyKey = "") -> Response[BatchView]:
     """An error names the entry: `jobs[3].resources.cpus`."""
     answer = await submit_batch(context_of(request), actor_of(request), await request.body(), key)
-    return _as_response(answer)
+    return as_response(answer)
 
 
-def _as_response(answer: Answer) -> Response[Any]:
+def as_response(answer: Answer) -> Response[Any]:
     return Response(
         answer.body,
         status_code=answer.status,
@@ -169,20 +171,11 @@ def view_of(context: Context, item: Job | Array, actor: Actor) -> JobView:
         return job_view(item, actor, reasons.of(family or item) if waits else "")
     known = cluster.arrays.get(item.id)
     counts = cluster.count_elements(item)
-    state = cluster.state_of(item.id) or _worst(counts)
+    state = cluster.state_of(item.id) or worst(counts)
     reason = reasons.of(known) if known is not None and known.waiting else ""
     view = array_view(item, actor, state, reason)
     view.states = {state: count for state, count in counts.items() if count}
     return view
-
-
-def _worst(counts: dict[JobState, int]) -> JobState:
-    """An array that ended before the controller's last start."""
-    present = {state for state, count in counts.items() if count}
-    for state in (JobState.COMPLETED, JobState.CANCELLED):
-        if present == {state}:
-            return state
-    return JobState.FAILED
 
 
 @get(
@@ -190,13 +183,19 @@ def _worst(counts: dict[JobState, int]) -> JobState:
     summary="Every attempt of a job",
     opt={"right": "read", "errors": (404,)},
 )
-async def attempts(request: Asking, job_id: params.JobPath) -> AttemptsView:
+async def attempts(
+    request: Asking,
+    job_id: params.JobPath,
+    limit: params.PartSize = None,
+    cursor: params.Cursor = "",
+) -> AttemptsView:
     """In the order of tasks and tries; empty while it has not been placed."""
     found = await find(context_of(request).host, job_id)
     if not isinstance(found, Job):
         return AttemptsView([])
     open_ = may_look_into(actor_of(request), found.spec.user)
-    return AttemptsView(attempt_views(found, open_=open_))
+    page, after = Part(limit, cursor).of_numbered(attempt_views(found, open_=open_))
+    return AttemptsView(page, cursor=after)
 
 
 @get(
@@ -204,17 +203,20 @@ async def attempts(request: Asking, job_id: params.JobPath) -> AttemptsView:
     summary="What happened to a job",
     opt={"right": "read", "errors": (404,)},
 )
-async def events(request: Asking, job_id: params.JobPath, cursor: params.Cursor = "") -> EventsView:
+async def events(
+    request: Asking,
+    job_id: params.JobPath,
+    limit: params.Limit = EVENTS_MAX,
+    cursor: params.Cursor = "",
+) -> EventsView:
     """The audit trail of one job or array, oldest first."""
     host, actor = context_of(request).host, actor_of(request)
     found = await find(host, job_id)
     after = params.parse_cursor(cursor)
-    records = await host.read(
-        lambda store: store.events(after=after, job=found.id, limit=EVENTS_MAX)
-    )
+    records = await host.read(lambda store: store.events(after=after, job=found.id, limit=limit))
     open_ = may_look_into(actor, found.spec.user)
     views = [view for record in records if (view := event_view(record, actor, open_=open_))]
-    more = len(records) == EVENTS_MAX
+    more = len(records) == limit
     return EventsView(views, str(records[-1].seq) if more else None)
 
 
@@ -255,7 +257,7 @@ async def _end_of(context: Context, item: int) -> JobState | None:
     if state is None:
         found = await find(context.host, item)
         if isinstance(found, Array):
-            return _worst(context.host.cluster.count_elements(found))
+            return worst(context.host.cluster.count_elements(found))
         state = found.state
     return state if state in FINAL else None
 

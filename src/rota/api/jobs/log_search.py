@@ -9,7 +9,7 @@ from rota.core.facts.errors import NotFound, Rejected
 from rota.rpc.visits import SearchLog
 
 if TYPE_CHECKING:
-    from rota.api.jobs.logs import Reader
+    from rota.api.jobs.log_reader import Reader
     from rota.core.facts.job import Attempt
     from rota.rpc.visits import FoundLine
 

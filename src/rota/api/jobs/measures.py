@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from litestar import get
 
 from rota.api import params
+from rota.api.bodies.mib import ShowsMib
 from rota.api.context import Asking, context_of
 from rota.api.views.lookup import find
 from rota.core.facts.array import Array
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job
 
 
-class MetricsView(msgspec.Struct, kw_only=True):
+class MetricsView(ShowsMib, msgspec.Struct, kw_only=True):
     """Figures over all tries of all tasks. What is used is known of tries that have ended."""
 
     id: int
@@ -38,12 +39,20 @@ class MetricsView(msgspec.Struct, kw_only=True):
     preemptions: int
     cpu_s: float
     peak_memory_mb: int
+    peak_memory_mib: int = 0
     #: Held times time, over all tries.
     cpu_held_s: float
     gpu_held_s: float
     #: Used parts of what the tries that have ended held; null: none has, or it held none.
     cpu_efficiency: float | None
     memory_efficiency: float | None
+    #: How busy its GPUs were, as a part of what they could do; null: not measured.
+    gpu_efficiency: float | None
+    #: On all GPUs of one try, the most at once; 0: not measured.
+    gpu_peak_memory_mib: int
+    gpu_energy_wh: float
+    #: Seconds times GPUs that did nothing in tries that have ended.
+    gpu_idle_s: float
     #: What its end is put down to; null: it ended well, or has not ended.
     fault: Fault | None
     #: Likewise of each single try.
@@ -55,7 +64,7 @@ class MetricsView(msgspec.Struct, kw_only=True):
     summary="How long a job waited and ran, what it used, and what went wrong",
     opt={"right": "read", "errors": (404,)},
 )
-async def metrics(request: Asking, job_id: params.JobPath) -> MetricsView:
+async def job_metrics(request: Asking, job_id: params.JobPath) -> MetricsView:
     """Of one job; of an array, name an element."""
     host = context_of(request).host
     job = await find(host, job_id)
@@ -93,6 +102,7 @@ def measure(job: Job, now_s: float) -> MetricsView:
         ),
         cpu_efficiency=_cpu_efficiency(tries),
         memory_efficiency=_memory_efficiency(tries),
+        **_gpu_figures(tries),
         fault=fault,
         faults=dict(sorted(faults.items())),
     )
@@ -119,6 +129,18 @@ def _cpu_efficiency(tries: Sequence[Attempt]) -> float | None:
     return round(sum(attempt.cpu_s for attempt in ended) / held_s, 4) if held_s else None
 
 
+def _gpu_figures(tries: Sequence[Attempt]) -> dict[str, Any]:
+    figures = [attempt.gpu for attempt in tries if attempt.gpu is not None]
+    measured_s = sum(one.measured_s for one in figures)
+    used_s = sum(one.mean_use_percent / 100 * one.measured_s for one in figures)
+    return {
+        "gpu_efficiency": round(used_s / measured_s, 4) if measured_s else None,
+        "gpu_peak_memory_mib": max((one.peak_memory_mib for one in figures), default=0),
+        "gpu_energy_wh": round(sum(one.energy_j for one in figures) / 3600, 3),
+        "gpu_idle_s": round(sum(one.idle_s for one in figures), 1),
+    }
+
+
 def _memory_efficiency(tries: Sequence[Attempt]) -> float | None:
     """Of the try that came closest to what it held."""
     parts = [
@@ -129,4 +151,4 @@ def _memory_efficiency(tries: Sequence[Attempt]) -> float | None:
     return round(max(parts), 4) if parts else None
 
 
-ROUTES = [metrics]
+ROUTES = [job_metrics]

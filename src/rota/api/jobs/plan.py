@@ -16,6 +16,7 @@ from rota.api.views.times import Moment, when
 from rota.controller.commands.submit import refuse_submission
 from rota.scheduling.answers.outlook import Outlook, outlook
 from rota.scheduling.answers.reasons import Decision, Tree
+from rota.scheduling.answers.whole_sweep import starting_now
 from rota.scheduling.place.scores import placement_score
 from rota.scheduling.place.tariff import estimate
 
@@ -64,6 +65,9 @@ class PlanView(msgspec.Struct):
     tree: Tree
     #: Null where the site has no prices.
     cost: CostView | None
+    #: Of an array: how many elements it has, and how many of them would start now.
+    elements: int | None = None
+    elements_starting: int | None = None
 
 
 @post(
@@ -75,7 +79,7 @@ class PlanView(msgspec.Struct):
 async def plan(request: Asking) -> PlanView:
     """Takes what POST /jobs takes and refuses what it refuses; nothing is changed.
 
-    Of an array this tells about its first element.
+    Of an array this tells about its first element, and how many of them would start now.
     """
     context, actor = context_of(request), actor_of(request)
     asked = decode_job(await request.body())
@@ -96,7 +100,15 @@ def planned(context: Context, actor: Actor, submission: Submission) -> PlanView:
         asker_of(actor),
         held=submission.held,
     )
-    return plan_view(found, host.cluster, cost_view(host.cluster, submission.spec, found))
+    view = plan_view(found, host.cluster, cost_view(host.cluster, submission.spec, found))
+    if submission.runs:
+        count = sum(map(len, submission.runs))
+        view.elements, view.elements_starting = count, 0
+        if found.starts:
+            view.elements_starting = starting_now(
+                host.scheduler, submission.spec, count, submission.cap, host.clock.now_s()
+            )
+    return view
 
 
 @post(

@@ -15,7 +15,7 @@ from litestar.response import Stream
 
 from rota.api import params
 from rota.api.context import Asking, Context, actor_of, context_of
-from rota.api.jobs.logs import PART_BYTES
+from rota.api.jobs.log_reader import PART_BYTES
 from rota.api.views.lookup import ID_MAX, find, find_own
 from rota.core.facts.array import Array
 from rota.core.facts.errors import NotFound, Rejected, Unavailable

@@ -93,11 +93,16 @@ async def _ask(
     key: str,
     asked: JobRequest | list[JobRequest],
 ) -> Submitted:
-    if len(key) > KEY_MAX or not key.isprintable():
-        raise Rejected.bad("Idempotency-Key", key, f"up to {KEY_MAX} printable characters")
+    check_key(key)
     # Of what was read, so that blanks and the order of fields make no difference.
     digest = sha256(_encode(asked)).hexdigest()[:DIGEST_LENGTH] if key else ""
     return await hand_in(context, actor, submissions, key, digest)
+
+
+def check_key(key: str) -> None:
+    """An Idempotency-Key that can be kept, or none."""
+    if len(key) > KEY_MAX or not key.isprintable():
+        raise Rejected.bad("Idempotency-Key", key, f"up to {KEY_MAX} printable characters")
 
 
 async def hand_in(

@@ -12,9 +12,13 @@ from rota.api import params
 from rota.api.auth import may_look_into
 from rota.api.bodies.submission import moment
 from rota.api.context import Asking, actor_of, context_of
+from rota.api.jobs.endings import FailureView, failures, last_words
 from rota.api.views.attempt_views import told_detail
 from rota.api.views.lookup import find
+from rota.api.views.refs import with_refs
+from rota.api.views.views import ref_of, worst
 from rota.controller.commands.submit import USER_PRIORITY_MAX
+from rota.core.facts.array import Array
 from rota.core.facts.errors import Conflict, IllegalMove, Rejected
 from rota.core.facts.job import Job
 from rota.core.facts.states import FINAL, JobState
@@ -54,6 +58,15 @@ class WhyView(msgspec.Struct):
     lines: list[str]
     help: list[str]
     tree: Tree | None = None
+    #: How people name it: 12, or 15_3 for an element of an array.
+    ref: str = ""
+    #: Of a job that failed: what it ran, the exception of a Python program, the last lines of its
+    #: standard error (or of its standard output, where that is empty).
+    command: str = ""
+    error: str = ""
+    last_lines: list[str] = []
+    #: Of an array: its elements that failed, by what ended them.
+    failures: list[FailureView] = []
 
 
 def asker_of(actor: Actor) -> Rights:
@@ -69,23 +82,53 @@ def asker_of(actor: Actor) -> Rights:
 )
 async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
     """`reason` in one line, `lines` with the story, `help` with changes that start it now."""
-    context = context_of(request)
+    context, actor = context_of(request), actor_of(request)
     host = context.host
     found = await find(host, job_id)
     if at:
-        return await _why_then(host, found.id, moment("at", _number(at), context.desk))
-    if isinstance(found, Job) and found.outcome is not None:
-        end = found.outcome
-        open_ = may_look_into(actor_of(request), found.spec.user)
-        line = describe_end(end.state, end.cause, told_detail(end, open_=open_))
-        return WhyView(found.id, end.state, line, [line], [])
+        answer = await _why_then(host, found.id, moment("at", _number(at), context.desk))
+    elif isinstance(found, Job) and found.outcome is not None:
+        answer = await _why_ended(context, actor, found)
+    else:
+        answer = _why_now(context, actor, found)
+    answer.ref = ref_of(found) if isinstance(found, Job) else str(found.id)
+    answer.reason = with_refs(host.cluster, answer.reason)
+    answer.lines = [with_refs(host.cluster, line) for line in answer.lines]
+    if isinstance(found, Array) and not at:
+        answer.failures = await failures(context, actor, found)
+    return answer
+
+
+async def _why_ended(context: Context, actor: Actor, job: Job) -> WhyView:
+    end = job.outcome
+    assert end is not None
+    open_ = may_look_into(actor, job.spec.user)
+    line = describe_end(end.state, end.cause, told_detail(end, open_=open_))
+    words = await last_words(context, actor, job)
+    return WhyView(
+        job.id,
+        end.state,
+        line,
+        [line],
+        [],
+        command=words.command,
+        error=words.error,
+        last_lines=words.last_lines,
+    )
+
+
+def _why_now(context: Context, actor: Actor, found: Job | Array) -> WhyView:
+    host = context.host
     state = host.cluster.state_of(found.id)
+    if isinstance(found, Array) and (state is None or state in FINAL):
+        counts = host.cluster.count_elements(found)
+        told_counts = ", ".join(f"{count} {one}" for one, count in counts.items() if count)
+        line = f"its {found.count} elements have ended: {told_counts}"
+        return WhyView(found.id, state or worst(counts), line, [line], [])
     if state is None or state in FINAL:
         line = f"it has ended: {state or JobState.COMPLETED}"
         return WhyView(found.id, state or JobState.COMPLETED, line, [line], [])
-    told = explain_and_advise(
-        host.scheduler, found.id, host.clock.now_s(), asker_of(actor_of(request))
-    )
+    told = explain_and_advise(host.scheduler, found.id, host.clock.now_s(), asker_of(actor))
     lines = [*told.lines, *_of_pilots(context, found.id)]
     return WhyView(found.id, state, told.reason, lines, told.help, told.tree)
 
@@ -117,7 +160,7 @@ def _number(text: str) -> float | str:
 
 async def _why_then(host: Host, job_id: int, at_s: float) -> WhyView:
     if not at_s <= host.clock.now_s():
-        raise Rejected.bad("at", at_s, "a moment that has passed")
+        raise Rejected.because("at", at_s, f"{at_s} is in the future; give a past time")
 
     def look_back(store: Store) -> tuple[JobState | None, Explanation | None]:
         if len(store.events(after=LOG_MAX, limit=1)):

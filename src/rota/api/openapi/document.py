@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from litestar.routes import HTTPRoute
 
+from rota.api.asgi import API
+from rota.api.door.editing import EDITED
 from rota.api.errors import CODES, MEDIA_TYPE, Problem
+from rota.api.jobs.submit import KEY_MAX
 from rota.api.openapi import examples
 from rota.api.openapi.glossary import MEANINGS
+from rota.api.openapi.older import mark_operation, mark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,13 +32,32 @@ _ERRORS = {
     403: "The caller may not do this",
     404: "What was named does not exist",
     409: "The thing is in a state that does not allow this",
+    412: "It is not as `If-Match` or `If-None-Match` says; read it again",
     413: "The body is too large",
     422: "The Idempotency-Key was used for another request",
     429: "Too much is waiting; nothing was changed",
     500: "A bug in Rota",
     503: "Not ready; try again later",
 }
-_ALWAYS = (400, 401, 403, 500)
+_ALWAYS = (400, 401, 403, 429, 500, 503)
+_TAG = {
+    "ETag": {
+        "description": "A name for what can be edited of it, for `If-Match`",
+        "schema": {"type": "string"},
+    }
+}
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "maxLength": KEY_MAX},
+    "description": "Makes it safe to repeat: the same request with this key gets the first answer;"
+    " another request gets 422",
+}
+#: What an edit may say of the record that it is about.
+_CONDITIONS = {
+    "If-Match": "The `ETag` that was read: 412 if it is another one now",
+    "If-None-Match": "`*`: 412 if it exists already",
+}
 _TAGS = {
     "jobs": "Jobs and arrays",
     "plan": "Jobs and arrays",
@@ -59,6 +82,11 @@ _TAGS = {
     "status": "Rota itself",
     "events": "Rota itself",
     "metrics": "Rota itself",
+    "audit": "Rota itself",
+    "notify": "Rota itself",
+    "gpu": "Machines",
+    "secrets": "Projects, users, quotas",
+    "slurm": "Jobs and arrays",
 }
 
 
@@ -74,6 +102,9 @@ def make_document(inner: Litestar, version: str) -> dict[str, Any]:
             head, _, verb = path.rpartition("/")
             shown = f"{head}:{verb}"
         _complete(operation, shown, method, handler)
+        if path.removeprefix(API) in EDITED:
+            _tag_it(operation, method)
+        mark_operation(operation)
         paths.setdefault(shown, {})[method] = operation
     document["paths"] = dict(sorted(paths.items())) | _public_paths()
     document["components"] = {
@@ -132,6 +163,7 @@ def _describe(schemas: dict[str, Any]) -> None:
             meant = meant or MEANINGS.get(name)
             if meant is not None:
                 body["properties"][name] = {**shown, "description": meant}
+        mark_schema(body)
 
 
 def _complete(operation: dict[str, Any], path: str, method: str, handler: HTTPRouteHandler) -> None:
@@ -139,7 +171,6 @@ def _complete(operation: dict[str, Any], path: str, method: str, handler: HTTPRo
     operation["tags"] = [_tag(path)]
     operation["operationId"] = handler.handler_name.rpartition(".")[2]
     operation["description"] = (handler.fn.__doc__ or "").strip()
-    operation.pop("deprecated", None)
     body = opt.get("body")
     if body is not None:
         content: dict[str, Any] = {"schema": {"$ref": _REF.format(name=body.__name__)}}
@@ -168,13 +199,41 @@ def _complete_answers(
         example = examples.ANSWERS.get((method, path.removeprefix("/api/v1")))
         if example is not None and "application/json" in answer.get("content", {}):
             answer["content"]["application/json"]["example"] = example
-    if (method, path) in examples.REPEATS:
-        answers["200"] = {**answers["201"], "description": "A repeat under the same key"}
+    keyed = "creates" in opt or opt.get("keyed")
+    if keyed:
+        _key_it(operation, answers)
     problem = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}}
     large = (413,) if "requestBody" in operation else ()
-    for status in sorted({*_ALWAYS, *large, *opt.get("errors", ())}):
+    more = (409, 422) if keyed else ()
+    for status in sorted({*_ALWAYS, *large, *more, *opt.get("errors", ())}):
         answers[str(status)] = {"description": _ERRORS[status], "content": problem}
     operation["responses"] = answers
+
+
+def _key_it(operation: dict[str, Any], answers: dict[str, Any]) -> None:
+    """It makes something: a key makes it safe to send it again."""
+    if "201" in answers:
+        answers["200"] = {**answers["201"], "description": "A repeat under the same key"}
+    others = [p for p in operation.get("parameters", ()) if p["name"] != _KEY["name"]]
+    operation["parameters"] = [*others, _KEY]
+
+
+def _tag_it(operation: dict[str, Any], method: str) -> None:
+    """Of a record that has a tag: reading gives it, edits may name it."""
+    answers = operation["responses"]
+    for code, answer in answers.items():
+        if code < "300":
+            answers[code] = {**answer, "headers": _TAG}
+    if method == "get":
+        return
+    answers["412"] = {"description": _ERRORS[412], "content": answers["400"]["content"]}
+    operation["parameters"] = [
+        *operation.get("parameters", ()),
+        *(
+            {"name": name, "in": "header", "schema": {"type": "string"}, "description": text}
+            for name, text in _CONDITIONS.items()
+        ),
+    ]
 
 
 def _tag(path: str) -> str:

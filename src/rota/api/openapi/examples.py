@@ -18,7 +18,7 @@ _JOB = {
     "name": "train",
     "command": ["python", "train.py", "--lr", "0.001"],
     "workdir": "/home/ada/project",
-    "resources": {"cpus": 4, "memory_mb": 16384, "gpus": 1},
+    "resources": {"cpus": 4, "memory_mib": 16384, "gpus": 1},
     "time_limit_s": 7200,
     "labels": {"model": "small"},
 }
@@ -90,9 +90,6 @@ BODIES: dict[type, Any] = {
 OPTIONAL = frozenset(
     {CordonRequest, site.DrainRequest, body.TriggerRequest, site.CheckpointRequest}
 )
-
-#: Answers with 200 instead of 201 when an Idempotency-Key repeats.
-REPEATS = frozenset({("post", "/api/v1/jobs"), ("post", "/api/v1/jobs:batch")})
 
 _UID = "8188d2dbb4160476cb7066fe9d8005c4"
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from litestar import delete, get, patch, put
 
 from rota.api import params
+from rota.api.auth import require
 from rota.api.bodies import checks
+from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import ProjectPatch, ProjectRequest, UserPatch
 from rota.api.context import Asking, actor_of, body_of, context_of
@@ -23,9 +25,10 @@ from rota.api.site.quotas import (
     with_quota,
     written_quota,
 )
+from rota.api.views.paging import Listed, Part
 from rota.controller.commands.commands import RemoveProject, RemoveUser, SetUser
 from rota.core.facts.errors import named
-from rota.core.facts.tenant import NO_QUOTA, Project, User
+from rota.core.facts.tenant import NO_QUOTA, Access, Project, User
 
 if TYPE_CHECKING:
     from rota.api.context import Context
@@ -40,13 +43,14 @@ _user_patch = Body(UserPatch)
 EVERYBODY = "*"
 
 
-class HeldView(msgspec.Struct):
+class HeldView(ShowsMib, msgspec.Struct):
     """What somebody's live attempts hold now."""
 
     jobs: int
     cpus: float
     memory_mb: int
     gpus: float
+    memory_mib: int = 0
 
 
 class ProjectView(ProviderView, kw_only=True):
@@ -56,9 +60,11 @@ class ProjectView(ProviderView, kw_only=True):
     quota: AllLimitsView
     enforce_quota: bool
     used: HeldView
+    #: Whose jobs may count for it; empty: those of the members of the project above, or anybody's.
+    members: list[str]
 
 
-class ProjectsView(msgspec.Struct):
+class ProjectsView(Listed):
     items: list[ProjectView]
 
 
@@ -70,9 +76,10 @@ class UserView(msgspec.Struct):
     shares: int
     quota: AllLimitsView
     used: HeldView
+    role: Access
 
 
-class UsersView(msgspec.Struct):
+class UsersView(Listed):
     items: list[UserView]
 
 
@@ -93,6 +100,7 @@ def project_view(context: Context, project: Project) -> ProjectView:
         synced_at=standing.synced_at,
         drift=standing.drift,
         warning=standing.warning,
+        members=list(project.members),
     )
 
 
@@ -106,15 +114,19 @@ def user_view(cluster: Cluster, name: str) -> UserView:
         shares=shown.shares,
         quota=quota_view(shown.quota),
         used=held_view(held, jobs),
+        role=shown.role or Access.USER,
     )
 
 
 @get("/projects", summary="Every project", opt={"right": "read"})
-async def list_projects(request: Asking) -> ProjectsView:
+async def list_projects(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> ProjectsView:
     """Accounts in a tree: shares, quotas and use hang on them."""
     context = context_of(request)
-    projects = sorted(context.host.cluster.accounts.projects.items())
-    return ProjectsView([project_view(context, project) for _, project in projects])
+    projects = context.host.cluster.accounts.projects
+    page, after = Part(limit, cursor).of(sorted(projects), str)
+    return ProjectsView([project_view(context, projects[name]) for name in page], cursor=after)
 
 
 @get("/projects/{name:str}", summary="One project", opt={"right": "read", "errors": (404,)})
@@ -122,6 +134,10 @@ async def show_project(request: Asking, name: params.NamePath) -> ProjectView:
     """What it may hold and what it holds, with those below it."""
     context = context_of(request)
     return project_view(context, named(context.host.cluster.accounts.projects, "project", name))
+
+
+def _members(names: list[str]) -> tuple[str, ...]:
+    return tuple(sorted({checks.word("members", name) for name in names if name}))
 
 
 async def _set_project(request: Asking, project: Project) -> ProjectView:
@@ -144,6 +160,7 @@ async def set_project(request: Asking, name: params.NamePath) -> ProjectView:
         checks.word("parent", asked.parent),
         asked.shares,
         changed_quota(NO_QUOTA, asked.quota),
+        members=_members(asked.members),
     )
     return await _set_project(request, project)
 
@@ -164,6 +181,7 @@ async def change_project(request: Asking, name: params.NamePath) -> ProjectView:
         with_quota(now, quota, asked.enforce_quota),
         parent=now.parent if asked.parent is None else checks.word("parent", asked.parent),
         shares=now.shares if asked.shares is None else asked.shares,
+        members=now.members if asked.members is None else _members(asked.members),
     )
     return await _set_project(request, project)
 
@@ -179,14 +197,17 @@ async def remove_project(request: Asking, name: params.NamePath) -> None:
 
 
 @get("/users", summary="Every user that is known", opt={"right": "read"})
-async def list_users(request: Asking) -> UsersView:
+async def list_users(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> UsersView:
     """Those with a record, with unfinished jobs or with use on record; `*` are the defaults."""
     cluster = context_of(request).host.cluster
     accounts = cluster.accounts
     names = {"", *accounts.users, *(usage.user for usage in accounts.usage.values())}
     names |= {job.spec.user for job in cluster.jobs.values()}
     names |= {array.spec.user for array in cluster.arrays.values()}
-    return UsersView([user_view(cluster, name) for name in sorted(names)])
+    page, after = Part(limit, cursor).of(sorted(names), str)
+    return UsersView([user_view(cluster, name) for name in page], cursor=after)
 
 
 def _user_name(name: str) -> str:
@@ -205,16 +226,21 @@ async def show_user(request: Asking, name: params.NamePath) -> UserView:
     opt={"right": "operate", "body": UserPatch, "errors": (404, 429, 503)},
 )
 async def change_user(request: Asking, name: params.NamePath) -> UserView:
-    """Makes a record if there is none, beginning with the defaults; `*` changes these."""
+    """What was never set stays as the defaults say; `*` changes these. Only admins give roles."""
     asked: UserPatch = await body_of(request, _user_patch)
     host = context_of(request).host
-    user = _user_name(name)
-    known = host.cluster.accounts.user(user)
-    made = User(
-        user,
-        known.shares if asked.shares is None else asked.shares,
-        known.quota if asked.quota is None else changed_quota(known.quota, asked.quota),
-    )
+    user, accounts = _user_name(name), host.cluster.accounts
+    known = accounts.users.get(user) or User(user, own_shares=not user, own_quota=not user)
+    changes: dict[str, Any] = {}
+    if asked.shares is not None:
+        changes |= {"shares": asked.shares, "own_shares": True}
+    if asked.quota is not None:
+        quota = changed_quota(accounts.quota_of(user), asked.quota)
+        changes |= {"quota": quota, "own_quota": True}
+    if asked.role is not None:
+        require(actor_of(request), "administer")
+        changes["role"] = Access(asked.role)
+    made = msgspec.structs.replace(known, **changes)
     await host.ask(SetUser(actor=actor_of(request), user=made))
     return user_view(host.cluster, user)
 

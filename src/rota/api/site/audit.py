@@ -8,8 +8,10 @@ import msgspec
 from litestar import get
 from litestar.params import QueryParameter
 
+from rota.api import params
 from rota.api.context import Asking, context_of
 from rota.api.views.lookup import ID_MAX
+from rota.api.views.paging import Listed
 from rota.api.views.times import Moment, when
 from rota.core.facts.errors import Rejected
 from rota.core.words.units import parse_when
@@ -30,8 +32,8 @@ class AuditView(msgspec.Struct):
     refused: str | None
 
 
-class AuditPage(msgspec.Struct):
-    """The newest first; ``before`` gives the next page and is null on the last."""
+class AuditPage(Listed):
+    """The newest first; ``before`` is an older name of ``cursor``."""
 
     items: list[AuditView]
     before: int | None
@@ -48,7 +50,8 @@ async def show_audit(
     object: Annotated[str, QueryParameter(description="Such as `job 12`, `node n1`")] = "",
     since: Annotated[str, QueryParameter(description="Not before 2026-11-15T18:00:00Z")] = "",
     before: Annotated[int, QueryParameter(description="Older than this one", ge=0, lt=ID_MAX)] = 0,
-    limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 100,
+    limit: params.Limit = 100,
+    cursor: params.Cursor = "",
 ) -> AuditPage:
     """Reads of logs and requests, visits to terminals and refusals are in it, too."""
     host = context_of(request).host
@@ -58,14 +61,16 @@ async def show_audit(
         raise Rejected.bad("since", since, "a moment such as 2026-11-15T18:00:00Z") from None
     await host.audit.flush()
     wanted = AuditFilter(user, action, object, since_s)
-    found = await host.read(lambda store: store.audit(wanted, before=before, limit=limit))
+    older = params.parse_cursor(cursor) or before
+    found = await host.read(lambda store: store.audit(wanted, before=older, limit=limit))
     items = [
         AuditView(r.seq, when(r.at_s), r.user, r.via, r.address, r.action, r.object, r.refused)
         for r in found
     ]
     for item in items:
         item.refused = item.refused or None
-    return AuditPage(items, items[-1].seq if len(items) == limit else None)
+    after = items[-1].seq if len(items) == limit else None
+    return AuditPage(items, after, cursor=None if after is None else str(after))
 
 
 ROUTES = [show_audit]

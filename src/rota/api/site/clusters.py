@@ -11,6 +11,7 @@ from rota.api import params
 from rota.api.context import Asking, context_of
 from rota.api.site.nodes import AmountView, node_view
 from rota.api.site.pools import sum_of
+from rota.api.views.paging import Listed, Part
 from rota.api.views.times import when
 from rota.controller.commands.clusters import clusters_in
 from rota.core.facts.errors import NotFound
@@ -40,7 +41,7 @@ class ClusterView(msgspec.Struct):
     waiting: int
 
 
-class ClustersView(msgspec.Struct):
+class ClustersView(Listed):
     items: list[ClusterView]
     #: Jobs that wait and may go to any of them.
     unbound: int
@@ -91,9 +92,13 @@ def _view(cluster: Cluster, state: ClusterState, waiting: int) -> ClusterView:
 
 
 @get("/clusters", summary="Every cluster, and whether it takes work", opt={"right": "read"})
-async def list_clusters(request: Asking) -> ClustersView:
+async def list_clusters(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> ClustersView:
     """A node is in the cluster that its label `cluster` names; without one in `local`."""
-    return cluster_views(context_of(request).host.cluster)
+    found = cluster_views(context_of(request).host.cluster)
+    page, after = Part(limit, cursor).of(found.items, lambda view: view.name)
+    return ClustersView(page, found.unbound, cursor=after)
 
 
 @get("/clusters/{name:str}", summary="One cluster", opt={"right": "read", "errors": (404,)})

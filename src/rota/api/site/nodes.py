@@ -10,12 +10,14 @@ from litestar.params import QueryParameter
 
 from rota.api import params
 from rota.api.bodies import checks
+from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import DrainRequest, MarkRequest
 from rota.api.bodies.submission import moment
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.node_keys import PendingView, pending_views
 from rota.api.views.gpus import GpuView, gpu_views
+from rota.api.views.paging import Listed, Part
 from rota.api.views.pools import pool_words
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import DrainNode, MarkNode
@@ -24,6 +26,7 @@ from rota.core.facts.states import NodeState
 from rota.core.words.placing_text import format_taint, parse_taint
 
 if TYPE_CHECKING:
+    from rota.controller.chores.measures import Measures
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Node
     from rota.core.facts.placing import Taint
@@ -32,11 +35,13 @@ _drain = Body(DrainRequest, optional=True)
 _mark = Body(MarkRequest)
 
 
-class AmountView(msgspec.Struct):
+class AmountView(ShowsMib, msgspec.Struct):
     cpus: float
     memory_mb: int
     disk_mb: int
     gpus: int
+    memory_mib: int = 0
+    disk_mib: int = 0
 
 
 class NodeView(msgspec.Struct):
@@ -77,12 +82,12 @@ class NodeView(msgspec.Struct):
     waiting_inside: list[int] = []
 
 
-class NodesView(msgspec.Struct):
+class NodesView(Listed):
     items: list[NodeView]
-    pending: list[PendingView] = []
+    pending: list[PendingView] = msgspec.field(default_factory=list)
 
 
-class GpusView(msgspec.Struct):
+class GpusView(Listed):
     items: list[GpuView]
 
 
@@ -100,15 +105,15 @@ class NodeTopologyView(msgspec.Struct):
     devices: list[GpuView]
 
 
-class TopologyView(msgspec.Struct):
+class TopologyView(Listed):
     nodes: list[NodeTopologyView]
 
 
-def node_view(cluster: Cluster, node: Node) -> NodeView:
+def node_view(cluster: Cluster, node: Node, measures: Measures | None = None) -> NodeView:
     """A node as the API shows it: what it has, what of it is free."""
     spec, room = node.spec, node.headroom()
     key = cluster.accounts.key_of(node.name)
-    devices = gpu_views(cluster, node)
+    devices = gpu_views(cluster, node, measures)
     shut = set(node.shut)
     free_gpus = sum(not device.jobs and device.uuid not in shut for device in devices)
     return NodeView(
@@ -147,20 +152,26 @@ def node_view(cluster: Cluster, node: Node) -> NodeView:
 
 
 @get("/nodes", summary="Every node", opt={"right": "read"})
-async def list_nodes(request: Asking) -> NodesView:
+async def list_nodes(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> NodesView:
     """What each one has, what jobs hold of it, and whether it takes work."""
-    cluster = context_of(request).host.cluster
+    context = context_of(request)
+    cluster, measures = context.host.cluster, context.measures
+    page, after = Part(limit, cursor).of(sorted(cluster.nodes), str)
     return NodesView(
-        [node_view(cluster, cluster.nodes[name]) for name in sorted(cluster.nodes)],
+        [node_view(cluster, cluster.nodes[name], measures) for name in page],
         pending_views(cluster),
+        cursor=after,
     )
 
 
 @get("/nodes/{name:str}", summary="One node", opt={"right": "read", "errors": (404,)})
 async def show_node(request: Asking, name: params.NamePath) -> NodeView:
     """By its name."""
-    cluster = context_of(request).host.cluster
-    return node_view(cluster, named(cluster.nodes, "node", name))
+    context = context_of(request)
+    cluster = context.host.cluster
+    return node_view(cluster, named(cluster.nodes, "node", name), context.measures)
 
 
 @patch(
@@ -249,24 +260,41 @@ async def gpus(
     ] = None,
     kind: Annotated[str, QueryParameter(name="type", description="Only this model")] = "",
     node: Annotated[str, QueryParameter(description="Only on this node")] = "",
-    limit: Annotated[int, QueryParameter(description="The first so many", ge=1, le=10_000)] = 1000,
+    limit: Annotated[int, QueryParameter(description="Items per page", ge=1, le=10_000)] = 1000,
+    cursor: params.Cursor = "",
+    idle: Annotated[
+        bool | None,
+        QueryParameter(description="Only those idle in a job for gpus.idle_after (or not)"),
+    ] = None,
 ) -> GpusView:
-    """Jobs that hold it, and processes outside Rota that use it."""
-    cluster = context_of(request).host.cluster
+    """Jobs that hold it, processes outside Rota that use it, and what was measured."""
+    context = context_of(request)
+    cluster, measures = context.host.cluster, context.measures
     found = [
         view
         for name in sorted(cluster.nodes)
         if node in ("", name)
-        for view in gpu_views(cluster, cluster.nodes[name])
-        if available in (None, view.available) and kind.lower() in ("", view.model.lower())
+        for view in gpu_views(cluster, cluster.nodes[name], measures)
+        if available in (None, view.available)
+        and kind.lower() in ("", view.model.lower())
+        and idle in (None, measures.is_idle(cluster.nodes[name], view.index))
     ]
-    return GpusView(found[:limit])
+    found.sort(key=_place)
+    page, after = Part(limit, cursor).of(found, _place)
+    return GpusView(page, cursor=after)
+
+
+def _place(view: GpuView) -> tuple[str, int]:
+    return (view.node, view.index)
 
 
 @get("/topology", summary="NUMA domains and links between devices", opt={"right": "read"})
-async def topology(request: Asking) -> TopologyView:
+async def topology(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> TopologyView:
     """Per node: which CPUs and devices are near each other."""
     cluster = context_of(request).host.cluster
+    page, after = Part(limit, cursor).of(sorted(cluster.nodes), str)
     return TopologyView(
         [
             NodeTopologyView(
@@ -283,8 +311,9 @@ async def topology(request: Asking) -> TopologyView:
                 ],
                 devices=gpu_views(cluster, cluster.nodes[name]),
             )
-            for name in sorted(cluster.nodes)
-        ]
+            for name in page
+        ],
+        cursor=after,
     )
 
 

@@ -11,6 +11,7 @@ from litestar import delete, get, patch, post, put
 
 from rota.api import params
 from rota.api.bodies import checks
+from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.pilot_requests import (
     DemandRequest,
     PilotPatch,
@@ -19,6 +20,7 @@ from rota.api.bodies.pilot_requests import (
 )
 from rota.api.bodies.requests import Body
 from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.views.paging import Listed, Part
 from rota.controller.commands.commands import RemovePilot, SetPilot
 from rota.core.facts.errors import named
 from rota.core.facts.node import Device, NodeSpec
@@ -45,7 +47,7 @@ class PilotAllocationView(msgspec.Struct):
     since_s: float
 
 
-class PilotView(msgspec.Struct):
+class PilotView(ShowsMib, msgspec.Struct):
     name: str
     kind: str
     most: int
@@ -66,9 +68,10 @@ class PilotView(msgspec.Struct):
     #: As its keeper has told it last; none when it has not.
     allocations: list[PilotAllocationView]
     problem: str
+    memory_mib: int = 0
 
 
-class PilotsView(msgspec.Struct):
+class PilotsView(Listed):
     items: list[PilotView]
 
 
@@ -103,11 +106,21 @@ def _view(context: Context, pilot: Pilot) -> PilotView:
 
 
 @get("/pilots", summary="Every pilot and its allocations", opt={"right": "read"})
-async def list_pilots(request: Asking) -> PilotsView:
+async def list_pilots(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> PilotsView:
     """What is asked of engines when jobs wait, and what came of it."""
     context = context_of(request)
     pilots = context.host.cluster.pilots
-    return PilotsView([_view(context, pilots[name]) for name in sorted(pilots)])
+    page, after = Part(limit, cursor).of(sorted(pilots), str)
+    return PilotsView([_view(context, pilots[name]) for name in page], cursor=after)
+
+
+@get("/pilots/{name:str}", summary="One pilot", opt={"right": "read", "errors": (404,)})
+async def show_pilot(request: Asking, name: params.NamePath) -> PilotView:
+    """How it asks an engine for machines, and what came of it."""
+    context = context_of(request)
+    return _view(context, named(context.host.cluster.pilots, "pilot", name))
 
 
 def _checked(name: str, fields: dict[str, Any]) -> Pilot:
@@ -125,6 +138,13 @@ def _checked(name: str, fields: dict[str, Any]) -> Pilot:
     return pilot
 
 
+def _fields_of(asked: PilotRequest | PilotPatch) -> dict[str, Any]:
+    """By the names of a pilot's own; the newer name of an amount is empty by now."""
+    fields = msgspec.structs.asdict(asked)
+    del fields["memory_mib"]
+    return fields
+
+
 async def _put(request: Asking, pilot: Pilot) -> PilotView:
     context = context_of(request)
     await context.host.ask(SetPilot(actor=actor_of(request), pilot=pilot))
@@ -139,7 +159,7 @@ async def _put(request: Asking, pilot: Pilot) -> PilotView:
 async def set_pilot(request: Asking, name: params.NamePath) -> PilotView:
     """The whole of it as it shall be. Allocations that are there stay until they end."""
     asked: PilotRequest = await body_of(request, _set)
-    return await _put(request, _checked(name, msgspec.structs.asdict(asked)))
+    return await _put(request, _checked(name, _fields_of(asked)))
 
 
 @patch(
@@ -152,7 +172,7 @@ async def change_pilot(request: Asking, name: params.NamePath) -> PilotView:
     asked: PilotPatch = await body_of(request, _patch)
     now = named(context_of(request).host.cluster.pilots, "pilot", name)
     before = {key: getattr(now, key) for key in msgspec.structs.asdict(now) if key != "name"}
-    fields = {k: v for k, v in msgspec.structs.asdict(asked).items() if v is not None}
+    fields = {k: v for k, v in _fields_of(asked).items() if v is not None}
     if "cpus" in fields:
         before.pop("cpu_milli")
     if "memory_mb" in fields:
@@ -239,4 +259,4 @@ def _found(context: Context, offers: list[NodeSpec], jobs_max: int) -> DemandVie
     return DemandView(cluster.ids.cluster_id, version, waiting, nodes)
 
 
-ROUTES = [list_pilots, set_pilot, change_pilot, remove_pilot, tell_state, demand]
+ROUTES = [list_pilots, show_pilot, set_pilot, change_pilot, remove_pilot, tell_state, demand]

@@ -12,6 +12,7 @@ from rota.api import params
 from rota.api.bodies.requests import Body, Strict
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.nodes import AmountView, NodeView, node_view
+from rota.api.views.paging import Listed, Part
 from rota.controller.commands.commands import DrainNode
 from rota.core.facts.errors import NotFound, named
 
@@ -45,7 +46,7 @@ class PoolView(msgspec.Struct):
     jobs: list[int]
 
 
-class PoolsView(msgspec.Struct):
+class PoolsView(Listed):
     items: list[PoolView]
 
 
@@ -92,9 +93,13 @@ def _pool_view(cluster: Cluster, name: str, nodes: list[Node]) -> PoolView:
 
 
 @get("/pools", summary="What there is of each kind of node", opt={"right": "read"})
-async def list_pools(request: Asking) -> PoolsView:
+async def list_pools(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> PoolsView:
     """Nodes with one `pool` label, or with the same devices, are a pool."""
-    return PoolsView(pool_views(context_of(request).host.cluster))
+    found = pool_views(context_of(request).host.cluster)
+    page, after = Part(limit, cursor).of(found, lambda view: view.name)
+    return PoolsView(page, cursor=after)
 
 
 @get("/pools/{name:str}", summary="One pool", opt={"right": "read", "errors": (404,)})

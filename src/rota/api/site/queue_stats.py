@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from litestar import get
 
+from rota.api import params
 from rota.api.context import Asking, context_of
+from rota.api.views.paging import Listed, Part
 from rota.scheduling.answers.next_job import CorePolicy
 from rota.scheduling.answers.queue_stats import QueueStats, queue_stats
 
@@ -37,7 +39,7 @@ class QueueStatsView(msgspec.Struct):
     next_job: int | None
 
 
-class AllQueueStatsView(msgspec.Struct):
+class AllQueueStatsView(Listed):
     items: list[QueueStatsView]
 
 
@@ -78,15 +80,18 @@ def _heads(cluster: Cluster, queue: str) -> Iterator[Job]:
 
 
 @get("/queues:stats", summary="What waits in each queue, and why", opt={"right": "read"})
-async def stats(request: Asking) -> AllQueueStatsView:
+async def all_queue_stats(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> AllQueueStatsView:
     """Per queue: jobs, waits, what they want and hold, why they wait, and who comes next."""
     host = context_of(request).host
     now_s = host.clock.now_s()
     policy = CorePolicy(host.scheduler, now_s)
-    found = queue_stats(host.scheduler, now_s)
+    found = sorted(queue_stats(host.scheduler, now_s), key=lambda one: one.name)
+    page, after = Part(limit, cursor).of(found, lambda one: one.name)
     return AllQueueStatsView(
-        [stats_view(one, next_in(host.cluster, policy, one.name)) for one in found]
+        [stats_view(one, next_in(host.cluster, policy, one.name)) for one in page], cursor=after
     )
 
 
-ROUTES = [stats]
+ROUTES = [all_queue_stats]

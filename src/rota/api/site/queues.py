@@ -14,6 +14,7 @@ from rota.api.bodies.queue_requests import GroupRequest, QueuePatch, QueueReques
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import NewQueueRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.views.paging import Listed, Part
 from rota.api.views.times import Moment, when
 from rota.api.watch.tally import QueueTally, Tally
 from rota.controller.commands.commands import RemoveQueue, SetGroup, SetQueue
@@ -48,7 +49,7 @@ class QueueView(msgspec.Struct):
     total_jobs: int
 
 
-class QueuesView(msgspec.Struct):
+class QueuesView(Listed):
     items: list[QueueView]
 
 
@@ -59,7 +60,7 @@ class GroupView(msgspec.Struct):
     running_jobs: int
 
 
-class GroupsView(msgspec.Struct):
+class GroupsView(Listed):
     items: list[GroupView]
 
 
@@ -89,16 +90,17 @@ def _queue_view(queue: Queue, tally: QueueTally) -> QueueView:
 async def list_queues(
     request: Asking,
     project_id: Annotated[str, QueryParameter(description="Only queues of this project")] = "",
+    limit: params.PartSize = None,
+    cursor: params.Cursor = "",
 ) -> QueuesView:
     """`total_jobs` counts what is not finished."""
     cluster = context_of(request).host.cluster
     tallies = Tally(cluster).queues
+    names = sorted(n for n, queue in cluster.queues.items() if project_id in ("", queue.project))
+    page, after = Part(limit, cursor).of(names, str)
     return QueuesView(
-        [
-            _queue_view(queue, tallies.get(name, QueueTally()))
-            for name, queue in sorted(cluster.queues.items())
-            if project_id in ("", queue.project)
-        ]
+        [_queue_view(cluster.queues[name], tallies.get(name, QueueTally())) for name in page],
+        cursor=after,
     )
 
 
@@ -117,7 +119,7 @@ async def show_queue(request: Asking, name: params.NamePath) -> QueueView:
 @post(
     "/queues",
     summary="Make a queue",
-    opt={"right": "operate", "body": NewQueueRequest, "errors": (409, 429, 503)},
+    opt={"right": "operate", "body": NewQueueRequest, "creates": "name", "errors": (409, 429, 503)},
     status_code=201,
 )
 async def make_queue(request: Asking) -> QueueView:
@@ -177,10 +179,13 @@ def _group_view(request: Asking, group: Group) -> GroupView:
 
 
 @get("/groups", summary="Every group", opt={"right": "read"})
-async def list_groups(request: Asking) -> GroupsView:
+async def list_groups(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> GroupsView:
     """A group is made by the first job that names it."""
     groups = context_of(request).host.cluster.groups
-    return GroupsView([_group_view(request, groups[name]) for name in sorted(groups)])
+    page, after = Part(limit, cursor).of(sorted(groups), str)
+    return GroupsView([_group_view(request, groups[name]) for name in page], cursor=after)
 
 
 @get("/groups/{name:str}", summary="One group", opt={"right": "read", "errors": (404,)})

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from rota.api import params
 from rota.api.bodies import checks
+from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import LimitsRequest, ProjectQuotaPatch, QuotaRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
@@ -44,7 +45,7 @@ _FIELDS = {
 }
 
 
-class LimitsView(msgspec.Struct, frozen=True):
+class LimitsView(ShowsMib, msgspec.Struct, frozen=True):
     """Ceilings; null: none."""
 
     jobs: int | None
@@ -54,6 +55,7 @@ class LimitsView(msgspec.Struct, frozen=True):
     gpus: float | None
     gpu_hours: float | None
     cost: float | None
+    memory_mib: int | None = None
 
 
 class AllLimitsView(msgspec.Struct, frozen=True):

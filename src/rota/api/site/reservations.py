@@ -9,11 +9,13 @@ import msgspec
 from litestar import delete, get, post
 from litestar.params import PathParameter
 
+from rota.api import params
 from rota.api.bodies import checks
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import ReservationRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.views.lookup import find
+from rota.api.views.paging import Listed, Part
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import AddReservation, RemoveReservation, ReserveForJob
 from rota.core.facts.errors import NotFound, Rejected
@@ -67,7 +69,7 @@ class JobReservationView(msgspec.Struct):
     items: list[ReservationView]
 
 
-class ReservationsView(msgspec.Struct):
+class ReservationsView(Listed):
     items: list[ReservationView]
 
 
@@ -102,7 +104,7 @@ def reservation_of(asked: ReservationRequest, now_s: float) -> Reservation:
     start_s = _moment("start_at", asked.start_at, now_s, zone) or now_s
     end_s = _moment("end_at", asked.end_at, start_s, zone)
     if bool(asked.duration_s) == bool(end_s):
-        raise Rejected.bad("duration_s", asked.duration_s, "give duration_s or end_at, one of them")
+        raise Rejected.because("duration_s", asked.duration_s, "give either duration_s or end_at")
     end_s = end_s or start_s + asked.duration_s
     if end_s - start_s > LONGEST_S:
         raise Rejected.bad("duration_s", end_s - start_s, f"at most {LONGEST_S} (a year)")
@@ -124,9 +126,9 @@ def reservation_of(asked: ReservationRequest, now_s: float) -> Reservation:
 
 def _check_kind(asked: ReservationRequest) -> None:
     if asked.gpus and asked.devices:
-        raise Rejected.bad("devices", asked.devices, "give gpus (how many) or devices (which)")
+        raise Rejected.because("devices", asked.devices, "give either gpus or devices")
     if asked.devices and asked.nodes:
-        raise Rejected.bad("nodes", asked.nodes, "devices are on one node: give node")
+        raise Rejected.because("nodes", asked.nodes, "devices are on one node: give node")
     if asked.devices and not asked.node:
         raise Rejected("node: is required with devices", field="node", allowed="a node's name")
     if asked.node and not asked.devices:
@@ -136,7 +138,7 @@ def _check_kind(asked: ReservationRequest) -> None:
     if not (asked.gpus or asked.devices or asked.nodes):
         raise Rejected("gpus: give gpus, devices or nodes", field="gpus", allowed="one of them")
     if asked.maintenance and asked.gpus:
-        raise Rejected.bad("maintenance", True, "maintenance is of nodes or devices, not a count")
+        raise Rejected.because("maintenance", True, "it needs nodes or devices, not a count")
 
 
 def _check_holder(asked: ReservationRequest) -> None:
@@ -165,12 +167,15 @@ def _moment(field: str, asked: float | str, now_s: float, zone: tzinfo) -> float
 
 
 @get("/reservations", summary="Every reservation", opt={"right": "read"})
-async def list_reservations(request: Asking) -> ReservationsView:
+async def list_reservations(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> ReservationsView:
     """Who may use which devices or nodes from when to when; in order of their beginning."""
     host = context_of(request).host
     found = sorted(host.cluster.reservations.values(), key=lambda r: (r.start_s, r.id))
+    page, after = Part(limit, cursor).of(found, lambda r: (r.start_s, r.id))
     now_s = host.clock.now_s()
-    return ReservationsView([reservation_view(reservation, now_s) for reservation in found])
+    return ReservationsView([reservation_view(one, now_s) for one in page], cursor=after)
 
 
 @get(
@@ -192,7 +197,12 @@ async def show_reservation(request: Asking, reservation_id: IdPath) -> Reservati
 @post(
     "/reservations",
     summary="Reserve GPUs or nodes, or plan maintenance",
-    opt={"right": "operate", "body": ReservationRequest, "errors": (409, 429, 503)},
+    opt={
+        "right": "operate",
+        "body": ReservationRequest,
+        "creates": "id",
+        "errors": (409, 429, 503),
+    },
 )
 async def add_reservation(request: Asking) -> ReservationView | JobReservationView:
     """Refused (409) when what it promises is promised to somebody else, or does not exist.

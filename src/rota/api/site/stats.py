@@ -9,8 +9,10 @@ import msgspec
 from litestar import get
 from litestar.params import QueryParameter
 
+from rota.api import params
 from rota.api.context import Asking, context_of
 from rota.api.site.usage import usage_rows
+from rota.api.views.paging import Listed, Part
 from rota.api.views.times import Moment, when
 from rota.controller.launches.launch import fill_in
 from rota.core.derived.usage import DAYS_KEPT
@@ -54,7 +56,7 @@ class LongView(msgspec.Struct):
     run_s: float
 
 
-class StatsView(msgspec.Struct):
+class StatsView(Listed):
     since: Moment | None
     until: Moment | None
     total: StatsRow
@@ -128,6 +130,8 @@ async def stats(
     longest: Annotated[
         int, QueryParameter(description="So many of the longest jobs", ge=0, le=100)
     ] = 5,
+    limit: params.PartSize = None,
+    cursor: params.Cursor = "",
 ) -> StatsView:
     """Jobs submitted in the period: states, mean wait and run, success rate, the longest."""
     host = context_of(request).host
@@ -147,11 +151,13 @@ async def stats(
     for one in sums:
         by_user[one.user].append(one)
     names = sorted({*by_user, *(name for name, used in hours.items() if used)})
+    page, after = Part(limit, cursor).of(names, str)
     return StatsView(
         since=when(since_s),
         until=when(now_s),
         total=stats_row("", sums, sum(hours.values())),
-        items=[stats_row(name, by_user[name], hours.get(name, 0.0)) for name in names],
+        items=[stats_row(name, by_user[name], hours.get(name, 0.0)) for name in page],
+        cursor=after,
         longest=[_long_view(job, now_s) for job in long_ones],
     )
 

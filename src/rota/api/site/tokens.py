@@ -8,10 +8,12 @@ import msgspec
 from litestar import delete, get, post
 from litestar.params import PathParameter
 
+from rota.api import params
 from rota.api.auth import new_token, require
 from rota.api.bodies import checks
 from rota.api.bodies.requests import Body, TokenRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.views.paging import Listed, Part
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import MakeToken, RevokeToken
 from rota.core.facts.errors import Rejected
@@ -34,9 +36,11 @@ class TokenView(msgspec.Struct):
     uses_left: int | None = None
     approve: bool = False
     nodes: list[str] = []
+    #: For jobs of this project only; empty: for all that its user may do.
+    project: str = ""
 
 
-class TokensView(msgspec.Struct):
+class TokensView(Listed):
     items: list[TokenView]
 
 
@@ -55,7 +59,9 @@ class NewTokenView(msgspec.Struct):
 
 
 @get("/tokens", summary="Tokens, without their secrets", opt={"right": "read"})
-async def list_tokens(request: Asking) -> TokensView:
+async def list_tokens(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> TokensView:
     """An admin sees all of them, others their own. The keys of nodes stand with the nodes."""
     actor = actor_of(request)
     if actor.job:
@@ -65,12 +71,14 @@ async def list_tokens(request: Asking) -> TokensView:
     for key in tokens.values():
         if key.node:
             joined.setdefault(key.joined, []).append(key.node)
+    seen = [
+        name
+        for name, token in sorted(tokens.items())
+        if not token.node and (actor.access is Access.ADMIN or token.user == actor.user)
+    ]
+    page, after = Part(limit, cursor).of(seen, str)
     return TokensView(
-        [
-            _view(token, sorted(joined.get(name, ())))
-            for name, token in sorted(tokens.items())
-            if not token.node and (actor.access is Access.ADMIN or token.user == actor.user)
-        ]
+        [_view(tokens[name], sorted(joined.get(name, ()))) for name in page], cursor=after
     )
 
 
@@ -85,13 +93,20 @@ def _view(token: Token, nodes: list[str]) -> TokenView:
         uses_left=token.uses,
         approve=token.approve,
         nodes=nodes,
+        project=token.project,
     )
 
 
 @post(
     "/tokens",
     summary="Make a token",
-    opt={"right": "token", "body": TokenRequest, "errors": (429, 503)},
+    opt={
+        "right": "token",
+        "body": TokenRequest,
+        "creates": "",
+        "secret": True,
+        "errors": (429, 503),
+    },
 )
 async def make_token(request: Asking) -> NewTokenView:
     """For oneself with at most one's own role; an admin may make any.
@@ -121,6 +136,7 @@ async def make_token(request: Asking) -> NewTokenView:
         expires_s=now_s + lasts_s if lasts_s else 0.0,
         uses=uses or None if joins else None,
         approve=asked.approve,
+        project=checks.word("project", asked.project),
     )
     token = await host.ask(MakeToken(actor=actor, token=token))
     return NewTokenView(

@@ -8,10 +8,12 @@ import msgspec
 from litestar import get, post
 from litestar.params import QueryParameter
 
+from rota.api import params
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import ResetRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.accounts import HeldView, held_view
+from rota.api.views.paging import Listed, Part
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import ForgetUsage
 from rota.core.derived.holdings import price_of, uncharged_s
@@ -71,7 +73,7 @@ class BudgetView(msgspec.Struct):
     spent: float
 
 
-class UsageView(msgspec.Struct):
+class UsageView(Listed):
     """``currency`` is what the site calls its money; ``budgets``: of users and projects."""
 
     since: Moment | None
@@ -167,6 +169,8 @@ async def usage(
     period_s: Annotated[
         int, QueryParameter(description="The period in seconds", ge=1, le=DAYS_KEPT * 86400)
     ] = 7 * 86400,
+    limit: params.PartSize = None,
+    cursor: params.Cursor = "",
 ) -> UsageView:
     """Use in a period, what fair share remembers, and targets; days are counted in UTC."""
     host = context_of(request).host
@@ -174,11 +178,14 @@ async def usage(
     rows = usage_rows(host.cluster, now_s - period_s, now_s)
     shares = shares_of(host.cluster, now_s)
     budgets = budget_views(host.cluster, now_s)
+    wanted = [r for r in rows if user in ("", r.user) and project in ("", r.project)]
+    page, after = Part(limit, cursor).of(wanted, lambda row: f"{row.user}\n{row.project}")
     return UsageView(
         since=when(now_s - period_s),
         until=when(now_s),
         currency=host.cluster.policy.prices.currency,
-        items=[r for r in rows if user in ("", r.user) and project in ("", r.project)],
+        items=page,
+        cursor=after,
         shares=[
             _share_view(row)
             for row in shares
@@ -210,7 +217,7 @@ async def reset(request: Asking) -> ResetView:
     """For fair share, budgets and reports; what still runs is charged in full when it ends."""
     asked = await body_of(request, _reset)
     if asked.all == bool(asked.user or asked.project):
-        raise Rejected.bad("all", asked.all, "either all, or a user, a project or both")
+        raise Rejected.because("all", asked.all, "give either all, or a user, a project or both")
     command = ForgetUsage(actor=actor_of(request), user=asked.user, project=asked.project)
     found = await context_of(request).host.ask(command)
     return ResetView([Account(user, project) for user, project in found])

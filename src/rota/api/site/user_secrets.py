@@ -8,10 +8,12 @@ import msgspec
 from litestar import delete, get, put
 from litestar.params import PathParameter
 
+from rota.api import params
 from rota.api.bodies import checks
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import SecretRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.views.paging import Listed, Part
 from rota.api.views.times import Moment, when
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.tenant import Access
@@ -38,17 +40,21 @@ class SecretView(msgspec.Struct):
     sealed: bool
 
 
-class SecretsView(msgspec.Struct):
+class SecretsView(Listed):
     items: list[SecretView]
 
 
 @get("/secrets", summary="Secrets, without what is in them", opt={"right": "secret"})
-async def list_secrets(request: Asking) -> SecretsView:
+async def list_secrets(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> SecretsView:
     """One's own; an admin sees the names of all."""
     actor, secrets = actor_of(request), context_of(request).host.secrets
     found = secrets.of("" if actor.access is Access.ADMIN else actor.user)
     sealed = secrets.vault.seals
-    return SecretsView([SecretView(s.name, s.user, when(s.set_s), sealed) for s in found])
+    page, after = Part(limit, cursor).of(found, lambda secret: (secret.user, secret.name))
+    views = [SecretView(s.name, s.user, when(s.set_s), sealed) for s in page]
+    return SecretsView(views, cursor=after)
 
 
 @put(
@@ -74,7 +80,8 @@ async def set_secret(request: Asking, name: NamePath) -> SecretView:
         )
     own = host.secrets.of(actor.user)
     if len(own) >= SECRETS_MAX and name not in {secret.name for secret in own}:
-        raise Rejected.bad("name", name, f"a user may have {SECRETS_MAX} secrets; remove one")
+        why = f"{actor.user} has {SECRETS_MAX} secrets, and no user may have more; remove one first"
+        raise Rejected.because("name", name, why)
     secret = host.secrets.seal(actor.user, name, asked.value, host.clock.now_s())
     done = host.audit.record(actor, "set-secret", f"secret {name}")
     await host.keep(Batch(secrets={secret.key: secret}, audit=[done]))

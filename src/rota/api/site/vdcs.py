@@ -14,6 +14,7 @@ from rota.api.bodies.vdc_requests import MemberRequest, VdcPatch, VdcRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.accounts import HeldView, held_view
 from rota.api.site.quotas import LimitsView, changed_limits, limits_view
+from rota.api.views.paging import Listed, Part
 from rota.controller.commands.commands import RemoveVdc, SetVdc
 from rota.core.facts.errors import Conflict, NotFound, Rejected
 from rota.core.facts.site.clusters import Member, Vdc
@@ -59,7 +60,7 @@ class VdcView(msgspec.Struct):
     used: HeldView
 
 
-class VdcsView(msgspec.Struct):
+class VdcsView(Listed):
     items: list[VdcView]
 
 
@@ -97,7 +98,7 @@ def _named(request: Asking, name: str) -> Vdc:
 def _members(asked: list[MemberRequest]) -> tuple[Member, ...]:
     members = {checks.word("clusters", one.name): one for one in asked}
     if len(members) < len(asked):
-        raise Rejected.bad("clusters", asked[-1].name, "each cluster once")
+        raise Rejected.because("clusters", asked[-1].name, "name each cluster once")
     return tuple(Member(one.name, one.priority, one.weight) for one in members.values())
 
 
@@ -105,9 +106,8 @@ def _limits(now: Limits, asked: VdcRequest | VdcPatch) -> Limits:
     made = changed_limits(now, asked.limits) if asked.limits is not None else now
     for field in ("queued", "device_hours", "cost"):
         if getattr(made, field) is not None:
-            raise Rejected.bad(
-                "limits", field, "a vdc limits jobs, cpus, memory_mb and gpus; the rest by quotas"
-            )
+            why = f"{field}: a vdc limits jobs, cpus, memory_mb and gpus; quotas limit the rest"
+            raise Rejected.because("limits", field, why)
     return made
 
 
@@ -132,10 +132,13 @@ async def _set(request: Asking, vdc: Vdc) -> VdcView:
 
 
 @get("/vdcs", summary="Every virtual data centre", opt={"right": "read"})
-async def list_vdcs(request: Asking) -> VdcsView:
+async def list_vdcs(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> VdcsView:
     """A job names one with `vdc`, and runs on its clusters, within its limits."""
     cluster = context_of(request).host.cluster
-    return VdcsView([_view(cluster, vdc) for vdc in cluster.policy.vdcs])
+    page, after = Part(limit, cursor).of(cluster.policy.vdcs, lambda vdc: vdc.name)
+    return VdcsView([_view(cluster, vdc) for vdc in page], cursor=after)
 
 
 @get("/vdcs/{name:str}", summary="One virtual data centre", opt={"right": "read", "errors": (404,)})
@@ -147,7 +150,7 @@ async def show_vdc(request: Asking, name: params.NamePath) -> VdcView:
 @post(
     "/vdcs",
     summary="Make a virtual data centre",
-    opt={"right": "operate", "body": NamedVdc, "errors": (409, 429, 503)},
+    opt={"right": "operate", "body": NamedVdc, "creates": "name", "errors": (409, 429, 503)},
 )
 async def make_vdc(request: Asking) -> VdcView:
     """Refused where there is one of that name."""

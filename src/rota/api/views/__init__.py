@@ -2,6 +2,7 @@
 
 lookup, listing                  one job or array; lists of them
 views, attempt_views, checkpoint_views    a job, its attempts, its saved work
-times, reasons                   moments; why jobs wait, one line each
+paging                           lists a page at a time
+times, reasons, refs             moments; why jobs wait, one line each, and their names in it
 gpus, pools                      devices; pools of engines
 """

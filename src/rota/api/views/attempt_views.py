@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.api.bodies.mib import ShowsMib
 from rota.api.views.times import Moment, when
 from rota.core.facts.states import Cause, Phase
 
 if TYPE_CHECKING:
+    from rota.core.facts.gpu_use import GpuFigures
     from rota.core.facts.job import Attempt, Job, Outcome
     from rota.core.facts.node import Allocation
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 _NAMES_FILES = frozenset({Cause.START_FAILED, Cause.EXIT, Cause.UNHEALTHY})
 
 
-class AllocationView(msgspec.Struct):
+class AllocationView(ShowsMib, msgspec.Struct):
     """What a task holds on its node."""
 
     task: int
@@ -32,9 +34,25 @@ class AllocationView(msgspec.Struct):
     #: The share of each GPU, where one was named so: 0.5.
     gpu_share: float | None = None
     exclusive: bool = False
+    memory_mib: int = 0
+    disk_mib: int = 0
+    gpu_memory_mib: int = 0
 
 
-class AttemptView(msgspec.Struct):
+class GpuUseView(msgspec.Struct):
+    """What a try made of its GPUs; memory is on all of them together."""
+
+    peak_memory_mib: int
+    mean_memory_mib: int
+    peak_use_percent: float
+    mean_use_percent: float
+    energy_wh: float
+    #: Seconds times GPUs: that were measured, and those in which they did nothing.
+    measured_s: float
+    idle_s: float
+
+
+class AttemptView(ShowsMib, msgspec.Struct):
     """One try of one task."""
 
     number: int
@@ -58,6 +76,25 @@ class AttemptView(msgspec.Struct):
     external_id: str | None
     #: The machine of its engine that it runs or ran on; null: the engine did not say, or has none.
     engine_node: str | None
+    peak_memory_mib: int = 0
+    #: Null: it had no GPUs, has not ended, or was not measured.
+    gpu: GpuUseView | None = None
+    #: What its owner was told about its GPUs: overuse, idle.
+    warned: list[str] = []
+
+
+def gpu_use_view(figures: GpuFigures | None) -> GpuUseView | None:
+    if figures is None:
+        return None
+    return GpuUseView(
+        figures.peak_memory_mib,
+        figures.mean_memory_mib,
+        figures.peak_use_percent,
+        figures.mean_use_percent,
+        round(figures.energy_j / 3600, 3),
+        figures.measured_s,
+        figures.idle_s,
+    )
 
 
 def cause_text(outcome: Outcome | Attempt, *, open_: bool) -> str | None:
@@ -111,6 +148,8 @@ def attempt_views(job: Job, *, open_: bool) -> list[AttemptView]:
             price=attempt.price or None,
             external_id=attempt.external or None,
             engine_node=attempt.where or None,
+            gpu=gpu_use_view(attempt.gpu),
+            warned=list(attempt.warned),
         )
         for task in job.tasks
         for attempt in task.attempts

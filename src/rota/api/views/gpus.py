@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from rota.api.bodies.mib import ShowsMib
+from rota.api.views.times import Moment, when
+
 if TYPE_CHECKING:
+    from rota.controller.chores.measures import Measures
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Device, Node
 
 
-class ForeignView(msgspec.Struct):
+class ForeignView(ShowsMib, msgspec.Struct):
     """A process outside Rota on a device."""
 
     pid: int
@@ -19,12 +23,29 @@ class ForeignView(msgspec.Struct):
     memory_mb: int
     #: It does not count: by the agent's settings, or because an operator said so.
     ignored: bool = False
+    memory_mib: int = 0
 
 
 GpuState = Literal["free", "used", "shared", "reserved", "foreign", "closed", "broken", "elsewhere"]
 
 
-class GpuView(msgspec.Struct):
+class OveruseView(msgspec.Struct):
+    """A job that holds more memory of a GPU than it asked for; 0: it was not given this one."""
+
+    job: int
+    task: int
+    memory_used_mib: int
+    declared_mib: int
+
+
+class FailureView(msgspec.Struct):
+    """A failure that a GPU reported of itself."""
+
+    at: Moment | None
+    what: str
+
+
+class GpuView(ShowsMib, msgspec.Struct):
     """A device: ``available`` when an exclusive job could have it now."""
 
     node: str
@@ -49,10 +70,24 @@ class GpuView(msgspec.Struct):
     healthy: bool = True
     #: The job that it is kept for; null: none.
     reserved_for: int | None = None
+    memory_mib: int = 0
+    memory_free_mib: int = 0
+    #: As its node measured it last; null: it was not, or not lately.
+    use_percent: float | None = None
+    memory_used_mib: int | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    measured_at: Moment | None = None
+    #: Since when it does nothing although a job has it to itself; null: it is not so.
+    idle_since: Moment | None = None
+    #: Jobs that hold more of its memory than they asked for.
+    overuse: list[OveruseView] = []
+    #: Failures that it reported within a day.
+    failures: list[FailureView] = []
 
 
-def gpu_views(cluster: Cluster, node: Node) -> list[GpuView]:
-    """The devices of a node, who holds them and who else uses them."""
+def gpu_views(cluster: Cluster, node: Node, measures: Measures | None = None) -> list[GpuView]:
+    """The devices of a node, who holds them, who else uses them, and what was measured."""
     holders: dict[int, list[int]] = {}
     held_mib: dict[int, int] = {}
     shared: set[int] = set()
@@ -69,7 +104,37 @@ def gpu_views(cluster: Cluster, node: Node) -> list[GpuView]:
         for device in node.spec.devices
     ]
     _note_kept(cluster, node, views)
+    _note_overuse(cluster, node, views)
+    if measures is not None:
+        for view in views:
+            _note_measured(node, view, measures)
     return views
+
+
+def _note_overuse(cluster: Cluster, node: Node, views: list[GpuView]) -> None:
+    """What is held beyond a share is not free either."""
+    by_index = {view.index: view for view in views}
+    for use in node.overuse:
+        view, held = by_index.get(use.device), node.live.get(use.uid)
+        if view is None or held is None:
+            continue
+        device = next(one for one in node.spec.devices if one.index == use.device)
+        declared_mib = held.share_of(device) if use.device in held.devices else 0
+        view.overuse.append(OveruseView(*cluster.live.where[use.uid], use.memory_mib, declared_mib))
+        view.memory_free_mb = max(0, view.memory_free_mb - node.excess_mib(use))
+
+
+def _note_measured(node: Node, view: GpuView, measures: Measures) -> None:
+    track = measures.device(node.name, view.index)
+    if track is None or track.reading is None:
+        return
+    view.use_percent = track.reading.use_percent
+    view.memory_used_mib = track.reading.memory_used_mib
+    view.power_w = track.reading.power_w
+    view.temperature_c = track.reading.temperature_c
+    view.ecc_errors = max(view.ecc_errors, track.reading.ecc_errors)
+    view.measured_at = when(track.at_s)
+    view.idle_since = when(measures.idle_s(node, view.index) or 0.0)
 
 
 def _note_kept(cluster: Cluster, node: Node, views: list[GpuView]) -> None:
@@ -124,4 +189,9 @@ def _gpu_view(
         closed=device.uuid in node.closed,
         ecc_errors=device.ecc_errors,
         healthy=device.healthy,
+        failures=[
+            FailureView(when(fault.at_s), fault.what)
+            for fault in node.faults
+            if fault.uuid == device.uuid
+        ],
     )

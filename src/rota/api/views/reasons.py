@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.api.views.refs import with_refs
 from rota.core.facts.array import Array
 from rota.core.facts.states import ACTIVE
 from rota.scheduling.answers.explain import Inquiry
@@ -49,4 +50,4 @@ class Reasons:
     def _ask(self, item_id: int) -> str:
         if self._inquiry is None:
             self._inquiry = Inquiry(self._scheduler, self._now_s)
-        return self._inquiry.reason(item_id)
+        return with_refs(self._cluster, self._inquiry.reason(item_id))

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from rota.api.auth import may_look_into
 from rota.api.bodies.health_requests import HealthRequest, health_request
+from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.placing import PlacementView, placement_view
 from rota.api.bodies.roles import shown_devices
 from rota.api.views.attempt_views import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 INDICES_TEXT_MAX = 200
 
 
-class ResourcesView(msgspec.Struct, frozen=True):
+class ResourcesView(ShowsMib, msgspec.Struct, frozen=True):
     """What each task asks for."""
 
     cpus: float
@@ -51,6 +52,9 @@ class ResourcesView(msgspec.Struct, frozen=True):
     disk_mb: int
     device: str
     gpu_indices: tuple[int, ...] = ()
+    memory_mib: int = 0
+    gpu_memory_mib: int = 0
+    disk_mib: int = 0
 
 
 class RoleView(msgspec.Struct, frozen=True):
@@ -73,6 +77,8 @@ class JobView(msgspec.Struct, kw_only=True):
     """A job; of other people's jobs a user sees no command, folder, labels, paths or values."""
 
     id: int
+    #: How people name it: 12, or 15_3 for an element of an array.
+    ref: str = ""
     uid: str
     name: str
     user: str
@@ -177,12 +183,18 @@ def resources_view(request: Request) -> ResourcesView:
     )
 
 
+def ref_of(job: Job) -> str:
+    """``12``, or ``15_3`` for an element of an array."""
+    return f"{job.array_id}_{job.array_index}" if job.array_id else str(job.id)
+
+
 def job_view(job: Job, actor: Actor, reason: str = "") -> JobView:
     """A job as the actor may see it. ``reason`` says why it waits."""
     view = _shared_view(job, actor)
     spec = job.spec
     open_ = may_look_into(actor, spec.user)
     view.uid = job.uid
+    view.ref = ref_of(job)
     view.name = fill_in(spec.name, job)
     view.state = job.state
     view.reason = reason or job.pause
@@ -213,6 +225,7 @@ def _shared_view(item: Job | Array, actor: Actor) -> JobView:
     spec = item.spec
     view = JobView(
         id=item.id,
+        ref=str(item.id),
         uid=item.uid,
         name=spec.name,
         user=spec.user,
@@ -346,3 +359,12 @@ def _range_text(first: int, further: int, step: int) -> str:
 
 def _cap_text(array: Array) -> str:
     return f"%{array.cap}" if array.cap else ""
+
+
+def worst(counts: dict[JobState, int]) -> JobState:
+    """An array that ended before the controller's last start."""
+    present = {state for state, count in counts.items() if count}
+    for state in (JobState.COMPLETED, JobState.CANCELLED):
+        if present == {state}:
+            return state
+    return JobState.FAILED

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote
 
 from rota.api.auth import until_invalid
 from rota.api.views.lookup import find
-from rota.controller.commands.change import may_change
+from rota.controller.commands.change import may_change_job
 from rota.controller.commands.commands import EnterJob
 from rota.controller.commands.enter_job import running_attempt
 from rota.core.facts.array import Array
@@ -67,7 +67,7 @@ async def find_job(context: Context, actor: Actor, scope: Scope, what: str) -> J
     """The job that a path names, if the caller may enter it; ``what`` is theirs."""
     ref = scope["path"][len(BEGIN) :].rpartition("/")[0]
     job = await find(context.host, unquote(ref))
-    if actor.job or not may_change(actor, job.spec.user):
+    if actor.job or not may_change_job(actor, job.spec, job.id):
         raise Forbidden(f"job {job.id} belongs to {job.spec.user}; so does {what}")
     if isinstance(job, Array):
         raise Rejected(f"{job.id} is an array; name an element, as in {job.id}_3")

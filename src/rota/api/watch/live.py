@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, NamedTuple, get_args
 
 import msgspec
 from litestar import get
@@ -16,7 +16,7 @@ from litestar.response import Stream
 from rota.api.auth import may_look_into, sees_all, still_valid
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.views.lookup import ID_MAX, in_memory, parse_id
-from rota.api.views.times import Moment, when
+from rota.api.watch.event_views import NEVER, EventView, view_of_event
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Access, Actor
@@ -37,31 +37,13 @@ HISTORY_MAX = 20_000
 #: So many jobs' owners are remembered.
 OWNERS_MAX = 10_000
 
-#: Parts of events that are large, private or both.
-_PRIVATE = frozenset(
-    {"kind", "spec", "rows", "runs", "body", "digest", "token", "key", "job", "endpoint"}
-)
-#: Why it ended may name its folder or command; what it said of its saved work.
-_OWN_WORDS = frozenset({"detail", "record", "data"})
 _ADMIN_ONLY = (ev.TokenMade, ev.TokenRevoked, ev.NodeKeySet)
 #: About accounts of others.
 _OPERATORS_ONLY = (ev.UserSet, ev.UserRemoved, ev.UsageForgotten)
-_NEVER = (ev.BlobStored, ev.PassesMade)
 #: What a listener may ask for by name.
 _KINDS: dict[str, type] = {
-    str(kind.__struct_config__.tag): kind for kind in get_args(ev.AnyEvent) if kind not in _NEVER
+    str(kind.__struct_config__.tag): kind for kind in get_args(ev.AnyEvent) if kind not in NEVER
 }
-
-
-class EventView(msgspec.Struct):
-    """A fact: when, on whose behalf, which kind, about which job, and what else it says."""
-
-    seq: int
-    at: Moment | None
-    actor: str
-    kind: str
-    job: int | None
-    detail: dict[str, Any]
 
 
 def event_view(record: Recorded, actor: Actor, *, open_: bool) -> EventView | None:
@@ -70,27 +52,12 @@ def event_view(record: Recorded, actor: Actor, *, open_: bool) -> EventView | No
     ``open_``: the job may be looked into. Words of its user's own are for those only.
     """
     event = record.event
-    if isinstance(event, _NEVER):
+    if isinstance(event, NEVER):
         return None
     if isinstance(event, _ADMIN_ONLY) and actor.access is not Access.ADMIN:
         return None
-    built: dict[str, Any] = msgspec.to_builtins(event)
     ids = job_ids_of(event)
-    return EventView(
-        seq=record.seq,
-        at=when(record.at_s),
-        actor=record.actor,
-        kind=built["kind"],
-        job=ids[0] if ids else None,
-        detail=_without(built, _PRIVATE if open_ else _PRIVATE | _OWN_WORDS),
-    )
-
-
-def _without(built: dict[str, Any], hidden: frozenset[str]) -> dict[str, Any]:
-    kept = {key: value for key, value in built.items() if key not in hidden}
-    if isinstance(end := kept.get("outcome"), dict):
-        kept["outcome"] = {key: value for key, value in end.items() if key not in hidden}
-    return kept
+    return view_of_event(record, ids[0] if ids else None, open_=open_)
 
 
 @get(
@@ -156,7 +123,8 @@ def refuse_too_old(context: Context, actor: Actor, after: int | None, wanted: Wa
     """The whole log is read for operators only: for anybody else what it costs is bounded."""
     oldest = context.host.newest_seq - HISTORY_MAX
     if after is not None and after < oldest and not wanted.job and not sees_all(actor):
-        raise Rejected.bad("after", after, f"{oldest} or more; or name a job")
+        why = f"{after} is too long ago; give {oldest} or more, or name a job"
+        raise Rejected.because("after", after, why)
 
 
 async def may_hear(context: Context, actor: Actor, record: Recorded, wanted: Wanted) -> bool:

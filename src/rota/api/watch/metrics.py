@@ -1,75 +1,205 @@
-"""The text format of Prometheus, by a small writer: every number is read when it is asked for."""
+"""Numbers for Prometheus: what the state shows now, beside what was counted and timed.
+
+Names that users choose are bounded: of users, projects and queues those with the most are told by
+name, the rest together as ``other``.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from heapq import nlargest, nsmallest
 from typing import TYPE_CHECKING
 
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from rota.api.watch.gpu_metrics import gpu_families
+from rota.core.facts.states import NodeState
+from rota.scheduling.order.fairshare import FairShare
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from prometheus_client import Metric
 
     from rota.api.context import Context
+    from rota.core.cluster import Cluster
+    from rota.core.facts.node import Node
+
+#: So many users, projects and queues have series of their own.
+NAMED_MAX = 50
+OTHER = "other"
 
 
-def write_metrics(context: Context) -> str:
-    """All metrics as one text."""
+class Families:
+    """One answer, made from the live state; a registry writes it."""
+
+    def __init__(self, found: list[Metric]) -> None:
+        self._found = found
+
+    def collect(self) -> Iterable[Metric]:
+        return self._found
+
+
+def gather(context: Context) -> list[Metric]:
+    """Everything, read in one go: nothing changes meanwhile."""
+    return [*state_families(context), *context.host.meters.registry.collect()]
+
+
+def write_metrics(found: list[Metric]) -> bytes:
+    """The text format. In any thread: a large site has thousands of lines."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Families(found))
+    return generate_latest(registry)
+
+
+def state_families(context: Context) -> Iterator[Metric]:
+    """What the state shows now."""
     host = context.host
     cluster = host.cluster
-    live = len(cluster.live.where)
-    nodes = Counter(
-        "drained" if node.drained else str(node.state) for node in cluster.nodes.values()
-    )
     states = {str(state): count for state, count in cluster.count_states().items()}
-    lines: list[str] = []
-    _add(lines, "rota_jobs", "gauge", "Jobs by state.", "state", states)
-    _add(lines, "rota_nodes", "gauge", "Nodes by state.", "state", nodes)
-    _add(lines, "rota_attempts_live", "gauge", "Attempts that hold room.", "", live)
-    _add(lines, "rota_inbox_length", "gauge", "Requests before the next tick.", "", host.waiting)
-    _add(lines, "rota_ticks_total", "counter", "Ticks since the start.", "", host.ticks)
-    _add(
-        lines,
-        "rota_commit_seconds_total",
-        "counter",
-        "Time spent waiting for commits.",
-        "",
-        host.commit_s,
+    yield _gauge("rota_jobs", "Jobs by state.", "state", states)
+    nodes = Counter(state_of(node) for node in cluster.nodes.values())
+    yield _gauge("rota_nodes", "Nodes by state.", "state", nodes)
+    yield _single("rota_agents_connected", "Agents with a connection.", len(host.sessions.by_node))
+    yield _single("rota_attempts_live", "Tries that hold room.", len(cluster.live.where))
+    yield _single("rota_inbox_length", "Requests before the next tick.", host.waiting)
+    yield _single(
+        "rota_uptime_seconds", "Time since the start.", host.clock.now_s() - host.started_s
     )
-    _add_room(lines, context)
-    up_s = host.clock.now_s() - host.started_s
-    _add(lines, "rota_uptime_seconds", "gauge", "Time since the start.", "", up_s)
-    return "\n".join([*lines, ""])
+    events = CounterMetricFamily("rota_events", "Events in the log since it began.")
+    events.add_metric([], host.newest_seq)
+    yield events
+    yield from gpu_families(cluster, context.measures)
+    yield from cluster_families(cluster, host.clock.now_s())
 
 
-def _add(
-    lines: list[str],
-    name: str,
-    kind: str,
-    text: str,
-    label: str,
-    values: Mapping[str, float] | float,
-) -> None:
-    lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-    if isinstance(values, int | float):
-        lines.append(f"{name} {values:.17g}")
-        return
-    lines += [f'{name}{{{label}="{_escape(key)}"}} {n:.17g}' for key, n in values.items()]
+def cluster_families(cluster: Cluster, now_s: float) -> Iterator[Metric]:
+    """Nodes, and those who use them."""
+    yield from _node_families(cluster)
+    yield from _account_families(cluster)
+    yield from _share_families(cluster, now_s)
+    yield from _quota_families(cluster)
 
 
-def _add_room(lines: list[str], context: Context) -> None:
-    """What each node has, and what of it is free."""
-    total_cpu, free_cpu, total_mib, free_mib = {}, {}, {}, {}
-    for name, node in context.host.cluster.nodes.items():
-        room = node.headroom()
-        total_cpu[name], free_cpu[name] = node.spec.cpu_milli / 1000, room.cpu_milli / 1000
-        total_mib[name], free_mib[name] = node.spec.memory_mib << 20, room.memory_mib << 20
-    for name, text, values in (
-        ("rota_node_cpus", "CPUs of a node.", total_cpu),
-        ("rota_node_cpus_free", "CPUs that no job holds.", free_cpu),
-        ("rota_node_memory_bytes", "Memory of a node.", total_mib),
-        ("rota_node_memory_free_bytes", "Memory that no job holds.", free_mib),
-    ):
-        _add(lines, name, "gauge", text, "node", values)
+def state_of(node: Node) -> str:
+    """A node that is down is down, drained or not."""
+    if node.state is not NodeState.UP:
+        return str(node.state)
+    return "drained" if node.drained else "up"
 
 
-def _escape(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family
+
+
+def _single(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _node_families(cluster: Cluster) -> Iterator[Metric]:
+    """What each node has, and what of it a job could have: nothing, while it is down or drained."""
+    up, cpus, free_cpus = {}, {}, {}
+    memory, free_memory = {}, {}
+    total, held = Counter[str](), Counter[str]()
+    for name, node in cluster.nodes.items():
+        room, spec = node.headroom(), node.spec
+        up[name] = float(node.state is NodeState.UP)
+        cpus[name], memory[name] = spec.cpu_milli / 1000, spec.memory_mib << 20
+        free_cpus[name] = room.cpu_milli / 1000 if node.takes_work else 0.0
+        free_memory[name] = room.memory_mib << 20 if node.takes_work else 0
+        if node.state is NodeState.UP:
+            total.update(cpu=spec.cpu_milli, memory=spec.memory_mib, gpu=len(spec.devices))
+            given = {index for one in node.live.values() for index in one.devices}
+            held.update(
+                cpu=spec.cpu_milli - room.cpu_milli,
+                memory=spec.memory_mib - room.memory_mib,
+                gpu=len(given),
+            )
+    yield _gauge("rota_node_up", "1 while the agent of a node is connected, else 0.", "node", up)
+    yield _gauge("rota_node_cpus", "CPUs of a node.", "node", cpus)
+    yield _gauge("rota_node_cpus_free", "CPUs that a job could have now.", "node", free_cpus)
+    yield _gauge("rota_node_memory_bytes", "Memory of a node.", "node", memory)
+    yield _gauge(
+        "rota_node_memory_free_bytes", "Memory that a job could have now.", "node", free_memory
+    )
+    ratios = {kind: held[kind] / total[kind] for kind in total if total[kind]}
+    text = "What jobs hold of what nodes that are up have: cpu, memory, gpu."
+    yield _gauge("rota_utilisation_ratio", text, "resource", ratios)
+
+
+def bounded(values: Mapping[str, float], most: int = NAMED_MAX) -> dict[str, float]:
+    """The largest by name, the rest as one; equal ones in the order of their names."""
+    if len(values) <= most:
+        return dict(values)
+    named = nsmallest(most, values, key=lambda name: (-values[name], name))
+    found = {name: values[name] for name in named}
+    found[OTHER] = sum(values.values()) - sum(found.values()) + found.get(OTHER, 0.0)
+    return found
+
+
+def _account_families(cluster: Cluster) -> Iterator[Metric]:
+    """Jobs that wait and run, by queue, project and user, and the GPUs that they hold."""
+    accounts = cluster.accounts
+    pending: dict[str, dict[str, float]] = defaultdict(dict)
+    running: dict[str, dict[str, float]] = defaultdict(dict)
+    gpus: dict[str, dict[str, float]] = defaultdict(dict)
+    for (kind, name), count in accounts.waiting.of.items():
+        pending[str(kind)][str(name)] = count
+    for (kind, name), jobs in cluster.census.active_in.items():
+        running[str(kind)][str(name)] = len(jobs)
+    for (kind, name), amount in accounts.holdings.of.items():
+        gpus[str(kind)][str(name)] = amount.device_milli / 1000
+    for kind in ("queue", "project", "user"):
+        text = f"Jobs that wait (pending) or hold room (running), by {kind}."
+        family = GaugeMetricFamily(f"rota_{kind}_jobs", text, labels=[kind, "state"])
+        for state, found in (("pending", pending[kind]), ("running", running[kind])):
+            for name, number in bounded(found).items():
+                family.add_metric([name, state], number)
+        yield family
+    for kind in ("project", "user"):
+        text = f"GPUs that jobs hold, by {kind}; shared ones by their parts."
+        yield _gauge(f"rota_{kind}_gpus", text, kind, bounded(gpus[kind]))
+
+
+def _share_families(cluster: Cluster, now_s: float) -> Iterator[Metric]:
+    """Of accounts that hold something those that hold the most."""
+    text = "Use over target of fair share, of the account or of a project above it if that is more."
+    family = GaugeMetricFamily("rota_fairshare_ratio", text, labels=["project", "user"])
+    held = {
+        str(name): (amount.device_milli, amount.cpu_milli)
+        for (kind, name), amount in cluster.accounts.holdings.of.items()
+        if kind == "account"
+    }
+    shares = FairShare(cluster, now_s)
+    for account in nlargest(NAMED_MAX, held, key=lambda name: (held[name], name)):
+        user, _, project = account.partition("\n")
+        family.add_metric([project, user], shares.worst(user, project))
+    yield family
+
+
+def _quota_families(cluster: Cluster) -> Iterator[Metric]:
+    """Of projects with limits those that come closest to one."""
+    found: dict[tuple[str, str], float] = {}
+    accounts = cluster.accounts
+    for name, project in accounts.projects.items():
+        hard = project.quota.hard
+        below = accounts.below(name)
+        held = [accounts.holdings.get(("project", one)) for one in below]
+        limits = {"cpu": hard.cpu_milli, "memory": hard.memory_mib, "gpu": hard.device_milli}
+        used = {
+            "cpu": sum(amount.cpu_milli for amount in held),
+            "memory": sum(amount.memory_mib for amount in held),
+            "gpu": sum(amount.device_milli for amount in held),
+        }
+        for resource, limit in limits.items():
+            if limit:
+                found[name, resource] = used[resource] / limit
+    text = "What a project holds of its hard limit."
+    family = GaugeMetricFamily("rota_quota_used_ratio", text, labels=["project", "resource"])
+    for key in sorted(found, key=lambda key: (-found[key], key))[:NAMED_MAX]:
+        family.add_metric(list(key), found[key])
+    yield family

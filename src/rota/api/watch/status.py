@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Literal
 
@@ -12,10 +13,11 @@ from rota.api.bodies.requests import Body, TriggerRequest
 from rota.api.collectors import collected, figures_of
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.views.times import Moment, when
-from rota.api.watch.metrics import write_metrics
+from rota.api.watch.metrics import gather, write_metrics
 from rota.api.watch.tally import Tally
 from rota.controller.commands.commands import Trigger
 from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Access
 from rota.core.words.presets import name_of
@@ -51,6 +53,20 @@ class InventoryView(msgspec.Struct):
     elsewhere: int
 
 
+class HeadView(msgspec.Struct):
+    """One of the controllers that share the database."""
+
+    url: str
+    version: str
+    leads: bool
+
+
+class HandOverView(msgspec.Struct):
+    """Who takes over."""
+
+    successor: str
+
+
 class StatusView(msgspec.Struct):
     controller: ControllerView
     agent: AgentView
@@ -64,6 +80,8 @@ class StatusView(msgspec.Struct):
     warning: str = ""
     #: The inventory of GPUs outside; null: none.
     inventory: InventoryView | None = None
+    #: All heads, the one that leads first; empty where there is but one.
+    heads: list[HeadView] = []
 
 
 class SchedulerView(msgspec.Struct):
@@ -108,7 +126,29 @@ async def status(request: Asking) -> StatusView:
         access=actor.access,
         warning=host.warning or _quotas(context),
         inventory=_inventory(context),
+        heads=_heads(context),
     )
+
+
+def _heads(context: Context) -> list[HeadView]:
+    if context.reign is None:
+        return []
+    own = HeadView(context.settings.url, context.settings.version, True)
+    return [own, *(HeadView(head.url, head.version, False) for head in context.reign.standbys)]
+
+
+@post(
+    "/failover",
+    summary="Hand over to a head that stands by",
+    opt={"right": "administer", "errors": (409,)},
+    status_code=202,
+)
+async def failover(request: Asking) -> HandOverView:
+    """This controller ends in order; one that stands by takes over. For upgrades without a gap."""
+    reign = context_of(request).reign
+    if reign is None:
+        raise Conflict("this Rota has one head; start it with 'rota up --standby' to have more")
+    return HandOverView(reign.hand_over().url)
 
 
 def _quotas(context: Context) -> str:
@@ -187,7 +227,8 @@ async def trigger(request: Asking) -> TriggerView:
 async def metrics(request: Asking) -> Response[str]:
     """The text format of Prometheus."""
     context = context_of(request)
-    text = write_metrics(context)
+    found = gather(context)
+    text = (await asyncio.to_thread(write_metrics, found)).decode()
     collectors = context.settings.collectors
     if collectors:
         figures = figures_of(context.host.cluster, context.host.clock.now_s())
@@ -195,5 +236,5 @@ async def metrics(request: Asking) -> Response[str]:
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
-ROUTES = [status, queue, scheduler, trigger]
+ROUTES = [status, failover, queue, scheduler, trigger]
 ROOT_ROUTES = [metrics]

@@ -7,7 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from rota.backends.api import Away, EngineError, Feature, Full, Phase, Refused
+from rota.backends.api import Away, EngineError, Feature, Full, Paced, Phase, Refused
 from rota.backends.logs import COPY_BYTES_MAX, first_of
 from rota.backends.orders import Key
 from rota.backends.ray import machines, package
@@ -113,6 +113,7 @@ class RayDriver:
             self._living = machines.usable(await self._api.nodes())
         use = await self._api.use()
         # From here to the claim nothing else may be submitted.
+        self._keep_pace(named)
         wanted = package.held_per_node(order)
         fitting, problem = [], f"no node of Ray has {wanted} free now"
         for name in named or self._living:
@@ -130,6 +131,15 @@ class RayDriver:
             raise Full(problem if needed == 1 else f"{needed} nodes are wanted; {problem}")
         self._room.take(number, named, wanted, time.time())
         return fitting
+
+    def _keep_pace(self, nodes: tuple[str, ...]) -> None:
+        """Ray starts all that it takes in at once, and drowns its nodes with it."""
+        most, now_s = self._settings.starts_per_node, time.time()
+        for name in nodes:
+            if (count := self._room.starting(name, now_s)) >= most:
+                raise Paced(f"node {name} of Ray is starting {count} jobs")
+        if not nodes and (count := self._room.starting("", now_s)) >= most * len(self._living):
+            raise Paced(f"Ray is starting {count} jobs")
 
     async def jobs(self) -> list[EngineJob]:
         listed = await self._listed()

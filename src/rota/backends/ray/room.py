@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LAG_S = 6.0
 #: A claim of which Ray has heard nothing for so long came to nothing.
 UNHEARD_S = 90.0
+#: What has not begun after so long waits for something else than a processor.
+START_S = 30.0
 
 
 class Claim(NamedTuple):
@@ -31,6 +33,8 @@ class Claim(NamedTuple):
     amount: Amount
     since_s: float
     until_s: float = math.inf
+    #: Whether Ray has its process now.
+    begun: bool = False
 
     def on(self, node: str) -> bool:
         return not self.nodes or node in self.nodes
@@ -56,7 +60,8 @@ class Room:
             if not nodes and (name := names.get(job.driver_node_id or "")):
                 nodes = (name,)
             until_s = (job.ended_s or now_s) if job.over else math.inf
-            listed[job.id] = Claim(nodes, amount, job.started_s, until_s)
+            begun = job.status != "PENDING"
+            listed[job.id] = Claim(nodes, amount, job.started_s, until_s, begun)
         past = {
             number: claim
             for number, claim in self._claims.items()
@@ -77,6 +82,16 @@ class Room:
             if counted and claim.on(node):
                 used = used.less(claim.amount)
         return used
+
+    def starting(self, node: str, now_s: float) -> int:
+        """How many of ours are being started there, or without a node in all of Ray."""
+        return sum(
+            claim.until_s == math.inf
+            and not claim.begun
+            and now_s - claim.since_s < START_S
+            and (not node or claim.on(node))
+            for claim in self._claims.values()
+        )
 
     def ours(self, node: str) -> Amount:
         held = Amount()

@@ -25,6 +25,9 @@ class RaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     placement: Literal["ours", "theirs"] = "ours"
     #: A Python on the nodes; on the head it needs Ray, for gangs and to end what waits.
     python: str = "python3"
+    #: So many jobs are being started on each node at a time. Each is a process of Ray's own, which
+    #: takes a processor for a second or two before the program begins.
+    starts_per_node: int = 2
     #: No call takes longer.
     limit_s: float = 30.0
     poll_s: float = 1.0
@@ -35,6 +38,7 @@ class RaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             ("address", self.address.startswith(schemes), "http://HOST:PORT or https://HOST:PORT"),
             ("ca_file", not self.ca_file or Path(self.ca_file).is_file(), "a file"),
             ("python", bool(self.python.strip()), "a command"),
+            ("starts_per_node", self.starts_per_node > 0, "more than 0"),
             ("limit_s", self.limit_s > 0, "more than 0"),
             ("poll_s", self.poll_s > 0, "more than 0"),
         ):

@@ -18,7 +18,7 @@ import msgspec
 
 from rota.backends.api import Away, EngineError, Refused, Unsure
 from rota.backends.slurm.inner import NOWHERE, engine_error
-from rota.backends.slurm.records import SACCT_FIELDS, of_controller, of_sacct
+from rota.backends.slurm.records import SACCT_FIELDS, SQUEUE_FIELDS, of_sacct, of_squeue
 from rota.slurmrest.verdicts import ALREADY_DONE, UNKNOWN_JOB, SlurmError, verdict_of_words
 
 if TYPE_CHECKING:
@@ -66,8 +66,10 @@ class ByCommands:
         return number
 
     async def jobs(self) -> list[Record]:
-        answer = _decoded(await self._ask("squeue", "--json"), "squeue")
-        return [of_controller(job) for job in answer.get("jobs") or ()]
+        mark = f"<{secrets.token_hex(8)}>"
+        fields = ",".join(f"{name}:{mark}" for name in SQUEUE_FIELDS)
+        listed = ("--all", "--states=all", "--noheader", f"--Format={fields}")
+        return list(of_squeue(await self._ask("squeue", *listed), mark))
 
     async def past(self, since_s: float) -> list[Record]:
         if shutil.which("sacct") is None:

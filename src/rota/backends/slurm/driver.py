@@ -180,10 +180,25 @@ class SlurmDriver:
         self._pace.saw({(job.id, job.phase) for job in jobs}, time.monotonic() - asked_s)
         words = [self._with_its_word(job) for job in jobs if _unclear(job)]
         told = {job.id: job for job in await asyncio.gather(*words)}
-        jobs = [told.get(job.id, job) for job in jobs]
+        jobs = await self._one_begun([told.get(job.id, job) for job in jobs])
         listed = {(job.uid, job.id, job.restarts) for job in jobs}
         self._left = {at: left for at, left in self._left.items() if at in listed}
         return jobs
+
+    async def _one_begun(self, jobs: list[EngineJob]) -> list[EngineJob]:
+        """Of several with one key that have begun, the one that took the folder; the others end by
+        themselves. Before any has, the first.
+        """
+        begun: dict[str, list[EngineJob]] = {}
+        for job in jobs:
+            if job.started_s and job.phase is not Phase.WAITING:
+                begun.setdefault(job.uid, []).append(job)
+        hidden = set()
+        for twins in begun.values():
+            if len(twins) > 1:
+                owners = [t for t in twins if await self._folders.began(t.user, t.uid, t.id)]
+                hidden |= {twin.id for twin in twins} - {(owners or twins)[0].id}
+        return [job for job in jobs if job.id not in hidden]
 
     async def find(self, uids: Iterable[str]) -> list[EngineJob]:
         """In slurmctld, in the accounting, and where an attempt has left a word of its own."""

@@ -1,7 +1,7 @@
 """What Slurm says of a job, in the four shapes in which it says it.
 
-slurmctld by REST and by ``squeue --json`` uses one, which changes with the version; ``sacct``
-prints lines; the accounting by REST has a shape of its own, and does not know exit codes.
+slurmctld by REST uses one, which changes with the version; ``squeue`` and ``sacct`` print lines;
+the accounting by REST has a shape of its own, and does not know exit codes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 #: What ``sacct`` is asked for, in this order. The comment is the only text of a stranger's.
 SACCT_FIELDS = "JobIDRaw,State,ExitCode,Submit,Start,End,NodeList,User,Comment"
+#: The same of ``squeue``. Its ``--json`` is a tenfold of that for each job, ended ones too.
+SQUEUE_FIELDS = (
+    *("JobID", "State", "exit_code", "SubmitTime", "StartTime", "EndTime", "NodeList", "UserName"),
+    *("RestartCnt", "Partition", "tres-alloc", "Reason", "Comment"),
+)
 
 _UNITS = MappingProxyType({"K": 1 / 1024, "M": 1, "G": 1024, "T": 1 << 20, "P": 1 << 30})
 
@@ -56,7 +61,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_controller(job: dict[str, Any]) -> Record:
-    """A job of ``/slurm/…/jobs`` or of ``squeue --json``."""
+    """A job of ``/slurm/…/jobs``."""
     states = _words(job.get("job_state"))
     # While it completes its processes may be alive, and an older Slurm hides how it ended.
     state = "COMPLETING" if "COMPLETING" in states else (states or ["UNKNOWN"])[0]
@@ -119,11 +124,36 @@ def of_accounting(job: dict[str, Any]) -> Record:
     )
 
 
-def of_sacct(output: str, mark: str) -> Iterator[Record]:
-    """The lines of ``sacct``. ``mark`` parts fields and is new each time.
+def of_squeue(output: str, mark: str) -> Iterator[Record]:
+    """The lines of ``squeue``. ``mark`` ends each field and is new each time.
 
     Names and comments are strangers' texts: without the mark, what looks like a line is none.
     """
+    for line in output.split("\n"):
+        fields = line.split(mark)
+        if len(fields) != len(SQUEUE_FIELDS) + 1:
+            continue
+        number, state, status, submitted, started, ended, nodes, user, *more = fields
+        restarts, partition, held, reason, comment, _ = more
+        yield Record(
+            id=number,
+            comment=comment,
+            state=state,
+            reason="" if reason == "None" else reason,
+            nodes=nodes,
+            user=user,
+            submitted_s=_moment(submitted),
+            started_s=_moment(started),
+            ended_s=_moment(ended),
+            status=int(status) if status.isdecimal() else None,
+            restarts=int(restarts) if restarts.isdecimal() else 0,
+            partition=partition,
+            held=held_of(held),
+        )
+
+
+def of_sacct(output: str, mark: str) -> Iterator[Record]:
+    """The lines of ``sacct``. ``mark`` parts fields, as above."""
     for line in output.split("\n"):
         fields = line.split(mark)
         if len(fields) != SACCT_FIELDS.count(",") + 1:

@@ -1,6 +1,6 @@
 """Commands about machines and their use.
 
-nodes, inventory, top, top_frame    machines and devices, also live
+nodes, gpu_table, inventory, top, top_frame    machines and devices, also live
 node_keys                        which machines are let in as nodes
 queue_stats, usage, stats        what waits, who uses how much, how jobs fared
 clusters                         several clusters, and whether they take work

@@ -8,14 +8,14 @@ import click
 
 from rota.cli.cluster.nodes import node as node
 from rota.cli.jobs.show import items
-from rota.cli.shared import session
+from rota.cli.shared import session, types
 from rota.cli.shared.asking import confirm
 from rota.cli.shared.options import json_option
 from rota.client.http import segment
 
 
 @node.command()
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, type=types.Nodes(), callback=types.flat)
 @click.option("--all", "everyone", is_flag=True, help="All that wait now.")
 @json_option
 def approve(names: tuple[str, ...], everyone: bool, as_json: bool) -> None:
@@ -36,7 +36,7 @@ def approve(names: tuple[str, ...], everyone: bool, as_json: bool) -> None:
 
 
 @node.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
 @json_option
 def rotate(names: tuple[str, ...], as_json: bool) -> None:
     """Give the nodes NAMES new keys; the ones before are refused from then on. For operators.
@@ -53,7 +53,7 @@ def rotate(names: tuple[str, ...], as_json: bool) -> None:
 
 
 @node.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask first.")
 def remove(names: tuple[str, ...], yes: bool) -> None:
     """Cut the nodes NAMES off and forget them: their keys are refused from then on. For operators.

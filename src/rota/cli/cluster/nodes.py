@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from rota.cli.cluster.gpu_table import brief_mib, gpu_table
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.jobs.show import items
 from rota.cli.shared import render, session, types
@@ -28,15 +29,6 @@ _NODES = (
     render.Column("GPUS", right=True),
     render.Column("JOBS", right=True),
     render.Column("NOTE", shrinks=True, least=8),
-)
-_GPUS = (
-    render.Column("NODE", shrinks=True, least=8),
-    render.Column("GPU", right=True),
-    render.Column("MODEL", shrinks=True, least=8),
-    render.Column("MEM", right=True),
-    render.Column("STATE"),
-    render.Column("JOBS", shrinks=True, least=6),
-    render.Column("OTHERS", shrinks=True, least=8),
 )
 
 
@@ -101,44 +93,6 @@ def _leaving(node: dict[str, Any]) -> str:
     return ", ".join(part for part in (how, until) if part)
 
 
-def brief_mib(mib: float) -> str:
-    """Totals of machines are odd numbers: two digits are enough."""
-    for unit, size in (("T", 1 << 20), ("G", 1 << 10)):
-        if mib >= size:
-            return f"{mib / size:.3g}{unit}"
-    return f"{int(mib)}M" if mib else "0"
-
-
-def gpu_table(gpus: list[dict[str, Any]], width: int | None = None) -> list[str]:
-    """Every device, who uses it, and processes outside Rota."""
-    rows = [
-        (
-            gpu.get("node", ""),
-            gpu.get("index", ""),
-            gpu.get("model") or gpu.get("type") or "",
-            brief_mib(gpu.get("memory_mb") or 0),
-            _gpu_state(gpu),
-            ",".join(map(str, gpu.get("jobs") or ())),
-            " ".join(_foreign(use) for use in gpu.get("foreign") or ()),
-        )
-        for gpu in gpus
-    ]
-    return render.table(_GPUS, rows, width)
-
-
-def _gpu_state(gpu: dict[str, Any]) -> str:
-    """A closed device may still be in use by what was started before."""
-    state = str(gpu.get("state") or ("free" if gpu.get("available") else "used"))
-    return f"{state}+closed" if gpu.get("closed") and state != "closed" else state
-
-
-def _foreign(use: dict[str, Any]) -> str:
-    """``bob:4242:8.79G``, in brackets when it does not count."""
-    size = brief_mib(use.get("memory_mb") or 0)
-    text = f"{use.get('user') or '?'}:{use.get('pid', '')}:{size}"
-    return f"({text})" if use.get("ignored") else text
-
-
 def _print(
     rows: list[dict[str, Any]], lines: list[str], as_json: bool, ids: list[str] | None
 ) -> None:
@@ -164,20 +118,22 @@ def nodes(as_json: bool, quiet: bool) -> None:
 
 @click.group(invoke_without_command=True)
 @click.option("--free", is_flag=True, help="Only those that are free.")
+@click.option("--idle", is_flag=True, help="Only those that a job has to itself and does not use.")
 @click.option("--type", "model", help="Only this model.")
 @json_option
 @quiet_option
 @click.pass_context
-def gpus(ctx: click.Context, free: bool, model: str | None, as_json: bool, quiet: bool) -> None:
-    """List GPUs: which jobs use them, and which processes outside Rota do.
+def gpus(
+    ctx: click.Context, free: bool, idle: bool, model: str | None, as_json: bool, quiet: bool
+) -> None:
+    """List GPUs: which jobs use them, which processes outside Rota do, and what was measured.
 
-    What is in brackets does not count.
+    What is in brackets does not count. USED is the memory that is in use.
     """
     if ctx.invoked_subcommand is not None:
         return
-    found = items(
-        session.connect().get("/gpus", available="true" if free else None, type=model or None)
-    )
+    only = {"available": "true" if free else None, "idle": "true" if idle else None}
+    found = items(session.connect().get("/gpus", type=model or None, **only))
     ids = [str(gpu.get("uuid") or gpu.get("id")) for gpu in found] if quiet else None
     _print(found, gpu_table(found, terminal_width()), as_json, ids)
 
@@ -275,7 +231,7 @@ def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
 
 
 @node.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
 @click.option("--reason", "-r", default="", help="Why, for those who ask.")
 @click.option(
     "--migrate", is_flag=True, help="Jobs go on elsewhere as soon as their work is saved."
@@ -289,7 +245,7 @@ def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
 def drain(
     names: tuple[str, ...], reason: str, migrate: bool, deadline: float | None, as_json: bool
 ) -> None:
-    """Start nothing new on the nodes NAMES; what runs there finishes.
+    """Start nothing new on the nodes NAMES (n1 or n[1-4]); what runs there finishes.
 
     With --migrate, jobs that were submitted with --checkpoint-signal hear it, have their grace and
     wait for another node; others leave when they next report a checkpoint ('rota checkpoint'), and
@@ -304,7 +260,7 @@ def drain(
 
 
 @node.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
 @click.option("--reason", "-r", default="", help="Why, for those who ask.")
 @json_option
 def cordon(names: tuple[str, ...], reason: str, as_json: bool) -> None:
@@ -313,7 +269,7 @@ def cordon(names: tuple[str, ...], reason: str, as_json: bool) -> None:
 
 
 @node.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
 @json_option
 def resume(names: tuple[str, ...], as_json: bool) -> None:
     """Put the nodes NAMES back into service."""
@@ -333,11 +289,11 @@ def _turn(
 
 
 @node.command()
-@click.argument("name")
+@click.argument("names", metavar="NODES", type=types.Nodes())
 @click.argument("labels", nargs=-1, required=True, metavar="KEY=VALUE|KEY-…")
 @json_option
-def label(name: str, labels: tuple[str, ...], as_json: bool) -> None:
-    """Label the node NAME: KEY=VALUE sets a label, KEY- takes it away.
+def label(names: tuple[str, ...], labels: tuple[str, ...], as_json: bool) -> None:
+    """Label NODES (n1 or n[1-4]): KEY=VALUE sets a label, KEY- takes it away.
 
     Jobs choose nodes by them with --constraint.
     """
@@ -347,15 +303,15 @@ def label(name: str, labels: tuple[str, ...], as_json: bool) -> None:
         if not equals and not word.endswith("-"):
             raise click.UsageError(f"'{word}' is not valid; expected KEY=VALUE or KEY-")
         changes[key if equals else word.removesuffix("-")] = value if equals else None
-    _mark(name, {"labels": changes}, "labels", as_json)
+    _mark(names, {"labels": changes}, "labels", as_json)
 
 
 @node.command()
-@click.argument("name")
+@click.argument("names", metavar="NODES", type=types.Nodes())
 @click.argument("taints", nargs=-1, required=True, metavar="KEY[=VALUE][:avoid]|KEY-…")
 @json_option
-def taint(name: str, taints: tuple[str, ...], as_json: bool) -> None:
-    """Keep jobs away from the node NAME unless they tolerate KEY; KEY- takes a taint away.
+def taint(names: tuple[str, ...], taints: tuple[str, ...], as_json: bool) -> None:
+    """Keep jobs away from NODES (n1 or n[1-4]) unless they tolerate KEY; KEY- takes a taint away.
 
     With :avoid it is only the last choice.
     """
@@ -363,14 +319,16 @@ def taint(name: str, taints: tuple[str, ...], as_json: bool) -> None:
         "taints": [word for word in taints if not word.endswith("-")],
         "untaint": [word.removesuffix("-") for word in taints if word.endswith("-")],
     }
-    _mark(name, body, "taints", as_json)
+    _mark(names, body, "taints", as_json)
 
 
-def _mark(name: str, body: dict[str, Any], what: str, as_json: bool) -> None:
-    answer = session.connect().patch(f"/nodes/{segment(name)}", body)
+def _mark(names: tuple[str, ...], body: dict[str, Any], what: str, as_json: bool) -> None:
+    client = session.connect()
+    answers = [client.patch(f"/nodes/{segment(name)}", body) for name in names]
     if as_json:
-        click.echo(json.dumps(answer, indent=2))
+        click.echo(json.dumps(answers if len(answers) > 1 else answers[0], indent=2))
         return
-    found = answer[what]
-    words = [f"{k}={v}" for k, v in found.items()] if isinstance(found, dict) else found
-    click.echo(render.clean(f"{name}: {what} {' '.join(words) or 'none'}"))
+    for name, answer in zip(names, answers, strict=True):
+        found = answer[what]
+        words = [f"{k}={v}" for k, v in found.items()] if isinstance(found, dict) else found
+        click.echo(render.clean(f"{name}: {what} {' '.join(words) or 'none'}"))

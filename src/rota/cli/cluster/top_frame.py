@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rota.cli.cluster.nodes import amount, brief_mib, node_state, used
+from rota.cli.cluster.gpu_table import brief_mib
+from rota.cli.cluster.nodes import amount, node_state, used
 from rota.cli.jobs.queue import job_table
 from rota.cli.shared import render
 

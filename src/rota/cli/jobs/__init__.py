@@ -1,7 +1,7 @@
 """Commands about jobs.
 
 run, redo, plan                  submitted and followed, again, or only tried
-queue, show, logs                listed, looked at, read
+queue, folding, show, logs, sweep_logs    listed, looked at, read
 wait, follow, bell               until they have ended, also when Ctrl-C comes
 attach, forward, wires           going into them
 change, update, group, checkpoint    changed

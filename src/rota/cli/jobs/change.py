@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.jobs.queue import parse_states
 from rota.cli.shared import exits, session, types
+from rota.cli.shared.asking import confirm
+from rota.cli.shared.naming import chosen_jobs, jobs_named, told
 from rota.cli.shared.options import json_option, quiet_option
+from rota.client.http import segment
+
+if TYPE_CHECKING:
+    from rota.client.http import Client
 
 #: How many ids the server takes in one request; `rota cancel $(rota queue -q)` may name more.
 MOST_IDS = 10_000
@@ -16,38 +23,101 @@ MOST_IDS = 10_000
 REFUSALS_SHOWN = 20
 
 
-def _selection(jobs: tuple[str, ...], everything: bool, user: str | None) -> None:
-    """Exactly one way to say which jobs."""
-    ways = sum((bool(jobs), everything, user is not None))
-    if ways == 0:
-        raise click.UsageError("which jobs? give ids, -u USER or --all")
-    if ways > 1:
-        raise click.UsageError("give ids, -u USER or --all, not several of them")
+#: Options that choose jobs by what they are.
+_FILTERS = ("user", "name", "label", "state", "queue", "project")
+#: Verbs that end or stop what runs: where that is other people's work, a question comes first.
+_ENDING = frozenset({"cancel", "requeue", "suspend"})
+
+
+def _selection(options: dict[str, Any]) -> dict[str, str]:
+    """The filters that were given; exactly one way to say which jobs."""
+    filters = {name: str(options[name]) for name in _FILTERS if options[name] is not None}
+    if not (options["jobs"] or options["all"] or filters):
+        raise click.UsageError("which jobs? give ids, --all, or what they are: -n NAME, -s queued")
+    if options["jobs"] and (options["all"] or filters):
+        raise click.UsageError("give ids, or --all and what the jobs are, not both")
+    if "state" in filters:
+        filters["state"] = parse_states(filters["state"])
+    return filters
 
 
 def change(verb: str, past: str, options: dict[str, Any], **extra: object) -> int:
     """Ask for a change of several jobs; each one succeeds or is refused by itself."""
-    jobs, everything, user = options["jobs"], options["all"], options["user"]
-    _selection(jobs, everything, user)
+    filters = _selection(options)
     client = session.connect()
-    if jobs:
-        names = list(dict.fromkeys(session.job_name(client, text) for text in jobs))
-        bodies: list[dict[str, object]] = [
-            {"ids": names[at : at + MOST_IDS]} for at in range(0, len(names), MOST_IDS)
-        ]
-    else:
-        bodies = [{"all": True} if everything else {"user": user}]
+    if options["dry_run"]:
+        click.echo(summary(f"would have {past}", told(_meant(client, options, filters))))
+        return exits.OK
+    bodies = _bodies(client, verb, options, filters)
     answers = [client.post(f"/jobs:{verb}", {**body, **extra}) for body in bodies]
     answer = {
-        part: [entry for one in answers for entry in one[part]] for part in ("changed", "refused")
+        part: [entry for one in answers for entry in one.get(part) or ()]
+        for part in ("changed", "refs", "refused")
     }
+    return _tell(past, answer, options)
+
+
+def _bodies(
+    client: Client, verb: str, options: dict[str, Any], filters: dict[str, str]
+) -> list[dict[str, object]]:
+    """What the server is asked, in bundles. A question comes before work of others is ended."""
+    if options["jobs"]:
+        names = jobs_named(client, options["jobs"])
+    else:
+        whole = {"all": True} if options["all"] else {"user": filters.get("user")}
+        simple = not filters or (filters.keys() == {"user"} and not options["all"])
+        asks = verb in _ENDING and not options["yes"]
+        if simple and not asks:
+            return [whole]
+        jobs = _jobs(client, options, filters)
+        if asks:
+            _ask(client, verb, jobs)
+        if simple:
+            return [whole]
+        names = [_id(job) for job in jobs]
+    return [{"ids": names[at : at + MOST_IDS]} for at in range(0, len(names), MOST_IDS)]
+
+
+def _jobs(client: Client, options: dict[str, Any], filters: dict[str, str]) -> list[dict[str, Any]]:
+    """Unfinished jobs that pass the filters; one's own, unless it is said whose."""
+    if "user" not in filters:
+        everybody = options["all"] and client.get("/status")["access"] in ("admin", "operator")
+        filters = filters if everybody else filters | {"user": session.my_name(client)}
+    return chosen_jobs(client, filters)
+
+
+def _ask(client: Client, verb: str, jobs: list[dict[str, Any]]) -> None:
+    mine = session.my_name(client)
+    others = [job for job in jobs if job["user"] != mine]
+    if others:
+        people = sorted({str(job["user"]) for job in others})
+        named = ", ".join(people[:5]) + (" and others" if len(people) > 5 else "")
+        confirm(f"{verb} {len(jobs)} jobs, {len(others)} of them of {named}", yes=False)
+
+
+def _id(job: dict[str, Any]) -> int:
+    """Of an array all of it, of which the elements that wait are one item."""
+    return int(job["array_id"] if job.get("array_indices") else job["id"])
+
+
+def _meant(client: Client, options: dict[str, Any], filters: dict[str, str]) -> list[str]:
+    """What the jobs are called that a change would reach."""
+    if options["jobs"]:
+        names = jobs_named(client, options["jobs"])
+        return [str(client.get(f"/jobs/{segment(name)}")["ref"]) for name in names]
+    jobs = _jobs(client, options, filters)
+    return [str(_id(job)) if job.get("array_indices") else job["ref"] for job in jobs]
+
+
+def _tell(past: str, answer: dict[str, list[Any]], options: dict[str, Any]) -> int:
+    refs = answer["refs"] or [str(one) for one in answer["changed"]]
     if options["as_json"]:
         click.echo(json.dumps(answer))
     elif options["quiet"]:
         for changed in answer["changed"]:
             click.echo(changed)
     else:
-        click.echo(summary(past, answer["changed"]))
+        click.echo(summary(past, told(refs)))
     for refusal in answer["refused"][:REFUSALS_SHOWN]:
         session.warn(str(refusal["reason"]))
     if (more := len(answer["refused"]) - REFUSALS_SHOWN) > 0:
@@ -55,21 +125,28 @@ def change(verb: str, past: str, options: dict[str, Any], **extra: object) -> in
     return exits.NEGATIVE if answer["refused"] else exits.OK
 
 
-def summary(past: str, ids: list[int]) -> str:
-    """``cancelled 12, 13``; a long list is counted."""
-    if not ids:
+def summary(past: str, refs: list[str]) -> str:
+    """``cancelled 12, 15_3``; a long list is counted."""
+    if not refs:
         return f"{past} nothing"
-    listed = ", ".join(map(str, ids[:10]))
-    return f"{past} {listed}" + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")
+    listed = ", ".join(refs[:10])
+    return f"{past} {listed}" + (f" and {len(refs) - 10} more" if len(refs) > 10 else "")
 
 
 def _selecting(command: Any) -> Any:  # noqa: ANN401 - decorates any command
     for decorate in (
         quiet_option,
         json_option,
-        click.option("-u", "--user", help="Every unfinished job of this user."),
+        click.option("--dry-run", is_flag=True, help="Only say which jobs are meant."),
+        click.option("-y", "--yes", is_flag=True, help="Do not ask where jobs are of others."),
+        click.option("-p", "--project", help="Of this project."),
+        click.option("--queue", help="In this queue."),
+        click.option("-s", "--state", metavar="STATES", help="In these states: queued,held …"),
+        click.option("-l", "--label", metavar="KEY=VALUE", help="With this label."),
+        click.option("-n", "--name", help="Of this name."),
+        click.option("-u", "--user", help="Unfinished jobs of this user."),
         click.option("--all", is_flag=True, help="Every unfinished job (of yours, unless admin)."),
-        click.argument("jobs", nargs=-1, type=types.JobRef()),
+        click.argument("jobs", nargs=-1, type=types.JobRefs()),
     ):
         command = decorate(command)
     return command
@@ -80,7 +157,11 @@ def _selecting(command: Any) -> Any:  # noqa: ANN401 - decorates any command
 def cancel(**options: Any) -> int:
     """Cancel JOBS, waiting or running: TERM first, KILL after the job's grace.
 
-    An array stands for all its elements; 12_3 is one of them, @ your last job.
+    \b
+    rota cancel 12 15_3 20-29 15_[0-3,7]     ids, elements, ranges; an array is all its elements
+    rota cancel @ @~1 @_3 train              your last job, the one before, its element, by name
+    rota cancel -s queued -l exp=7           yours in this state, with this label
+    rota cancel --all --queue night          everybody's in that queue (asks first)
     """
     return change("cancel", "cancelled", options)
 
@@ -94,7 +175,7 @@ def hold(**options: Any) -> int:
 
 @click.command()
 @_selecting
-@click.option("--at", type=types.WHEN, help="Not now but at 18:00, 2026-11-15T18:00, now+2h.")
+@click.option("--at", type=types.WHEN, help="Not now but at 18:00, tomorrow 9:00, 2h (from now).")
 def release(at: float | None, **options: Any) -> int:
     """Let held JOBS start. With --at they are released, to begin at that time."""
     if at is not None:
@@ -109,8 +190,8 @@ def _release_at(at_s: float, options: dict[str, Any]) -> int:
     if not options["jobs"]:
         raise click.UsageError("--at needs job ids")
     client = session.connect()
-    for text in options["jobs"]:
-        client.patch(session.job_path(client, text), {"begin_at": format_when(at_s)})
+    for name in jobs_named(client, options["jobs"]):
+        client.patch(f"/jobs/{segment(name)}", {"begin_at": format_when(at_s)})
     return change("release", "released", options)
 
 

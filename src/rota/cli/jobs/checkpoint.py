@@ -11,8 +11,10 @@ import click
 from rota.cli.jobs.show import items
 from rota.cli.shared import session, types
 from rota.cli.shared.job_fields import local_time
+from rota.cli.shared.naming import jobs_named
 from rota.cli.shared.options import json_option, quiet_option
 from rota.cli.shared.render import Column, clean, size_text, table
+from rota.client.http import segment
 from rota.core.words.units import parse_size_bytes
 
 
@@ -115,7 +117,7 @@ def _size(path: str) -> int:
 
 
 @checkpoint.command("trigger")
-@click.argument("jobs", type=types.JobRef(), nargs=-1, required=True)
+@click.argument("jobs", type=types.JobRefs(), nargs=-1, required=True)
 @json_option
 def trigger(jobs: tuple[str, ...], as_json: bool) -> None:
     """Ask running JOBS to save their work now and go on.
@@ -123,7 +125,8 @@ def trigger(jobs: tuple[str, ...], as_json: bool) -> None:
     They hear the signal that they were submitted with (--save-signal).
     """
     client = session.connect()
-    answers = [client.post(f"{session.job_path(client, job)}/save", {}) for job in jobs]
+    named = jobs_named(client, jobs)
+    answers = [client.post(f"/jobs/{segment(job)}/save", {}) for job in named]
     if as_json:
         click.echo(json.dumps(answers))
         return
@@ -173,13 +176,14 @@ def _row(entry: dict[str, Any]) -> list[str]:
 
 
 @checkpoint.command("rm")
-@click.argument("jobs", type=types.JobRef(), nargs=-1, required=True)
+@click.argument("jobs", type=types.JobRefs(), nargs=-1, required=True)
 @json_option
 @click.pass_context
 def remove(ctx: click.Context, jobs: tuple[str, ...], as_json: bool) -> None:
     """Remove the saved work of JOBS, which must not run. Exit 1 if some of it is still there."""
     client = session.connect()
-    answers = [client.delete(f"{session.job_path(client, job)}/checkpoint") for job in jobs]
+    named = jobs_named(client, jobs)
+    answers = [client.delete(f"/jobs/{segment(job)}/checkpoint") for job in named]
     for answer in answers:
         if not as_json:
             click.echo(f"{answer['id']}: {'removed' if not answer['problems'] else 'not removed'}")

@@ -7,11 +7,13 @@ mended for a while before we give up.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rota.cli.shared import exits, session
 from rota.cli.shared.job_fields import FINISHED
 from rota.client.errors import Refused, Unreachable
+from rota.log_frames import ERR, OUT, Piece, Unpacker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from rota.client.http import Client
 
 T = TypeVar("T")
+
+#: Standard output and standard error as one, in the order in which they were written.
+BOTH = "both"
 
 #: How long a connection that worked before may be away.
 PATIENCE_S = 120.0
@@ -50,7 +55,11 @@ class Follower:
     """Hands every byte of one stream of a job to ``write`` until the job has ended.
 
     Attempts are followed one by one, so that a stream that breaks is taken up at its very byte.
+    Of both streams ``take`` gets the pieces, in the order in which they were written.
     """
+
+    #: Given instead of ``write`` where the pieces of both are to be told apart.
+    take: Callable[[Piece], object] | None = None
 
     def __init__(
         self, client: Client, path: str, stream: str, write: Callable[[bytes], object]
@@ -73,12 +82,12 @@ class Follower:
 
     def _follow_one(self, task: int, number: int, tail: int | None) -> None:
         """One attempt to its end, over as many connections as that takes."""
-        offset = 0
+        given: Counter[bytes] = Counter()
         while True:
             settings: dict[str, object] = {"task": task, "attempt": number}
             # Behind a tail the place in the file is not known: a break may repeat a line.
-            settings |= {"offset": offset} if tail is None else {"tail": tail if not offset else 1}
-            offset += self._read({**settings, "follow": 1})
+            settings |= {"tail": 1 if given else tail} if tail is not None else self._place(given)
+            given += self._read({**settings, "follow": 1})
             states, final = self._attempts(task)
             if number > len(states):
                 if final:
@@ -86,24 +95,35 @@ class Follower:
             elif states[number - 1] == "ended":
                 if tail is None:
                     # It may have ended while the server was away: take what came meanwhile.
-                    self._read({**settings, "offset": offset})
+                    self._read({**settings, **self._place(given)})
                 return
             time.sleep(0.2)
 
-    def _read(self, settings: dict[str, object]) -> int:
+    def _place(self, given: Counter[bytes]) -> dict[str, object]:
+        """From where on: behind what was given."""
+        if self.stream != BOTH:
+            return {"offset": given[OUT]}
+        return {"offset": given[OUT], "offset_stderr": given[ERR]}
+
+    def _read(self, settings: dict[str, object]) -> Counter[bytes]:
         """What one connection gives, counted; a server that is away has given nothing."""
-        count = 0
+        given: Counter[bytes] = Counter()
+        framed = {"frames": 1} if self.stream == BOTH else {}
+        unpacker = Unpacker()
         try:
-            for part in self.client.stream(f"{self.path}/logs", stream=self.stream, **settings):
-                count += len(part)
-                self.write(part)
+            for part in self.client.stream(
+                f"{self.path}/logs", stream=self.stream, **settings, **framed
+            ):
+                for piece in unpacker.feed(part) if framed else (Piece(OUT, part),):
+                    given[piece.stream] += len(piece.body)
+                    self.write(piece.body) if self.take is None else self.take(piece)
         except Unreachable:
             time.sleep(0.3)
         except Refused as error:
             if error.status != 503:
                 raise
             time.sleep(0.3)
-        return count
+        return given
 
     def _attempts(self, task: int) -> tuple[list[str], bool]:
         """The states of the task's attempts in order, and whether the job has ended."""

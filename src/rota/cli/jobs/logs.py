@@ -37,7 +37,9 @@ def write_bytes(part: bytes) -> None:
 @click.command()
 @click.argument("job", type=types.JobRef())
 @click.option("-f", "--follow", "follows", is_flag=True, help="Go on until the job has ended.")
-@click.option("--stderr", is_flag=True, help="Standard error instead of standard output.")
+@click.option("--stdout", is_flag=True, help="Standard output only.")
+@click.option("--stderr", is_flag=True, help="Standard error only.")
+@click.option("--failed", is_flag=True, help="Of an array: elements that failed.")
 @click.option("--tail", type=types.COUNT, metavar="N", help="Only the last N lines.")
 @click.option(
     "--task", type=types.COUNT, metavar="I", help="Of this task of the job.  [default: 0]"
@@ -52,18 +54,34 @@ def write_bytes(part: bytes) -> None:
 @click.option("-C", "--context", type=_CONTEXT, metavar="N", help="N lines beside each hit.")
 @click.option("-n", "--line-number", "numbers", is_flag=True, help="The number of each line.")
 @click.option("--limit", type=_HITS, metavar="N", help="At most N hits.  [default: 1000]")
-def logs(job: str, follows: bool, stderr: bool, path: bool, **choice: Any) -> int:
-    """Print what a JOB wrote to standard output.
+def logs(
+    job: str, follows: bool, stdout: bool, stderr: bool, path: bool, failed: bool, **choice: Any
+) -> int:
+    """Print what a JOB wrote to standard output and standard error, in the order of writing.
 
-    JOB is an id (12), an element of an array (12_3), or @ for your last job. With --search or
-    --regex its node looks for lines, so that a large log need not travel.
+    \b
+    rota logs 12            rota logs 12 -f         rota logs 12 --stderr --tail 20
+    rota logs 15            every element of a sweep, each line behind its name (15_3: ...)
+    rota logs 15 --failed   only those that failed
+
+    With --search or --regex the job's node looks for lines, in standard output first, so that a
+    large log need not travel. The two streams are kept in files of their own: with --output or
+    --error they are the job's, and standard output is shown before standard error.
     """
     wanted = _search(choice, follows, path)
+    streams = ("stdout",) * stdout + ("stderr",) * stderr
+    streams = streams if len(streams) == 1 else ("stdout", "stderr")
     client = session.connect()
     place = session.job_path(client, job)
-    stream = "stderr" if stderr else "stdout"
+    # An element is no array: what it printed needs one question only.
+    shown = {} if "_" in job and not path else client.get(place)
+    stream = streams[0] if len(streams) == 1 else follow.BOTH
+    if shown.get("count"):
+        return _sweep(client, shown, stream, failed, wanted or path, follows, choice)
+    if failed:
+        raise click.UsageError(f"--failed is for arrays, and {job} is one job")
     if path:
-        click.echo(_path(client.get(place), stream, choice))
+        click.echo(_path(shown, streams[0], choice))
         return exits.OK
     if follows:
         chosen = {**choice, "task": choice["task"] or 0}
@@ -71,13 +89,36 @@ def logs(job: str, follows: bool, stderr: bool, path: bool, **choice: Any) -> in
         return exits.OK
     given = {name: value for name, value in choice.items() if value is not None}
     if wanted:
-        return _print_hits(client, f"{place}/logs", {"stream": stream, **given, **wanted})
+        return _print_hits(client, f"{place}/logs", streams, {**given, **wanted})
     for part in client.stream(f"{place}/logs", stream=stream, **given):
         write_bytes(part)
     if begins := client.stream_headers.get("Rota-Log-Begins"):
         session.warn(f"its first {begins} bytes are gone: the agent keeps the newest part")
     if note := client.stream_headers.get("Rota-Log-Note"):
         session.warn(note)
+    return exits.OK
+
+
+def _sweep(
+    client: Client,
+    array: dict[str, Any],
+    stream: str,
+    failed: bool,
+    alone: object,
+    follows: bool,
+    choice: dict[str, Any],
+) -> int:
+    """All elements of an array, each line behind the name of its element."""
+    from rota.cli.jobs.sweep_logs import SweepLogs
+
+    if alone:
+        raise click.UsageError(
+            f"{array['id']} is an array: --search, --regex and --path take one element "
+            f"({array['id']}_3)"
+        )
+    logs = SweepLogs(client, array["id"], stream, write_bytes)
+    given = {name: value for name, value in choice.items() if value is not None}
+    (logs.follow if follows else logs.show)(failed=failed, **given)
     return exits.OK
 
 
@@ -102,23 +143,30 @@ def _search(choice: dict[str, Any], follows: bool, path: bool) -> dict[str, Any]
     return {"search": wanted, "regex": int(regex is not None), **given}
 
 
-def _print_hits(client: Client, place: str, settings: dict[str, Any]) -> int:
+def _print_hits(
+    client: Client, place: str, streams: tuple[str, ...], settings: dict[str, Any]
+) -> int:
     """Every hit up to the limit, over as many answers as that takes."""
-    left = settings.pop("limit", _HITS_USUAL)
+    most = settings.pop("limit", _HITS_USUAL)
     settings["ignore_case"] = int(bool(settings.get("ignore_case")))
     settings["numbers"] = int(bool(settings.get("numbers")))
     found = 0
-    while True:
-        body, headers = client.read(place, **settings, limit=left - found)
-        write_bytes(body)
-        found += int(headers.get("Rota-Log-Hits", 0))
-        further = headers.get("Rota-Log-Next")
-        if further is None:
-            return exits.OK if found else exits.NEGATIVE
-        if found >= left:
-            session.warn(f"these are the first {left} hits; --limit gives more")
-            return exits.OK
-        settings |= {"offset": further, "line": headers.get("Rota-Log-Next-Line", 1)}
+    for stream in streams:
+        further: dict[str, Any] = {}
+        while found < most:
+            asked = {**settings, **further, "stream": stream, "limit": most - found}
+            body, headers = client.read(place, **asked)
+            write_bytes(body)
+            found += int(headers.get("Rota-Log-Hits", 0))
+            if headers.get("Rota-Log-Next") is None:
+                further = {}
+                break
+            further = {"offset": headers["Rota-Log-Next"]}
+            further |= {"line": headers.get("Rota-Log-Next-Line", 1)}
+        if further:
+            session.warn(f"these are the first {most} hits; --limit gives more")
+            break
+    return exits.OK if found else exits.NEGATIVE
 
 
 def _path(job: dict[str, Any], stream: str, choice: dict[str, Any]) -> str:

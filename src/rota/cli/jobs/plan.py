@@ -19,7 +19,8 @@ _HELP = """Say whether a job would start now and where, or when, and why. Nothin
 rota plan --gpus 2 --time 4h -- python train.py
 rota plan --gpus 2 train.sh             a script, with its #ROTA or #SBATCH lines
 
-Takes the options of 'rota submit'. The exit code is 0 if it would start now, else 1.
+Takes the options of 'rota submit'. The exit code is 0 if it would start now, else 1. Of a sweep
+it says how many of its elements would start now.
 """
 
 
@@ -40,6 +41,14 @@ def plan_lines(answer: dict[str, Any]) -> list[str]:
 
 
 def _first(answer: dict[str, Any]) -> str:
+    elements, starting = answer.get("elements"), answer.get("elements_starting")
+    if answer["starts"] and elements:
+        if starting == elements:
+            return f"all {elements} elements would start now; the first of them:"
+        return (
+            f"{starting} of {elements} elements would start now, the others as these end; "
+            "the first of them:"
+        )
     if answer["starts"]:
         return "it would start now"
     if answer["start_at"]:

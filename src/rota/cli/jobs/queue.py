@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.jobs.folding import folded_jobs
 from rota.cli.jobs.follow import MOST_IDS
 from rota.cli.shared import job_fields, render, session, types
+from rota.cli.shared.naming import jobs_named
 from rota.cli.shared.options import json_option, quiet_option
 from rota.client.errors import ClientError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rota.client.http import Client
 
@@ -98,7 +100,7 @@ def fetch(client: Client, options: dict[str, Any]) -> tuple[list[dict[str, Any]]
         "arrays": "expand" if options["expand"] else "collapse",
     }
     if options["jobs"]:
-        ids = [session.job_id(client, text) for text in options["jobs"]]
+        ids = [session.id_of(client, one) for one in jobs_named(client, options["jobs"])]
         found = _by_ids(client, ids, filters)
         _complain_of_missing(ids, found)
         return found, False
@@ -113,9 +115,8 @@ def fetch(client: Client, options: dict[str, Any]) -> tuple[list[dict[str, Any]]
     if options["first"] == 0 or options["last"] == 0:
         return [], False
     order = "-id" if newest_first else "id"
-    found = list(
-        session.list_jobs(client, {**filters, "order": order}, most=most + 1 if most else 0)
-    )
+    listed = _lister(options)
+    found = list(listed(client, {**filters, "order": order}, most=most + 1 if most else 0))
     more = bool(most) and len(found) > most and options["first"] is options["last"] is None
     found = found[:most] if most else found
     return found[::-1] if newest_first else found, more
@@ -135,7 +136,7 @@ def _since(
 ) -> list[dict[str, Any]]:
     """Newest first until one is too old: ids rise with the time of submission."""
     found: list[dict[str, Any]] = []
-    for job in session.list_jobs(client, {**filters, "order": "-id"}):
+    for job in _lister(options)(client, {**filters, "order": "-id"}):
         if (job_fields.seconds(job.get("submitted_at")) or 0.0) < options["since"]:
             break
         found.append(job)
@@ -149,6 +150,14 @@ def _complain_of_missing(ids: list[int], found: list[dict[str, Any]]) -> None:
     missing = [str(wanted) for wanted in ids if wanted not in known]
     if missing:
         raise ClientError(f"there is no job {', '.join(missing)}")
+
+
+def _lister(options: dict[str, Any]) -> Callable[..., Iterator[dict[str, Any]]]:
+    """In a table of all jobs the ended elements of an array are one line, unless --expand."""
+    whole = options["state"] in (None, "all", "finished", "done")
+    if _is_table(options) and whole and not options["expand"] and not options["tree"]:
+        return folded_jobs
+    return session.list_jobs
 
 
 def _is_table(options: dict[str, Any]) -> bool:
@@ -197,7 +206,7 @@ def _watch(client: Client, options: dict[str, Any]) -> None:
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, type=types.JobRef())
+@click.argument("jobs", nargs=-1, type=types.JobRefs())
 @click.option("-a", "--all", is_flag=True, help="Finished jobs too.")
 @click.option("-u", "--user", help="Jobs of this user.")
 @click.option("-p", "--project", help="Jobs of this project.")
@@ -205,7 +214,7 @@ def _watch(client: Client, options: dict[str, Any]) -> None:
 @click.option("-n", "--name", help="Jobs of this name.")
 @click.option("--queue", help="Jobs in this queue.")
 @click.option("-l", "--label", metavar="KEY=VALUE", help="Jobs with this label.")
-@click.option("--since", type=types.WHEN, help="Submitted after 2026-11-15 or 2026-11-15T18:00.")
+@click.option("--since", type=types.PAST, help="Submitted since 1h (ago), today, mon 9:00 …")
 @click.option("-r", "--expand", is_flag=True, help="One line for each element of an array.")
 @click.option(
     "--sort",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.jobs.folding import UNWELL
 from rota.cli.shared import session
 from rota.cli.shared.options import (
     CommandLine,
@@ -19,7 +20,9 @@ from rota.cli.shared.options import (
 from rota.cli.submit import request, surroundings
 from rota.cli.submit.submit import output_options
 from rota.cli.submit.submit_options import submit_options
+from rota.client.errors import ClientError
 from rota.client.http import new_key
+from rota.core.words.units import format_indices
 
 if TYPE_CHECKING:
     from rota.client.http import Client
@@ -31,6 +34,7 @@ rota redo 12
 rota redo 12 --mem 64G --time 8h       with other options
 rota redo 12 -- python train.py -v     with another command
 rota redo 12 --with-dependents         and everything that waited for it
+rota redo 15 --failed                  of an array, the elements that failed
 """
 
 #: What belongs to the first submission and is not taken over.
@@ -62,6 +66,24 @@ def again(
     if command:
         body = {key: value for key, value in body.items() if key not in {"script", "script_args"}}
         body["command"] = command
+    return body
+
+
+def only_failed(client: Client, array: int, stored: dict[str, Any]) -> dict[str, Any]:
+    """The request of an array, for its failed elements: the same indices, the same values."""
+    if not (stored.get("array") or stored.get("parameters")):
+        raise click.UsageError(f"--failed is for arrays, and {array} is one job")
+    wanted = {"array": array, "state": UNWELL, "arrays": "expand"}
+    indices = [int(job["array_index"]) for job in session.list_jobs(client, wanted)]
+    if not indices:
+        raise ClientError(f"no element of {array} has failed")
+    body = dict(stored)
+    if stored.get("parameters"):
+        rows = stored["parameters"]["rows"]
+        body["parameters"] = stored["parameters"] | {"rows": [rows[index] for index in indices]}
+    else:
+        _, percent, cap = str(stored["array"]).partition("%")
+        body["array"] = format_indices(sorted(indices)) + percent + cap
     return body
 
 
@@ -110,18 +132,23 @@ def _redo_dependents(client: Client, job_id: int, new_id: int) -> list[dict[str,
         SectionOption.under(
             "The job", "--with-dependents", is_flag=True, help="And the jobs that waited for it."
         ),
+        SectionOption.under(
+            "The job", "--failed", is_flag=True, help="Of an array: the elements that failed."
+        ),
         *_options(),
         *output_options(),
     ],
     context_settings={"allow_interspersed_args": True},
 )
 @click.pass_context
-def redo(ctx: click.Context, /, with_dependents: bool, **params: Any) -> None:
+def redo(ctx: click.Context, /, with_dependents: bool, failed: bool, **params: Any) -> None:
     job, command = job_and_command(ctx)
     client = session.connect()
     job_id = session.job_id(client, job)
     given = explicit(ctx, _NAMES)
     stored = client.get(f"/jobs/{job_id}/request")
+    if failed:
+        stored = only_failed(client, job_id, stored)
     body = again(stored, given, command, lambda text: session.job_name(client, text))
     _surround(body, given)
     if params["dry_run"]:

@@ -244,7 +244,10 @@ def items(answer: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - JSON
 @click.argument("job", type=types.JobRef())
 @json_option
 def show(job: str, as_json: bool) -> None:
-    """Show everything about a JOB: what was asked for, where it is, every try of it."""
+    """Show everything about a JOB: what was asked for, where it is, every try of it.
+
+    Of an array also which elements failed, by what ended them.
+    """
     client = session.connect()
     place = session.job_path(client, job)
     found = client.get(place)
@@ -254,6 +257,9 @@ def show(job: str, as_json: bool) -> None:
         return
     now_s = time.time()
     click.echo("\n".join(job_block(found, now_s)))
+    if found.get("count") and found["state"] != "completed":
+        lines = failure_lines(client.get(f"{place}/why"))
+        click.echo("\n".join(map(render.clean, lines)), nl=bool(lines))
     if attempts:
         click.echo("\n" + "\n".join(attempt_table(attempts, now_s, terminal_width())))
 
@@ -263,7 +269,11 @@ def show(job: str, as_json: bool) -> None:
 @click.option("--at", type=types.PAST, help="As it was then: 10m (ago), 2026-11-15T18:00.")
 @json_option
 def why(job: str, at: float | None, as_json: bool) -> None:
-    """Say why a JOB waits (or waited), or how it ended, and what would help."""
+    """Say why a JOB waits (or waited), or how it ended, and what would help.
+
+    Of a job that failed: its command and the last lines that it wrote. Of an array: which elements
+    failed, by what ended them.
+    """
     client = session.connect()
     asked = {} if at is None else {"at": f"{at:.3f}"}
     answer = client.get(f"{session.job_path(client, job)}/why", **asked)
@@ -273,14 +283,52 @@ def why(job: str, at: float | None, as_json: bool) -> None:
     click.echo("\n".join(why_lines(answer, "is" if at is None else "was")))
 
 
+#: How a job that is in this state is spoken of.
+_SPOKEN = {
+    "completed": "completed",
+    "failed": "failed",
+    "timeout": "timed out",
+    "cancelled": "was cancelled",
+    "node_failed": "failed with its node",
+    "unschedulable": "found no room",
+}
+
+
 def why_lines(answer: dict[str, Any], verb: str = "is") -> list[str]:
     """The reason first, then what it does not say yet, then what would help."""
     state, reason = answer["state"], str(answer.get("reason") or "")
     told = reason.removeprefix(f"{state}: ") if reason != state else ""
-    lines = [f"{answer['id']} {verb} {state}" + (f": {told}" if told else "")]
+    if error := answer.get("error"):
+        told = f"{error} ({told})"
+    name = answer.get("ref") or answer["id"]
+    spoken = _SPOKEN.get(state, f"{verb} {state}")
+    if told.startswith(f"{state} "):
+        # "is running: running on box" says it twice.
+        spoken, told = f"{verb} {told}", ""
+    if answer.get("failures") and state in _SPOKEN:
+        told = told.removeprefix("its ")
+    lines = [f"{name} {spoken}" + (f": {told}" if told else "")]
     if not state:
-        lines = [f"{answer['id']}: {reason}"]
+        lines = [f"{name}: {reason}"]
     said = (reason, f"it is {reason}")
     lines += [f"  {line}" for line in answer.get("lines") or () if line not in said]
+    lines += failure_lines(answer)
     lines += [f"  try: {line}" for line in answer.get("help") or ()]
     return [render.clean(line) for line in lines]
+
+
+def failure_lines(answer: dict[str, Any]) -> list[str]:
+    """What a job that failed ran and wrote last; of an array, its failed elements by cause."""
+    lines = []
+    if answer.get("command"):
+        lines.append(f"  command: {answer['command']}")
+    lines += [f"  | {line}" for line in answer.get("last_lines") or ()]
+    for group in answer.get("failures") or ():
+        shown = f"elements {group['indices']}" if group["count"] > 1 else group["first"]
+        lines.append(f"  {group['count']} {_SPOKEN[group['state']]}: {group['cause']}: {shown}")
+        if group["last_lines"] and group["cause"] not in group["last_lines"][-1]:
+            lines.append(f"    {group['first']} | {group['last_lines'][-1]}")
+    if answer.get("failures"):
+        lines.append(f"  try: rota logs {answer['id']} --failed")
+        lines.append(f"  try: rota redo {answer['id']} --failed")
+    return lines

@@ -99,7 +99,11 @@ def update(ctx: click.Context, /, no_dependencies: bool, as_json: bool, **_: Any
     if not body:
         raise click.UsageError("nothing to change: give at least one option")
     answer = client.patch(place, body)
-    click.echo(json.dumps(answer, indent=2) if as_json else f"updated {job}{_kept(body, answer)}")
+    click.echo(
+        json.dumps(answer, indent=2)
+        if as_json
+        else f"updated {answer.get('ref') or answer['id']}{_kept(body, answer)}"
+    )
 
 
 def _kept(body: dict[str, Any], answer: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ import click
 from rota.cli.jobs.follow import MOST_IDS, POLL_S, patiently, wait_for
 from rota.cli.shared import exits, session, types
 from rota.cli.shared.job_fields import FINISHED
+from rota.cli.shared.naming import jobs_named
 from rota.cli.shared.options import json_option
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def verdict(answer: dict[str, Any]) -> int:
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, required=True, type=types.JobRef())
+@click.argument("jobs", nargs=-1, required=True, type=types.JobRefs())
 @click.option("--timeout", type=types.SHORT_DURATION, help="Give up after 90, 15m, 2h …")
 @json_option
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing; the exit code tells.")
@@ -113,7 +114,7 @@ def wait(jobs: tuple[str, ...], timeout: float | None, as_json: bool, quiet: boo
     Exits with 0 if all completed, 1 if any did not, 124 if the time was up first.
     """
     client = session.connect()
-    ids = [session.job_id(client, text) for text in jobs]
+    ids = [session.id_of(client, one) for one in jobs_named(client, jobs)]
     live = sys.stderr.isatty() and not quiet and not as_json
     answer = Waiting(client, ids, live=live).until(timeout)
     if as_json:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rota.cli.cluster.nodes import brief_mib
+from rota.cli.cluster.gpu_table import brief_mib
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.jobs.show import items
 from rota.cli.shared import render, session, types
@@ -113,11 +113,20 @@ def _print_one(answer: dict[str, Any], as_json: bool) -> None:
         click.echo(json.dumps(answer, indent=2))
         return
     lines = account_table([{**answer, "parent": None}], terminal_width())
-    if pairs := provider_pairs(answer):
+    pairs = provider_pairs(answer)
+    if answer.get("members"):
+        pairs.append(("members", ", ".join(answer["members"])))
+    if answer.get("role"):
+        pairs.append(("role", answer["role"]))
+    if pairs:
         lines += ["", *render.block(pairs)]
     click.echo("\n".join(lines))
 
 
+_MEMBERS = click.option(
+    "--members",
+    help="Only jobs of these users count for it: ann,bob; '' for everybody's.",
+)
 _SHARES = click.option("--shares", type=types.COUNT, help="Weight among neighbours.")
 
 
@@ -146,13 +155,18 @@ def show_project(name: str, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--parent", default="", help="The project above it.")
 @_SHARES
+@_MEMBERS
 @json_option
-def add_project(name: str, parent: str, shares: int | None, as_json: bool) -> None:
-    """Make the project NAME."""
+def add_project(
+    name: str, parent: str, shares: int | None, members: str | None, as_json: bool
+) -> None:
+    """Make the project NAME. From the first one on, jobs can name only projects that exist."""
     client = session.connect()
     if any(entry["name"] == name for entry in items(client.get("/projects"))):
         raise click.UsageError(f"there is a project {name} already; change it with 'project set'")
-    body = {"parent": parent, "shares": 1 if shares is None else shares}
+    body: dict[str, Any] = {"parent": parent, "shares": 1 if shares is None else shares}
+    if members:
+        body["members"] = members.split(",")
     _print_one(client.put(f"/projects/{segment(name)}", body), as_json)
 
 
@@ -160,12 +174,20 @@ def add_project(name: str, parent: str, shares: int | None, as_json: bool) -> No
 @click.argument("name")
 @click.option("--parent", help="The project above it; '' for none.")
 @_SHARES
+@_MEMBERS
 @json_option
-def set_project(name: str, parent: str | None, shares: int | None, as_json: bool) -> None:
+def set_project(
+    name: str, parent: str | None, shares: int | None, members: str | None, as_json: bool
+) -> None:
     """Change the project NAME."""
-    body = {k: v for k, v in {"parent": parent, "shares": shares}.items() if v is not None}
+    asked = {
+        "parent": parent,
+        "shares": shares,
+        "members": None if members is None else [name for name in members.split(",") if name],
+    }
+    body = {k: v for k, v in asked.items() if v is not None}
     if not body:
-        raise click.UsageError("nothing to change: give --parent or --shares")
+        raise click.UsageError("nothing to change: give --parent, --shares or --members")
     _print_one(session.connect().patch(f"/projects/{segment(name)}", body), as_json)
 
 
@@ -202,17 +224,28 @@ def show_user(name: str, as_json: bool) -> None:
 
 @user.command("set")
 @click.argument("name")
-@click.option("--shares", type=types.COUNT, required=True, help="Weight among neighbours.")
+@_SHARES
+@click.option(
+    "--role",
+    type=click.Choice(["admin", "operator", "user", "viewer"]),
+    help="What the user may do on this machine. For admins.",
+)
 @json_option
-def set_user(name: str, shares: int, as_json: bool) -> None:
-    """Change the shares of the user NAME."""
-    _print_one(session.connect().patch(f"/users/{segment(name)}", {"shares": shares}), as_json)
+def set_user(name: str, shares: int | None, role: str | None, as_json: bool) -> None:
+    """Change shares or role of the user NAME; nothing else changes.
+
+    Over the network the role is that of the token ('rota token create --access').
+    """
+    body = {k: v for k, v in {"shares": shares, "role": role}.items() if v is not None}
+    if not body:
+        raise click.UsageError("nothing to change: give --shares or --role")
+    _print_one(session.connect().patch(f"/users/{segment(name)}", body), as_json)
 
 
 @user.command("remove")
 @click.argument("names", nargs=-1, required=True)
 def remove_user(names: tuple[str, ...]) -> None:
-    """Forget shares and quotas of users: the defaults hold again."""
+    """Forget shares, quotas and roles of users: the defaults hold again."""
     client = session.connect()
     for name in names:
         client.delete(f"/users/{segment(name)}")

@@ -4,6 +4,9 @@ service, service_options, down   ``rota up``, ``down``, ``status``, ``agent``
 serve, supervise, logbook        the processes behind them
 engine, engines                  engines that a site already has, and their processes
 pilot, pilots                    allocations of such engines, and the process that keeps them
+install, units                   ``rota service``: units of systemd, for head and agents
+backup                           ``rota backup``, ``restore``
+login                            ``rota login``, ``logout``: which Rota is spoken to
 state_folder, stop_jobs          who works in the state folder; an end of all that runs
 doctor, token, notify, slurm     what is wrong; credentials; notices; the commands of Slurm
 secret, audit                    values that only jobs see; who did what

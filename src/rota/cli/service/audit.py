@@ -29,7 +29,7 @@ _PAGE = 1000
 @click.option("--user", help="Only what this user did.")
 @click.option("--action", help="Only this: submit, cancel, logs, attach, set-queue, make-token …")
 @click.option("--object", "about", help="Only to this: 'job 12' (or 12), 'node n1', 'queue fast'.")
-@click.option("--since", type=types.WHEN, help="Not before 2026-11-15 or 2026-11-15T18:00.")
+@click.option("--since", type=types.PAST, help="Since 1h (ago), today, mon 9:00, 2026-11-15 …")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most.")
 @json_option
 def audit(

@@ -135,6 +135,17 @@ def check_server() -> tuple[Finding, dict[str, Any]]:
     return Finding(OK, "controller", f"answers at {client.addresses[0]}"), status
 
 
+def check_database(status: dict[str, Any]) -> Finding:
+    """Whether what is asked for can be written down at this moment."""
+    if not status:
+        return Finding(WARN, "database", "unknown without a controller")
+    found = session.connect().get("/status/database")
+    if found["state"] == "ok":
+        return Finding(OK, "database", found["name"])
+    seen = f"{found['name']}: {found['problem']}"
+    return Finding(FAIL, "database", seen, "jobs go on, and submits are refused until it is back")
+
+
 def check_agent(status: dict[str, Any], nodes: list[dict[str, Any]]) -> Finding:
     if not status:
         return Finding(WARN, "agent", "unknown without a controller")
@@ -200,6 +211,7 @@ def examine(environment: Mapping[str, str], cgroup_root: Path) -> list[Finding]:
         lambda: check_disk(folder),
         lambda: check_clock(time.time()),
         lambda: server,
+        lambda: check_database(status),
         lambda: check_agent(status, nodes),
         lambda: check_keeper(folder),
         lambda: check_notify(status),

@@ -45,7 +45,9 @@ def wards(place: StateFolder, settings: Config, detached: bool) -> list[Ward]:
 
 
 def _in_background(place: StateFolder, settings: Config, name: str, detached: bool) -> int:
-    open_logbook(place.folder / f"engine-{name}.log", settings.server.log_level, detached)
+    server = settings.server
+    file = place.folder / f"engine-{name}.log"
+    open_logbook(file, server.log_level, detached, server.log_format)
     serve(place, settings, name, f"unix://{place.socket}", "")
     return 0
 

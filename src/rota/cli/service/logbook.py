@@ -7,6 +7,7 @@ import logging.handlers
 import os
 from typing import TYPE_CHECKING
 
+from rota.log_json import JsonLines
 from rota.log_lines import LogLines
 
 if TYPE_CHECKING:
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 
 LOG_BYTES = 10 * 1024 * 1024
 LOGS_KEPT = 3
+
+
+def formatter(form: str) -> logging.Formatter:
+    """Lines for people, or objects for programs."""
+    if form == "json":
+        return JsonLines()
+    return LogLines("%(asctime)s %(levelname)s %(name)s %(message)s")
 
 
 class Logbook(logging.handlers.RotatingFileHandler):
@@ -28,9 +36,10 @@ class Logbook(logging.handlers.RotatingFileHandler):
         return open(fd, "a", encoding="utf-8")
 
 
-def open_logbook(path: Path, level: str = "info", detached: bool = True) -> None:
+def open_logbook(
+    path: Path, level: str = "info", detached: bool = True, form: str = "text"
+) -> None:
     """Everything from the level on to the file; in the foreground what matters also to stderr."""
-    form = LogLines("%(asctime)s %(levelname)s %(name)s %(message)s")
     root = logging.getLogger()
     try:
         targets: list[logging.Handler] = [Logbook(path, "a", LOG_BYTES, LOGS_KEPT)]
@@ -40,6 +49,6 @@ def open_logbook(path: Path, level: str = "info", detached: bool = True) -> None
         targets.append(logging.StreamHandler())
         targets[-1].setLevel(logging.WARNING)
     for target in targets:
-        target.setFormatter(form)
+        target.setFormatter(formatter(form))
         root.addHandler(target)
     logging.getLogger("rota").setLevel(level.upper())

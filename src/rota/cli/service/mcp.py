@@ -16,6 +16,7 @@ from rota import __version__
 from rota.cli.shared import session
 from rota.client.errors import ClientError
 from rota.core.facts.errors import RotaError
+from rota.core.facts.tenant import Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, BAD_PARAMS = -32700, -32600, -32601, -32602
 ABOUT = (
-    "Rota schedules jobs on shared machines. Ask 'plan' before a large 'submit', and 'why' when a "
-    "job waits."
+    "Rota schedules jobs on shared machines. Ask 'limits' for what you may spend, 'plan' or "
+    "'preview' before a change, and 'why' when a job waits."
 )
 
 
@@ -47,6 +48,8 @@ class Server:
         self._connect = connect
         self._client: Client | None = None
         self._tools = tools
+        #: Whether the token that is shown may change anything; None: not asked yet.
+        self._may_change: bool | None = None
 
     def answer(self, line: str | bytes) -> dict[str, Any] | None:
         """The answer to one line; None for a notification."""
@@ -74,24 +77,43 @@ class Server:
         if method == "ping":
             return {}
         if method == "tools/list":
-            return {"tools": [tool.schema(name) for name, tool in self._tools.items()]}
+            return {"tools": [tool.schema(name) for name, tool in self._offered().items()]}
         if method == "tools/call":
             return self._call(params)
         raise _Wrong(NO_METHOD, f"there is no method {method!r}")
 
+    def _reached(self) -> Client:
+        if self._client is None:
+            self._client = self._connect()
+        return self._client
+
+    def _offered(self) -> dict[str, Tool]:
+        """What the token may use: one that may only look is shown nothing else."""
+        if self._may_change is None:
+            from rota.cli.service.mcp_tools import own_token
+
+            try:
+                token = own_token(self._reached())
+            except RotaError:
+                # The server says what it refuses, once it is there.
+                return self._tools
+            self._may_change = token is None or token["access"] != Access.VIEWER
+        if self._may_change:
+            return self._tools
+        return {name: tool for name, tool in self._tools.items() if not tool.changes}
+
     def _call(self, params: dict[str, Any]) -> dict[str, Any]:
         """What a tool says. Its refusals are results, so that the agent can read them."""
         name, given = params.get("name"), params.get("arguments") or {}
-        tool = self._tools.get(name) if isinstance(name, str) else None
+        offered = self._offered()
+        tool = offered.get(name) if isinstance(name, str) else None
         if tool is None:
-            raise _Wrong(BAD_PARAMS, f"no tool {name!r}; there are {', '.join(self._tools)}")
+            raise _Wrong(BAD_PARAMS, f"no tool {name!r}; there are {', '.join(offered)}")
         if not isinstance(given, dict):
             raise _Wrong(BAD_PARAMS, "arguments: must be an object")
         try:
             tool.check(given)
-            if self._client is None:
-                self._client = self._connect()
-            text, failed = tool.act(self._client, given), False
+            text, failed = tool.act(self._reached(), given), False
         except (RotaError, ValueError) as error:
             text, failed = str(error), True
         return {"content": [{"type": "text", "text": text}], "isError": failed}
@@ -127,6 +149,9 @@ def mcp(read_only: bool) -> None:
     \b
     In the agent's configuration:
       {"mcpServers": {"rota": {"command": "rota", "args": ["mcp"]}}}
+
+    With ROTA_URL and ROTA_TOKEN it has the rights of that token: one of 'rota token create
+    --project NAME' submits and changes jobs of that project only, within its quota.
     """
     from rota.cli.service.mcp_tools import TOOLS
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.cli.jobs.plan import plan_lines
 from rota.cli.shared import session
 from rota.cli.shared.types import JobRef
-from rota.cli.submit import surroundings
+from rota.cli.submit import request, surroundings
 from rota.cli.submit.submit import compose
 from rota.cli.submit.work import Work
 from rota.client.errors import ClientError
-from rota.client.http import new_key
+from rota.client.http import new_key, segment
+from rota.core.facts.indices import parse_indices
 from rota.core.facts.states import JobState
 from rota.core.words.units import parse_cpu_milli, parse_duration_s, parse_memory_mib
 
@@ -36,6 +38,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
     "array": (list,),
+    "object": (dict,),
+    "boolean": (bool,),
 }
 
 _JOB: dict[str, dict[str, Any]] = {
@@ -43,6 +47,9 @@ _JOB: dict[str, dict[str, Any]] = {
         "type": ["string", "integer"],
         "description": "An id (12), an element of an array (12_3), or @: my last one",
     }
+}
+_PREVIEW: dict[str, dict[str, Any]] = {
+    "preview": {"type": "boolean", "description": "Say what it would do, and change nothing"}
 }
 _REQUEST: dict[str, dict[str, Any]] = {
     "command": {"type": "string", "description": "A line for the shell"},
@@ -61,6 +68,22 @@ _REQUEST: dict[str, dict[str, Any]] = {
         "description": "Jobs that must have completed before",
     },
     "workdir": {"type": "string", "description": "The folder that it runs in"},
+    "tasks": {"type": "integer", "description": "So many at once, as one gang"},
+    "array": {
+        "type": "string",
+        "description": "Many jobs of one command: 0-99, or 0-99%4 for 4 at a time; "
+        "ROTA_ARRAY_INDEX tells them apart",
+    },
+    "params": {
+        "type": "object",
+        "description": 'A sweep, such as {"lr": [0.1, 0.01]}; {lr} in the command is replaced',
+    },
+    "env": {"type": "object", "description": "Variables, on top of this environment"},
+    "image": {"type": "string", "description": "A container image that it runs in"},
+}
+#: What can be changed of a job that is there.
+_CHANGES: dict[str, dict[str, Any]] = {
+    name: _REQUEST[name] for name in ("name", "time", "priority", "queue", "project")
 }
 
 
@@ -103,7 +126,7 @@ class Tool(NamedTuple):
 def _check_value(name: str, value: object, field: dict[str, Any]) -> None:
     wanted = field["type"] if isinstance(field["type"], list) else [field["type"]]
     types = tuple(kind for word in wanted for kind in _TYPES[word])
-    if not isinstance(value, types) or isinstance(value, bool):
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         raise ClientError(f"{name}: {value!r} is not valid; expected {' or '.join(wanted)}")
     if value not in field.get("enum", [value]):
         raise ClientError(f"{name}: {value!r} is not one of {', '.join(field['enum'])}")
@@ -150,8 +173,8 @@ def _nodes(client: Client, _: dict[str, Any]) -> str:
     return _text({"nodes": client.get("/nodes")["items"], "gpus": client.get("/gpus")["items"]})
 
 
-def _body(client: Client, given: dict[str, Any]) -> dict[str, Any]:
-    """The request as ``rota submit`` would send it from here."""
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments as the options of the command line have them."""
     options = {name: given[name] for name in _REQUEST if name in given and name != "command"}
     readers = {"memory": ("mem", parse_memory_mib), "time": ("time", parse_duration_s)}
     for name, (option, read) in readers.items():
@@ -161,29 +184,128 @@ def _body(client: Client, given: dict[str, Any]) -> dict[str, Any]:
         options["cpus"] = parse_cpu_milli(str(options["cpus"]))
     if "after_ok" in options:
         options["after_ok"] = (tuple(map(str, options["after_ok"])),)
+    if "env" in options:
+        pairs = options["env"].items()
+        options["env"] = tuple((name, _plain("env", value)) for name, value in pairs)
+    options.pop("params", None)
+    return options
+
+
+def _plain(field: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ClientError(f"{field}: {value!r} is not valid; expected texts and numbers")
+    return str(value)
+
+
+def _sweep(given: dict[str, Any]) -> dict[str, Any]:
+    """Every combination of the values; the last name varies fastest."""
+    axes = given.get("params") or {}
+    if not axes:
+        return {}
+    if "array" in given:
+        raise ClientError("array and params exclude each other")
+    for name, values in axes.items():
+        if not isinstance(values, list) or not values:
+            raise ClientError(f"params: {name}: {values!r} is not valid; expected a list of values")
+    rows = [[_plain("params", value) for value in row] for row in product(*axes.values())]
+    return {"parameters": {"names": list(axes), "rows": rows}}
+
+
+def _body(client: Client, given: dict[str, Any]) -> dict[str, Any]:
+    """The request as ``rota submit`` would send it from here."""
     if not given["command"].strip():
         raise ClientError("command: the line is empty")
-    return compose(options, Work(line=given["command"]), client, quiet=True)
+    body = compose(_options(given), Work(line=given["command"]), client, quiet=True)
+    return body | _sweep(given)
 
 
 def _plan(client: Client, given: dict[str, Any]) -> str:
-    return "\n".join(plan_lines(client.post("/plan", _body(client, given))))
+    body = _body(client, given)
+    count = _count(body)
+    lines = plan_lines(client.post("/plan", body))
+    return "\n".join([f"{count} jobs; of the first one:", *lines] if count > 1 else lines)
+
+
+def _count(body: dict[str, Any]) -> int:
+    """How many jobs a request makes."""
+    if "parameters" in body:
+        return len(body["parameters"]["rows"])
+    return sum(map(len, parse_indices(body["array"])[0])) if body.get("array") else 1
 
 
 def _submit(client: Client, given: dict[str, Any]) -> str:
+    if given.get("preview"):
+        return _plan(client, given)
     body = _body(client, given)
     if client.is_local:
         surroundings.refuse_absent(body, os.environ)
     answer = client.post("/jobs", body, key=new_key())
-    return f"submitted job {answer['id']}"
+    count = _count(body)
+    return f"submitted job {answer['id']}" + (f": {count} jobs" if count > 1 else "")
 
 
-def _cancel(client: Client, given: dict[str, Any]) -> str:
-    job = session.job_id(client, str(given["job"]))
-    answer = client.post("/jobs:cancel", {"ids": [job]})
-    for refusal in answer["refused"]:
-        raise ClientError(refusal["reason"])
-    return f"cancelled job {job}"
+def _verb(verb: str, done: str) -> Callable[[Client, dict[str, Any]], str]:
+    """A change of a job that takes nothing but the job."""
+
+    def act(client: Client, given: dict[str, Any]) -> str:
+        job = session.job_id(client, str(given["job"]))
+        if given.get("preview"):
+            return f"would {verb} {_described(client, given)}"
+        answer = client.post(f"/jobs:{verb}", {"ids": [job]})
+        for refusal in answer["refused"]:
+            raise ClientError(refusal["reason"])
+        return f"{done} job {job}"
+
+    return act
+
+
+def _described(client: Client, given: dict[str, Any]) -> str:
+    """A job in a line: what it is, how it stands, and how many jobs it is."""
+    job = client.get(_place(client, given))
+    counts = job.get("states") or {}
+    parts = ", ".join(f"{number} {state}" for state, number in counts.items() if number)
+    where = f" on {', '.join(job['nodes'])}" if job.get("nodes") else ""
+    state = parts or f"{job['state']}{where}"
+    return f"job {job['id']} ({job.get('name') or 'without a name'}, of {job['user']}): {state}"
+
+
+def _update(client: Client, given: dict[str, Any]) -> str:
+    asked = {name: given[name] for name in _CHANGES if name in given}
+    if not asked:
+        raise ClientError(f"nothing to change; give one of {', '.join(_CHANGES)}")
+    body = request.option_fields(_options(asked), str)
+    if given.get("preview"):
+        job = client.get(_place(client, given))
+        lines = [f"{field}: {job.get(field)} -> {value}" for field, value in body.items()]
+        return "\n".join([f"would change {_described(client, given)}", *lines])
+    client.patch(_place(client, given), body)
+    return f"changed job {given['job']}: {', '.join(body)}"
+
+
+def _limits(client: Client, _: dict[str, Any]) -> str:
+    """The scope of the token, and the budget that goes with it."""
+    token = own_token(client)
+    if token is None:
+        return "no token is shown: what the user of this machine may do, and that user's quota"
+    place = f"/projects/{segment(token['project'])}" if token.get("project") else ""
+    budget = client.get(place or f"/users/{segment(token['user'])}")
+    kept = ("user", "access", "project", "expires_at")
+    return _text(
+        {
+            "token": {field: token.get(field) for field in kept},
+            "quota": budget.get("quota"),
+            "used": budget.get("used"),
+        }
+    )
+
+
+def own_token(client: Client) -> dict[str, Any] | None:
+    """What is on record of the token that is shown; None: none is, or it is that of a job."""
+    shown = client.token.split("_")
+    if len(shown) < 3 or shown[0] != "rota":
+        return None
+    known: list[dict[str, Any]] = client.get("/tokens")["items"]
+    return next((token for token in known if token["id"] == shown[1]), None)
 
 
 _LIST: dict[str, dict[str, Any]] = {
@@ -212,12 +334,42 @@ TOOLS: dict[str, Tool] = {
         _plan,
         ("command",),
     ),
+    "limits": Tool(
+        "What this token may do, until when, and how much of its quota is used.", {}, _limits
+    ),
     "submit": Tool(
-        "Submit a job with this environment; gives its id.",
-        _REQUEST,
+        "Submit a job, an array or a sweep with this environment; gives its id.",
+        {**_REQUEST, **_PREVIEW},
         _submit,
         ("command",),
         changes=True,
     ),
-    "cancel": Tool("Cancel a job, waiting or running.", _JOB, _cancel, ("job",), changes=True),
+    "cancel": Tool(
+        "Cancel a job, waiting or running.",
+        {**_JOB, **_PREVIEW},
+        _verb("cancel", "cancelled"),
+        ("job",),
+        changes=True,
+    ),
+    "hold": Tool(
+        "Keep a waiting job from starting.",
+        {**_JOB, **_PREVIEW},
+        _verb("hold", "held"),
+        ("job",),
+        changes=True,
+    ),
+    "release": Tool(
+        "Let a held job go.",
+        {**_JOB, **_PREVIEW},
+        _verb("release", "released"),
+        ("job",),
+        changes=True,
+    ),
+    "update": Tool(
+        "Change a waiting job; of a running one its time and name.",
+        {**_JOB, **_CHANGES, **_PREVIEW},
+        _update,
+        ("job",),
+        changes=True,
+    ),
 }

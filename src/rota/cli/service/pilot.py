@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from rota.cli.cluster.nodes import brief_mib
+from rota.cli.cluster.gpu_table import brief_mib
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.jobs.show import items
 from rota.cli.shared import render, session

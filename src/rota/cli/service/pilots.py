@@ -42,7 +42,8 @@ def _wanted(place: StateFolder) -> bool:
 
 
 def _in_background(place: StateFolder, settings: Config, detached: bool) -> int:
-    open_logbook(place.folder / "pilots.log", settings.server.log_level, detached)
+    server = settings.server
+    open_logbook(place.folder / "pilots.log", server.log_level, detached, server.log_format)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     serve(place)
     return 0

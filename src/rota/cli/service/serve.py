@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rota import config, paths
+from rota import config, paths, sd_notify
 from rota.agent.record import forget
 from rota.cli.service import engines, pilots
-from rota.cli.service.logbook import open_logbook
+from rota.cli.service.logbook import formatter, open_logbook
 from rota.cli.service.state_folder import StateFolder, read_json
 from rota.cli.service.stop_jobs import let_jobs_start
 from rota.cli.service.supervise import Supervisor, Ward
@@ -47,7 +47,9 @@ def up(options: UpOptions) -> int:
         forget(place.agent_folder)
     plan = _plan(place, settings, options)
     engines.check(settings)
-    work = partial(_supervise, place, plan, settings, options.with_agent)
+    # The agent of a head must find the one that leads: it is started by itself, with all addresses.
+    with_agent = options.with_agent and not plan.standby
+    work = partial(_supervise, place, plan, settings, with_agent)
     return _detach(place, work) if options.detach else work(None)
 
 
@@ -75,14 +77,13 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
     from rota.api.plan import Plan
 
     listen = options.listen or settings.server.listen
-    host, port = config.parse_listen(listen)
-    default = os.geteuid() == 0 and place.folder == paths.state_dir(
-        {"HOME": os.environ.get("HOME", "")}
-    )
+    host, port = config.parse_listen(listen or config.DEFAULT_LISTEN)
+    socket = paths.system_socket(settings.server.socket)
     return Plan(
         state_dir=str(place.folder),
         host=host,
         port=port,
+        port_chosen=bool(listen),
         database=options.database or settings.server.database,
         inbox_size=settings.server.inbox_size,
         retention_days=settings.server.retention_days,
@@ -90,7 +91,7 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         tls=settings.server.tls,
         tls_names=settings.server.tls_names,
         node_key_days=settings.server.node_key_days,
-        sockets=(str(paths.SYSTEM_STATE_DIR / paths.SOCKET_NAME),) if default else (),
+        sockets=(socket,) if socket else (),
         policy=settings.scheduling.policy,
         rules=settings.scheduling.rules,
         checkpoint_path=settings.server.checkpoint_path,
@@ -99,16 +100,20 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         bundles=settings.bundles,
         limits=settings.limits,
         audit=settings.audit,
+        gpus=settings.gpus,
         quota_provider=settings.scheduling.quota_provider,
         quotas=settings.quotas,
         notify=settings.notify,
         log_level=settings.server.log_level,
+        log_format=settings.server.log_format,
+        traces=settings.server.traces,
         collectors=settings.server.collectors,
         inventory_url=settings.server.inventory_url,
         inventory_token=settings.server.inventory_token,
         grpc_port=config.parse_port(options.grpc_port or settings.server.grpc_port),
         pilots=settings.pilots,
         secrets_key_file=os.path.expanduser(settings.server.secrets_key_file),
+        standby=options.standby or settings.server.standby,
     )
 
 
@@ -155,6 +160,7 @@ def _supervise(
     from rota.api import process as _ready  # noqa: F401 - children are forked with it loaded
 
     detached = tell is not None
+    sd_notify.take_over(os.environ)
     trouble, whisper = os.pipe()
     os.set_blocking(trouble, False)
     os.set_blocking(whisper, False)
@@ -176,10 +182,12 @@ def _supervise(
         _complain(words)
     else:
         print(words, flush=True)
+        sd_notify.ready(words.partition("\n")[0])
     if not code:
         supervisor.watch(place.supervisor.is_gone)
         if place.supervisor.is_gone():
             _complain(f"the state folder {place.folder} was removed; stopping, running jobs go on")
+    sd_notify.stopping()
     supervisor.stop()
     place.dismiss_keeper()
     place.supervisor.release()
@@ -195,21 +203,33 @@ def _trouble(pipe: int) -> str:
 def _is_ready(place: StateFolder, with_agent: bool) -> bool:
     status = place.status()
     if not status or not with_agent:
-        return bool(status)
+        return bool(status) or _stands_by(place)
     return bool((status.get("agent") or {}).get("node") or place.refusal())
 
 
+def _stands_by(place: StateFolder) -> bool:
+    return bool(read_json(place.folder / "controller.json").get("standby"))
+
+
 def _ready_line(place: StateFolder) -> str:
+    if _stands_by(place):
+        written = read_json(place.folder / "controller.json")
+        return f"rota stands by at {written['url']}, state in {place.folder}"
     with contextlib.suppress(ClientError):
         let_jobs_start(place.client())
     status = place.status()
     node = (status.get("agent") or {}).get("node")
     url = (status.get("controller") or {}).get("url")
-    typed = read_json(place.folder / "controller.json").get("grpc")
-    more = f", gRPC at {typed}" if typed else ""
-    up = f"rota is up at {url}{more}, state in {place.folder}, node {node or 'none'}"
-    refusal = "" if node else place.refusal()
-    return f"{up}\nthe agent of this machine does not work for it: {refusal}" if refusal else up
+    record = read_json(place.folder / "controller.json")
+    more = f", gRPC at {record['grpc']}" if record.get("grpc") else ""
+    own = str(place.folder / "rota.db")
+    database = "" if record.get("database") == own else f", database {record.get('database')}"
+    lines = [f"rota is up at {url}{more}, state in {place.folder}{database}, node {node or 'none'}"]
+    if record.get("remark"):
+        lines.append(str(record["remark"]))
+    if not node and (refusal := place.refusal()):
+        lines.append(f"the agent of this machine does not work for it: {refusal}")
+    return "\n".join(lines)
 
 
 def _complain(line: str) -> None:
@@ -220,7 +240,8 @@ def run_controller(plan: Plan, detached: bool = False, trouble: int = -1) -> int
     """Be the controller process until told to stop; trouble at the start is one line and 2."""
     from rota.api.process import run
 
-    open_logbook(Path(plan.state_dir) / "controller.log", plan.log_level, detached)
+    file = Path(plan.state_dir) / "controller.log"
+    open_logbook(file, plan.log_level, detached, plan.log_format)
     try:
         run(plan)
     except RotaError as error:
@@ -240,7 +261,8 @@ def _tell(trouble: int, detached: bool, line: str) -> None:
 
 def _run_agent(folder: Path, settings: Config, detached: bool, trouble: int) -> int:
     """Be the agent of this machine, for the controller on it."""
-    open_logbook(folder / "agent.log", settings.server.log_level, detached)
+    server = settings.server
+    open_logbook(folder / "agent.log", server.log_level, detached, server.log_format)
     url = f"unix://{folder / paths.SOCKET_NAME}"
     return _agent_process(folder, url, "", settings, "", partial(_tell, trouble, detached))
 
@@ -303,9 +325,11 @@ def _fake_gpus(folder: Path, asked: str) -> str:
 def agent(options: AgentOptions) -> int:
     """Run an agent in the foreground, for a controller elsewhere or here."""
     place, settings = prepare(options.state_dir)
+    sd_notify.take_over(os.environ)
     url = options.join or f"unix://{place.socket}"
     if options.accept_database:
         forget(place.agent_folder)
-    level = settings.server.log_level.upper()
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
+    said = logging.StreamHandler()
+    said.setFormatter(formatter(settings.server.log_format))
+    logging.basicConfig(level=settings.server.log_level.upper(), handlers=[said])
     return _agent_process(place.folder, url, options.token, settings, options.name, guest=options)

@@ -54,12 +54,19 @@ _ENV_FILE = click.option(
 
 
 @click.command()
-@click.option("--listen", metavar="HOST:PORT", default="", help="Default: 127.0.0.1:8082.")
+@click.option(
+    "--listen", metavar="HOST:PORT", default="", help="Default: 127.0.0.1:8082, else any free port."
+)
 @click.option("--database", metavar="URL", default="", help="Default: SQLite in the state folder.")
 @click.option("--grpc", metavar="PORT", default="", help="Serve gRPC, too.  [default: no]")
 @_STATE_DIR
 @click.option("--detach", is_flag=True, help="Go into the background once it answers.")
 @click.option("--no-agent", is_flag=True, help="Run no jobs on this machine.")
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="Share a PostgreSQL with other heads: wait, and take over when the leader is gone.",
+)
 @_ENV_FILE
 @_ACCEPT
 def up(
@@ -69,6 +76,7 @@ def up(
     state_dir: str,
     detach: bool,
     no_agent: bool,
+    standby: bool,
     accept_database: bool,
 ) -> int:
     """Start Rota on this machine: a controller, and an agent that runs jobs here.
@@ -76,6 +84,7 @@ def up(
     \b
     rota up                      in the foreground, until Ctrl-C; jobs go on after it
     rota up --detach             in the background; stop it with 'rota down'
+    rota up --standby            one head of several (docs/heads.md); no agent on this machine
 
     Settings come from rota.toml (ROTA_CONFIG, the state folder or ~/.config/rota) and from
     ROTA_SECTION_KEY variables such as ROTA_SERVER_LISTEN, also in a file that --env-file names; no
@@ -91,7 +100,7 @@ def up(
     from rota.cli.service import serve
 
     return serve.up(
-        UpOptions(listen, database, state_dir, detach, not no_agent, grpc, accept_database)
+        UpOptions(listen, database, state_dir, detach, not no_agent, grpc, accept_database, standby)
     )
 
 
@@ -134,7 +143,10 @@ def _refuse_token(ctx: click.Context, option: click.Parameter, value: str | None
 
 @click.command()
 @click.option(
-    "--join", metavar="URL", default="", help="The controller.  [default: ROTA_URL, here]"
+    "--join",
+    metavar="URL[,URL…]",
+    default="",
+    help="The controller, or its heads.  [default: ROTA_URL, here]",
 )
 @click.option(
     "--token-file",
@@ -208,10 +220,22 @@ def status(state_dir: str, as_json: bool) -> int:
         os.environ.pop("ROTA_URL", None)
     client = session.connect()
     answer = full_status(client.get("/status"), local_facts(), time.time())
+    answer["database_problem"] = client.get("/status/database")["problem"]
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
         click.echo("\n".join(status_lines(answer)))
+    return exits.OK
+
+
+@click.command()
+def failover() -> int:
+    """Hand over to a head that stands by, for an upgrade without a gap. For admins.
+
+    The head that leads ends in order and stands by again; jobs and agents go on.
+    """
+    answer = session.connect().post("/failover")
+    click.echo(f"{answer['successor']} takes over")
     return exits.OK
 
 
@@ -255,10 +279,20 @@ def full_status(
     }
 
 
+def _heads(found: list[dict[str, Any]]) -> str:
+    """Who leads, and who stands by."""
+    return ", ".join(f"{one['url']} {'leads' if one['leads'] else 'stands by'}" for one in found)
+
+
 def _outside(found: dict[str, Any]) -> str:
     """How the inventory outside is."""
     problem = f": {found['problem']}" if found.get("problem") else ""
     return f"{found['url']} is {found['state']}{problem}"
+
+
+def _database(answer: dict[str, Any]) -> str:
+    problem = answer.get("database_problem")
+    return f"{answer.get('database')}" + (f": AWAY, {problem}" if problem else "")
 
 
 def status_lines(answer: dict[str, Any]) -> list[str]:
@@ -274,8 +308,9 @@ def status_lines(answer: dict[str, Any]) -> list[str]:
             ("url", controller.get("url")),
             ("controller", f"pid {controller.get('pid')}"),
             ("agent", where),
-            ("database", answer.get("database")),
+            ("database", _database(answer)),
             ("jobs", jobs or "none"),
+            *([("heads", _heads(answer["heads"]))] if answer.get("heads") else []),
             *([("warning", answer["warning"])] if answer.get("warning") else []),
             *([("inventory", _outside(answer["inventory"]))] if answer.get("inventory") else []),
         ]

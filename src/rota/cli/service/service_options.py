@@ -15,6 +15,7 @@ class UpOptions(NamedTuple):
     with_agent: bool = True
     grpc_port: str = ""
     accept_database: bool = False
+    standby: bool = False
 
 
 class DownOptions(NamedTuple):

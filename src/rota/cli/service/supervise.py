@@ -16,6 +16,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from rota import sd_notify
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -114,6 +116,7 @@ def fork(work: Callable[[], int], keep: int) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
+        sd_notify.take_over({})
         os.closerange(3, keep)
         os.closerange(keep + 1, 4096)
         code = work()

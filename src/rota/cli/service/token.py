@@ -46,6 +46,7 @@ def token() -> None:
     help="With --join: so many nodes, 0 for any number.  [default: 1]",
 )
 @click.option("--approve", is_flag=True, help="With --join: they wait for 'rota node approve'.")
+@click.option("--project", default="", help="For jobs of this project only; its quota binds.")
 @click.option("--note", default="", help="What it is for.")
 @click.option(
     "--expires",
@@ -60,8 +61,10 @@ def create(as_json: bool, quiet: bool, joins: bool, **asked: Any) -> None:
     With --join it lets machines join as nodes ('rota agent') and is good for nothing else. Each
     node gets a key of its own then, so it is needed once per node.
     """
-    if joins and (asked["user"] or asked["access"]):
-        raise click.UsageError("--join makes a token for agents: leave out --user and --access")
+    if joins and (asked["user"] or asked["access"] or asked["project"]):
+        raise click.UsageError(
+            "--join makes a token for agents: leave out --user, --access and --project"
+        )
     if not joins and (asked["uses"] is not None or asked["approve"]):
         raise click.UsageError("--uses and --approve go with --join")
     asked["access"] = "agent" if joins else asked["access"]

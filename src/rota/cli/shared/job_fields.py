@@ -130,7 +130,7 @@ def where_or_why(job: Job) -> str:
         nodes = ",".join(job.get("nodes") or ())
         return f"{nodes}: {job['reason']}" if job.get("reason") else nodes
     if state == "completed":
-        return ""
+        return str(job["cause"]) if job.get("count") and job.get("cause") else ""
     if state in FINISHED:
         # "exit: exit code 3" says it twice.
         return str(job.get("cause") or "").removeprefix("exit: ").removeprefix("signal: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -46,21 +47,40 @@ def my_name(client: Client) -> str:
 
 
 def job_path(client: Client, text: str) -> str:
-    """The path of the job that a text names: an id, ``12_3``, a uid, ``@`` or ``@~2``."""
+    """The path of the job that a text names: an id, ``12_3``, a uid, ``@``, ``@~2``, a name."""
     return f"/jobs/{segment(job_name(client, text))}"
 
 
 def job_name(client: Client, text: str) -> int | str:
-    """What to send where the server takes ids and ``12_3`` alike: only ``@`` needs a question."""
+    """What to send where the server takes ids and ``12_3`` alike.
+
+    Only ``@`` (my last job; ``@_3`` an element of it) and a name (my newest job of that name) need
+    a question.
+    """
     if text.startswith("@"):
-        return my_job(client, int(text[2:] or 0))
+        back, mark, index = text[1:].partition("_")
+        job = my_job(client, int(back[1:] or 0))
+        return f"{job}_{index}" if mark else job
+    if is_name(text):
+        mine = {"name": text, "user": my_name(client), "order": "-id", "arrays": "collapse"}
+        for job in list_jobs(client, mine, most=1):
+            return int(job.get("array_id") or job["id"])
     return int(text) if text.isdecimal() else text
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is what people call a job; a uid is asked for as it is."""
+    return not re.fullmatch(r"[0-9].*|[0-9a-f]{8,}(?:\.[0-9]+)*|@.*", text)
 
 
 def job_id(client: Client, text: str) -> int:
     """The id of the job that a text names. A number needs no question."""
-    name = job_name(client, text)
-    return name if isinstance(name, int) else int(client.get(job_path(client, text))["id"])
+    return id_of(client, job_name(client, text))
+
+
+def id_of(client: Client, name: int | str) -> int:
+    """The id behind what ``job_name`` gave."""
+    return name if isinstance(name, int) else int(client.get(f"/jobs/{segment(name)}")["id"])
 
 
 def my_job(client: Client, back: int) -> int:

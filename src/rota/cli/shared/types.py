@@ -65,10 +65,13 @@ def _umask(text: str) -> int:
 
 
 def _when(text: str) -> float:
-    """A moment in the zone of this machine, whose offset may differ between now and then."""
+    """A moment on the clock of this machine; a length of time with a unit is so long from now."""
+    from rota.moments import parse_moment
+
     now_s = time.time()
-    moment_s = units.parse_when(text, now_s, time.localtime(now_s).tm_gmtoff)
-    moment_s = units.parse_when(text, now_s, time.localtime(moment_s).tm_gmtoff)
+    if re.fullmatch(r"(?:[0-9]+[a-z]+)+", text.strip().lower()):
+        return now_s + units.parse_duration_s(text)
+    moment_s = parse_moment(text, now_s, None)
     if moment_s <= 0:
         # The server would take it for none.
         raise ValueError(f"'{text}' is not valid; expected a moment after 1970-01-01")
@@ -82,11 +85,14 @@ def _past(text: str) -> float:
         return now_s - units.parse_duration_s(text)
     except ValueError:
         moment_s = _when(text)
-    # The next time that the clock shows 18:00 may be tomorrow; the last one was a day before.
+    # The next time that the clock shows 18:00 may be tomorrow, the next Monday in a week; the last
+    # one was a day, or a week, before.
     bare_clock = re.fullmatch(r"[0-9:]+", text.strip()) is not None
-    moment_s -= 86400 if bare_clock and moment_s > now_s else 0
+    weekday = re.match(r"(?:mon|tue|wed|thu|fri|sat|sun)", text.strip().lower()) is not None
+    if moment_s > now_s and (bare_clock or weekday):
+        moment_s -= 86_400 if bare_clock else 7 * 86_400
     if moment_s > now_s:
-        raise ValueError(f"'{text}' is not valid; expected a moment that has passed")
+        raise ValueError(f"'{text}' is in the future; expected a moment that has passed")
     return moment_s
 
 
@@ -276,12 +282,22 @@ class Nodes(click.ParamType[tuple[str, ...]]):
             self.fail(str(error), param, ctx)
 
 
+def flat(
+    ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]
+) -> tuple[str, ...]:
+    """The names of several lists, each once, in their order."""
+    return tuple(dict.fromkeys(name for names in value for name in names))
+
+
 class JobRef(click.ParamType[str]):
-    """How people name a job: ``12``, ``12_3``, ``@`` (my last one), ``@~2``; or a uid."""
+    """How people name a job: ``12``, ``12_3``, ``@`` (my last one), ``@~2``, ``@_3``, its name."""
 
     name = "job"
-    pattern = re.compile(r"[0-9]{1,18}(?:_[0-9]{1,12})?|@(?:~[0-9]{1,6})?|[0-9a-zA-Z][\w.-]{7,79}")
-    forms = "expected a job id such as 12, 12_3, @ (your last job) or @~2"
+    pattern = re.compile(
+        r"[0-9]{1,18}(?:_[0-9]{1,12})?|@(?:~[0-9]{1,6})?(?:_[0-9]{1,12})?"
+        r"|[0-9a-zA-Z][\w.-]{7,79}|[A-Za-z][\w.+={}:-]{0,79}"
+    )
+    forms = "expected a job id such as 12, 12_3, @ (your last job), @~2, @_3, or a job's name"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
@@ -289,6 +305,20 @@ class JobRef(click.ParamType[str]):
         text = str(value).strip()
         if not self.pattern.fullmatch(text):
             self.fail(f"'{text[:60]}' is not valid; {self.forms}", param, ctx)
+        return text
+
+
+class JobRefs(JobRef):
+    """The same for commands that take many jobs: also ``12-15`` and ``12_[0-3,7]``."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        from rota.cli.shared.naming import FORMS, PATTERN
+
+        text = str(value).strip()
+        if not (PATTERN.fullmatch(text) or self.pattern.fullmatch(text)):
+            self.fail(f"'{text[:60]}' is not valid; {self.forms}; or {FORMS}", param, ctx)
         return text
 
 

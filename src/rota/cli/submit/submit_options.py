@@ -182,7 +182,10 @@ def _when() -> list[click.Parameter]:
             help="Cancelled if its conditions are not met in this time.",
         ),
         _option(
-            _WHEN, "--begin", type=types.WHEN, help="Not before 18:00, 2026-11-15T18:00, now+2h."
+            _WHEN,
+            "--begin",
+            type=types.WHEN,
+            help="Not before 18:00, tomorrow 9:00, now+2h.",
         ),
         _option(_WHEN, "--hold", is_flag=True, help="Not before 'rota release'."),
         _option(

@@ -15,11 +15,14 @@ from rota.client.http import (
     API,
     BUSY_PATIENCE_S,
     CONNECT_TIMEOUT_S,
+    HEADS_PATIENCE_S,
+    HEADS_PAUSE_S,
     encode,
     given,
-    refusal,
 )
+from rota.client.wire.answers import refusal
 from rota.fingerprints import WrongCertificate, check, context_for, explain
+from rota.heads import LEADER_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -37,6 +40,7 @@ class Line:
         self._client = client
         self._headers = {"Authorization": f"Bearer {client.token}"} if client.token else {}
         self._addresses = list(client.addresses)
+        self._has_heads = len(self._addresses) > 1 and not client.is_local
         self._http = self._open()
         #: Calls go one after the other, so that one connection is enough for all of them.
         self._turn = asyncio.Lock()
@@ -112,19 +116,35 @@ class Line:
         headers |= {"Idempotency-Key": key} if key else {}
         content = None if body is None else encode(body)
         repeats = int(method in {"GET", "PUT", "DELETE"} or bool(key))
+        give_up_s = _now_s() + HEADS_PATIENCE_S
         async with turn:
             while True:
                 try:
-                    return await self._http.request(
+                    response = await self._http.request(
                         method, path, content=content, headers=headers, params=given(parameters)
                     )
+                    if LEADER_HEADER not in response.headers or not await self._next_head(
+                        give_up_s
+                    ):
+                        return response
                 except NOBODY as error:
-                    await self._next_address(error)
+                    if not await self._next_head(give_up_s):
+                        await self._next_address(error)
                 except httpx.TransportError as error:
                     # The server may have closed the kept connection meanwhile.
                     if not repeats or not isinstance(error, httpx.RemoteProtocolError):
                         raise self._broken(error) from None
                     repeats -= 1
+
+    async def _next_head(self, give_up_s: float) -> bool:
+        """Turn to the next of several heads; False where there is no other, or it took too long."""
+        if not self._has_heads or _now_s() > give_up_s:
+            return False
+        self._addresses.append(self._addresses.pop(0))
+        await self._http.aclose()
+        self._http = self._open()
+        await asyncio.sleep(HEADS_PAUSE_S)
+        return True
 
     async def _next_address(self, error: Exception) -> None:
         """Where else the server may be; a server that answered once is not looked for elsewhere."""
@@ -165,6 +185,10 @@ class Line:
         return Unreachable(
             f"the connection to {self.url} broke: {_words(error)}; is rota still running?"
         )
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _pause(response: httpx.Response) -> str | None:

@@ -97,7 +97,8 @@ class Upload:
         """On disk for good, under its name. Its size."""
         found = self._sum.hexdigest()
         if found != self._digest:
-            raise Rejected.bad("digest", self._digest, f"the body has the sha256 {found}")
+            why = f"{self._digest} is named, and the body has the sha256 {found}"
+            raise Rejected.because("digest", self._digest, why)
         self._file.flush()
         os.fsync(self._file.fileno())
         size = self._file.tell()

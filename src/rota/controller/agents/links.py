@@ -15,6 +15,7 @@ from rota.rpc.messages import (
     AgentAnswer,
     CheckpointAnswer,
     Hello,
+    Measured,
     NewKey,
     ReadBundle,
     Refused,
@@ -92,6 +93,8 @@ class Links:
         self._waiting: list[Link] = []
         #: Who has the working folders that agents fetch.
         self.bundles: BundleShelf | None = None
+        #: Who hears what is measured: it changes no state and waits for no tick.
+        self.measured: Callable[[int, Measured], None] = lambda link, message: None
         self._terminals: dict[int, TerminalLine] = {}
         self._tunnels: dict[int, TunnelLine] = {}
 
@@ -119,19 +122,15 @@ class Links:
         if isinstance(message, AgentAnswer):
             self._answered(link, message)
             return
+        if isinstance(message, Measured):
+            self.measured(link.number, message)
+            return
         if isinstance(message, ReadBundle):
             if self.bundles is not None:
                 self.send(link.number, self.bundles.read(message))
             return
-        if isinstance(message, TerminalOutput):
-            terminal = self._terminals.get(message.request)
-            if terminal is not None and terminal.link == link.number:
-                terminal.heard(message)
-            return
-        if isinstance(message, TunnelOutput):
-            tunnel = self._tunnels.get(message.request)
-            if tunnel is not None and tunnel.link == link.number:
-                tunnel.heard(message)
+        if isinstance(message, TerminalOutput | TunnelOutput):
+            self._passed_on(link, message)
             return
         if isinstance(message, Hello):
             link.greeted, link.node = True, message.node.name
@@ -139,6 +138,16 @@ class Links:
             self._waiting.append(link)
         link.waiting_bytes += size
         self._put(link.number, message, link.shown)
+
+    def _passed_on(self, link: Link, message: TerminalOutput | TunnelOutput) -> None:
+        if isinstance(message, TerminalOutput):
+            terminal = self._terminals.get(message.request)
+            if terminal is not None and terminal.link == link.number:
+                terminal.heard(message)
+            return
+        tunnel = self._tunnels.get(message.request)
+        if tunnel is not None and tunnel.link == link.number:
+            tunnel.heard(message)
 
     def _answered(self, link: Link, message: AgentAnswer) -> None:
         """Only whom we asked can answer, and only with what we asked for."""

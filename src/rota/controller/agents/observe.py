@@ -108,6 +108,7 @@ def _ended(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) ->
             fault=blame,
             peak_memory_mib=seen.peak_memory_mib,
             cpu_s=seen.cpu_s,
+            gpu=seen.gpu,
             external=seen.external,
             where=seen.where,
         )

@@ -15,6 +15,7 @@ from rota.rpc.messages import (
     DeviceUse,
     Farewell,
     Hello,
+    Measured,
     NewKey,
     Observed,
     Resized,
@@ -48,6 +49,8 @@ def doubt(message: AgentMessage) -> str:
         return next(_doubts_of_hello(message), "")
     if isinstance(message, DeviceUse):
         return next(_doubts_of_use(message.foreign), "")
+    if isinstance(message, Measured):
+        return next(_doubts_of_measured(message), "")
     if isinstance(message, Farewell) and len(message.note) > TEXT_MAX:
         return _wrong("note", message.note, f"up to {TEXT_MAX} characters")
     if isinstance(message, Resized):
@@ -155,6 +158,30 @@ def _doubts_of_use(foreign: Iterable[ForeignUse]) -> Iterator[str]:
             yield _wrong("foreign", (use.device, use.pid), "a device and a pid from 0")
         if not 0 <= use.memory_mib < COUNT_MAX or len(use.user) > WORD_MAX:
             yield _wrong("foreign", (use.user, use.memory_mib), "a user and an amount from 0")
+
+
+def _doubts_of_measured(measured: Measured) -> Iterator[str]:
+    for reading in measured.devices:
+        figures = (
+            reading.use_percent,
+            reading.memory_used_mib,
+            reading.power_w,
+            reading.temperature_c,
+            reading.ecc_errors,
+            *reading.xids,
+        )
+        if not 0 <= reading.index < PID_MAX or not _are_figures(figures):
+            yield _wrong("devices", (reading.index, *figures), "figures from 0")
+    for one in measured.attempts:
+        held = [number for gpu in one.gpus for number in (gpu.index, gpu.memory_mib)]
+        if not 0 < len(one.uid) <= WORD_MAX:
+            yield _wrong("uid", one.uid, f"1 to {WORD_MAX} characters")
+        if not _are_figures((one.memory_mib, one.cpu_s, *held)):
+            yield _wrong("attempts", (one.memory_mib, one.cpu_s, *held), "figures from 0")
+
+
+def _are_figures(numbers: Iterable[float | None]) -> bool:
+    return all(number is None or 0 <= number < COUNT_MAX for number in numbers)
 
 
 def _doubt_folder(name: str) -> str:

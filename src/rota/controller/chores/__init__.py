@@ -5,5 +5,7 @@ audit_shipping                   the audit in a file, or in syslog
 saved_work                       saved work of jobs: what is there, what is dropped
 node_keys                        new keys for nodes
 outbox, elsewhere                who is told, and who is asked: notices, an inventory outside
+measures                         what agents measure: kept for a while, and what follows
 quota_sync                       who is asked for quotas that another program has
+reign                            one head of several leads: its signs of life, and its end
 """

@@ -6,4 +6,5 @@ enter_job, endpoints, steps      what is inside of running jobs
 site, accounts, reserve, reserve_job    nodes, queues, projects, reservations
 clusters                         which cluster a job names; virtual data centres
 credentials                      tokens, and the keys of nodes
+gpu_findings                     what measuring has found about GPUs
 """

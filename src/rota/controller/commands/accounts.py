@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Conflict, NotFound, Rejected, named
 from rota.core.facts.site.outer import Outer
+from rota.core.facts.tenant import NO_QUOTA
 
 if TYPE_CHECKING:
     from rota.controller.commands import commands as cmd
@@ -50,9 +51,8 @@ def _refuse_bad_parent(cluster: Cluster, project: Project) -> None:
     while above:
         path.append(above)
         if above == project.name:
-            raise Rejected.bad(
-                "parent", project.parent, f"it would be its own ancestor: {' < '.join(path)}"
-            )
+            why = f"{project.name} would be its own ancestor: {' < '.join(path)}"
+            raise Rejected.because("parent", project.parent, why)
         known_above = cluster.accounts.projects.get(above)
         above = known_above.parent if known_above is not None else ""
 
@@ -85,10 +85,17 @@ def remove_project(scribe: Scribe, command: cmd.RemoveProject) -> object:
 
 
 def set_user(scribe: Scribe, command: cmd.SetUser) -> object:
-    refuse_contradiction(command.user.quota)
-    if scribe.cluster.accounts.users.get(command.user.name) != command.user:
-        scribe.emit(ev.UserSet(user=command.user))
-    return command.user
+    """What differs from a record that says nothing is the user's own."""
+    asked = command.user
+    refuse_contradiction(asked.quota)
+    user = replace(
+        asked,
+        own_shares=asked.own_shares or asked.shares != 1,
+        own_quota=asked.own_quota or asked.quota != NO_QUOTA,
+    )
+    if scribe.cluster.accounts.users.get(user.name) != user:
+        scribe.emit(ev.UserSet(user=user))
+    return user
 
 
 def remove_user(scribe: Scribe, command: cmd.RemoveUser) -> object:
@@ -142,6 +149,5 @@ def refuse_contradiction(quota: Quota) -> None:
     for name, (shown, unit) in _SHOWN.items():
         soft, hard = getattr(quota.soft, name), getattr(quota.hard, name)
         if soft is not None and hard is not None and soft > hard:
-            raise Rejected.bad(
-                f"soft.{shown}", soft / unit, f"at most the hard limit, which is {hard / unit:g}"
-            )
+            why = f"{soft / unit:g} is more than the hard limit ({hard / unit:g})"
+            raise Rejected.because(f"soft.{shown}", soft / unit, why)

@@ -26,6 +26,8 @@ from rota.controller.commands.submit import (
     refuse_long_grace,
     refuse_nameless_share,
     refuse_nodes,
+    refuse_non_member,
+    refuse_other_project,
     refuse_project,
     refuse_queue,
 )
@@ -152,6 +154,12 @@ def _refuse_stranger(actor: Actor, spec: JobSpec, item: int) -> None:
     if not may_change(actor, spec.user):
         raise Forbidden(
             f"job {item} belongs to {spec.user}; {actor.user} may not change it",
+            field="id",
+            value=item,
+        )
+    if actor.project and spec.project != actor.project:
+        raise Forbidden(
+            f"job {item} is not of project {actor.project}, which this token is for",
             field="id",
             value=item,
         )
@@ -326,7 +334,9 @@ def _new_spec(cluster: Cluster, old: JobSpec, command: Update, item: int) -> Job
     if spec.group != old.group:
         refuse_group(cluster, spec)
     if spec.project != old.project:
+        refuse_other_project(command.actor, spec)
         refuse_project(cluster, spec)
+        refuse_non_member(cluster, spec, command.actor)
     counted = (old.project, old.type, old.roles, old.licenses)
     if (spec.project, spec.type, spec.roles, spec.licenses) != counted:
         refuse_over_quota(cluster, spec, int(spec.project != old.project))

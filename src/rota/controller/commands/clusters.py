@@ -54,7 +54,7 @@ def set_vdc(scribe: Scribe, command: cmd.SetVdc) -> object:
     for name in vdc.preferred:
         refuse_unknown("preferred", name, vdc.names)
     if vdc.strategy is Choice.AFFINITY and not vdc.preferred:
-        raise Rejected.bad("preferred", "", "the strategy affinity needs at least one cluster")
+        raise Rejected.because("preferred", "", "the strategy affinity needs at least one cluster")
     others = tuple(other for other in policy.vdcs if other.name != vdc.name)
     after = replace(policy, vdcs=tuple(sorted((*others, vdc), key=_by_name)))
     if after != policy:

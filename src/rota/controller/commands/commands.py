@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from rota.core.facts.checkpoint import Checkpoint
+from rota.core.facts.gpu_use import Overuse
 from rota.core.facts.indices import Run
 from rota.core.facts.job import JobSpec
 from rota.core.facts.parents import Dependency
@@ -156,6 +157,28 @@ class SetElsewhere(Command, frozen=True, kw_only=True):
     """By node, the uuids of devices that others have; nodes that are not named have none such."""
 
     nodes: dict[str, tuple[str, ...]] = {}
+
+
+class Idle(msgspec.Struct, frozen=True):
+    """An attempt, and which of its devices have done nothing since when."""
+
+    uid: str
+    devices: tuple[int, ...]
+    since_s: float
+
+
+class NoteGpus(Command, frozen=True, kw_only=True):
+    """What measuring has found about the devices of a node."""
+
+    node: str
+    #: All that is held beyond what was asked for; None: nothing new.
+    overuse: tuple[Overuse, ...] | None = None
+    #: Attempts that hold more are ended.
+    ends: bool = False
+    idle: tuple[Idle, ...] = ()
+    #: Failures of devices, by uuid; so many of one take it out of service (0: none do).
+    faults: tuple[tuple[str, str], ...] = ()
+    failures: int = 0
 
 
 class SetQuotaProvider(Command, frozen=True, kw_only=True):

@@ -26,6 +26,8 @@ def make_token(scribe: Scribe, command: cmd.MakeToken) -> Token:
     more = ranks.index(access) < ranks.index(actor.access) or access is Access.AGENT
     if command.token.user != actor.user or more:
         require(actor, Access.ADMIN)
+    if command.token.project:
+        named(scribe.cluster.accounts.projects, "project", command.token.project)
     token = _no_longer(command.token, scribe.cluster.accounts.tokens.get(actor.token))
     scribe.emit(ev.TokenMade(token=token))
     return token
@@ -38,11 +40,9 @@ def _no_longer(token: Token, maker: Token | None) -> Token:
     if not token.expires_s:
         return replace(token, expires_s=maker.expires_s)
     left_s = int(maker.expires_s - token.created_s)
-    raise Rejected.bad(
-        "expires_s",
-        round(token.expires_s - token.created_s),
-        f"at most {left_s}: the token that asks for it ends then",
-    )
+    asked_s = round(token.expires_s - token.created_s)
+    why = f"{asked_s} is more than {left_s}, when the token that asks for it ends"
+    raise Rejected.because("expires_s", asked_s, why)
 
 
 def revoke_token(scribe: Scribe, command: cmd.RevokeToken) -> Token:

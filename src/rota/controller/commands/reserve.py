@@ -68,7 +68,8 @@ def _refuse_times(made: Reservation, now_s: float) -> None:
     if made.end_s <= made.start_s:
         raise Rejected.bad("duration_s", made.end_s - made.start_s, "more than 0")
     if made.end_s <= now_s:
-        raise Rejected.bad("start_at", format_when(made.start_s), "it would be over already")
+        when = format_when(made.start_s)
+        raise Rejected.because("start_at", when, f"{when}: it would be over already")
 
 
 def _refuse_unknown(cluster: Cluster, made: Reservation) -> None:
@@ -83,7 +84,8 @@ def _refuse_unknown(cluster: Cluster, made: Reservation) -> None:
         for index in made.devices:
             if index not in have:
                 listed = ", ".join(map(str, have)) or "none"
-                raise Rejected.bad("devices", index, f"node {made.node} has GPUs {listed}")
+                why = f"node {made.node} has no GPU {index}; it has {listed}"
+                raise Rejected.because("devices", index, why)
 
 
 def _refuse_same(made: Reservation, others: Sequence[Reservation]) -> None:

@@ -89,7 +89,8 @@ def _places(cluster: Cluster, names: Iterable[str]) -> dict[str, tuple[int, ...]
         node_name, index = known.get(name, ("", -1))
         if not node_name:
             why = "a GPU of several nodes" if name in known else "no GPU of this site"
-            raise Rejected.bad("gpu_ids", name, f"{why}; expected a uuid or NODE:INDEX")
+            told = f"{name} is {why}; expected a uuid or NODE:INDEX"
+            raise Rejected.because("gpu_ids", name, told)
         places.setdefault(node_name, []).append(index)
     return {name: tuple(dict.fromkeys(indices)) for name, indices in places.items()}
 
@@ -101,8 +102,9 @@ def _refuse_useless(job: Job, offered: dict[str, int]) -> None:
     if not each:
         raise Conflict(f"job {job.id} asks for no GPUs, so none can be kept for it", field="job_id")
     if sum(count // each for count in offered.values()) < tasks:
-        raise Rejected.bad(
+        needs = f"{tasks} x {each} GPUs, those of a task on one node"
+        raise Rejected.because(
             "gpu_ids",
             sum(offered.values()),
-            f"job {job.id} needs {tasks} x {each} GPUs, those of a task on one node",
+            f"{sum(offered.values())} GPUs are not enough: job {job.id} needs {needs}",
         )

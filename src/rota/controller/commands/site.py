@@ -19,6 +19,7 @@ from rota.controller.commands import (
 from rota.controller.commands import commands as cmd
 from rota.controller.commands.access import require
 from rota.controller.commands.change import own_job
+from rota.controller.commands.gpu_findings import note_gpus
 from rota.controller.tick import lifecycle, migrate
 from rota.controller.tick.plugins import load_plugins
 from rota.core.changes import events as ev
@@ -78,7 +79,7 @@ def _checkpoint(scribe: Scribe, command: cmd.ReportCheckpoint) -> object:
         )
     saved_s = command.saved_s or scribe.now_s
     if saved_s > scribe.now_s + 1.0:
-        raise Rejected.bad("saved_at", saved_s, "a moment that has passed")
+        raise Rejected.because("saved_at", saved_s, f"{saved_s} is in the future")
     fresh = tuple(name for name in command.data if name not in job.made)
     if saved_s > job.checkpoint_s or fresh:
         saved_s = min(saved_s, scribe.now_s)
@@ -232,7 +233,8 @@ def _closed(node: Node, chosen: tuple[int, ...] | None) -> tuple[str, ...]:
     known = {device.index for device in devices}
     if strange := [index for index in chosen if index not in known]:
         there = ", ".join(str(device.index) for device in devices) or "none"
-        raise Rejected.bad("devices", strange[0], f"the devices of node {node.name} are {there}")
+        why = f"node {node.name} has no device {strange[0]}; it has {there}"
+        raise Rejected.because("devices", strange[0], why)
     if not chosen:
         return ()
     return tuple(device.uuid for device in devices if device.index not in chosen)
@@ -248,7 +250,8 @@ def _ignored(node: Node, command: cmd.MarkNode) -> tuple[int, ...]:
         if strange := [pid for pid in pids if pid not in known]:
             listed = ", ".join(map(str, known)) or "none"
             what = "processes outside Rota" if field == "ignore" else "ignored processes"
-            raise Rejected.bad(field, strange[0], f"{what} on node {node.name}: {listed}")
+            why = f"{strange[0]} is none of the {what} on node {node.name}: {listed}"
+            raise Rejected.because(field, strange[0], why)
     kept = [pid for pid in node.ignored_pids if pid not in command.unignore]
     return tuple(dict.fromkeys((*kept, *command.ignore)))
 
@@ -297,6 +300,7 @@ _OPERATED: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.AddReservation: reserve.add,
     cmd.ReserveForJob: reserve_job.add,
     cmd.SetElsewhere: _set_elsewhere,
+    cmd.NoteGpus: note_gpus,
     cmd.SetQuotaProvider: accounts.set_quota_provider,
     cmd.SeeQuotas: accounts.see_quotas,
     cmd.RemoveReservation: reserve_job.remove,

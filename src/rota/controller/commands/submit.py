@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -46,13 +47,7 @@ def submit(
         raise Forbidden(f"{actor.user} has the role {actor.access} and may not submit jobs")
     if command.key and (known := cluster.ids.keys.get((actor.user, command.key))) is not None:
         if known.digest and command.digest and known.digest != command.digest:
-            raise KeyReused(
-                f"Idempotency-Key: {command.key!r} was used for another request, which made job "
-                f"{known.first}; use a new key",
-                field="Idempotency-Key",
-                value=command.key,
-                allowed="a key that was not used before, or the request that it was used for",
-            )
+            raise KeyReused.of(command.key, f"job {known.first}")
         return Submitted(_ids_from(known.first, command.submissions), repeated=True)
     refuse_too_many(cluster, command)
     brought: dict[str, int] = {}
@@ -82,6 +77,13 @@ def refuse_too_many(cluster: Cluster, command: Submit) -> None:
         allowed = f"user {user} may have {most} jobs waiting (limits.queued) and has {waiting}"
         text = f"queued: {more} more is not allowed; {allowed}"
         raise Conflict(text, field="queued", value=more, allowed=allowed)
+
+
+def refuse_other_project(actor: Actor, spec: JobSpec) -> None:
+    """A token of a project spends what that project may, and nothing else."""
+    if actor.project and spec.project != actor.project:
+        why = f"this token is for jobs of project {actor.project}"
+        raise Forbidden(f"project: {spec.project!r}: {why}", field="project", value=spec.project)
 
 
 def _child_of(actor: Actor, submission: Submission) -> Submission:
@@ -116,7 +118,9 @@ def _check(
     """``count`` is how many jobs its project has with it and those before it in the batch."""
     try:
         refuse_escalation(actor, submission.spec.priority)
+        refuse_other_project(actor, submission.spec)
         _check_one(cluster, submission)
+        refuse_non_member(cluster, submission.spec, actor)
         refuse_over_quota(cluster, submission.spec, count)
         refuse_cost(cluster, submission.spec)
     except Rejected as error:
@@ -182,14 +186,35 @@ def refuse_long_grace(cluster: Cluster, spec: JobSpec) -> None:
 
 
 def refuse_project(cluster: Cluster, spec: JobSpec) -> None:
-    """Where projects must be known, a job names one that is."""
-    if not cluster.policy.known_projects or spec.project in cluster.accounts.projects:
+    """A project must be on record as soon as any is; where the rules say so, a job needs one."""
+    projects, required = cluster.accounts.projects, cluster.policy.known_projects
+    free = not projects if spec.project else True
+    if spec.project in projects or (free and not required):
         return
-    known = ", ".join(sorted(cluster.accounts.projects)) or "none yet; an operator makes one"
+    known = ", ".join(sorted(projects)) or "none yet; an operator makes one"
     if spec.project:
-        raise Rejected.bad("project", spec.project, f"known projects: {known}")
+        close = get_close_matches(spec.project, projects, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise Rejected.because(
+            "project",
+            spec.project,
+            f"there is no project {spec.project}; {hint}(known projects: {known})",
+        )
     raise Rejected(
         f"project: is required here; known projects: {known}", field="project", allowed=known
+    )
+
+
+def refuse_non_member(cluster: Cluster, spec: JobSpec, actor: Actor) -> None:
+    """A project with members takes their jobs only; operators may let any job count for it."""
+    members = cluster.accounts.members_of(spec.project)
+    if not members or spec.user in members or actor.access in (Access.ADMIN, Access.OPERATOR):
+        return
+    raise Forbidden(
+        f"project: {spec.user} is not a member of {spec.project}; an operator can change that",
+        field="project",
+        value=spec.project,
+        allowed="a project that you are a member of",
     )
 
 

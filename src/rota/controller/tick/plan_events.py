@@ -49,6 +49,9 @@ class Passes:
     ) -> None:
         """``anew``: the log that this goes on with was written by an earlier controller."""
         self.scheduler = Scheduler(cluster, load, clock, guard)
+        self._clock = clock or (lambda: 0.0)
+        #: How long the last pass took.
+        self.took_s = 0.0
         #: When the pass wants to be woken; a timer for it is set.
         self._wake_s = 0.0
         #: Plug-ins that failed, as last reported: the same news is told once.
@@ -62,8 +65,9 @@ class Passes:
     def run(self, scribe: Scribe, limit: int = STARTS_PER_TICK) -> Plan:
         """Decide, and tell the scribe; the plan says whether there is more to do right away."""
         scribe.actor = SCHEDULER
-        looks = self.scheduler.looks
+        looks, began_s = self.scheduler.looks, self._clock()
         plan = self.scheduler.run(scribe.now_s, limit)
+        self.took_s = self._clock() - began_s
         for eviction in plan.evictions:
             lifecycle.evict(scribe, eviction)
         for start in plan.starts:

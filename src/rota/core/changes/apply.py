@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.changes.apply_attempts import ATTEMPT_RULES
 from rota.core.changes.apply_clock import CLOCK_RULES
+from rota.core.changes.apply_gpus import GPU_RULES
 from rota.core.changes.apply_jobs import JOB_RULES
 from rota.core.changes.apply_saving import SAVING_RULES
 from rota.core.changes.apply_site import SITE_RULES
@@ -23,6 +24,7 @@ _RULES = {
     **STEP_RULES,
     **SITE_RULES,
     **CLOCK_RULES,
+    **GPU_RULES,
 }
 
 

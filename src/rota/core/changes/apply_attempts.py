@@ -134,6 +134,7 @@ def _attempt_ended(cluster: Cluster, event: ev.AttemptEnded, at_s: float) -> Non
     attempt.fault = event.fault
     attempt.peak_memory_mib = event.peak_memory_mib
     attempt.cpu_s = event.cpu_s
+    attempt.gpu = event.gpu
     attempt.external = event.external or attempt.external
     attempt.where = event.where or attempt.where
     _charge(cluster, job, attempt)

@@ -108,7 +108,7 @@ def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
         node.failed_starts = node.early_ends = ()
         node.coolings = 0
         node.closed = tuple(uuid for uuid in node.closed if uuid not in node.quarantined)
-        node.quarantined = ()
+        node.quarantined, node.faults = (), ()
         node.spec = node.marked(node.spec)
     _node_changed(cluster, event.node)
 

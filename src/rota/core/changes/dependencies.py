@@ -75,7 +75,8 @@ def refuse_unknown(cluster: Cluster, dependencies: Iterable[Dependency]) -> None
     """A parent that never existed is refused at submit, not waited for."""
     for dependency in dependencies:
         if cluster.state_of(dependency.parent) is None:
-            raise Rejected.bad("depends_on", dependency.parent, "there is no job with this id")
+            why = f"there is no job {dependency.parent}"
+            raise Rejected.because("depends_on", dependency.parent, why)
 
 
 def with_runs(
@@ -98,7 +99,7 @@ def refuse_cycle(cluster: Cluster, job_id: int, dependencies: Iterable[Dependenc
     while path:
         item = path.pop()
         if item == job_id or _is_part(cluster, item, job_id):
-            raise Rejected.bad("depends_on", job_id, f"job {job_id} would wait for itself")
+            raise Rejected.because("depends_on", job_id, f"job {job_id} would wait for itself")
         if item not in seen:
             seen.add(item)
             path.extend(_parents(cluster, item))

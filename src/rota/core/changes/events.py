@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.core.changes.gpu_events import AnyGpuEvent
 from rota.core.changes.node_events import DevicesElsewhere as DevicesElsewhere
 from rota.core.changes.node_events import DevicesSeen as DevicesSeen
 from rota.core.changes.node_events import NodeCutOff as NodeCutOff
@@ -40,6 +41,7 @@ from rota.core.changes.site_events import UserSet as UserSet
 from rota.core.facts.checkpoint import Checkpoint
 from rota.core.facts.endpoints import EndpointSet as EndpointSet
 from rota.core.facts.event import Event as Event
+from rota.core.facts.gpu_use import GpuFigures
 from rota.core.facts.indices import Run
 from rota.core.facts.job import JobSpec, Outcome
 from rota.core.facts.loans import Loan
@@ -217,6 +219,8 @@ class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
     fault: Blame | None = None
     peak_memory_mib: int = 0
     cpu_s: float = 0.0
+    #: What it made of its GPUs; None: it had none, or nobody measured.
+    gpu: GpuFigures | None = None
     #: Of a start that was not reported before.
     external: str = ""
     where: str = ""
@@ -376,6 +380,7 @@ AnyEvent = (
     | ReservationRemoved
     | TokenMade
     | TokenRevoked
+    | AnyGpuEvent
 )
 
 

@@ -54,6 +54,9 @@ def let_go(cluster: Cluster, job: Job, attempt: Attempt) -> None:
         node.live.pop(attempt.uid, None)
         node.withheld.pop(attempt.uid, None)
         node.inside.pop(attempt.uid, None)
+        if any(use.uid == attempt.uid for use in node.overuse):
+            node.overuse = tuple(use for use in node.overuse if use.uid != attempt.uid)
+            cluster.dirty.nodes[node.name] = None
         if node.spec.engine and not all(device.healthy for device in node.spec.devices):
             # There are fewer devices than were in use: which numbers are left has changed.
             node.spec = node.marked(node.spec)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rota.core.derived.holdings import Holdings
 from rota.core.derived.running import Running
 from rota.core.derived.waiting import Waiting
@@ -47,13 +49,28 @@ class Accounts:
         return self.tokens.get(self.keys.get(node, ""))
 
     def user(self, name: str) -> User:
-        """The user's own record, else the one with the defaults."""
-        return self.users.get(name) or self.users.get("") or User(name)
+        """What holds for a user: what its own record says, else the defaults."""
+        own, usual = self.users.get(name), self.users.get("") or User("")
+        if own is None or own is usual:
+            return replace(usual, name=name)
+        return replace(
+            own,
+            shares=own.shares if own.own_shares else usual.shares,
+            quota=own.quota if own.own_quota else usual.quota,
+            role=own.role or usual.role,
+        )
 
     def quota_of(self, user: str) -> Quota:
         """A user's quota: that of its own record, else the default one."""
-        record = self.users.get(user) or self.users.get("")
+        record = self.users.get(user)
+        if record is None or not record.own_quota:
+            record = self.users.get("")
         return record.quota if record is not None else NO_QUOTA
+
+    def members_of(self, project: str) -> tuple[str, ...]:
+        """The users whose jobs may count for a project; empty: everybody."""
+        above = (self.projects[name].members for name in self.chain(project))
+        return next((members for members in above if members), ())
 
     @property
     def provider(self) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from operator import itemgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.states import FINAL, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _STATES = tuple(JobState)
 _CODE = {state: code for code, state in enumerate(_STATES, start=1)}
@@ -88,6 +91,12 @@ class Ledger:
             self.counts[_STATES[before - 1]] -= 1
         self.counts[state] += 1
 
+    def put_page(self, number: int, codes: bytes) -> None:
+        """A whole page at once (``page_of``), of which nothing was put before."""
+        self._pages[number] = bytearray(codes)
+        for state in FINAL_ORDER:
+            self.counts[state] += codes.count(_CODE[state])
+
     def put_span(self, first: int, last: int, state: JobState) -> None:
         """Elements of one array that ended together: what is said of some of them is the same."""
         touched = self._touched(first, last)
@@ -131,6 +140,19 @@ class Ledger:
             self._undo[2].setdefault(item, before)
         page[item & (_PAGE - 1)] = code
         return before
+
+
+def page_of(number: int, ended: Iterable[tuple[int, JobState]]) -> bytes:
+    """How the jobs of a page ended, in the words of the ledger."""
+    codes = bytearray(_PAGE)
+    for job_id, state in ended:
+        codes[job_id - (number << _BITS)] = _CODE[state]
+    return bytes(codes)
+
+
+def page_ids(number: int) -> tuple[int, int]:
+    """The first and the last id of a page."""
+    return number << _BITS, ((number + 1) << _BITS) - 1
 
 
 #: Between a key and the digest of what was asked for; no key has it in it.

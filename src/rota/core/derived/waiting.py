@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from rota.core.derived.lanes import Counter
     from rota.core.facts.job import JobSpec
 
-#: User, project and type: what a waiting job is counted under, and whether it is ready.
-_Account = tuple[str, str, str, bool]
+#: User, project, type and queue: what a waiting job is counted under, and whether it is ready.
+_Account = tuple[str, str, str, str, bool]
 
 
 class Waiting:
-    """Counts by ("user", name), ("project", name), ("ready", both) and by type of job."""
+    """Counts by user, project, queue, by the two first together if ready, and by type of job."""
 
     def __init__(self) -> None:
         self.of: dict[Counter, int] = {}
@@ -37,7 +37,7 @@ class Waiting:
                 del self._items[item]
                 self._shift(before[0], -before[1])
             return
-        account = (spec.user, spec.project, spec.type, ready)
+        account = (spec.user, spec.project, spec.type, spec.queue, ready)
         more = count
         if before is not None:
             if before == (account, count):
@@ -51,8 +51,8 @@ class Waiting:
         self._shift(account, more)
 
     def _shift(self, account: _Account, by: int) -> None:
-        user, project, kind, ready = account
-        counters: list[Counter] = [("user", user), ("project", project)]
+        user, project, kind, queue, ready = account
+        counters: list[Counter] = [("user", user), ("project", project), ("queue", queue)]
         if ready:
             counters.append(("ready", f"{user}\n{project}"))
         if kind:

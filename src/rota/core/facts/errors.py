@@ -88,6 +88,17 @@ class KeyReused(Rejected):
 
     code = "key_reused"
 
+    @classmethod
+    def of(cls, key: str, made: str = "") -> KeyReused:
+        """``made``: what the other request got, if that can be said."""
+        which = f"another request, which made {made}" if made else "another request"
+        return cls(
+            f"Idempotency-Key: {key!r} was used for {which}; use a new key",
+            field="Idempotency-Key",
+            value=key,
+            allowed="a key that was not used before, or the request that it was used for",
+        )
+
 
 class Unavailable(RotaError):
     """Not now: a full inbox, a full disk, an absent agent."""

@@ -8,6 +8,7 @@ import msgspec
 
 from rota.core.facts.checkpoint import Checkpoint
 from rota.core.facts.endpoints import Endpoint
+from rota.core.facts.gpu_use import GpuFigures
 from rota.core.facts.health import Health
 from rota.core.facts.loans import Loan
 from rota.core.facts.node import Allocation
@@ -190,6 +191,10 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     fault: Blame | None = None
     peak_memory_mib: int = 0
     cpu_s: float = 0.0
+    #: What it made of its GPUs; None: it had none, or nobody measured.
+    gpu: GpuFigures | None = None
+    #: What its owner was told about its GPUs.
+    warned: tuple[str, ...] = ()
     #: What an hour of it costs, by the prices when it was placed.
     price: float = 0.0
     #: Up to when its use was charged, where what it keeps from others changed while it ran.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.core.facts.gpu_use import DeviceFault, Overuse
 from rota.core.facts.placing import CLUSTER, LOCAL, Taint
 from rota.core.facts.resources import Amount, Request, part_of
 from rota.core.facts.states import NodeState
@@ -277,6 +278,10 @@ class Node(msgspec.Struct):
 
     #: The uuids of devices that others have, by what an inventory outside of Rota says.
     elsewhere: tuple[str, ...] = ()
+    #: Attempts that hold more memory on shared devices than they asked for.
+    overuse: tuple[Overuse, ...] = ()
+    #: Failures that its devices reported of themselves, the newest last.
+    faults: tuple[DeviceFault, ...] = ()
     #: The uids that held room when there was last less to hold: they stay, whatever that makes.
     outgrown: tuple[str, ...] = ()
 
@@ -312,6 +317,16 @@ class Node(msgspec.Struct):
     def strangers(self) -> list[ForeignUse]:
         """The processes outside Rota that count."""
         return [use for use in self.foreign if not self.minds_not(use)]
+
+    def excess_mib(self, use: Overuse) -> int:
+        """What an attempt holds on a device beyond what is counted for it."""
+        device = next((one for one in self.spec.devices if one.index == use.device), None)
+        held = self.live.get(use.uid)
+        if device is None or held is None:
+            return 0
+        if use.device not in held.devices:
+            return use.memory_mib
+        return max(0, use.memory_mib - held.share_of(device)) if held.shared else 0
 
     def minds_not(self, use: ForeignUse) -> bool:
         """Whether a process outside Rota is to be treated as if it were not there."""

@@ -21,6 +21,8 @@ EVENTS: tuple[str, ...] = (
     "released",
     "eligible",
     "started",
+    "gpu_overuse",
+    "gpu_idle",
     "preempted",
     "requeued",
     "completed",
@@ -30,10 +32,26 @@ EVENTS: tuple[str, ...] = (
     "node_failed",
     "unschedulable",
 )
-#: What a target that names no events hears of: how the job ended.
+#: What is told about nodes, to those whom the site names for it.
+NODE_EVENTS: tuple[str, ...] = (
+    *("node_up", "node_silent", "node_lost", "node_quarantined"),
+    *("node_drained", "node_resumed", "node_removed"),
+)
+#: How a job ended.
 ENDS: tuple[str, ...] = EVENTS[-6:]
+#: What an owner should hear of while the job runs.
+WARNINGS: tuple[str, ...] = ("gpu_overuse", "gpu_idle")
+#: What a target that names no events hears of.
+USUAL: tuple[str, ...] = (*WARNINGS, *ENDS)
+#: Beside events: every element of an array by itself, which is else told of as a whole.
+ELEMENTS = "elements"
 #: Short names for several events at once.
-SHORT = {"all": EVENTS, "end": ENDS, "problem": ENDS[1:]}
+SHORT = {"all": EVENTS, "end": ENDS, "problem": (*WARNINGS, *ENDS[1:])}
+SITE_SHORT = {
+    **SHORT,
+    "node": NODE_EVENTS,
+    "node_problem": ("node_silent", "node_lost", "node_quarantined"),
+}
 
 TARGETS_MAX = 20
 _MAIL = re.compile(r"[^\s@,;<>\"()\[\]\\]{1,64}@[^\s@,;<>\"()\[\]\\]{1,255}")
@@ -47,7 +65,7 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True):
     scheme: str
     #: The whole URL, the mail address, or whatever the notifier understands.
     address: str
-    events: tuple[str, ...] = ENDS
+    events: tuple[str, ...] = USUAL
 
     @property
     def host(self) -> str:
@@ -60,7 +78,7 @@ def parse_target(text: str) -> Target:
     place, marked, names = text.strip().rpartition(",on=")
     if not marked:
         place, names = names, ""
-    events = parse_events(names.split(",")) if marked else ENDS
+    events = parse_events(names.split(",")) if marked else USUAL
     scheme, colon, rest = place.partition(":")
     if not colon or not _SCHEME.fullmatch(scheme) or not rest:
         raise ValueError("expected https://HOST/PATH or mail:ADDRESS, then maybe ,on=failed,…")
@@ -79,23 +97,30 @@ def parse_target(text: str) -> Target:
 def format_target(target: Target) -> str:
     """The opposite of ``parse_target``."""
     place = target.address if target.host else f"{target.scheme}:{target.address}"
-    return place if target.events == ENDS else f"{place},on={','.join(target.events)}"
+    return place if target.events == USUAL else f"{place},on={','.join(target.events)}"
 
 
-def parse_events(names: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """Events by name, ``all``, ``end`` or ``problem``, each once and in the order of a life."""
+def parse_events(names: list[str] | tuple[str, ...], *, site: bool = False) -> tuple[str, ...]:
+    """Events by name, ``all``, ``end`` or ``problem``, each once and in the order of a life.
+
+    ``elements`` beside them: of each element of an array; alone, how each of them ended. A ``site``
+    may hear of nodes as well, by name or by ``node`` and ``node_problem``.
+    """
+    events, short = (EVENTS + NODE_EVENTS, SITE_SHORT) if site else (EVENTS, SHORT)
     wanted: set[str] = set()
     for name in (name.strip().lower() for name in names):
-        if name in SHORT:
-            wanted.update(SHORT[name])
-        elif name in EVENTS:
+        if name in short:
+            wanted.update(short[name])
+        elif name in events or name == ELEMENTS:
             wanted.add(name)
         else:
-            known = [*EVENTS, *SHORT]
+            known = [*events, *short, ELEMENTS]
             near = get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise ValueError(f"there is no event {name!r}; {hint}known: {', '.join(known)}")
-    return tuple(event for event in EVENTS if event in wanted)
+    if wanted == {ELEMENTS}:
+        wanted.update(ENDS)
+    return tuple(event for event in (*events, ELEMENTS) if event in wanted)
 
 
 def check_url(text: str) -> None:

@@ -38,6 +38,8 @@ class Actor(msgspec.Struct, frozen=True):
     job: int = 0
     #: Where the caller is, over the network; empty on a local socket.
     address: str = ""
+    #: A token that is for jobs of one project only; empty: for all that its user may do.
+    project: str = ""
 
     @property
     def token(self) -> str:
@@ -124,17 +126,26 @@ class Project(msgspec.Struct, frozen=True, omit_defaults=True):
     quota: Quota = NO_QUOTA
     #: Limits on record that are switched off; while they are, ``quota`` is empty.
     unenforced: Quota = NO_QUOTA
+    #: The users whose jobs may count for it and for those below it; empty: those of the project
+    #: above it, and without one everybody.
+    members: tuple[str, ...] = ()
 
 
 class User(msgspec.Struct, frozen=True, omit_defaults=True):
     """A user that submits. Without a record it has one share and the default quota.
 
-    The record with the empty name holds the defaults of all users without one.
+    The record with the empty name holds the defaults of all users without one, and of those whose
+    record says nothing of it.
     """
 
     name: str
     shares: int = 1
     quota: Quota = NO_QUOTA
+    #: Whether shares and quota are the user's own; else they are as the defaults say.
+    own_shares: bool = True
+    own_quota: bool = True
+    #: What the user may do on the local socket, where the kernel vouches for who it is.
+    role: Access | None = None
 
 
 class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -205,6 +216,8 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     #: The node that this is the key of, and the id of the token that it joined with.
     node: str = ""
     joined: str = ""
+    #: It is for jobs of this project and for nothing else; the project's quota is its budget.
+    project: str = ""
 
     def has_expired(self, now_s: float) -> bool:
         return 0 < self.expires_s <= now_s

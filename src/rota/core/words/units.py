@@ -239,3 +239,14 @@ def _scaled(whole: str, part: str | None, unit: int) -> int:
 def _refusal(text: str, hint: str) -> str:
     shown = repr(text if len(text) <= 60 else text[:57] + "...")
     return f"{shown} is not valid; {hint}"
+
+
+def format_indices(indices: list[int]) -> str:
+    """Indices in rising order as people write them: ``3,7-9``."""
+    spans: list[list[int]] = []
+    for index in indices:
+        if spans and index == spans[-1][1] + 1:
+            spans[-1][1] = index
+        else:
+            spans.append([index, index])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

@@ -5,7 +5,7 @@ cluster_health                                   whether a cluster takes work, e
 filed                                            what the pass filed it under
 outer_words                                      numbers behind a reason of another program
 queue_position, next_job                         which jobs come before it, and which one first
-queue_stats, outlook                             how long jobs waited, and this one will
+queue_stats, outlook, whole_sweep                how long jobs waited, and this one will
 demand                                           what waits, and which nodes would take it
 advice, possible_changes, remedies, whatif       what would help, tried without a trace
 """

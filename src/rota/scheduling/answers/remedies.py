@@ -126,8 +126,8 @@ def _of_quota(reason: why.OverQuota, cluster: Cluster) -> Iterator[Remedy]:
             yield Remedy(text, command, change, 0.6)
         return
     user = cluster.accounts.users.get(name) or User(name)
-    quota = _raised(user.quota, field, value, kind, reason.hard)
-    changed = msgspec.structs.replace(user, quota=quota)
+    quota = _raised(cluster.accounts.quota_of(name), field, value, kind, reason.hard)
+    changed = msgspec.structs.replace(user, quota=quota, own_quota=True)
     yield Remedy(text, command, Replaced("accounts.users", name, changed), 0.6)
 
 

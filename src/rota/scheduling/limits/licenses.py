@@ -67,6 +67,8 @@ def refuse_licenses(cluster: Cluster, spec: JobSpec) -> None:
     for name, count in spec.licenses:
         if name not in limits:
             known = ", ".join(sorted(limits)) or "none; an admin sets them: policy licenses"
-            raise Rejected.bad("licenses", name, f"licences of this site: {known}")
+            why = f"there is no licence {name} here; known: {known}"
+            raise Rejected.because("licenses", name, why)
         if count > limits[name]:
-            raise Rejected.bad("licenses", f"{name}:{count}", f"there are {limits[name]} of it")
+            why = f"{count} of {name} wanted, and this site has {limits[name]}"
+            raise Rejected.because("licenses", f"{name}:{count}", why)

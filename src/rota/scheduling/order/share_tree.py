@@ -99,7 +99,9 @@ class ShareTree:
                 project = parent
 
     def shares_of(self, user: str) -> int:
-        record = self._users.get(user) or self._users.get("")
+        record = self._users.get(user)
+        if record is None or not record.own_shares:
+            record = self._users.get("")
         return max(record.shares, 0) if record is not None else 1
 
     def shares_of_project(self, project: str) -> int:

@@ -134,7 +134,7 @@ class Room:
         #: What is taken, by identity: so that the room can follow its node. Copies do not.
         self.held: dict[int, Allocation] | None = {}
         #: What else it was made from: while these very objects stay, only attempts come and go.
-        self.seen = (spec, node.foreign, node.ignored_pids)
+        self.seen = (spec, node.foreign, node.ignored_pids, node.overuse)
         self.devices = {device.index: DeviceRoom(device) for device in spec.devices}
         self.holders = self.alone = 0
         for allocation in held:
@@ -152,12 +152,18 @@ class Room:
             if use.device in room.devices and not node.minds_not(use):
                 room.devices[use.device].foreign_mib += use.memory_mib
                 room.devices[use.device].foreign_pids += 1
+        for more in node.overuse:
+            # What is held beyond its share is as little there for others as a stranger's.
+            if more.device in room.devices and more.uid in node.live:
+                room.devices[more.device].foreign_mib += node.excess_mib(more)
+                given = more.device in node.live[more.uid].devices
+                room.devices[more.device].foreign_pids += not given
         return room
 
     def follow(self, node: Node) -> bool:
         """Take in which attempts came to the node and left; False: it has to be made anew."""
         held = self.held
-        seen = (node.spec, node.foreign, node.ignored_pids)
+        seen = (node.spec, node.foreign, node.ignored_pids, node.overuse)
         if node is not self.node or any(map(is_not, seen, self.seen)) or held is None:
             return False
         pinned = sum([len(allocation.cpus) for allocation in held.values()])

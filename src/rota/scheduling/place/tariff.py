@@ -104,7 +104,8 @@ def refuse_cost(cluster: Cluster, spec: JobSpec) -> None:
         if guess.cost > limit:
             assumed = "" if spec.time_limit_s else ", as no time limit is named"
             words = f"{money(guess.cost)} for {guess.hours:.4g} hours{assumed}"
-            raise Rejected.bad("cost", words, f"{scope} has {money(limit)} to spend")
+            why = f"{words}: {scope} has {money(limit)} to spend"
+            raise Rejected.because("cost", words, why)
 
 
 def estimate(cluster: Cluster, spec: JobSpec, allocations: Sequence[Allocation]) -> Estimate:

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from rota.slurm.call.command import Call
 
 OPTIONS = Table(
-    "h help",
-    "i immediate",
-    "n noheader",
-    "o oneliner",
-    "p parsable",
-    "P parsable2",
-    "Q quiet",
-    "r readonly",
-    "s associations",
-    "v verbose",
-    "V version",
-    "usage",
+    "h help: this text",
+    "i immediate: change at once, without a question",
+    "n noheader: no line of headings",
+    "o oneliner: each record on one line",
+    "p parsable: fields between bars, with one at the end",
+    "P parsable2: fields between bars",
+    "Q quiet: no messages but errors",
+    "r readonly: change nothing",
+    "s associations: with associations",
+    "v verbose: say more",
+    "V version: the version of Slurm whose behaviour this is",
+    "usage: the names of all options",
 )
 ENTITIES = {
     "account": "account",
@@ -71,11 +71,14 @@ VERBS = {
 }
 
 
+_ENDS = "VERB ENTITY [NAME=VALUE...]\nVerbs: add, delete, modify, show"
+
+
 async def sacctmgr(call: Call) -> Answer:
     """Answer one call."""
     options, words = read_words("sacctmgr", OPTIONS, call.request.argv)
     asked = {key for key, _ in options}
-    if told := about_itself("sacctmgr", OPTIONS, asked):
+    if told := about_itself("sacctmgr", OPTIONS, asked, _ENDS):
         return told
     if words[:1] == ["version"]:
         return Answer(VERSION_LINE)

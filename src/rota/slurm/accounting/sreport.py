@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from rota.slurm.call.command import Call
 
 OPTIONS = Options(
-    "a all_clusters",
-    "h help",
-    "M cluster|clusters=",
-    "n noheader",
-    "p parsable",
-    "P parsable2",
-    "Q quiet",
-    "t=",
-    "T tres=",
-    "v verbose",
-    "V version",
-    "usage",
+    "a all_clusters: this cluster; there is no other",
+    "h help: this text",
+    "M cluster|clusters=NAMES: this cluster; there is no other",
+    "n noheader: no line of headings",
+    "p parsable: fields between bars, with one at the end",
+    "P parsable2: fields between bars",
+    "Q quiet: no messages but errors",
+    "t=UNIT: Seconds, Minutes or Hours",
+    "T tres=NAMES: what is counted: cpu, mem, gres/gpu",
+    "v verbose: say more",
+    "V version: the version of Slurm whose behaviour this is",
+    "usage: the names of all options",
 )
 RULE = "-" * 80
 HOUR_S = 3600
@@ -56,7 +56,7 @@ async def sreport(call: Call) -> Answer:
     """Answer one call."""
     options, words = read_words("sreport", OPTIONS, call.request.argv)
     asked = dict(options)
-    if told := about_itself("sreport", OPTIONS, asked):
+    if told := about_itself("sreport", OPTIONS, asked, "REPORT [NAME=VALUE...]"):
         return told
     if len(words) < 2:
         raise Failed(f"too few arguments for keyword:{words[0] if words else ''}\n")

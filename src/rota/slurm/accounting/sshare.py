@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from rota.slurm.call.command import Call
 
 OPTIONS = Options(
-    "a all",
-    "A accounts=",
-    "e helpformat",
-    "l long",
-    "m partition",
-    "M clusters|cluster=",
-    "n noheader",
-    "o format=",
-    "p parsable",
-    "P parsable2",
-    "u users|user|uid=",
-    "U Users",
-    "v verbose",
-    "V version",
-    "h help",
-    "usage",
+    "a all: all users",
+    "A accounts=NAMES: these accounts",
+    "e helpformat: the names of all fields",
+    "l long: more fields",
+    "m partition: partitions of associations; there are none",
+    "M clusters|cluster=NAMES: this cluster; there is no other",
+    "n noheader: no line of headings",
+    "o format=FIELDS: which fields, in which order",
+    "p parsable: fields between bars, with one at the end",
+    "P parsable2: fields between bars",
+    "u users|user|uid=NAMES: these users",
+    "U Users: users without accounts",
+    "v verbose: say more",
+    "V version: the version of Slurm whose behaviour this is",
+    "h help: this text",
+    "usage: the names of all options",
 )
 FORMAT = "account,user,rawshares,normshares,rawusage,effectvusage,fairshare"
 FORMAT_LONG = (

@@ -6,6 +6,7 @@ friendlier way takes a different set of command lines than Slurm does.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -27,34 +28,56 @@ class Option(NamedTuple):
     arg: int = NO
 
 
-class Table:
-    """The options of one command, each written as ``"x name|alias="``.
+class Entry(NamedTuple):
+    """One option, as people read it."""
 
-    The letter in front may be missing. ``=`` at the end: it takes a value; ``=?``: it may take
-    one, glued to it; nothing: it takes none. A word of one letter has no long name.
+    letter: str
+    names: tuple[str, ...]
+    arg: int
+    #: What stands for its value, and what it does.
+    value: str
+    says: str
+
+    @property
+    def takes(self) -> str:
+        """Nothing, ``=VALUE`` or ``[=VALUE]``."""
+        if self.arg == NO:
+            return ""
+        return f"[={self.value}]" if self.arg == OPTIONAL else f"={self.value}"
+
+
+class Table:
+    """The options of one command, each written as ``"x name|alias=VALUE: what it does"``.
+
+    The letter in front may be missing. ``=`` behind the names: it takes a value; ``=?``: it may
+    take one, glued to it; nothing: it takes none. A word of one letter has no long name.
     """
 
     def __init__(self, *lines: str) -> None:
+        self.entries = list(map(read_entry, lines))
         self.long: list[Option] = []
         self.short: dict[str, Option] = {}
-        for line in lines:
-            for option in _read(line):
-                if len(option.name) > 1:
+        for entry in self.entries:
+            for name in entry.names:
+                option = Option(name, entry.names[0], entry.letter, entry.arg)
+                if len(name) > 1:
                     self.long.append(option)
-                if option.short:
-                    self.short.setdefault(option.short, option)
+                if entry.letter:
+                    self.short.setdefault(entry.letter, option)
         # In this order glibc names them when a short form could be several of them.
         self.long.sort(key=lambda option: option.name)
         self.by_name = {option.name: option for option in self.long}
 
 
-def _read(line: str) -> Iterator[Option]:
-    words = line.split()
-    names, short = words[-1], words[0] if len(words) > 1 or len(words[0].rstrip("=?")) == 1 else ""
-    arg = OPTIONAL if names.endswith("=?") else REQUIRED if names.endswith("=") else NO
-    plain = names.rstrip("=?").split("|")
-    for name in plain:
-        yield Option(name, plain[0], short.rstrip("=?"), arg)
+@cache
+def read_entry(line: str) -> Entry:
+    """What a line of a table says of an option."""
+    head, _, says = line.partition(": ")
+    letter, _, names = head.rpartition(" ")
+    plain, mark, value = names.partition("=")
+    arg = OPTIONAL if value[:1] == "?" else REQUIRED if mark else NO
+    alone = letter or (plain if len(plain) == 1 else "")
+    return Entry(alone, tuple(plain.split("|")), arg, value.removeprefix("?"), says)
 
 
 class Parsed(NamedTuple):

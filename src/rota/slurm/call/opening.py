@@ -8,12 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.slurm.call.command import VERSION_LINE, Answer, Failed
-from rota.slurm.call.getopt import NO, BadOption, parse
+from rota.slurm.call.getopt import BadOption, parse
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-    from rota.slurm.call.getopt import Parsed, Table
+    from rota.slurm.call.getopt import Entry, Parsed, Table
+
+#: Longer lines are broken; where explanations begin.
+_WIDTH = 80
+_COLUMN = 27
 
 
 def read_words(
@@ -33,26 +37,48 @@ def read_words(
         raise Failed(f"{bad}\n{more}", code) from None
 
 
-def about_itself(program: str, table: Table, asked: Container[str]) -> Answer | None:
-    """The usage or the version, where that is all that was asked for."""
-    if "help" in asked or "usage" in asked:
-        return Answer(usage_of(program, table))
+def about_itself(
+    program: str, table: Table, asked: Container[str], ends: str = ""
+) -> Answer | None:
+    """The help, the usage or the version, where that is all that was asked for."""
+    if "help" in asked:
+        return Answer(help_of(program, table, ends))
+    if "usage" in asked:
+        return Answer(usage_of(program, table, ends))
     if "version" in asked:
         return Answer(VERSION_LINE)
     return None
 
 
-def usage_of(program: str, options: Table) -> str:
-    """Every option on a line of its own; longer explanations are in the documentation."""
-    lines = [f"Usage: {program} [OPTIONS]"]
-    shown: set[str] = set()
-    for option in options.long:
-        if option.key in shown:
-            continue
-        shown.add(option.key)
-        letter = f"-{option.short}, " if option.short else "    "
-        lines.append(f"  {letter}--{option.name}{'' if option.arg == NO else '=VALUE'}")
-    return "\n".join(lines) + "\n"
+def help_of(program: str, table: Table, ends: str = "") -> str:
+    """``--help``: a line for each option."""
+    lines = [f"Usage: {program} [OPTIONS] {ends}".rstrip(), *map(explained, table.entries)]
+    return "\n".join([*lines, ""])
+
+
+def usage_of(program: str, table: Table, ends: str = "") -> str:
+    """``--usage``: their names only."""
+    head = f"Usage: {program}"
+    lines = [head]
+    for entry in table.entries:
+        word = f"[{_dashed(entry.names[0])}{entry.takes}]"
+        if len(lines[-1]) + 1 + len(word) > _WIDTH:
+            lines.append(" " * len(head))
+        lines[-1] += f" {word}"
+    return "\n".join([*lines, *([f"{' ' * len(head)} {ends}"] if ends else []), ""])
+
+
+def explained(entry: Entry, note: str = "") -> str:
+    """A line of ``--help``."""
+    name = entry.names[0]
+    if len(name) == 1:
+        return f"  {f'-{name} {entry.value}':<{_COLUMN}} {entry.says}{note}"
+    letter = f"-{entry.letter}," if entry.letter else "   "
+    return f"  {f'{letter} --{name}{entry.takes}':<{_COLUMN}} {entry.says}{note}"
+
+
+def _dashed(name: str) -> str:
+    return f"--{name}" if len(name) > 1 else f"-{name}"
 
 
 def require_cluster(program: str, asked: dict[str, str], known: str) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import signal as signals
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from rota.controller.commands.change import may_change_job
-from rota.controller.commands.commands import Cancel
+from rota.controller.commands.commands import Cancel, Update
 from rota.controller.launches.launch import awaits_room
 from rota.core.facts.states import FINAL, JobState
-from rota.slurm.call.command import VERSION_LINE, Answer, Failed
+from rota.slurm.call.command import Answer, Failed
 from rota.slurm.call.getopt import Table
-from rota.slurm.call.opening import read_words, usage_of
+from rota.slurm.call.opening import about_itself, read_words
+from rota.slurm.orders.detail import LABEL, detail_of, label_of
 from rota.slurm.records.job_refs import parse_ref, split_refs
 from rota.slurm.records.wishes import details
 from rota.slurm.steps.signalling import signal_job, signal_step
@@ -22,37 +25,48 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.facts.array import Array
-    from rota.core.facts.job import Job
+    from rota.core.facts.job import Attempt, Job
     from rota.slurm.call.command import Call
     from rota.slurm.records.job_refs import JobRef
 
 OPTIONS = Table(
-    "A account=",
-    "b batch",
-    "c cron",
-    "ctld",
-    "f full",
-    "help",
-    "H hurry",
-    "i interactive",
-    "M cluster|clusters=",
-    "me",
-    "n name|jobname=",
-    "w nodelist=",
-    "p partition=",
-    "q qos=",
-    "Q quiet",
-    "R reservation=",
-    "s signal=",
-    "sibling=",
-    "t state=",
-    "u user=",
-    "usage",
-    "v verbose",
-    "V version",
-    "wckey=",
+    "A account=NAMES: jobs of these accounts",
+    "b batch: a signal for the script only",
+    "c cron: there are no cron jobs",
+    "ctld: by the controller, which is how it always is",
+    "f full: a signal for the script, its children and all steps",
+    "help: this text",
+    "H hurry: there are no burst buffers",
+    "i interactive: ask about each job",
+    "M cluster|clusters=NAMES: this cluster; there is no other",
+    "me: one's own jobs",
+    "n name|jobname=NAMES: jobs of these names",
+    "w nodelist=HOSTS: jobs on these nodes",
+    "p partition=NAMES: jobs of these partitions",
+    "q qos=NAMES: jobs of these qualities of service",
+    "Q quiet: no messages but errors",
+    "R reservation=NAME: jobs in this reservation",
+    "s signal=SIGNAL: send this one instead of ending jobs",
+    "sibling=CLUSTER: there are no federations",
+    "t state=STATE: jobs that are PENDING, RUNNING or SUSPENDED",
+    "u user=NAME: jobs of this user",
+    "usage: the names of all options",
+    "v verbose: say more",
+    "V version: the version of Slurm whose behaviour this is",
+    "wckey=KEYS: jobs of these workload keys",
 )
-_FILTERS = ("account", "me", "name", "nodelist", "partition", "qos", "reservation", "state", "user")
+_FILTERS = (
+    "account",
+    "me",
+    "name",
+    "nodelist",
+    "partition",
+    "qos",
+    "reservation",
+    "state",
+    "user",
+    "wckey",
+)
 #: ESLURM_ACCESS_DENIED, as far as an exit code can carry it.
 DENIED = 210
 #: ESLURM_NOT_WHOLE_HET_JOB, likewise: the groups of a job begin and end together.
@@ -80,10 +94,8 @@ async def scancel(call: Call) -> Answer:
     """Each job by itself; what is gone already is nothing to speak of."""
     parsed = read_words("scancel", OPTIONS, call.request.argv)
     given = dict(parsed.options)
-    if "version" in given:
-        return Answer(VERSION_LINE)
-    if "help" in given or "usage" in given:
-        return Answer(usage_of("scancel", OPTIONS))
+    if told := about_itself("scancel", OPTIONS, given, "[JOB[_INDEX][.STEP]...]"):
+        return told
     _check(given)
     refs = [_ref(word) for text in parsed.rest for word in split_refs(text)]
     filters = {key: given[key] for key in _FILTERS if key in given}
@@ -212,6 +224,7 @@ class _Work:
             "qos": lambda text: (detail.qos or "normal") in text.split(","),
             "reservation": lambda text: detail.reservation == text,
             "user": lambda text: spec.user == text,
+            "wckey": lambda text: detail.wckey in text.split(","),
             "nodelist": lambda text: bool(set(_nodes(target.item)) & set(text.split(","))),
             "state": lambda text: self._in_state(target, text),
         }
@@ -246,12 +259,27 @@ class _Work:
                 await signal_job(
                     self._call.context, target.id, self._signal, batch=batch, full=full
                 )
+                await self._remember_stop(target)
             return
         self._log(f"Terminating job {text}")
         ids = tuple([target.id for target in targets if await self._confirmed(target)])
         if not ids:
             return
         await self._call.context.host.ask(Cancel(actor=self._call.actor, ids=ids))
+
+    async def _remember_stop(self, target: Target) -> None:
+        """A job that STOP has reached is shown so until CONT comes, or until it begins anew."""
+        live: list[Attempt] = getattr(target.item, "live_attempts", [])
+        spec = target.item.spec
+        known = live and LABEL in spec.labels
+        if self._signal not in (signals.SIGSTOP, signals.SIGCONT) or not known:
+            return
+        stopped = live[0].uid if self._signal == signals.SIGSTOP else ""
+        label = label_of(msgspec.structs.replace(detail_of(spec), stopped=stopped))
+        changes = {"labels": {**spec.labels, LABEL: label}}
+        await self._call.context.host.ask(
+            Update(actor=self._call.actor, job=target.id, changes=changes)
+        )
 
     async def _confirmed(self, target: Target) -> bool:
         """With ``-i`` each is asked about."""

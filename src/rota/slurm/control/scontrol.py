@@ -17,9 +17,9 @@ from rota.controller.commands.commands import (
 )
 from rota.core.facts.states import ACTIVE, FINAL, JobState
 from rota.core.facts.tenant import Access
-from rota.slurm.call.command import SCONTROL, VERSION_LINE, Answer, Failed, load
+from rota.slurm.call.command import SCONTROL, Answer, Failed, load
 from rota.slurm.call.getopt import Table
-from rota.slurm.call.opening import read_words, usage_of
+from rota.slurm.call.opening import about_itself, help_of, read_words
 from rota.slurm.control.scontrol_site import create_reservation, delete_reservation
 from rota.slurm.control.scontrol_update import pairs_of, update
 from rota.slurm.orders.detail import detail_of, script_of
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
     Keyword = Callable[["Call", list[str], list[tuple[str, str]]], Awaitable[Answer]]
 
 OPTIONS = Table(
-    "a all",
-    "d details",
-    "federation",
-    "F future",
-    "h help",
-    "hide",
-    "json",
-    "local",
-    "M cluster|clusters=",
-    "o oneliner",
-    "Q quiet",
-    "sibling",
-    "u uid=",
-    "usage",
-    "v verbose",
-    "V version",
-    "yaml",
+    "a all: hidden partitions, too; there are none",
+    "d details: more of jobs and nodes",
+    "federation: there is none: this cluster is shown",
+    "F future: nodes to come; there are none",
+    "h help: this text",
+    "hide: no hidden partitions",
+    "json: a JSON document",
+    "local: this cluster, which is how it always is",
+    "M cluster|clusters=NAMES: this cluster; there is no other",
+    "o oneliner: each record on one line",
+    "Q quiet: no messages but errors",
+    "sibling: there are no federations",
+    "u uid=USER: oneself; nobody acts for others here",
+    "usage: the names of all options",
+    "v verbose: say more",
+    "V version: the version of Slurm whose behaviour this is",
+    "yaml: a YAML document",
 )
 INVALID_ID = "Invalid job id specified"
 DENIED = "Access/permission denied"
@@ -62,10 +62,10 @@ async def scontrol(call: Call) -> Answer:
     """One keyword and its words."""
     parsed = read_words("scontrol", OPTIONS, call.request.argv)
     given = dict(parsed.options)
-    if "version" in given:
-        return Answer(VERSION_LINE)
-    if not parsed.rest or "help" in given or "usage" in given:
-        return Answer(usage_of("scontrol", OPTIONS))
+    if told := about_itself("scontrol", OPTIONS, given, _ENDS):
+        return told
+    if not parsed.rest:
+        return Answer(help_of("scontrol", OPTIONS, _ENDS))
     word, *rest = parsed.rest
     keyword = _keyword(word)
     if keyword in SCONTROL:
@@ -306,3 +306,4 @@ _KEYWORDS: dict[str, Keyword] = {
     "top": _top,
     "write": _write,
 }
+_ENDS = f"COMMAND [WORDS...]\nCommands: {', '.join(sorted((*_KEYWORDS, *SCONTROL)))}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rota import hostlist
+from rota.slurm.orders.options import kept_in
 from rota.slurm.records.tres import held_gres, job_gres, ranges
 from rota.slurm.words.amounts import Moments, full_duration, size_text
 
@@ -12,11 +14,13 @@ if TYPE_CHECKING:
     from rota.slurm.records.records import JobRecord
 
 NULL = "(null)"
+_KEPT = kept_in("scontrol")
+_KEYS = re.compile(rf"(?<!\S)({'|'.join(_KEPT)})=(\S*)")
 
 
 def job_lines(job: JobRecord, moments: Moments, detail: int) -> list[str]:
     """The lines of one job; ``detail`` counts the ``-d``."""
-    return [
+    lines = [
         *_identity(job),
         *_states(job, detail),
         *_times(job, moments),
@@ -24,6 +28,12 @@ def job_lines(job: JobRecord, moments: Moments, detail: int) -> list[str]:
         *_amounts(job, detail),
         *_files(job),
     ]
+    return [_with_kept(line, job) for line in lines] if job.kept and _KEPT else lines
+
+
+def _with_kept(line: str, job: JobRecord) -> str:
+    """What was asked for in the place of what says that there is nothing of the kind."""
+    return _KEYS.sub(lambda found: f"{found[1]}={job.kept.get(_KEPT[found[1]], found[2])}", line)
 
 
 def _identity(job: JobRecord) -> list[str]:
@@ -57,8 +67,10 @@ def _states(job: JobRecord, detail: int) -> list[str]:
 def _times(job: JobRecord, moments: Moments) -> list[str]:
     text = moments.text
     began = job.state != "PENDING" and bool(job.nodes)
+    least = full_duration(60 * job.time_min) if job.time_min else "N/A"
     lines = [
-        f"RunTime={full_duration(job.run_s)} TimeLimit={full_duration(job.limit_s)} TimeMin=N/A",
+        f"RunTime={full_duration(job.run_s)} TimeLimit={full_duration(job.limit_s)} "
+        f"TimeMin={least}",
         f"SubmitTime={text(job.submit_s)} EligibleTime={text(job.eligible_s)}",
         f"AccrueTime={text(job.eligible_s)}",
         f"StartTime={text(job.start_s)} EndTime={text(job.end_s)} "

@@ -93,7 +93,7 @@ def _time(job: JobRecord) -> dict[str, Any]:
     return {
         "elapsed": job.run_s,
         "eligible": int(job.eligible_s),
-        "end": int(job.end_s) if job.state != "RUNNING" else 0,
+        "end": int(job.end_s) if job.state not in ("RUNNING", "STOPPED") else 0,
         "start": int(job.start_s),
         "submission": int(job.submit_s),
         "suspended": job.paused_s,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota import hostlist
+from rota.slurm.orders.options import kept_in
 
 if TYPE_CHECKING:
     from rota.slurm.records.records import Held, JobRecord, NodeRecord, PartitionRecord
@@ -123,7 +124,15 @@ def job_document(job: JobRecord, cluster: str) -> dict[str, Any]:
         **_job_shape(job),
         **_job_rules(job),
         **_job_files(job),
+        **{name: _kept(job.kept[key]) for name, key in _KEPT.items() if key in job.kept},
     }
+
+
+_KEPT = kept_in("rest")
+
+
+def _kept(text: str) -> str | int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
 
 
 def _job_identity(job: JobRecord, cluster: str) -> dict[str, Any]:
@@ -267,7 +276,7 @@ def _job_files(job: JobRecord) -> dict[str, Any]:
         "suspend_time": int(job.suspend_s),
         "system_comment": "",
         "time_limit": None if job.limit_s is None else -(-job.limit_s // 60),
-        "time_minimum": 0,
+        "time_minimum": job.time_min,
         "threads_per_core": None,
         "tres_bind": "",
         "tres_freq": "",

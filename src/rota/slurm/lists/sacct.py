@@ -24,8 +24,8 @@ from rota.slurm.records.gather import Wanted, ended, unfinished
 from rota.slurm.records.job_records import Recorder
 from rota.slurm.records.job_refs import parse_ref, split_refs
 from rota.slurm.words.amounts import Moments, zone_of
-from rota.slurm.words.states import parse_state
-from rota.slurm.words.values import moment
+from rota.slurm.words.states import UNFINISHED, parse_state
+from rota.slurm.words.values import minutes, moment, node_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,53 +37,53 @@ if TYPE_CHECKING:
     from rota.slurm.records.records import JobRecord
 
 OPTIONS = Options(
-    "a allusers",
-    "A accounts|account=",
-    "b brief",
-    "B batch-script",
-    "c completion",
-    "delimiter=",
-    "D duplicates",
-    "e helpformat",
-    "E endtime=",
-    "env-vars",
-    "federation",
-    "f file=",
-    "g gid|group=",
-    "h help",
-    "i nnodes=",
-    "I ncpus=",
-    "j jobs|job=",
-    "json",
-    "k timelimit-min=",
-    "K timelimit-max=",
-    "l long",
-    "L allclusters",
-    "local",
-    "M clusters|cluster=",
-    "n noheader",
-    "name=",
-    "noconvert",
-    "N nodelist=",
-    "o format=",
-    "p parsable",
-    "P parsable2",
-    "q qos=",
-    "r partition=",
-    "s state=",
-    "S starttime=",
-    "T truncate",
-    "u uid|user=",
-    "units=",
-    "usage",
-    "U",
-    "v verbose",
-    "V version",
-    "W wckeys=",
-    "whole-hetjob=?",
-    "x associations=",
-    "X allocations",
-    "yaml",
+    "a allusers: jobs of all users",
+    "A accounts|account=NAMES: jobs of these accounts",
+    "b brief: id, state and exit code only",
+    "B batch-script: the script of a job (-j)",
+    "c completion: the same: there is one record of jobs",
+    "delimiter=TEXT: between fields, instead of a bar",
+    "D duplicates: ids are never used twice, so there are none",
+    "e helpformat: the names of all fields",
+    "E endtime=TIME: jobs that began before this moment",
+    "env-vars: refused: environments of jobs are shown by nobody",
+    "federation: there is none: this cluster is shown",
+    "f file=FILE: refused: jobs come from the controller, and from no file",
+    "g gid|group=NAMES: jobs of these groups",
+    "h help: this text",
+    "i nnodes=MIN[-MAX]: jobs with so many nodes",
+    "I ncpus=MIN[-MAX]: jobs with so many CPUs",
+    "j jobs|job=IDS: these jobs and steps",
+    "json: a JSON document",
+    "k timelimit-min=LIMIT: jobs with this limit",
+    "K timelimit-max=LIMIT: with -k: up to this limit",
+    "l long: more fields",
+    "L allclusters: this cluster; there is no other",
+    "local: this cluster, which is how it always is",
+    "M clusters|cluster=NAMES: this cluster; there is no other",
+    "n noheader: no line of headings",
+    "name=NAMES: jobs of these names",
+    "noconvert: sizes in the unit that they are kept in",
+    "N nodelist=HOSTS: jobs on these nodes",
+    "o format=FIELDS: which fields, in which order",
+    "p parsable: fields between bars, with one at the end",
+    "P parsable2: fields between bars",
+    "q qos=NAMES: jobs of these qualities of service",
+    "r partition=NAMES: jobs of these partitions",
+    "s state=STATES: jobs in these states",
+    "S starttime=TIME: jobs that ended after this moment",
+    "T truncate: times cut to those of -S and -E",
+    "u uid|user=NAMES: jobs of these users",
+    "units=UNIT: sizes in K, M, G, T or P",
+    "usage: the names of all options",
+    "U: the same as --usage",
+    "v verbose: say more",
+    "V version: the version of Slurm whose behaviour this is",
+    "W wckeys=KEYS: jobs of these workload keys",
+    "whole-hetjob=?YES|NO: all groups of heterogeneous jobs",
+    "x associations=IDS: refused: associations have no ids here",
+    "X allocations: jobs without their steps",
+    "yaml: a YAML document",
 )
 FORMAT = "jobid,jobname,partition,account,alloccpus,state,exitcode"
 BRIEF = "jobid,state,exitcode"
@@ -108,6 +108,10 @@ async def sacct(call: Call) -> Answer:
         return told
     if "helpformat" in asked:
         return Answer(_field_list())
+    for entry in OPTIONS.entries:
+        if entry.names[0] in asked and entry.says.startswith("refused: "):
+            why = entry.says.removeprefix("refused: ")
+            raise Failed(f"sacct: error: --{entry.names[0]} is not possible here: {why}\n")
     return await Report(call, asked).answer()
 
 
@@ -242,20 +246,58 @@ class Report:
         over = await ended(host, wanted, recorder, self.begin_s)
         found |= {_key(job): job for job in over}
         chosen = [job for job in found.values() if self._takes(job)]
+        for job in chosen if "truncate" in asked else ():
+            self._cut(job)
         return sorted(chosen, key=_order)
 
     def _takes(self, job: JobRecord) -> bool:
         """Whether it was there, in one of the states, within the window."""
         asked = self.asked
-        over = job.state not in ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
+        over = job.state not in UNFINISHED
         if job.submit_s > self.end_s or (over and job.end_s < self.begin_s):
             return False
-        if self.states and job.state not in self.states:
+        # Accounting knows nothing of jobs that a signal has stopped.
+        state = "RUNNING" if job.state == "STOPPED" else job.state
+        if self.states and state not in self.states:
             return False
-        for key, value in (("accounts", job.account), ("qos", job.qos), ("wckeys", job.wckey)):
+        words = {"accounts": job.account, "qos": job.qos, "wckeys": job.wckey, "gid": job.group}
+        for key, value in words.items():
             if asked.get(key) and value not in asked[key].split(","):
                 return False
+        if not all(low <= value <= high for value, (low, high) in self._sizes(job)):
+            return False
         return not asked.get("nodelist") or not self._nodes().isdisjoint(job.nodes)
+
+    def _cut(self, job: JobRecord) -> None:
+        """``-T``: of its time only what lies within the window."""
+        if job.start_s:
+            job.start_s = max(job.start_s, self.begin_s)
+            job.end_s = min(job.end_s, self.end_s) if job.end_s else 0.0
+            until_s = job.end_s if job.state not in UNFINISHED else min(self.end_s, self.view.now_s)
+            job.run_s = max(0, int(until_s - job.start_s))
+
+    def _sizes(self, job: JobRecord) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Its nodes, CPUs and minutes, each with the range that they are wanted in."""
+        asked = self.asked
+        for key, value in (("nnodes", job.node_count), ("ncpus", job.cpus)):
+            if asked.get(key):
+                yield value, self._range(key, asked[key])
+        if least := asked.get("timelimit-min"):
+            limit = (job.limit_s or 0) // 60
+            yield limit, (self._limit(least), self._limit(asked.get("timelimit-max", least)))
+
+    def _range(self, key: str, text: str) -> tuple[int, int]:
+        try:
+            least, most = node_counts(text)
+        except ValueError:
+            raise Failed(f"sacct: error: Invalid --{key} specification: {text}\n") from None
+        return least, most or least
+
+    def _limit(self, text: str) -> int:
+        try:
+            return minutes(text)
+        except ValueError:
+            raise Failed(f"sacct: error: Invalid time limit specification: {text}\n") from None
 
     def _nodes(self) -> frozenset[str]:
         try:

@@ -9,6 +9,7 @@ from rota import hostlist
 from rota.slurm.formats.layout import Column
 from rota.slurm.records.tres import by_name
 from rota.slurm.words.amounts import Moments, cpu_time, full_duration, size_text
+from rota.slurm.words.states import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +119,7 @@ def state(row: Row) -> str:
     word = row.job.state
     if word == "CANCELLED" and row.job.cancelled_by >= 0:
         return f"CANCELLED by {row.job.cancelled_by}"
-    return "RUNNING" if word in ("COMPLETING", "CONFIGURING") else word
+    return "RUNNING" if word in ("COMPLETING", "CONFIGURING", "STOPPED") else word
 
 
 def _worst_step(job: JobRecord) -> str:
@@ -191,7 +192,7 @@ def _start(row: Row, moments: Moments) -> str:
 def _end(row: Row, moments: Moments) -> str:
     if row.step is not None:
         return moments.text(row.step.end_s)
-    over = row.job.state not in ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
+    over = row.job.state not in UNFINISHED
     return moments.text(row.job.end_s if over else 0.0)
 
 

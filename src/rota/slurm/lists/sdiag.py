@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from rota.slurm.call.command import Call
 
 OPTIONS = Table(
-    "a all",
-    "h help",
-    "i sort-by-id",
-    "M clusters|cluster=",
-    "r reset",
-    "t sort-by-time",
-    "T sort-by-time2",
-    "usage",
-    "V version",
+    "a all: all figures, which is how it always is",
+    "h help: this text",
+    "i sort-by-id: no messages are counted by type",
+    "M clusters|cluster=NAMES: this cluster; there is no other",
+    "r reset: begin to count anew",
+    "t sort-by-time: no messages are counted by type",
+    "T sort-by-time2: no messages are counted by type",
+    "usage: the names of all options",
+    "V version: the version of Slurm whose behaviour this is",
 )
 STARS = "*" * 55
 
@@ -38,7 +38,7 @@ async def sdiag(call: Call) -> Answer:
     require_cluster("sdiag", asked, view.cluster_name)
     moments = Moments(view.now_s, zone_of(call.env.get("TZ", "")))
     host = call.context.host
-    cycle_us = int(1e6 * host.commit_s / max(host.ticks, 1))
+    cycle_us = int(1e6 * host.meters.commit_s / max(host.meters.ticks, 1))
     lines = [
         STARS,
         f"sdiag output at {_when(moments, view.now_s)}",
@@ -55,7 +55,7 @@ async def sdiag(call: Call) -> Answer:
         "Main schedule statistics (microseconds):",
         f"\tLast cycle:   {cycle_us}",
         f"\tMax cycle:    {cycle_us}",
-        f"\tTotal cycles: {host.ticks}",
+        f"\tTotal cycles: {host.meters.ticks}",
         f"\tMean cycle:   {cycle_us}",
         "\tMean depth cycle:  0",
         f"\tLast queue length: {_waiting(view)}",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota import hostlist
 from rota.slurm.formats.layout import Field
+from rota.slurm.orders.options import kept_in
 from rota.slurm.words.amounts import Moments, count_text, short_duration, size_text
 from rota.slurm.words.states import COMPACT
 
@@ -229,6 +230,7 @@ def _when(moments: Moments) -> dict[str, Field]:
         "eligibletime": moment("ELIGIBLE_TIME", lambda job: job.eligible_s),
         "endtime": moment("END_TIME", lambda job: job.end_s),
         "lastschedeval": moment("LAST_SCHED_EVAL", lambda job: job.eligible_s or job.submit_s),
+        "mintime": Field("TIME_MIN", lambda job: short_duration(60 * job.time_min)),
         "pendingtime": Field("PENDING_TIME", lambda job: str(_waited_s(job, moments.now_s))),
         "starttime": moment("START_TIME", lambda job: job.start_s),
         "submittime": moment("SUBMIT_TIME", lambda job: job.submit_s),
@@ -261,7 +263,16 @@ def _where() -> dict[str, Field]:
 
 def _constants() -> dict[str, Field]:
     """What Slurm has and Rota does not, with the value that says so."""
-    return {name: Field(header, _fixed(value)) for name, header, value in _CONSTANTS}
+    return {name: Field(header, _kept(name, value)) for name, header, value in _CONSTANTS}
+
+
+def _kept(name: str, value: str) -> Show:
+    """What was asked for, where the text of an option is kept; else always the same."""
+    key = _KEPT.get(name)
+    return _fixed(value) if key is None else lambda job: job.kept.get(key, value)
+
+
+_KEPT = kept_in("squeue")
 
 
 _CONSTANTS = (
@@ -280,7 +291,6 @@ _CONSTANTS = (
     ("derivedec", "DERIVED_EC", "0"),
     ("mcslabel", "MCSLABEL", NULL),
     ("mem-per-tres", "MEM_PER_TRES", ABSENT),
-    ("mintime", "TIME_MIN", "0:00"),
     ("network", "NETWORK", NULL),
     ("ntperboard", "NTASKS_PER_BOARD", "0"),
     ("ntpercore", "NTASKS_PER_CORE", ABSENT),

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from rota.slurm.records.records import JobRecord, StepRecord
 
 OPTIONS = Options(
-    "a allsteps",
-    "e helpformat",
-    "h help",
-    "i pidformat",
-    "j jobs|job=",
-    "M clusters|cluster=",
-    "n noheader",
-    "noconvert",
-    "o format|fields=",
-    "p parsable",
-    "P parsable2",
-    "usage",
-    "v verbose",
-    "V version",
+    "a allsteps: all steps of the jobs",
+    "e helpformat: the names of all fields",
+    "h help: this text",
+    "i pidformat: the processes of steps",
+    "j jobs|job=IDS: these jobs and steps",
+    "M clusters|cluster=NAMES: this cluster; there is no other",
+    "n noheader: no line of headings",
+    "noconvert: sizes in the unit that they are kept in",
+    "o format|fields=FIELDS: which fields, in which order",
+    "p parsable: fields between bars, with one at the end",
+    "P parsable2: fields between bars",
+    "usage: the names of all options",
+    "v verbose: say more",
+    "V version: the version of Slurm whose behaviour this is",
 )
 #: Fields that sstat shares with sacct, in its own order; the widths are those of sacct.
 _NAMES = """

@@ -38,11 +38,15 @@ class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     features: str = ""
     qos: str = ""
     account: str = ""
+    #: All that were named; the job waits in one of them.
+    partitions: str = ""
     comment: str = ""
     wckey: str = ""
     licenses: str = ""
     reservation: str = ""
     dependency: str = ""
+    #: Options that Rota has no use for, as they were written.
+    kept: dict[str, str] = {}
     nice: int = 0
     exclusive: bool = False
     oversubscribe: bool = False
@@ -62,6 +66,8 @@ class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     array: str = ""
     #: ``srun`` or ``salloc`` where no script runs.
     interactive: str = ""
+    #: The attempt that a signal has stopped where it is; empty: none.
+    stopped: str = ""
     #: Of a heterogeneous job: the id of its leader (0: itself), and which part of how many.
     het_leader: int = 0
     het_offset: int = 0

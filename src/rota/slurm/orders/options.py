@@ -20,8 +20,16 @@ _ENDS = {
     "srun": "executable(0) [args(0)...]",
 }
 SHEETS = {program: Sheet(program, SECTIONS, ends) for program, ends in _ENDS.items()}
+#: Options of which the text is kept.
+KEPT = {row.key: row for rows in SECTIONS.values() for row in rows if row.shows}
 #: Options without a value are off when their variable says so.
 _OFF = frozenset({"0", "no", "false"})
+
+
+def kept_in(place: str) -> dict[str, str]:
+    """What ``scontrol``, ``squeue`` or ``rest`` shows of them: its name there -> the option."""
+    pairs = ((row.key, word.partition(":")) for row in KEPT.values() for word in row.shows.split())
+    return {name: key for key, (where, _, name) in pairs if where == place}
 
 
 def from_environment(program: str, env: dict[str, str]) -> list[tuple[str, str]]:

@@ -107,5 +107,7 @@ def _read(sheet: Sheet, order: Order, row: Row, text: str) -> None:
     shown = value if isinstance(value, int | str) else text
     if row.detail:
         order.detail[row.detail] = shown
+    if row.shows:
+        order.detail.setdefault("kept", {})[row.key] = text or "1"
     if row.sets and shown:
         order.sets[row.sets] = str(shown)

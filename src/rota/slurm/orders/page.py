@@ -33,8 +33,8 @@ def page() -> str:
 
 
 def _line(row: Row) -> str:
-    names = [f"`--{row.key}{_plain(row.takes)}`", *(f"`--{name}`" for name in row.names[1:])]
-    letter = [f"`-{row.letter}`"] if row.letter else []
+    names = [f"`--{row.key}{_plain(row.takes)}`", *(f"`--{name}`" for name in row.entry.names[1:])]
+    letter = [f"`-{row.entry.letter}`"] if row.entry.letter else []
     of = "all" if row.of == EVERY else ", ".join(row.of)
     names_of = (row.variables(program) for program in EVERY)
     variables = ", ".join(f"`{name}`" for names in names_of for name in names)

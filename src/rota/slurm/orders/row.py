@@ -6,7 +6,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rota.slurm.call.getopt import Table
+from rota.slurm.call.getopt import Entry, Table, read_entry
+from rota.slurm.call.opening import explained, usage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 BAD_VALUE = 255
 EVERY = ("sbatch", "salloc", "srun")
 _PREFIX = {"sbatch": "SBATCH_", "salloc": "SALLOC_", "srun": "SLURM_"}
-_WIDTH = 80
 
 
 class Status(StrEnum):
@@ -64,31 +64,22 @@ class Row(NamedTuple):
     instead_of: str = ""
     #: What slurmrestd calls it, where that is not its name.
     rest: str = ""
+    #: Where its text is shown again, and by which name: ``scontrol:Network squeue:network
+    #: rest:mcs_label``. What stands there otherwise says that Rota has nothing of the kind.
+    shows: str = ""
 
     @property
     def key(self) -> str:
-        return self.names[0]
-
-    @property
-    def letter(self) -> str:
-        head, blank, _ = self.line.partition(" ")
-        return head if blank else ""
-
-    @property
-    def names(self) -> list[str]:
-        return self.line.rpartition(" ")[2].partition("=")[0].split("|")
+        return self.entry.names[0]
 
     @property
     def takes(self) -> str:
         """Nothing, ``=VALUE`` or ``[=VALUE]``."""
-        mark, value = self.line.partition("=")[1:]
-        return f"[={value[1:]}]" if value[:1] == "?" else mark + value
+        return self.entry.takes
 
     @property
-    def getopt(self) -> str:
-        """As ``Table`` has it."""
-        head, mark, value = self.line.partition("=")
-        return head + mark + ("?" if value[:1] == "?" else "")
+    def entry(self) -> Entry:
+        return read_entry(f"{self.line}: {self.says}")
 
     @property
     def field(self) -> str:
@@ -122,7 +113,7 @@ class Sheet:
         }
         rows = [row for rows in self._sections.values() for row in rows]
         self.rows = {row.key: row for row in rows}
-        self.table = Table(*(row.getopt for row in rows))
+        self.table = Table(*(f"{row.line}: {row.says}" for row in rows))
         #: Variable -> the row that it stands for.
         self.variables = {name: row for row in rows for name in row.variables(program)}
 
@@ -137,18 +128,9 @@ class Sheet:
     @cached_property
     def usage(self) -> str:
         """``--usage``: their names only."""
-        head = f"Usage: {self.program}"
-        lines = [head]
-        for row in self.rows.values():
-            word = f"[--{row.key}{row.takes}]"
-            if len(lines[-1]) + 1 + len(word) > _WIDTH:
-                lines.append(" " * len(head))
-            lines[-1] += f" {word}"
-        return "\n".join([*lines, f"{' ' * len(head)} {self._ends}", ""])
+        return usage_of(self.program, self.table, self._ends)
 
 
 def _explained(row: Row) -> str:
-    letter = f"-{row.letter}," if row.letter else "   "
-    head = f"  {letter} --{row.key}{row.takes}"
-    note = f" ({row.status})" if row.status in (Status.IGNORED, Status.REFUSED) else ""
-    return f"{head:<29} {row.says}{note}"
+    told = row.status in (Status.IGNORED, Status.REFUSED)
+    return explained(row.entry, f" ({row.status})" if told else "")

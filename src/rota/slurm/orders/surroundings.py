@@ -67,8 +67,9 @@ def left_out(request: Request, text: str) -> list[str]:
     if "ALL" not in {part.upper() for part in parts}:
         return []
     named = {part.partition("=")[0] for part in parts}
-    taken = captured(request.env)
-    return [n for n in request.env if looks_secret(n) and n not in taken and n not in named]
+    found = [name for name in request.env if looks_secret(name) and name not in named]
+    taken = captured(request.env) if found else {}
+    return [name for name in found if name not in taken]
 
 
 def _with_commands(path: str, env: dict[str, str]) -> str:

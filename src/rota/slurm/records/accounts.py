@@ -45,7 +45,7 @@ def association_tree(cluster: Cluster, more: Iterable[str] = ()) -> list[Associa
 def _branch(
     cluster: Cluster, name: str, parent: str, depth: int, people: list[str]
 ) -> list[Association]:
-    users, project = cluster.accounts.users, cluster.accounts.projects[name]
+    accounts, project = cluster.accounts, cluster.accounts.projects[name]
     quota = project.quota if project.quota != NO_QUOTA else project.unenforced
     found = [
         Association(account=name, parent=parent, depth=depth, shares=project.shares, quota=quota)
@@ -55,8 +55,8 @@ def _branch(
             account=name,
             user=user,
             depth=depth + 1,
-            shares=users[user].shares if user in users else 1,
-            quota=users[user].quota if user in users else NO_QUOTA,
+            shares=accounts.user(user).shares if user in accounts.users else 1,
+            quota=accounts.user(user).quota if user in accounts.users else NO_QUOTA,
         )
         for user in people
     ]

@@ -18,6 +18,7 @@ from rota.core.facts.job import Job
 from rota.core.facts.states import FINAL, JobState
 from rota.slurm.call.view import BREATH
 from rota.slurm.records.job_refs import JobRef
+from rota.slurm.records.wishes import details
 from rota.store.api import JobFilter
 
 if TYPE_CHECKING:
@@ -60,9 +61,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return (
             (not self.users or spec.user in self.users)
             and (not self.accounts or spec.project in self.accounts)
-            and (not self.partitions or spec.queue in self.partitions)
+            and (not self.partitions or self._in_partition(spec))
             and (not self.names or spec.name in self.names)
         )
+
+    def _in_partition(self, spec: JobSpec) -> bool:
+        """One that waits may be meant by any partition that it named."""
+        return not self.partitions.isdisjoint((spec.queue, *details(spec).partitions.split(",")))
 
     @property
     def picks(self) -> bool:
@@ -70,6 +75,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.users or self.accounts or self.partitions or self.names)
 
     def means(self, record: JobRecord) -> bool:
+        if self.partitions and self.partitions.isdisjoint(record.partition.split(",")):
+            return False
         return not self.refs or any(ref.names(record) for ref in self.refs)
 
 

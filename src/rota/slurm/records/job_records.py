@@ -95,8 +95,10 @@ class Recorder:
         record.restarts = (attempts[0].number - 1) if attempts else 0
         withheld = _waits_for_others(self._cluster, job)
         record.state = "PENDING" if withheld else state_word(job)
+        if record.state == "RUNNING" and wish.detail.stopped in {a.uid for a in attempts}:
+            record.state = "STOPPED"
         if record.state == "PENDING":
-            self._add_waiting(record, job, "Resources" if withheld else "")
+            self._add_waiting(record, job, wish, "Resources" if withheld else "")
         else:
             self._add_run(record, job, attempts, wish)
         if number:
@@ -135,14 +137,17 @@ class Recorder:
         record.stdout = output_path(array.spec.output, example, 0)
         record.stderr = output_path(array.spec.error, example, 0) or record.stdout
         if array.waiting:
-            self._add_waiting(record, array, "")
+            self._add_waiting(record, array, wish)
         elif array.cut_outcome is not None:
             example.outcome, example.ended_s = array.cut_outcome, array.cut_s
             record.state = state_word(example)
             self._add_run(record, example, [], wish)
         return self._open_to_actor(record)
 
-    def _add_waiting(self, record: JobRecord, item: Job | Array, reason: str) -> None:
+    def _add_waiting(
+        self, record: JobRecord, item: Job | Array, wish: Wish, reason: str = ""
+    ) -> None:
+        record.partition = wish.detail.partitions or record.partition
         record.reason = reason or self._words.of(item)
         record.priority = 0 if item.held else item.spec.priority
         record.dependency = _dependency(self._cluster, item)
@@ -219,6 +224,8 @@ def _pattern(spec: JobSpec, wish: Wish) -> JobRecord:
         licenses=detail.licenses,
         comment=detail.comment,
         wckey=detail.wckey,
+        time_min=detail.time_min,
+        kept=detail.kept,
         submit_line=detail.submit_line,
         stdin=detail.stdin or "/dev/null",
     )

@@ -107,6 +107,10 @@ class JobRecord(msgspec.Struct, kw_only=True):
     comment: str = ""
     admin_comment: str = ""
     wckey: str = ""
+    #: In minutes; 0: not said.
+    time_min: int = 0
+    #: Options that are only shown again: as they were written.
+    kept: dict[str, str] = {}
     container: str = ""
     command: str = ""
     submit_line: str = ""

@@ -21,6 +21,8 @@ from rota.slurm.records.job_refs import parse_ref
 from rota.slurm.rest.errors import INVALID_JOB, Refusal, error_entry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.slurm.accounting.sacctmgr_show import Qos
     from rota.slurm.records.accounts import Association
     from rota.slurm.records.job_refs import JobRef
@@ -125,18 +127,33 @@ def _association(place: Association, cluster: str) -> dict[str, Any]:
 
 
 async def accounts(asked: Asked) -> dict[str, Any]:
+    members = _grouped(asked, lambda one: one.account)
     places = [one for one in association_tree(asked.context.host.cluster) if not one.user]
-    return {"accounts": [_account(one) for one in places]}
+    return {"accounts": [_account(one, members[one.account]) for one in places]}
+
+
+def _grouped(asked: Asked, key: Callable[[Association], str]) -> dict[str, list[dict[str, Any]]]:
+    """All associations, by the account or by the user."""
+    name = View(asked.context).cluster_name
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in association_tree(asked.context.host.cluster):
+        found.setdefault(key(one), []).append(_place(one, name))
+    return found
 
 
 async def account(asked: Asked) -> dict[str, Any]:
     found = [one for one in (await accounts(asked))["accounts"] if one["name"] == asked.name]
-    return {"accounts": _found(found, asked.name, "accounts")}
+    return {"accounts": _found(found, "accounts")}
 
 
-def _account(place: Association) -> dict[str, Any]:
+def _place(place: Association, cluster: str) -> dict[str, Any]:
+    user = place.user or None
+    return {"account": place.account, "cluster": cluster, "partition": None, "user": user}
+
+
+def _account(place: Association, members: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "associations": [],
+        "associations": members,
         "coordinators": [],
         "description": place.account,
         "name": place.account,
@@ -147,13 +164,15 @@ def _account(place: Association) -> dict[str, Any]:
 
 async def users(asked: Asked) -> dict[str, Any]:
     cluster = asked.context.host.cluster
+    places = _grouped(asked, lambda one: one.user)
     return {
         "users": [
             {
                 "administrator_level": "Administrator" if name == "root" else "None",
-                "associations": {"root": ROOT},
+                "associations": places.get(name, []),
                 "coordinators": [],
-                "default": {"account": default_account(cluster, name), "wckey": None},
+                "default": {"account": default_account(cluster, name), "wckey": ""},
+                "flags": [],
                 "name": name,
             }
             for name in known_users(cluster)
@@ -163,13 +182,14 @@ async def users(asked: Asked) -> dict[str, Any]:
 
 async def user(asked: Asked) -> dict[str, Any]:
     found = [one for one in (await users(asked))["users"] if one["name"] == asked.name]
-    return {"users": _found(found, asked.name, "users")}
+    return {"users": _found(found, "users")}
 
 
-def _found(items: list[dict[str, Any]], name: str, kind: str) -> list[dict[str, Any]]:
+def _found(items: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     if not items:
-        entry = error_entry(f"there is no {name}", EMPTY_QUERY, "Nothing found with query")
-        raise Refusal(entry, 404, **{kind: []})
+        source = f"slurmdb_{kind}_get"
+        entry = error_entry("Nothing found", 9003, "Nothing found with query", source)
+        raise Refusal(entry, 500, **{kind: []})
     return items
 
 
@@ -180,7 +200,7 @@ async def qos(asked: Asked) -> dict[str, Any]:
 
 async def one_qos(asked: Asked) -> dict[str, Any]:
     found = [one for one in (await qos(asked))["QOS"] if one["name"] == asked.name]
-    return {"QOS": _found(found, asked.name, "QOS")}
+    return {"QOS": found}
 
 
 def _qos(one: Qos, number: int) -> dict[str, Any]:

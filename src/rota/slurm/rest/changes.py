@@ -8,7 +8,7 @@ import msgspec
 
 from rota.slurm.call.command import Answer, Call, Line, Request, run
 from rota.slurm.orders.options import SHEETS
-from rota.slurm.rest.errors import INVALID_JOB, Asked, Refusal, error_entry
+from rota.slurm.rest.errors import INVALID_JOB, Asked, Refusal, error_entry, unknown_key, unread
 from rota.slurm.serving import uid_of
 from rota.slurm.words.amounts import Moments
 
@@ -34,20 +34,38 @@ _UPDATES = {
     "time_limit": "timelimit",
 }
 
+#: What stands in front of why a job is not taken, and Slurm's numbers for that.
+_SUBMISSION = "Batch job submission failed: "
+_NUMBERS = {
+    "Invalid partition name specified": 2000,
+    "Access/permission denied": 2002,
+    "Requested node configuration is not available": 2014,
+    "Invalid node name specified": 2018,
+    "Invalid feature specification": 2029,
+    "Job dependency problem": 2038,
+    "Invalid account or account/partition combination specified": 2045,
+    "Invalid license specification": 2048,
+    "Requested reservation is invalid": 2053,
+    "Invalid qos specification": 2066,
+    "Invalid job array specification": 2081,
+}
+
 
 async def submit(asked: Asked) -> dict[str, Any]:
     """A script and a job: what sbatch does with the same options."""
-    body = _decode(asked)
+    body = decode(asked)
     job = body.get("job") or {}
     script = body.get("script") or (job.get("script") if isinstance(job, dict) else None)
-    if not isinstance(job, dict) or not isinstance(script, str) or not script:
+    if not isinstance(job, dict):
         raise Refusal(error_entry("expected a script and a job", 9000, "Invalid request"), 400)
     _check(job)
+    if not isinstance(script, str) or not script:
+        raise Refusal({"error_code": 2009, "error": "Job script not specified"})
     argv = ["--parsable", *_argv(job)]
     folder = str(job.get("current_working_directory") or "/")
-    answer = await _run(asked, "sbatch", argv, _environment(job), folder, script.encode())
+    answer = await run_command(asked, "sbatch", argv, _environment(job), folder, script.encode())
     if answer.code:
-        raise Refusal(_submit_error(answer), job_id=0, step_id="", job_submit_user_msg="")
+        raise _refused(answer)
     number = str(answer.stdout).strip().partition(";")[0]
     return {"job_id": int(number), "step_id": "BATCH", "job_submit_user_msg": ""}
 
@@ -56,15 +74,13 @@ def _check(job: dict[str, Any]) -> None:
     """An environment is required, and a field that is none would be lost silently."""
     unknown = [name for name in job if name not in _OPTIONS and name not in _FIELDS]
     if unknown:
-        text = f"Unknown key {unknown[0]}"
-    elif not job.get("environment"):
-        text = "Populated environment field is required"
-    else:
-        return
-    raise Refusal(error_entry(text, 9000, "Invalid request"), 400)
+        raise unknown_key(unknown[0])
+    if not job.get("environment"):
+        raise unread({"error": "environment must be set", "error_code": 2127})
 
 
-def _decode(asked: Asked) -> dict[str, Any]:
+def decode(asked: Asked) -> dict[str, Any]:
+    """The body, which must be an object."""
     try:
         body = msgspec.json.decode(asked.body or b"{}")
     except msgspec.DecodeError:
@@ -113,21 +129,25 @@ def _environment(job: dict[str, Any]) -> dict[str, str]:
     return {name: value for name, mark, value in pairs if mark}
 
 
-def _submit_error(answer: Answer) -> dict[str, Any]:
+def _refused(answer: Answer) -> Refusal:
     lines = [line.removeprefix("sbatch: error: ") for line in answer.stderr.splitlines() if line]
     last = lines[-1] if lines else "unknown error"
-    reason = last.removeprefix("Batch job submission failed: ")
-    return error_entry(" ".join(lines), -1, reason, "slurm_submit_batch_job")
+    reason = last.removeprefix(_SUBMISSION)
+    if reason == last:
+        return unread({"error": " ".join(lines), "error_code": -1})
+    return Refusal({"error_code": _NUMBERS.get(reason, -1), "error": reason})
 
 
 async def update(asked: Asked) -> dict[str, Any]:
     """Other values for a job, as ``scontrol update`` sets them."""
-    body = _decode(asked)
+    body = decode(asked)
     job = body.get("job") if isinstance(body.get("job"), dict) else body
     assert isinstance(job, dict)
-    words = [f"{_UPDATES[key]}={_text(value)}" for key, value in job.items() if key in _UPDATES]
+    if unknown := [key for key in job if key not in _UPDATES]:
+        raise unknown_key(unknown[0])
+    words = [f"{_UPDATES[key]}={_text(value)}" for key, value in job.items()]
     argv = ["update", f"jobid={asked.name}", *words]
-    answer = await _run(asked, "scontrol", argv)
+    answer = await run_command(asked, "scontrol", argv)
     if answer.code:
         reason = answer.stderr.strip().partition(" for job")[0]
         raise Refusal(error_entry(answer.stderr.strip(), -1, reason, "slurm_update_job"))
@@ -145,13 +165,13 @@ async def cancel(asked: Asked) -> dict[str, Any]:
         description = f"unable to kill JobId={asked.name} with signal {number}: {reason}"
         raise Refusal(error_entry(description, INVALID_JOB, reason, "slurm_kill_job"))
     argv = [*([f"--signal={signal}"] if signal else []), asked.name]
-    answer = await _run(asked, "scancel", argv)
+    answer = await run_command(asked, "scancel", argv)
     if answer.code:
         raise Refusal(error_entry(answer.stderr.strip(), -1, source="slurm_kill_job"))
     return {}
 
 
-async def _run(
+async def run_command(
     asked: Asked,
     program: str,
     argv: list[str],

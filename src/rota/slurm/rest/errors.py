@@ -25,19 +25,27 @@ class Asked(NamedTuple):
 def error_entry(
     description: str, number: int, error: str = "Unspecified error", source: str = ""
 ) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "description": description,
-        "error_number": number,
-        "error": error,
-    }
+    entry: dict[str, Any] = {"description": description} if description else {}
+    entry |= {"error_number": number, "error": error}
     return {**entry, "source": source} if source else entry
 
 
 class Refusal(Exception):
-    """Ends a request with one error, and with what the document holds beside it."""
+    """Ends a request with errors, and with what the document holds beside them."""
 
-    def __init__(self, entry: dict[str, Any], status: int = 500, **more: object) -> None:
-        super().__init__(entry["description"])
-        self.entry = entry
+    def __init__(
+        self, entry: dict[str, Any], status: int = 500, *also: dict[str, Any], **more: object
+    ) -> None:
+        super().__init__(entry)
+        self.entries = [entry, *also]
         self.status = status
         self.more = more
+
+
+def unread(entry: dict[str, Any]) -> Refusal:
+    """A body that makes no sense; slurmrestd says so in two errors."""
+    return Refusal(entry, 400, {"error_code": 9001, "error": "Failure during parsing"})
+
+
+def unknown_key(name: str) -> Refusal:
+    return unread({"description": f'Unknown key "{name}"', "source": "hsearch_r"})

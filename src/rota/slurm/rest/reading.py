@@ -47,7 +47,7 @@ async def diag(asked: Asked) -> dict[str, Any]:
             "jobs_failed": sum(counts[state] for state in failed),
             "jobs_pending": sum(counts[state] for state in WAITING),
             "jobs_running": running,
-            "schedule_cycle_total": host.ticks,
+            "schedule_cycle_total": host.meters.ticks,
         }
     }
 
@@ -92,7 +92,7 @@ async def node(asked: Asked) -> dict[str, Any]:
     found = [one for one in (await nodes(asked))["nodes"] if one["name"] == asked.name]
     if not found:
         description = f"Failure to query node {asked.name}"
-        raise Refusal(error_entry(description, 2009, "Invalid node name specified"), nodes=[])
+        raise Refusal(error_entry(description, 2018, "Invalid node name specified"), nodes=[])
     return {"nodes": found}
 
 

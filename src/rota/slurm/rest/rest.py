@@ -18,6 +18,7 @@ from rota.slurm.call.command import Failed
 from rota.slurm.call.people import knowing, users_of
 from rota.slurm.formats.documents import DB_PLUGIN, PLUGIN, meta
 from rota.slurm.formats.long_documents import long_text
+from rota.slurm.rest import account_changes
 from rota.slurm.rest import accounting as rest_accounting
 from rota.slurm.rest import changes as rest_changes
 from rota.slurm.rest import reading as rest_reading
@@ -63,6 +64,13 @@ WAYS: dict[tuple[str, str], tuple[str, Way]] = {
     ("GET", "slurmdb/user/*"): ("read", rest_accounting.user),
     ("GET", "slurmdb/qos"): ("read", rest_accounting.qos),
     ("GET", "slurmdb/qos/*"): ("read", rest_accounting.one_qos),
+    ("POST", "slurmdb/accounts"): ("operate", account_changes.post_accounts),
+    ("DELETE", "slurmdb/account/*"): ("operate", account_changes.delete_account),
+    ("POST", "slurmdb/users"): ("operate", account_changes.post_users),
+    ("DELETE", "slurmdb/user/*"): ("operate", account_changes.delete_user),
+    ("POST", "slurmdb/associations"): ("operate", account_changes.post_associations),
+    ("POST", "slurmdb/qos"): ("operate", account_changes.post_qos),
+    ("DELETE", "slurmdb/qos/*"): ("operate", account_changes.delete_qos),
     ("GET", "slurmdb/tres"): ("read", rest_accounting.tres),
     ("GET", "slurmdb/clusters"): ("read", rest_accounting.clusters),
 }
@@ -127,7 +135,7 @@ async def _answer(asked: Asked, right: str, way: Way) -> tuple[int, dict[str, An
         found = await knowing(lambda: way(asked), lambda: users_of(cluster))
         return 200, {"errors": [], **found}
     except Refusal as refusal:
-        return refusal.status, {"errors": [refusal.entry], **refusal.more}
+        return refusal.status, {"errors": refusal.entries, **refusal.more}
     except Forbidden as error:
         return 500, {"errors": [error_entry(str(error), 2002, "Access/permission denied")]}
     except Failed as failed:

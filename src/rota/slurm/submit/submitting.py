@@ -23,6 +23,7 @@ from rota.slurm.orders.features import are_known, feature_words
 from rota.slurm.orders.mail import mail_targets
 from rota.slurm.orders.shapes import Share, share_of
 from rota.slurm.records.node_records import reservation_name
+from rota.slurm.submit.partitions import in_best_partition
 from rota.slurm.words.values import moment, whole
 
 if TYPE_CHECKING:
@@ -158,7 +159,8 @@ def prepare(
         dependencies=(*parents.dependencies, *made.spec.dependencies),
         labels={**made.spec.labels, LABEL: label_of(detail)},
     )
-    return _with_script(call, msgspec.structs.replace(made, spec=spec), work), share, detail
+    made = in_best_partition(call, msgspec.structs.replace(made, spec=spec), _partitions(order))
+    return _with_script(call, made, work), share, detail
 
 
 def _with_fields(asked: JobRequest, fields: dict[str, Any]) -> JobRequest:
@@ -226,14 +228,18 @@ def folder(call: Call, order: Order) -> str:
 
 def _partition(call: Call, order: Order) -> str:
     """The first one of those that were named; one that does not exist is refused by its name."""
-    named = order.text("partition").split(",")
+    named = _partitions(order)
     known = call.context.host.cluster.queues
-    if not named[0] and order.text("qos") in known:
+    if not named and order.text("qos") in known:
         # A QOS that a site made is a queue with caps of its own.
         return order.text("qos")
-    if not named[0]:
+    if not named:
         return "default" if "default" in known else next(iter(known), "default")
     return next((name for name in named if name not in known), named[0])
+
+
+def _partitions(order: Order) -> list[str]:
+    return [name for name in order.text("partition").split(",") if name]
 
 
 def _check_account(call: Call, order: Order) -> None:
@@ -344,6 +350,7 @@ def _detail(call: Call, order: Order, share: Share, extra: Detail) -> Detail:
         ntasks_given=bool(order.ntasks or order.ntasks_per_node),
         nodes_given=bool(order.nodes_min),
         tres_per_node=order.text("gres"),
+        partitions=",".join(named) if len(named := _partitions(order)) > 1 else "",
         submit_line=" ".join([request.program, *request.argv])[:1000],
         submit_host=request.host,
     )

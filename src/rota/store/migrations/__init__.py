@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from rota.core.facts.errors import Rejected
+from rota.store.rows import FORMAT
+from rota.store.statements import set_meta
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
     from rota.store.driver import Driver
 
 #: The newest file below ``versions``.
-HEAD = "005"
+HEAD = "009"
+#: Where the scripts are that make the tables of a fresh database.
+SCRIPTS = Path(__file__).parent.parent
+#: So many tables of another program are named.
+NAMED = 3
 
 
 def prepare(driver: Driver) -> None:
@@ -26,36 +32,62 @@ def prepare(driver: Driver) -> None:
     version = _version(driver)
     if version is None:
         _create(driver)
-    elif version != HEAD:
+    else:
         _refuse_newer(driver, version)
-        upgrade(driver.engine())
+        if version != HEAD:
+            upgrade(driver.engine())
 
 
 def _version(driver: Driver) -> str | None:
     """The migrations that the database has seen; None for an empty one."""
-    if driver.has_table("alembic_version"):
+    tables = driver.tables()
+    if {"alembic_version", "meta"} <= tables:
         found = driver.read("SELECT version_num FROM alembic_version")
-        if found and driver.has_table("meta"):
+        if found:
             return str(found[0][0])
-        raise Rejected(f"{driver.name} belongs to another program", field="database")
-    if driver.has_table("jobs") or driver.has_table("events"):
-        raise Rejected(f"{driver.name} belongs to another program", field="database")
+    if tables:
+        raise _foreign(driver, tables)
     return None
+
+
+def _foreign(driver: Driver, tables: frozenset[str]) -> Rejected:
+    """Rota makes its tables in an empty database only."""
+    names = sorted(tables)
+    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
+    return Rejected(
+        f"{driver.name} belongs to another program: it has the tables {listed};"
+        " give Rota a database of its own",
+        field="database",
+    )
 
 
 def _refuse_newer(driver: Driver, version: str) -> None:
     if not version.isdecimal():
-        raise Rejected(f"{driver.name} belongs to another program", field="database")
+        raise _foreign(driver, driver.tables())
     if int(version) > int(HEAD):
         raise Rejected(
             f"{driver.name} was written by a newer Rota (schema {version}, this one knows {HEAD}):"
             " install that version or newer",
             field="database",
         )
+    found = driver.read("SELECT value FROM meta WHERE key = 'format'")
+    if found and int(found[0][0]) > FORMAT:
+        raise Rejected(
+            f"{driver.name} was written by a newer Rota (rows {found[0][0]}, this one knows"
+            f" {FORMAT}): install that version or newer",
+            field="database",
+        )
+
+
+def mark(driver: Driver) -> None:
+    """From now on no Rota that knows less of what rows say opens it."""
+    found = driver.read("SELECT value FROM meta WHERE key = 'format'")
+    if not found or int(found[0][0]) < FORMAT:
+        driver.write([set_meta("format", str(FORMAT))])
 
 
 def _create(driver: Driver) -> None:
-    script = Path(__file__).parent.parent / f"schema_{driver.dialect}.sql"
+    script = SCRIPTS / f"schema_{driver.dialect}.sql"
     tables = [(text, ()) for text in script.read_text().split(";\n") if text.strip()]
     driver.write(
         [

@@ -1,0 +1,150 @@
+"""How a head waits for its turn.
+
+It says in the database that it is there, looks whether the one that leads still speaks, and stands
+in line for the lock all the while: when the leader ends, PostgreSQL hands the lock over at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from rota.api.door.certificate import CERTIFICATE, KEY, server_context, wants_tls
+from rota.api.heads import shared_keys
+from rota.api.heads.waiting_room import WaitingRoom
+from rota.controller.launches.vault import read_vault
+from rota.core.facts.errors import Rejected, RotaError, Unavailable
+from rota.store.errors import NotLeading
+from rota.store.heads import BEAT_S, SILENT_S, Attention
+from rota.store.open import is_postgres, open_lookout, open_store
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from rota.api.plan import Plan
+    from rota.store.heads import Head
+    from rota.store.sql import SqlStore
+
+log = logging.getLogger("rota.controller")
+
+#: So long one try for the lock waits: between two of them it is seen whether to go on.
+TRY_S = 1.0
+PAUSE_S = 0.5
+
+
+def check(plan: Plan) -> None:
+    """Refuse what cannot be shared by several heads."""
+    if not is_postgres(plan.database):
+        raise Rejected(
+            "--standby: heads share a database on a server: set server.database to "
+            "postgresql://USER:PASSWORD@HOST:PORT/NAME",
+            field="standby",
+        )
+    if not plan.secrets_key_file:
+        raise Rejected(
+            "--standby: heads share their certificate and keys in the database, sealed: set "
+            "server.secrets_key_file to a file with the same key on each of them",
+            field="standby",
+        )
+    read_vault(plan.secrets_key_file)
+
+
+class Standby:
+    """One head that does not lead yet. ``me`` makes what it says of itself."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Path,
+        sockets: Sequence[socket.socket],
+        me: Callable[[int, int], Head],
+    ) -> None:
+        self._plan, self._folder, self._me = plan, folder, me
+        self._lookout = open_lookout(plan.database)
+        self._attention = Attention()
+        self._room = WaitingRoom(sockets)
+        self._beat = 0
+
+    async def wait(self, waits: Callable[[], None], stop: asyncio.Event) -> SqlStore | None:
+        """Until it leads: the store. None: it was told to stop. ``waits`` is called if it must."""
+        try:
+            return self._lead(await self._try(0.0))
+        except NotLeading:
+            pass
+        except Unavailable as error:
+            self._room.trouble = str(error)
+        await self._open_room()
+        waits()
+        log.info("this head stands by: %s leads", self._room.leader or "another controller")
+        looking = asyncio.create_task(self._look_out())
+        try:
+            return await self._stand_in_line(stop)
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            await asyncio.to_thread(self._lookout.close)
+            await self._room.close()
+
+    async def _stand_in_line(self, stop: asyncio.Event) -> SqlStore | None:
+        while not stop.is_set():
+            try:
+                store = await self._try(TRY_S)
+            except NotLeading:
+                continue
+            except Unavailable as error:
+                self._room.trouble = str(error)
+                await asyncio.sleep(PAUSE_S)
+                continue
+            log.warning("this head leads now")
+            return self._lead(store)
+        return None
+
+    def _lead(self, store: SqlStore) -> SqlStore:
+        """With the keys of those that led before."""
+        shared_keys.take(self._folder, read_vault(self._plan.secrets_key_file), store.bookmark)
+        return store
+
+    async def _try(self, wait_s: float) -> SqlStore:
+        # A lock that is asked for without any patience would be waited for without end.
+        wait_s = max(wait_s, 0.05)
+        return await asyncio.to_thread(open_store, self._plan.database, wait_s=wait_s)
+
+    async def _open_room(self) -> None:
+        secure: ssl.SSLContext | None = None
+        encrypted = wants_tls(self._plan.tls, self._plan.host)
+        try:
+            await asyncio.to_thread(self._take_keys)
+            await asyncio.to_thread(self._see)
+        except RotaError as error:
+            self._room.trouble = str(error)
+        if encrypted and (self._folder / CERTIFICATE).exists() and (self._folder / KEY).exists():
+            secure, _ = server_context(self._folder, ())
+        await self._room.open(secure, encrypted=encrypted)
+
+    def _take_keys(self) -> None:
+        vault = read_vault(self._plan.secrets_key_file)
+        shared_keys.take(self._folder, vault, self._lookout.bookmark)
+
+    async def _look_out(self) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(self._see)
+                self._room.trouble = ""
+            except RotaError as error:
+                self._room.trouble = str(error)
+            await asyncio.sleep(BEAT_S / 2)
+
+    def _see(self) -> None:
+        self._beat += 1
+        self._lookout.say(self._me(self._beat, 0))
+        leader = self._lookout.leader()
+        self._room.leader = leader.url if leader is not None else ""
+        self._attention.hears({leader.url: leader} if leader is not None else {})
+        if leader is not None and self._attention.silent_s(leader.url) > SILENT_S:
+            log.warning("%s leads, and has said nothing for %.0f s", leader.url, SILENT_S)
+            self._lookout.depose()
+            self._attention.hears({})

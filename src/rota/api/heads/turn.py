@@ -1,0 +1,77 @@
+"""When a controller process leads: at once, or, as one head of several, when its turn has come."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from rota import __version__
+from rota.api.door.certificate import EVERYWHERE, wants_tls
+from rota.api.door.sockets import url_of
+from rota.api.heads import shared_keys
+from rota.store.open import open_lookout, open_store
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from rota.api.context import Context
+    from rota.api.plan import Plan
+    from rota.store.heads import Head
+    from rota.store.sql import SqlStore
+
+
+async def first_store(
+    plan: Plan,
+    folder: Path,
+    sockets: list[socket.socket],
+    stop: asyncio.Event,
+    write_record: Callable[..., None],
+) -> SqlStore | None:
+    """The store, once this process leads; None: it was told to stop before."""
+    if not plan.standby:
+        return open_store(plan.database or str(folder / "rota.db"))
+    # PostgreSQL comes with an extra.
+    from rota.api.heads.standby import Standby, check
+
+    check(plan)
+    url = _known_as(plan, url_of(sockets[-1], scheme(plan)))
+    standby = Standby(plan, folder, sockets, _head(url))
+    return await standby.wait(lambda: write_record(url, "", standby=True), stop)
+
+
+def begin_reign(
+    context: Context, plan: Plan, url: str, stop: asyncio.Event
+) -> list[asyncio.Task[None]]:
+    """What the head that leads owes those that stand by; there are none without ``standby``."""
+    if not plan.standby:
+        return []
+    from rota.controller.chores.reign import Reign
+
+    host = context.host
+    shared_keys.share(Path(plan.state_dir), host.secrets.vault, host.store)
+    head = _head(_known_as(plan, url))
+    context.reign = Reign(host, open_lookout(plan.database), head, stop)
+    return [asyncio.create_task(context.reign.run())]
+
+
+def scheme(plan: Plan) -> str:
+    return "https" if wants_tls(plan.tls, plan.host) else "http"
+
+
+def _known_as(plan: Plan, url: str) -> str:
+    """An address that says something to other machines."""
+    if plan.host not in EVERYWHERE:
+        return url
+    name = next(iter(plan.tls_names), platform.node())
+    return f"{scheme(plan)}://{name}:{urlsplit(url).port}"
+
+
+def _head(url: str) -> Callable[[int, int], Head]:
+    """What this head says of itself."""
+    from rota.store.heads import Head
+
+    return lambda beat, epoch: Head(url, __version__, beat, epoch)

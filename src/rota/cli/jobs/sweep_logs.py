@@ -1,0 +1,123 @@
+"""What the elements of an array printed: one after the other, or as it comes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from rota.cli.jobs.folding import UNWELL
+from rota.cli.jobs.follow import Follower
+from rota.cli.shared import session
+from rota.cli.shared.job_fields import FINISHED, display_id
+from rota.client.errors import ClientError
+from rota.log_frames import OUT, Piece, Unpacker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rota.client.http import Client
+
+#: So many elements are followed at once; the others are shown when there is a place.
+AT_ONCE = 32
+LOOK_S = 0.5
+#: States in which there may be something to read.
+_BEGUN = ",".join(("running", *sorted(FINISHED)))
+
+
+class Prefixed:
+    """Whole lines behind the name of their element; streams of one element are not mixed up."""
+
+    _lock = threading.Lock()
+
+    def __init__(self, name: str, write: Callable[[bytes], object]) -> None:
+        self._prefix = f"{name}: ".encode()
+        self._write = write
+        self._unfinished: dict[bytes, bytes] = {}
+
+    def take(self, piece: Piece) -> None:
+        body = self._unfinished.pop(piece.stream, b"") + piece.body
+        lines, newline, rest = body.rpartition(b"\n")
+        if rest:
+            self._unfinished[piece.stream] = rest
+        if newline:
+            self._show(lines)
+
+    def close(self) -> None:
+        for rest in self._unfinished.values():
+            self._show(rest)
+        self._unfinished.clear()
+
+    def _show(self, lines: bytes) -> None:
+        shown = b"".join(self._prefix + line + b"\n" for line in lines.split(b"\n"))
+        with self._lock:
+            self._write(shown)
+
+
+class SweepLogs:
+    """The logs of all elements of an array, or of those that failed."""
+
+    def __init__(
+        self, client: Client, array: int, stream: str, write: Callable[[bytes], object]
+    ) -> None:
+        self._client, self._array = client, array
+        self._stream, self._write = stream, write
+
+    def show(self, *, failed: bool, **choice: Any) -> None:
+        """What there is now, by index."""
+        for element in self._elements(failed=failed):
+            self._show_one(element, choice)
+
+    def _elements(self, *, failed: bool) -> Iterator[dict[str, Any]]:
+        states = UNWELL if failed else _BEGUN
+        wanted = {"array": self._array, "state": states, "arrays": "expand"}
+        return session.list_jobs(self._client, wanted)
+
+    def _show_one(self, element: dict[str, Any], choice: dict[str, Any]) -> None:
+        name = display_id(element)
+        lines = Prefixed(name, self._write)
+        framed = {"frames": 1} if self._stream == "both" else {}
+        unpacker = Unpacker()
+        # The list is read over the same connection, page by page.
+        client = self._client.twin()
+        try:
+            for part in client.stream(
+                f"/jobs/{element['id']}/logs", stream=self._stream, **framed, **choice
+            ):
+                for piece in unpacker.feed(part) if framed else (Piece(OUT, part),):
+                    lines.take(piece)
+        except ClientError as error:
+            session.warn(f"{name}: {error}")
+        finally:
+            client.close()
+            lines.close()
+
+    def follow(self, *, failed: bool, **choice: Any) -> None:
+        """As it comes, until every element has ended. Those that end badly are told as they do."""
+        taken: set[int] = set()
+        with ThreadPoolExecutor(AT_ONCE, "rota-logs") as pool:
+            while True:
+                ended = self._client.get(f"/jobs/{self._array}")["state"] in FINISHED
+                for element in list(self._elements(failed=failed)):
+                    if element["id"] not in taken:
+                        taken.add(element["id"])
+                        pool.submit(self._follow_one, element, choice)
+                if ended:
+                    return
+                time.sleep(LOOK_S)
+
+    def _follow_one(self, element: dict[str, Any], choice: dict[str, Any]) -> None:
+        name = display_id(element)
+        client = self._client.twin()
+        client.has_answered = True
+        lines = Prefixed(name, self._write)
+        follower = Follower(client, f"/jobs/{element['id']}", self._stream, self._write)
+        follower.take = lines.take
+        try:
+            follower.follow(**choice)
+        except ClientError as error:
+            session.warn(f"{name}: {error}")
+        finally:
+            client.close()
+            lines.close()

@@ -1,0 +1,102 @@
+"""What the head that leads owes the others: a sign of life, and to step down in time.
+
+A leader whose signs do not reach the database is deposed by the heads that stand by. It notices
+the same by its own clock, and ends at once: agents and people then find the one that leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.core.facts.errors import Conflict, RotaError
+from rota.store.errors import Contradiction, NotLeading
+from rota.store.heads import BEAT_S, LEADER, SILENT_S, Attention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.controller.loop import Host
+    from rota.store.heads import Head, Lookout
+
+log = logging.getLogger("rota.controller")
+
+#: How this process ends when another one leads: it is started again, and stands by.
+DEPOSED = 75
+#: The answer to who asked for it has left by then.
+ANSWERED_S = 0.1
+#: A head that has been silent for so long is forgotten.
+FORGOTTEN_S = 60.0
+
+
+class Reign:
+    """Of the head that leads. ``me`` makes what it says of itself, with a number and its reign."""
+
+    def __init__(
+        self,
+        host: Host,
+        lookout: Lookout,
+        me: Callable[[int, int], Head],
+        stop: asyncio.Event,
+    ) -> None:
+        self._host, self._lookout, self._me, self._stop = host, lookout, me, stop
+        self._attention = Attention()
+        self._beat = 0
+        self._own_url = me(0, 0).url
+
+    @property
+    def standbys(self) -> list[Head]:
+        """The heads that wait to take over."""
+        return [head for head in self._attention.present() if head.url != self._own_url]
+
+    def hand_over(self) -> Head:
+        """End in order, so that a head that stands by takes over now. Which one, most likely."""
+        waiting = self.standbys
+        if not waiting:
+            raise Conflict("no head stands by; start one with 'rota up --standby'")
+        log.warning("this head hands over to %s", waiting[0].url)
+        asyncio.get_running_loop().call_later(ANSWERED_S, self._stop.set)
+        return waiting[0]
+
+    async def run(self) -> None:
+        renewed_s, others = _now_s(), False
+        while True:
+            try:
+                async with asyncio.timeout(SILENT_S):
+                    await self._renew()
+                # As of now: heads cannot be heard, either, while the database is away.
+                renewed_s, others = _now_s(), bool(self.standbys)
+            except (NotLeading, Contradiction) as error:
+                step_down(str(error))
+            except (RotaError, TimeoutError) as error:
+                if others and _now_s() - renewed_s > SILENT_S:
+                    step_down(f"the database has not been reached for {SILENT_S:g} s: {error}")
+            await asyncio.sleep(BEAT_S)
+
+    async def _renew(self) -> None:
+        self._beat += 1
+        epoch = await asyncio.to_thread(self._look)
+        said = msgspec.json.encode(self._me(self._beat, epoch)).decode()
+        await self._host.write(lambda store: store.set_bookmark(LEADER, said))
+
+    def _look(self) -> int:
+        self._attention.hears({head.url: head for head in self._lookout.heads()})
+        for url in self._attention.gone(FORGOTTEN_S):
+            self._lookout.unsay(url)
+        return self._lookout.epoch()
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def step_down(why: str) -> None:
+    """At once, without a word to anybody: what this process holds is not the truth any more."""
+    log.error("this head does not lead any more, and ends: %s", why)
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    os._exit(DEPOSED)

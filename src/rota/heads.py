@@ -1,0 +1,11 @@
+"""How the heads of one Rota are named: to agents, to clients, and by each other."""
+
+from __future__ import annotations
+
+#: In the answer of a head that stands by: the address of the one that leads, ``-`` if unknown.
+LEADER_HEADER = "Rota-Leader"
+
+
+def addresses_of(text: str) -> list[str]:
+    """``URL,URL``: the addresses of all heads."""
+    return [url.strip() for url in text.split(",") if url.strip()]

@@ -1,0 +1,163 @@
+"""The heads of one Rota: the controllers that share a PostgreSQL, of which one leads.
+
+Each head writes a row of its own now and then, and the one that leads renews another one, in a
+commit that only a leader can make. One that does not lead any more is known by its lock, which the
+server takes from it when its connection ends; one that hangs, or that lost its way to the server,
+by a row that stays the same: then the server is asked to end its connection.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+import psycopg
+
+from rota.core.facts.errors import Unavailable
+from rota.store.postgres import CONNECT_TIMEOUT_S, KEEPALIVE_S, LEADER_LOCK, public_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Rows in ``meta``: one per head, and the one of the head that leads. The store reads and writes
+#: the latter as a bookmark.
+HEAD, LEADER = "head ", "leader"
+#: How long a question may take.
+PATIENCE_S = 3
+#: So often a head says that it is there.
+BEAT_S = 1.0
+#: A leader that renews nothing for so long has its connection ended.
+SILENT_S = 4.0
+#: A head that says nothing for so long is not there.
+GONE_S = 5.0
+
+
+class Head(msgspec.Struct, frozen=True):
+    """One of them, in its own words."""
+
+    url: str
+    version: str
+    #: Another number each time it is said.
+    beat: int = 0
+    #: Which reign it leads; 0: it stands by.
+    epoch: int = 0
+
+
+class Lookout:
+    """A connection that writes nothing but the row of its own head. For one thread."""
+
+    def __init__(self, address: str) -> None:
+        """``address`` is what follows ``postgresql://`` in the URL."""
+        self._conninfo = f"postgresql://{address}"
+        self.name = public_name(self._conninfo)
+        self._connection: psycopg.Connection | None = None
+
+    def say(self, head: Head) -> None:
+        """That this head is there."""
+        self._ask(
+            "INSERT INTO meta (key, value) VALUES (%s, %s)"
+            " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            HEAD + head.url,
+            msgspec.json.encode(head).decode(),
+        )
+
+    def unsay(self, url: str) -> None:
+        self._ask("DELETE FROM meta WHERE key = %s", HEAD + url)
+
+    def heads(self) -> list[Head]:
+        """All that have said that they are there, and were not unsaid."""
+        found = self._ask("SELECT value FROM meta WHERE key LIKE %s ORDER BY key", f"{HEAD}%")
+        return [msgspec.json.decode(value, type=Head) for (value,) in found]
+
+    def leader(self) -> Head | None:
+        """Who leads in the present reign, if it has said so."""
+        said = self.bookmark(LEADER)
+        if not said:
+            return None
+        head = msgspec.json.decode(said, type=Head)
+        return head if head.epoch == self.epoch() else None
+
+    def epoch(self) -> int:
+        """The number of the present reign; 0 before the first one."""
+        found = self._ask("SELECT value FROM meta WHERE key = 'epoch'")
+        return int(found[0][0]) if found else 0
+
+    def bookmark(self, name: str) -> str:
+        """As ``Store.bookmark``, for one who does not lead; empty before there are any tables."""
+        found = self._ask("SELECT value FROM meta WHERE key = %s", f"bookmark {name}")
+        return str(found[0][0]) if found else ""
+
+    def depose(self) -> bool:
+        """End the connection of who holds the lock. Whether anybody held it."""
+        return bool(
+            self._ask(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks"
+                " WHERE locktype = 'advisory' AND granted AND classid = 0 AND objid = %s"
+                " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+                LEADER_LOCK,
+            )
+        )
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _ask(self, text: str, *values: object) -> list[tuple[str, ...]]:
+        """The rows; none where the tables are not made yet."""
+        try:
+            cursor = self._connected().execute(text.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+        except psycopg.errors.UndefinedTable:
+            return []
+        except psycopg.Error as error:
+            self.close()
+            said = " ".join(str(error).split())
+            raise Unavailable(f"cannot use {self.name}: {said}") from None
+
+    def _connected(self) -> psycopg.Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.connect(
+                self._conninfo,
+                autocommit=True,
+                connect_timeout=CONNECT_TIMEOUT_S,
+                application_name="rota head",
+                options=f"-c statement_timeout={PATIENCE_S * 1000}",
+                tcp_user_timeout=PATIENCE_S * 1000,
+                keepalives_idle=KEEPALIVE_S,
+                keepalives_interval=1,
+                keepalives_count=KEEPALIVE_S,
+            )
+        return self._connection
+
+
+class Attention:
+    """Who of the heads still speaks: by what they say, and by our own clock."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, tuple[Head, float]] = {}
+
+    def hears(self, heads: Mapping[str, Head]) -> None:
+        """What each of them has said last; what was said before is not news."""
+        now_s = time.monotonic()
+        self._heard = {
+            name: self._heard[name]
+            if name in self._heard and self._heard[name][0] == head
+            else (head, now_s)
+            for name, head in heads.items()
+        }
+
+    def silent_s(self, name: str) -> float:
+        """How long it has said nothing new; 0: nobody knows it."""
+        if name not in self._heard:
+            return 0.0
+        return time.monotonic() - self._heard[name][1]
+
+    def present(self) -> list[Head]:
+        """Those that are there."""
+        return [head for name, (head, _) in self._heard.items() if self.silent_s(name) < GONE_S]
+
+    def gone(self, after_s: float) -> list[str]:
+        """Those that have been silent for so long that nobody waits for them."""
+        return [name for name in self._heard if self.silent_s(name) > after_s]

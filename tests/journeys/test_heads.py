@@ -1,0 +1,326 @@
+"""Several heads on one PostgreSQL: one leads, and when it is gone the next one goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from cryptography.fernet import Fernet
+
+from rota.client.errors import ClientError
+from rota.client.http import Client, new_key
+from tests.journeys.box import Box, until
+
+#: Leaders that are killed in the storm; ``ROTA_HEAD_STORMS`` asks for more.
+KILLS = int(os.environ.get("ROTA_HEAD_STORMS", "6"))
+#: So many are submitted between two kills.
+AT_ONCE = 10 if KILLS < 20 else 2
+
+
+class Heads:
+    """Two heads and an agent that knows both."""
+
+    def __init__(self, root: Path, url: str, *, tls: str = "off") -> None:
+        key = root / "seal.key"
+        key.write_bytes(Fernet.generate_key())
+        key.chmod(0o600)
+        self.root = root
+        self.boxes = [Box(root / name) for name in ("a", "b")]
+        for box in self.boxes:
+            box.env |= {
+                "ROTA_SERVER_DATABASE": url,
+                "ROTA_SERVER_SECRETS_KEY_FILE": str(key),
+                "ROTA_SERVER_TLS": tls,
+                "ROTA_SERVER_LEASE_S": "60",
+            }
+        self.agents: list[subprocess.Popen[bytes]] = []
+        self.clients: list[Client] = []
+
+    def up(self) -> None:
+        for box in self.boxes:
+            box.up("--standby")
+
+    def url(self, box: Box) -> str:
+        return str(json.loads((box.state / "controller.json").read_text())["url"])
+
+    @property
+    def urls(self) -> str:
+        return ",".join(self.url(box) for box in self.boxes)
+
+    def leads(self, box: Box) -> bool:
+        return box.rota("status", check=False).returncode == 0
+
+    @property
+    def leader(self) -> Box:
+        found: Box = until(lambda: next(filter(self.leads, self.boxes), None), "a head that leads")
+        return found
+
+    @property
+    def other(self) -> Box:
+        leader = self.leader
+        return next(box for box in self.boxes if box is not leader)
+
+    def pid(self, box: Box) -> int:
+        return int((box.state / "controller.lock").read_text())
+
+    def join(self, cpus: int = 8) -> None:
+        made = self.leader.rota("token", "create", "--join", "--json").stdout
+        token = self.root / "join.token"
+        token.write_text(json.loads(made)["token"])
+        state = self.root / "node"
+        env = {**self.boxes[0].env, "ROTA_STATE_DIR": str(state), "ROTA_AGENT_CPUS": str(cpus)}
+        command = [sys.executable, "-m", "rota.cli.main", "agent", "--join", self.urls]
+        command += ["--token-file", str(token), "--name", "node"]
+        with (self.root / "agent.log").open("w") as log:
+            self.agents.append(subprocess.Popen(command, env=env, stdout=log, stderr=log))
+        until(lambda: '"up"' in self.leader.rota("nodes", "--json").stdout, "the node")
+
+    def client(self) -> Client:
+        made = self.leader.rota("token", "create", "--json").stdout
+        token = json.loads(made)["token"]
+        client = Client.from_environment({"ROTA_URL": self.urls, "ROTA_TOKEN": token})
+        self.clients.append(client)
+        return client
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        for agent in self.agents:
+            agent.terminate()
+            agent.wait()
+        for box in self.boxes:
+            box.down()
+
+
+@pytest.fixture
+def new_heads(tmp_path: Path, postgres_url: str) -> Iterator[Callable[..., Heads]]:
+    made: list[Heads] = []
+
+    def make(**options: str) -> Heads:
+        made.append(Heads(tmp_path, postgres_url, **options))
+        made[-1].up()
+        return made[-1]
+
+    yield make
+    for heads in made:
+        heads.close()
+
+
+def submit(client: Client, work: Path, command: str) -> int:
+    body = {"command": command, "workdir": str(work)}
+    return int(client.post("/jobs", body, key=new_key())["id"])
+
+
+def ended(client: Client, job: int) -> str:
+    until(lambda: client.get(f"/jobs/{job}")["state"] in ("completed", "failed"), f"job {job}")
+    return str(client.get(f"/jobs/{job}")["state"])
+
+
+def test_the_second_head_stands_by_and_says_who_leads(new_heads: Callable[..., Heads]) -> None:
+    heads = new_heads()
+    first, second = heads.boxes
+
+    until(lambda: "stands by" in first.rota("status").stdout, "both heads in the status")
+    refused = second.rota("status", check=False)
+
+    assert f"{heads.url(first)} leads, {heads.url(second)} stands by" in first.rota("status").stdout
+    assert refused.returncode != 0
+    assert refused.stderr.strip() == f"rota: this head stands by; {heads.url(first)} leads"
+
+
+@pytest.mark.parametrize("tls", ["off", "on"])
+def test_a_job_and_its_node_go_on_when_the_leader_is_killed(
+    new_heads: Callable[..., Heads], tls: str
+) -> None:
+    heads = new_heads(tls=tls)
+    heads.join()
+    client, work = heads.client(), heads.boxes[0].work
+    running = submit(
+        client, work, "echo once >> ran; while [ ! -e go ]; do sleep 0.1; done; exit 0"
+    )
+    until(lambda: (work / "ran").exists(), "the job's first line")
+    first = heads.leader
+
+    os.kill(heads.pid(first), signal.SIGKILL)
+    new = submit(client, work, "echo new > new")
+
+    assert ended(client, new) == "completed"
+    assert heads.leader is not first
+    (work / "go").touch()
+    assert ended(client, running) == "completed"
+    assert (work / "ran").read_text() == "once\n"
+
+
+def test_a_hand_over_refuses_nobody(new_heads: Callable[..., Heads]) -> None:
+    heads = new_heads()
+    heads.join()
+    client, work = heads.client(), heads.boxes[0].work
+    until(lambda: "stands by" in heads.leader.rota("status").stdout, "a head that stands by")
+    first, done, refused = heads.leader, threading.Event(), list[str]()
+    jobs: list[int] = []
+
+    def keep_submitting() -> None:
+        while not done.is_set():
+            try:
+                jobs.append(submit(client, work, "true"))
+            except ClientError as error:
+                refused.append(str(error))
+
+    thread = threading.Thread(target=keep_submitting)
+    thread.start()
+    said = first.rota("failover").stdout
+    until(lambda: heads.leads(heads.boxes[1]), "the successor")
+    after = len(jobs)
+    until(lambda: len(jobs) > after + 5, "jobs for the successor")
+    done.set()
+    thread.join()
+
+    assert said == f"{heads.url(heads.boxes[1])} takes over\n"
+    assert refused == []
+    assert {ended(client, job) for job in jobs} == {"completed"}
+
+
+def test_a_leader_that_hangs_is_deposed_and_stands_by_when_it_wakes(
+    new_heads: Callable[..., Heads],
+) -> None:
+    heads = new_heads()
+    first, second = heads.boxes
+    until(lambda: "stands by" in first.rota("status").stdout, "a head that stands by")
+    pid = heads.pid(first)
+
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        until(lambda: heads.leads(second), "the second head to lead")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+    until(lambda: not heads.leads(first), "the first head to step down")
+    until(lambda: heads.url(first) in second.rota("status").stdout, "the first head to stand by")
+
+
+class Cable:
+    """A way to a server that can be cut: what is on it is neither delivered nor refused."""
+
+    def __init__(self, port: int) -> None:
+        self._target = ("127.0.0.1", port)
+        self._whole = threading.Event()
+        self._whole.set()
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._door.getsockname()[1])
+        threading.Thread(target=self._take, daemon=True).start()
+
+    def cut(self) -> None:
+        self._whole.clear()
+
+    def mend(self) -> None:
+        self._whole.set()
+
+    def close(self) -> None:
+        self._door.close()
+
+    def _take(self) -> None:
+        while True:
+            try:
+                near, _ = self._door.accept()
+            except OSError:
+                return
+            far = socket.create_connection(self._target)
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self._carry, args=(one, other), daemon=True).start()
+
+    def _carry(self, one: socket.socket, other: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                self._whole.wait()
+                other.sendall(data)
+        for end in (one, other):
+            with contextlib.suppress(OSError):
+                end.close()
+
+
+def test_a_leader_that_lost_its_way_to_the_database_gives_way(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    cable = Cable(urlsplit(postgres_url).port or 5432)
+    heads = Heads(tmp_path, postgres_url)
+    first, second = heads.boxes
+    there = f":{urlsplit(postgres_url).port}/"
+    first.env["ROTA_SERVER_DATABASE"] = postgres_url.replace(there, f":{cable.port}/")
+    try:
+        heads.up()
+        until(lambda: "stands by" in first.rota("status").stdout, "a head that stands by")
+        heads.join()
+        client, work = heads.client(), second.work
+
+        cable.cut()
+        job = submit(client, work, "true")
+
+        assert heads.leads(second)
+        assert ended(client, job) == "completed"
+        cable.mend()
+        until(lambda: heads.url(first) in second.rota("status").stdout, "the first head again")
+    finally:
+        cable.mend()
+        heads.close()
+        cable.close()
+
+
+def test_nothing_is_lost_or_doubled_while_leaders_are_killed(
+    new_heads: Callable[..., Heads],
+) -> None:
+    heads = new_heads()
+    heads.join()
+    client, work = heads.client(), heads.boxes[0].work
+    chance = random.Random(KILLS)
+    expected: dict[int, int] = {}
+    slowest_s = 0.0
+
+    for _ in range(KILLS):
+        for _ in range(AT_ONCE):
+            code, lasts_s = chance.randrange(5), chance.uniform(0.1, 3.0)
+            began_s = time.monotonic()
+            job = submit(client, work, f"echo $ROTA_JOB_ID >> ran; sleep {lasts_s}; exit {code}")
+            slowest_s = max(slowest_s, time.monotonic() - began_s)
+            expected[job] = code
+        time.sleep(chance.random())
+        os.kill(heads.pid(heads.leader), signal.SIGKILL)
+    found = {job: (ended(client, job), client.get(f"/jobs/{job}")["exit_code"]) for job in expected}
+    print(f"{KILLS} leaders killed among {len(expected)} jobs; slowest submit {slowest_s:.1f} s")
+
+    assert found == {
+        job: ("failed" if code else "completed", code) for job, code in expected.items()
+    }
+    assert Counter(map(int, (work / "ran").read_text().split())) == Counter([*expected])
+
+
+def test_heads_need_a_server_and_a_key(new_box: Callable[..., Box], postgres_url: str) -> None:
+    box = new_box()
+
+    alone = box.rota("up", "--detach", "--standby", check=False)
+    unsealed = box.rota(
+        "up", "--detach", "--standby", check=False, env={"ROTA_SERVER_DATABASE": postgres_url}
+    )
+
+    assert alone.returncode == unsealed.returncode == 2
+    assert "--standby: heads share a database on a server" in alone.stderr
+    assert "set server.secrets_key_file" in unsealed.stderr
+
+
+def test_a_rota_with_one_head_hands_over_to_nobody(home: Box) -> None:
+    refused = home.rota("failover", check=False)
+
+    assert refused.returncode == 2
+    assert "this Rota has one head" in refused.stderr

@@ -1,0 +1,80 @@
+"""What rows say has a number: a Rota that knows less refuses the database instead of harming it."""
+
+import hashlib
+
+import msgspec
+import pytest
+from msgspec import inspect
+
+from rota.core.changes.events import AnyEvent
+from rota.core.facts.array import Array
+from rota.core.facts.errors import Rejected
+from rota.core.facts.job import Job
+from rota.store import migrations, rows
+
+#: The number, and what the structs were like when it was given. When the test below fails, raise
+#: ``rows.FORMAT`` once per release, and put the new pair here.
+KNOWN = {1: "7c857fd8876bbaee"}
+
+
+def kept_types():
+    return [Job, Array, AnyEvent, *(decode.__self__.type for decode in rows.RECORDS.values())]
+
+
+def shape() -> str:
+    """One digest over the names and types of all fields of all structs that are kept."""
+    found: dict[str, str] = {}
+
+    def walk(node: object) -> None:
+        if isinstance(node, inspect.StructType):
+            name = f"{node.cls.__module__}.{node.cls.__qualname__}"
+            if name in found:
+                return
+            found[name] = ""
+            fields = [
+                (f.encode_name, str(node.cls.__annotations__.get(f.name))) for f in node.fields
+            ]
+            found[name] = f"{node.tag} {fields}"
+        if isinstance(node, inspect.EnumType):
+            found[node.cls.__qualname__] = str([member.value for member in node.cls])
+        for value in getattr(node, "__struct_fields__", ()):
+            part = getattr(node, value)
+            for inner in part if isinstance(part, tuple) else (part,):
+                if isinstance(inner, inspect.Type | inspect.Field):
+                    walk(inner)
+
+    for kind in kept_types():
+        walk(inspect.type_info(kind))
+    text = msgspec.json.encode(sorted(found.items()))
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def test_a_struct_that_changes_gets_a_new_number():
+    assert KNOWN.get(rows.FORMAT) == shape()
+
+
+def test_a_database_whose_rows_say_more_is_refused_in_one_line(sql_place):
+    store = sql_place.open()
+    store.driver.write([("UPDATE meta SET value = '999' WHERE key = 'format'", ())])
+
+    known = rf"newer Rota \(rows 999, this one knows {rows.FORMAT}\)"
+    with pytest.raises(Rejected, match=known) as caught:
+        sql_place.reopen()
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_database_from_before_there_was_a_number_gets_one(sql_place):
+    store = sql_place.open()
+    store.driver.write([("DELETE FROM meta WHERE key = 'format'", ())])
+
+    sql_place.reopen()
+
+    with pytest.raises(Rejected, match="newer Rota"):
+        _refused_by_an_older_one(sql_place)
+
+
+def _refused_by_an_older_one(place):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migrations, "FORMAT", rows.FORMAT - 1)
+        place.reopen()

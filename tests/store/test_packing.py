@@ -1,0 +1,110 @@
+"""Old rows are packed: they take less room, and say the same."""
+
+import sqlite3
+
+import pytest
+
+from rota.core.facts.states import JobState
+from rota.store.api import JobFilter
+from rota.store.sql import SqlStore
+from tests.store.builders import DAY_S, START_S, Log, job
+
+JOBS = 400
+
+
+def filled(store):
+    jobs = [
+        job(number, JobState.COMPLETED, at_s=START_S + number, name=f"train-{number}")
+        for number in range(1, JOBS)
+    ]
+    store.commit(Log().submitted(*jobs, job(JOBS, at_s=START_S)))
+
+
+def everything(store):
+    jobs = store.list_jobs(JobFilter(), limit=2 * JOBS)
+    return jobs, list(store.all_events()), store.job(7), store.load().jobs
+
+
+def body_bytes(store) -> int:
+    read = store.driver.read
+    ((jobs,),) = read("SELECT sum(length(body)) FROM jobs")
+    ((events,),) = read("SELECT sum(length(body)) FROM events")
+    return int(jobs + events)
+
+
+def pack_all(store: SqlStore, before_s: float) -> None:
+    while store.pack(before_s):
+        pass
+
+
+def test_packed_rows_say_the_same_and_take_a_third_of_the_room(sql_place):
+    store = sql_place.open()
+    filled(store)
+    before, plain = everything(store), body_bytes(store)
+
+    pack_all(store, START_S + DAY_S)
+
+    assert body_bytes(store) * 3 < plain
+    assert everything(store) == before
+    assert everything(sql_place.reopen()) == before
+
+
+def test_what_is_new_or_has_not_ended_stays_as_it_is(sql_place):
+    store = sql_place.open()
+    filled(store)
+
+    pack_all(store, START_S + 100)
+
+    packed = {
+        number
+        for number, body in store.driver.read("SELECT id, body FROM jobs")
+        if bytes(body)[:1] == b"\xc1"
+    }
+    assert packed == set(range(1, 100))
+
+
+def test_rows_that_come_later_are_packed_with_the_same_words(sql_place):
+    store = sql_place.open()
+    filled(store)
+    pack_all(store, START_S + DAY_S)
+    log = Log(first=5000)
+    late = [job(number, JobState.FAILED, at_s=START_S + DAY_S) for number in range(1000, 1010)]
+    store = sql_place.reopen()
+    store.commit(log.submitted(*late))
+
+    pack_all(store, START_S + 3 * DAY_S)
+
+    assert store.job(1005) == late[5]
+    ((body,),) = store.driver.read("SELECT body FROM jobs WHERE id = 1005")
+    assert bytes(body)[:2] == b"\xc1\x01"
+
+
+def test_pages_that_become_free_are_given_back_to_the_disk(tmp_path):
+    from rota.store.open import open_store
+
+    store = open_store(str(tmp_path / "rota.db"))
+    jobs = [job(number, JobState.COMPLETED, name="x" * 3000) for number in range(1, 3000)]
+    store.commit(Log().submitted(*jobs))
+    store.tidy()
+    before = _pages(tmp_path)
+
+    while store.prune(START_S + 10 * DAY_S):
+        store.tidy()
+    for _ in range(20):
+        store.tidy()
+
+    assert _pages(tmp_path) * 3 < before
+    store.close()
+
+
+def _pages(folder) -> int:
+    with sqlite3.connect(folder / "rota.db") as connection:
+        return int(connection.execute("PRAGMA page_count").fetchone()[0])
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_too_few_rows_to_learn_from_stay_as_they_are(sql_place, count):
+    store = sql_place.open()
+    store.commit(Log().submitted(*(job(n + 1, JobState.COMPLETED) for n in range(count))))
+
+    assert store.pack(START_S + DAY_S) == 0
