@@ -63,7 +63,8 @@ export const round = (number, digits = 1) => String(Math.round(number * 10 ** di
 export function hue(name) {
   let mixed = 2166136261;
   for (const letter of name) mixed = Math.imul(mixed ^ letter.codePointAt(0), 16777619);
-  return (Math.imul(mixed ^ (mixed >>> 15), 2246822507) >>> 0) % 360;
+  mixed = Math.imul(mixed ^ (mixed >>> 15), 3266489909);
+  return ((mixed ^ (mixed >>> 13)) >>> 0) % 360;
 }
 
 export function button(text, deed, attributes = {}) {

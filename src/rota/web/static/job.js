@@ -169,8 +169,8 @@ async function progress() {
 
 // What its last try used of the machine, against what it asked for, where nodes measure that.
 let measured = [];
-async function measure(figures) {
-  if (!("gpu_efficiency" in figures) || !job.started_at) return;
+async function measure() {
+  if (!job.started_at) return;
   const told = await api(`/jobs/${id}/curves`);
   const last = told.attempts.at(-1);
   if (!last) return;
@@ -210,7 +210,7 @@ async function draw() {
   tries();
   const figures = api(`/jobs/${id}/metrics`).then((found) => {
     facts(found);
-    return measure(found);
+    return measure();
   });
   await Promise.all([figures, why(), events()]);
   drawCurves();

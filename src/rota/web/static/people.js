@@ -109,3 +109,5 @@ $("#csv").addEventListener("click", () => {
 const again = paced(5000, () => Promise.all([draw(), idle()]));
 $("#period").addEventListener("change", () => draw());
 live(again);
+// Time goes on although nothing happens.
+setInterval(() => document.hidden || again(), 30000);

@@ -97,3 +97,5 @@ $("#rules-form")?.addEventListener("submit", async (event) => {
 
 const again = paced(3000, () => draw());
 live(again);
+// Time goes on although nothing happens.
+setInterval(() => document.hidden || again(), 30000);

@@ -105,7 +105,7 @@ async def nodes(asked: Asked) -> dict[str, Any]:
         "items": found,
         "gone": [name for name in wanted if name not in cluster.nodes],
         # Whether it is worth asking again although nothing happened.
-        "measured": getattr(asked.context, "measures", None) is not None,
+        "measured": asked.context.measures.settings.measure_s > 0,
     }
 
 
@@ -116,9 +116,7 @@ def shown_state(node: Node) -> str:
 
 def _strip(asked: Asked, node: Node) -> Strip:
     cluster, spec, room = asked.cluster, node.spec, node.headroom()
-    # Where nodes are measured, the views of their devices say what was found.
-    measures = getattr(asked.context, "measures", None)
-    views = gpu_views(cluster, node, *([] if measures is None else [measures]))
+    views = gpu_views(cluster, node, asked.context.measures)
     return Strip(
         name=node.name,
         state=shown_state(node),
@@ -143,10 +141,10 @@ def _cell(cluster: Cluster, view: GpuView) -> Cell:
         users=list(dict.fromkeys(held)),
         jobs=view.jobs,
         foreign=[use.user for use in view.foreign if not use.ignored],
-        use_percent=getattr(view, "use_percent", None),
-        memory_used_mib=getattr(view, "memory_used_mib", None),
-        idle=bool(getattr(view, "idle_since", None)),
-        overused=bool(getattr(view, "overuse", None)),
+        use_percent=view.use_percent,
+        memory_used_mib=view.memory_used_mib,
+        idle=bool(view.idle_since),
+        overused=bool(view.overuse),
     )
 
 
