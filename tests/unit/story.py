@@ -6,6 +6,7 @@ from functools import partial
 
 from rota.controller.commands import commands as cmd
 from rota.controller.launches.launch import encode_environment
+from rota.core.facts.gpu_use import Overuse
 from rota.core.facts.node import ForeignUse
 from rota.core.facts.site.pilot import Pilot
 from rota.core.facts.states import QueueState
@@ -94,6 +95,26 @@ def _trouble(scene: Scene) -> Iterator[Step]:
     yield partial(scene.connect, "box2", boot_id="b2")
     drain = cmd.DrainNode(actor=OPERATOR, node="box2", drained=True, note="fans")
     yield partial(scene.ask, drain)
+    yield partial(scene.submit, "greedy", cpus=0.1, gpus=1, gpu_mem=1000, shared=True)
+    yield partial(_measure, scene)
+    yield partial(scene.submit, "beside", cpus=0.1, gpus=1, gpu_mem=30_000, shared=True)
+
+
+def _measure(scene: Scene) -> None:
+    attempts = scene.job("greedy").tasks[0].attempts if scene.job("greedy").tasks else []
+    for attempt in attempts[-1:]:
+        (index,), node = attempt.allocation.devices, attempt.allocation.node
+        uuid = scene.cluster.nodes[node].spec.devices[1 - index].uuid
+        scene.ask(
+            cmd.NoteGpus(
+                actor=ADMIN,
+                node=node,
+                overuse=(Overuse(attempt.uid, index, 20_000),),
+                idle=(cmd.Idle(attempt.uid, (index,), scene.now_s),),
+                faults=((uuid, "Xid 79"),) * 3,
+                failures=3,
+            )
+        )
 
 
 def _waiting(scene: Scene) -> Iterator[Step]:

@@ -108,7 +108,8 @@ class Measures:
         self._attempts: OrderedDict[str, AttemptTrack] = OrderedDict()
         #: When less memory was last news, by node.
         self._less_s: dict[str, float] = {}
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        #: Nodes of which something is being put on record.
+        self._asking: dict[asyncio.Task[None], str] = {}
         host.links.measured = self.hear
 
     def device(self, node: str, index: int) -> DeviceTrack | None:
@@ -166,7 +167,10 @@ class Measures:
     ) -> Iterator[tuple[str, str]]:
         """Keeps the figures; gives the failures of devices, by their uuids."""
         there = {device.index: device.uuid for device in node.spec.devices}
-        tracks = self._devices.setdefault(node.name, {})
+        tracks = self._devices.get(node.name)
+        if tracks is None:
+            self._forget_removed()
+            tracks = self._devices[node.name] = {}
         for index in [index for index in tracks if index not in there]:
             del tracks[index]
         for reading in message.devices:
@@ -190,7 +194,15 @@ class Measures:
             yield from ((uuid, f"Xid {number}") for number in reading.xids)
             if before is not None and reading.ecc_errors > before.ecc_errors:
                 more = reading.ecc_errors - before.ecc_errors
-                yield uuid, f"{more} errors in its memory that could not be corrected"
+                many = "1 error" if more == 1 else f"{more} errors"
+                yield uuid, f"{many} in its memory that could not be corrected"
+
+    def _forget_removed(self) -> None:
+        """A node that comes new is the moment to drop those that are gone."""
+        nodes = self._host.cluster.nodes
+        for name in [name for name in self._devices if name not in nodes]:
+            del self._devices[name]
+            self._less_s.pop(name, None)
 
     @property
     def _apart_s(self) -> float:
@@ -224,8 +236,7 @@ class Measures:
         self, node: Node, message: Measured, faults: tuple[tuple[str, str], ...], now_s: float
     ) -> None:
         """A command, if there is news. While one is on its way the next look finds it again."""
-        running = self._asking.get(node.name)
-        if running is not None and not running.done() and not faults:
+        if node.name in self._asking.values() and not faults:
             return
         overuse = self._overuse(node, message, now_s)
         idle = tuple(self._idle(node, now_s))
@@ -240,7 +251,9 @@ class Measures:
             faults=faults,
             failures=self.settings.failures,
         )
-        self._asking[node.name] = asyncio.get_running_loop().create_task(self._ask(command))
+        task = asyncio.get_running_loop().create_task(self._ask(command))
+        self._asking[task] = node.name
+        task.add_done_callback(self._asking.pop)
 
     async def _ask(self, command: NoteGpus) -> None:
         try:
@@ -254,8 +267,11 @@ class Measures:
         found: dict[tuple[str, int], int] = {}
         for reading in message.attempts:
             for gpu in reading.gpus:
-                if self._is_over(node, reading.uid, gpu):
-                    found[reading.uid, gpu.index] = gpu.memory_mib
+                key = (reading.uid, gpu.index)
+                looks = self._looks_over(node, reading.uid, gpu)
+                # Once is nothing to act on, unless it is on record: after a restart, say.
+                if looks >= 2 or (looks and key in known):
+                    found[key] = gpu.memory_mib
         if not found and not known:
             return None
         more = any(
@@ -270,21 +286,21 @@ class Measures:
         self._less_s[node.name] = now_s
         return tuple(Overuse(uid, index, mib) for (uid, index), mib in sorted(found.items()))
 
-    def _is_over(self, node: Node, uid: str, gpu: OnDevice) -> bool:
-        """In two looks in a row: what is over in a moment is nothing to act on."""
+    def _looks_over(self, node: Node, uid: str, gpu: OnDevice) -> int:
+        """In how many looks in a row an attempt has held more of a device than it asked for."""
         held, track = node.live.get(uid), self._attempts.get(uid)
         device = next((one for one in node.spec.devices if one.index == gpu.index), None)
         if held is None or track is None or device is None:
-            return False
+            return 0
         given = gpu.index in held.devices
         if given and not held.shared:
-            return False
+            return 0
         declared = held.share_of(device) if given else 0
         if gpu.memory_mib <= declared + max(SLACK_MIB, SLACK_PART * declared):
             track.over.pop(gpu.index, None)
-            return False
+            return 0
         track.over[gpu.index] = track.over.get(gpu.index, 0) + 1
-        return track.over[gpu.index] >= 2
+        return track.over[gpu.index]
 
     def _idle(self, node: Node, now_s: float) -> Iterator[Idle]:
         """Attempts with devices to themselves that did nothing for too long, not told yet."""
