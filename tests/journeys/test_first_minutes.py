@@ -29,7 +29,7 @@ def test_a_newcomer_starts_rota_submits_watches_reads_and_stops_it(
     assert box.rota("queue").stdout.splitlines()[1:] == [], "nothing waits or runs any more"
     assert "hello" in box.rota("queue", "-a").stdout
     assert "exit code: 0" in box.rota("show", "1").stdout
-    assert box.rota("why", "1").stdout.startswith("1 is completed")
+    assert box.rota("why", "1").stdout.startswith("1 completed")
     assert "stopped supervisor" in box.rota("down").stdout
     assert "is not running" in box.rota("down").stdout
 

@@ -339,7 +339,7 @@ def test_why_a_job_waited_can_be_asked_after_it_has_run(box: Box) -> None:
     now = box.rota("why", str(job)).stdout
 
     assert then.splitlines()[0] == f"{job} was queued: not enough free cpus"
-    assert now.startswith(f"{job} is completed")
+    assert now.startswith(f"{job} completed")
 
 
 def test_queues_are_listed_with_what_their_jobs_wait_for(box: Box) -> None:

@@ -299,7 +299,7 @@ _SPOKEN = {
     "timeout": "timed out",
     "cancelled": "was cancelled",
     "node_failed": "failed with its node",
-    "unschedulable": "found no room",
+    "unschedulable": "was given up",
 }
 
 
