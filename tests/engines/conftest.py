@@ -33,6 +33,7 @@ KINDS = {"slurm-rest": "slurm", "slurm-commands": "slurm", "kubernetes": "kube",
 REPOSITORY = HERE.parents[1]
 
 
+@pytest.hookimpl(tryfirst=True)  # What hands tests to processes reads the groups after this.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Real processes take their time: none of these belongs to the inner loop.
 

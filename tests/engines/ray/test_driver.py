@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.backends.api import Away, Full, Phase, Refused
+from rota.backends.api import Away, Full, Paced, Phase, Refused
 from rota.backends.registry import make
 from rota.core.facts.states import Blame, Cause
 from tests.engines.ray.conftest import PATH, Alone, table
@@ -146,6 +146,20 @@ def test_what_does_not_fit_beside_ours_and_those_of_others_is_not_handed_in(alon
 
     assert {alone.ended(uid).code for uid in (elsewhere, after)} == {0}
     assert len(ray.jobs(alone.driver.cluster)) == 3
+
+
+def test_no_more_jobs_are_being_started_on_a_node_than_the_settings_say(ray: Ray):
+    alone = Alone(make("lab", table(ray, starts_per_node=1))[1])
+    first = alone.submit("sleep", "600")
+
+    with pytest.raises(Paced, match="node n1 of Ray starts 1 of our jobs now"):
+        alone.offer("true")
+
+    other = alone.submit("true", node="n2")
+    alone.running(first)
+    assert alone.ended(other).code == 0
+    assert alone.ended(alone.submit("true")).code == 0
+    alone.close()
 
 
 def test_what_others_hold_is_neither_shown_nor_used(alone: Alone, ray: Ray):

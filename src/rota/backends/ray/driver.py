@@ -137,9 +137,9 @@ class RayDriver:
         most, now_s = self._settings.starts_per_node, time.time()
         for name in nodes:
             if (count := self._room.starting(name, now_s)) >= most:
-                raise Paced(f"node {name} of Ray is starting {count} jobs")
+                raise Paced(f"node {name} of Ray starts {count} of our jobs now")
         if not nodes and (count := self._room.starting("", now_s)) >= most * len(self._living):
-            raise Paced(f"Ray is starting {count} jobs")
+            raise Paced(f"Ray starts {count} of our jobs now")
 
     async def jobs(self) -> list[EngineJob]:
         listed = await self._listed()
