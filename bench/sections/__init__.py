@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from bench.sections import (
     arrays,
     core,
+    decide,
     depth,
     durable,
     engines,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 SECTIONS: dict[str, Callable[[Context], list[Row]]] = {
     section.SECTION: section.measure
     for section in (
-        *(core, noop, latency, durable, depth, idle, restart, arrays, long, sim),
+        *(core, noop, latency, durable, depth, idle, restart, arrays, long, sim, decide),
         *(slurm_commands, engines, pilots, python_api, swarm),
     )
 }

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rota.core.changes import events as ev
-from rota.core.facts.errors import Rejected
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.facts.policy import (
     Backfill,
@@ -115,7 +114,7 @@ MORE = (
 agreed = st.builds(
     Settings,
     events=st.sampled_from(list(Events)),
-    estimates=st.sampled_from([Estimates.USER, Estimates.EXACT]),
+    estimates=st.sampled_from([None, Estimates.USER, Estimates.EXACT, Estimates.PREDICTED]),
     overrun=st.sampled_from(list(Overrun)),
 )
 
@@ -203,13 +202,13 @@ def test_a_rule_that_no_pool_knows_is_refused(rule: dict[str, object]):
     assert refused
 
 
-def test_the_presets_that_need_no_account_are_played_by_a_pool():
+def test_the_default_and_the_presets_that_need_no_account_are_played_by_a_pool():
     site = Site(Trace("log", [TraceJob(1, 0, 1, 1)]), Machine(capacity=4), Policy())
 
     pooled = [name for name in PRESETS if not refusal(*site._replace(rules=rules_of(name)))]
 
     assert pooled == [
-        *("fcfs", "fifo", "easy", "easy-sjbf", "conservative", "conservative-rebuild"),
+        *("default", "fcfs", "fifo", "easy", "easy-sjbf", "conservative", "conservative-rebuild"),
         *("sjf", "sjf-easy", "saf", "wfp3", "unicef", "f1"),
     ]
 
@@ -331,8 +330,38 @@ def test_time_alone_calls_for_no_pass_under_an_order_that_moves():
     assert_played_alike(Site(Trace("log", jobs), Machine(capacity=4), strict))
 
 
-def test_estimates_that_are_predicted_are_refused_where_the_pass_plays():
-    site = Site(Trace("log", [TraceJob(1, 0, 1, 1, priority=9)]), Machine(capacity=4), Policy())
+def habits(count: int) -> list[TraceJob]:
+    """Two users who ask for an hour. Jobs of one take a minute, those of the other all of it."""
+    jobs = []
+    for number in range(1, count + 1):
+        user, run_s = ("quick", 60.0) if number % 3 else ("slow", 3600.0)
+        procs = 1 + number * 7 % 4
+        jobs.append(TraceJob(number, number * 500.0, run_s, procs, 3600, user=user))
+    return jobs
 
-    with pytest.raises(Rejected, match=r"'predicted' .* more than size, length and wait"):
-        play_rules(*site._replace(settings=Settings(estimates=Estimates.PREDICTED)))
+
+@pytest.mark.parametrize("name", ["default", "multifactor", "easy-sjbf"])
+def test_learned_run_times_change_what_is_decided_by_pool_and_pass(name: str):
+    site = Site(Trace("log", habits(120)), Machine(capacity=4), rules_of(name))
+    by_users, learned = (
+        play_rules(*site._replace(settings=Settings(estimates=source)))
+        for source in (Estimates.USER, Estimates.PREDICTED)
+    )
+
+    assert learned.start_s != by_users.start_s
+    assert learned.extra["coverage"] > 0.5
+
+
+@pytest.mark.parametrize("share_s", [0, 10_800])
+@pytest.mark.parametrize("wait_max_s", [3_000, 604_800])
+def test_the_default_with_shares_and_learned_run_times_is_the_same_by_pool_and_pass(
+    share_s: int, wait_max_s: int
+):
+    rules = rules_of("default")
+    order = replace(rules.order, share_s=share_s, wait_max_s=wait_max_s, due_max_s=20_000)
+    backfill = replace(rules.backfill, trust_s=2_000)
+    rules = replace(rules, order=order, backfill=backfill)
+    site = Site(Trace("log", habits(400)), Machine(capacity=5), rules)
+
+    assert not refusal(*site)
+    assert_played_alike(site)

@@ -632,7 +632,7 @@ def test_memory_holds_a_window_or_what_a_half_life_adds_up_to(rules, seconds):
     books = Books()
     books.rules(share=rules)
 
-    assert remembered_s(books.cluster) == pytest.approx(seconds)
+    assert remembered_s(books.cluster.policy.share) == pytest.approx(seconds)
 
 
 def test_of_what_runs_a_window_remembers_its_own_length():

@@ -2,9 +2,10 @@
 
 import pytest
 
-from rota.controller.tick.forecast import REMEMBERED, TELLING, Forecast, rounded_s
+from rota.controller.tick.forecast import REMEMBERED, TELLING, Forecast
 from rota.core.changes.events import JobSubmitted
 from rota.core.facts.errors import Rejected
+from rota.scheduling.later.predict import rounded_s
 from rota.store.api import JobFilter
 from rota.testing.scene import Scene
 

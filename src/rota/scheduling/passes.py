@@ -24,6 +24,7 @@ from rota.scheduling.misses import Misses
 from rota.scheduling.order.fairshare import FairShare
 from rota.scheduling.order.heads import Heads
 from rota.scheduling.order.keys import ByLength, Keys
+from rota.scheduling.order.lengths import stay_s_of
 from rota.scheduling.order.turns import Turns
 from rota.scheduling.outcomes import (
     NO_ROOM,
@@ -257,9 +258,11 @@ class Pass:
         borrows: tuple[tuple[Loan, ...], ...] = (),
     ) -> None:
         """A job starts: everything that later jobs of this pass must know of it."""
-        key, end_s = entry.key, self.now_s + entry.run_s
-        roles, count = entry.shape.roles, len(placed)
-        self.take(entry.job, end_s, placed)
+        key, roles, count = entry.key, entry.shape.roles, len(placed)
+        item = self.cluster.arrays[head.array] if head.array else self.cluster.jobs[entry.job]
+        # Promises rest on how long it may hold its room, not on what it was measured by.
+        stay_s = stay_s_of(self.cluster, item.spec, 0.0) if key.predicted_s else entry.run_s
+        self.take(entry.job, self.now_s + stay_s, placed)
         if len(roles) == 1 and not entry.shape.placement.exclusive:
             amount = NOTHING.plus(amount_of(placed[0].allocation), count)
         else:
@@ -268,7 +271,6 @@ class Pass:
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
         self.promising.fulfilled(entry.job)
-        item = self.cluster.arrays[head.array] if head.array else self.cluster.jobs[entry.job]
         if item.spec.labels:
             self.checks.started(item.spec.labels, [allocation.node for _, allocation in placed])
         whole = count == (roles[0].count if len(roles) == 1 else sum([r.count for r in roles]))

@@ -9,15 +9,15 @@ import time
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from rota.core.facts.policy import Backfill
+from rota.core.facts.policy import Backfill, Estimates
 from rota.scheduling.later.predict import Predictor
 from rota.sim.entries import Entries
-from rota.sim.lengths import is_stopped, lasts_s, limit_s, taken_s, told_s
+from rota.sim.lengths import is_stopped, lasts_s, limit_s, taken_s
 from rota.sim.pool.easy import CountedPool
 from rota.sim.pool.planned import PlannedPool
 from rota.sim.pool.profile import numbers_of
 from rota.sim.run import Run
-from rota.sim.settings import Estimates, Events
+from rota.sim.settings import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +94,7 @@ class _Playing:
         self.estimate_s: list[float] = [0] * count
         self.held: list[int] = [0] * count if settings.pinned else []
         self.killed = [at for at, job in enumerate(jobs) if is_stopped(job, settings)]
-        predicts = settings.estimates is Estimates.PREDICTED
+        predicts = policy.backfill.estimates is Estimates.PREDICTED
         self.predictor = Predictor() if predicts else None
         self._made: dict[int, Prediction] = {}
         self._entries = None if policy.order.primary == "fifo" else Entries()
@@ -165,17 +165,19 @@ class _Playing:
         self._arrived += 1
         job = self._jobs[position]
         estimate_s = self.estimate_s[position] = self._estimate(position, job)
-        if self._entries is None:
-            self._pool.arrive(position, job.procs, estimate_s)
-        else:
+        # Promises to others rest on how long it may stay, not on what it likely takes.
+        stay_s = self._made[position].stay_s if self.predictor is not None else 0.0
+        entry = None
+        if self._entries is not None:
             entry = self._entries.entry(position, job, estimate_s, limit_s(job, self._settings))
-            self._pool.arrive(position, job.procs, estimate_s, entry)
+        self._pool.arrive(position, job.procs, estimate_s, entry, stay_s)
 
     def _estimate(self, position: int, job: TraceJob) -> float:
         if self.predictor is not None:
-            made = self.predictor.predict(job.user, job.name, job.procs, told_s(job))
+            most_s = taken_s(job, self._settings)
+            made = self.predictor.predict(job.user, job.name, job.procs, most_s)
             self._made[position] = made
-            return made.estimate_s
+            return min(made.planned_s, most_s) if made.known else most_s
         return taken_s(job, self._settings)
 
     def _leave(self) -> None:
@@ -186,7 +188,8 @@ class _Playing:
         if self.predictor is not None:
             job, made = self._jobs[position], self._made.pop(position)
             ran_s = self._lasts_s[position]
-            self.predictor.learn(job.user, job.name, job.procs, told_s(job), ran_s, made)
+            most_s = taken_s(job, self._settings)
+            self.predictor.learn(job.user, job.name, job.procs, most_s, ran_s, made)
         if self._progress is not None and not self._over % STEP:
             self._progress(self._over)
 
@@ -196,12 +199,7 @@ class _Playing:
         ran_s = now_s - self.start_s[position]
         if self._lasts_s[position] <= ran_s:
             return
-        job = self._jobs[position]
-        if self.predictor is not None:
-            known_s = self.predictor.extend(job.user, job.name, job.procs, told_s(job), ran_s)
-        else:
-            known_s = 2 * ran_s
-        known_s = max(known_s, ran_s + 1)
+        known_s = max(2 * ran_s, ran_s + 1)
         self._pool.expect(position, self.start_s[position] + known_s)
         if known_s < self._lasts_s[position]:
             heappush(self._expiries, (self.start_s[position] + known_s, order, position))
@@ -215,7 +213,6 @@ class _Playing:
                 self.held[position] = held
             lasts_s, estimate_s = self._lasts_s[position], self.estimate_s[position]
             if self.predictor is not None:
-                # Promises to others rest on how long it may stay, not on what it likely takes.
                 estimate_s = self._made[position].stay_s
                 self._pool.expect(position, now_s + estimate_s)
             heappush(self._ends, (now_s + lasts_s, self._started, position))

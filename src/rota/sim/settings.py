@@ -38,7 +38,8 @@ class Overrun(StrEnum):
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     events: Events = Events.BATCH
-    estimates: Estimates = Estimates.USER
+    #: None: as the policy says.
+    estimates: Estimates | None = None
     overrun: Overrun = Overrun.KILL
     #: With EASY: who stays longer than until the first starts may use what he leaves over.
     spare: bool = True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core.facts.errors import Rejected
+from rota.core.facts.policy import Estimates as Sources
 from rota.sim.cluster.run import play
 from rota.sim.history import History
 from rota.sim.lengths import lasts_s, taken_s
@@ -71,24 +72,29 @@ def play_rules(
     progress: Callable[[int], object] | None = None,
 ) -> Run:
     """By a pool where the site is one, else by the pass: they decide the same."""
+    rules = _measured(rules, settings)
     refused = refusal(trace, machine, rules, settings)
     if not refused:
         settings = msgspec.structs.replace(settings, pinned=machine.pinned)
         return play_pool(trace.jobs, machine.capacity, name, rules, settings, progress)
-    if settings.estimates is Estimates.PREDICTED:
-        raise Rejected(
-            f"estimates: 'predicted' cannot be combined with policy {name!r} here: {refused}",
-            field="estimates",
-            value="predicted",
-            allowed="user, exact",
-        )
     return by_pass(trace, machine, rules, settings, name)
+
+
+def _measured(rules: Policy, settings: Settings) -> Policy:
+    """The rules with the source of run times that was asked for."""
+    if settings.estimates is None:
+        return rules
+    predicts = settings.estimates is Estimates.PREDICTED
+    source = Sources.PREDICTED if predicts else Sources.USER
+    backfill = msgspec.structs.replace(rules.backfill, estimates=source)
+    return msgspec.structs.replace(rules, backfill=backfill)
 
 
 def by_pass(
     trace: Trace, machine: Machine, rules: Policy, settings: Settings, name: str = ""
 ) -> Run:
     """By the whole core, whatever the site."""
+    rules = _measured(rules, settings)
     has_names = bool(machine.nodes) or any(job.request is not None for job in trace.jobs)
     # Where all that counts is a number, a promise must not bind devices that have names.
     unit = trace.unit if has_names else "processors"

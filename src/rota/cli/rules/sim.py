@@ -120,7 +120,7 @@ def _settings(options: dict[str, Any]) -> Settings:
 
     return Settings(
         events=Events(options["events"]),
-        estimates=Estimates(options["estimates"]),
+        estimates=Estimates(options["estimates"]) if options["estimates"] else None,
         overrun=Overrun(options["overrun"]),
         spare=options["spare"],
     )
@@ -203,7 +203,7 @@ def _report(
         "jobs": f"{len(trace.jobs):,}",
         "machine": f"{machine.capacity:,} {trace.unit}",
         "events of one instant": options["events"],
-        "estimates": options["estimates"],
+        "estimates": options["estimates"] or "as the policy says",
         "overrun": options["overrun"],
         "seed": str(options["seed"]),
     }

@@ -79,9 +79,7 @@ _OPTIONS = (
     click.option(
         "--estimates",
         type=click.Choice(["user", "exact", "predicted"]),
-        default="user",
-        show_default=True,
-        help="How long jobs are taken to run.",
+        help="How long jobs are taken to run; without it, as the policy says.",
     ),
     click.option(
         "--overrun",

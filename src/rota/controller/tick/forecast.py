@@ -6,7 +6,7 @@ it there and never asks again, so that what was learned by then does not matter 
 
 from __future__ import annotations
 
-from math import ceil, log
+from math import ceil
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 REMEMBERED = 10_000
 #: Ends that say how long the job takes. Who was cancelled or lost would have run longer.
 TELLING = (JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT)
-#: Estimates are rounded up to steps of this ratio: jobs of one lane share theirs.
-STEP = 1.25
 
 
 class Forecast:
@@ -50,13 +48,12 @@ class Forecast:
         if policy.backfill.estimates is not Estimates.PREDICTED:
             return spec
         made = self.predictor.predict(spec.user, spec.name, size_of(spec), _limit_s(spec))
-        if not made.breadth:
-            # Too little is known for a bound: it is planned with as the user said.
-            return spec
+        if not made.known:
+            return replace(spec, predicted_s=0, predicted_most_s=0) if spec.predicted_s else spec
         if job_id:
             self._made[job_id] = made
         most_s = ceil(made.bound_s)
-        return replace(spec, predicted_s=rounded_s(made.estimate_s), predicted_most_s=most_s)
+        return replace(spec, predicted_s=made.planned_s, predicted_most_s=most_s)
 
     def learn(self, job: Job) -> None:
         """A job has ended."""
@@ -77,10 +74,3 @@ def size_of(spec: JobSpec) -> int:
 
 def _limit_s(spec: JobSpec) -> float:
     return float(spec.time_limit_s or spec.estimate_s)
-
-
-def rounded_s(seconds: float) -> int:
-    """Up to the next step, at least a second."""
-    if seconds <= 1.0:
-        return 1
-    return ceil(STEP ** ceil(log(seconds, STEP)))

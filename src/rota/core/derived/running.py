@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rota.core.derived.usage import Spent
 
 if TYPE_CHECKING:
-    from rota.core.derived.lanes import Counter
+    from rota.core.derived.lanes import Counter, LaneKey
     from rota.core.facts.job import JobSpec
     from rota.core.facts.resources import Amount
 
@@ -31,7 +31,7 @@ class Running:
     def __init__(self) -> None:
         self.of: dict[Counter, dict[int, Pace]] = {}
 
-    def shift(self, spec: JobSpec, used: Amount, since_s: float, sign: int) -> None:
+    def shift(self, spec: JobSpec | LaneKey, used: Amount, since_s: float, sign: int) -> None:
         """So much is used since a moment (1), or is so no longer (-1)."""
         slot, rest_s = divmod(since_s, SLOT_S)
         offset = round(rest_s * 1000)

@@ -78,6 +78,11 @@ class OrderRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit_bonus_weight: float = 0.0
     #: Weight of fair share in the sum of the rule ``multifactor``.
     share_weight: float = 500.0
+    #: Under the rule ``due`` a job is due after so many times its run time, but at the latest
+    #: after this wait; an account far beyond its share is set back by up to ``share_s``.
+    due_factor: float = 20.0
+    due_max_s: int = 2 * 86400
+    share_s: int = 3 * 3600
 
 
 class ShareRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -116,7 +121,11 @@ class BackfillRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     stretch: bool = True
     #: ``predicted``: waiting jobs are measured by what such jobs took before.
     estimates: Estimates = Estimates.USER
-    #: Behind the first job that waits, the one that is taken to run the shortest is asked first.
+    #: A job with a promise that has waited this long is passed only by jobs that their limits end
+    #: in time, whatever these are taken to run; 0: from ``order.wait_max_s`` on.
+    trust_s: int = 0
+    #: Behind the first job that waits, the one that is taken to run the shortest is asked first;
+    #: under the order ``due`` its wait counts as well.
     shortest: bool = False
     #: A job that stays longer than until a promise begins may use what that leaves over.
     spare: bool = True
@@ -167,7 +176,7 @@ class GangRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All rules. The defaults are what a shared GPU box wants."""
+    """All rules. ``DEFAULT`` is what a shared GPU box wants."""
 
     order: OrderRules = OrderRules()
     share: ShareRules = ShareRules()
@@ -200,4 +209,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return next((vdc for vdc in self.vdcs if vdc.name == name), None)
 
 
-DEFAULT = Policy()
+#: What a site does unless told otherwise. The parts have defaults of their own, so that a policy
+#: on record stays what it was.
+DEFAULT = Policy(
+    order=OrderRules(primary="due", secondary="fifo"),
+    backfill=BackfillRules(estimates=Estimates.PREDICTED, trust_s=86400, shortest=True),
+)

@@ -169,7 +169,7 @@ class Survey:
         if not claims or name not in this.space.rooms:
             return None
         timeline, asking = this.scheduler.timeline, asking_of(self._entry)
-        firm = this.promises.grounds.binds(name, asking.job, this.now_s)
+        firm = this.promises.grounds.binds(name, asking.job)
         stays_s = asking.limit_s if firm or timeline.is_bound(name, asking) else asking.run_s
         binding = [claim for claim in claims if asking.is_bound_by(claim)]
         binding.sort(key=_reserved_first)

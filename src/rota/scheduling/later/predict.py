@@ -11,7 +11,7 @@ Nothing here knows the future, and nothing is ever stopped because of a predicti
 
 from __future__ import annotations
 
-from math import exp, sqrt
+from math import ceil, exp, log, sqrt
 from typing import NamedTuple
 
 from rota.scheduling.later.predict_runs import History, kinds_of
@@ -35,6 +35,8 @@ LATE, TYPICAL = 200, 1000
 #: A job may pass others as though it were this part of a typical job's work smaller: what it
 #: takes from them is little beside what its wait costs itself.
 ALLOWANCE = 0.2
+#: Estimates are rounded up to steps of this ratio: jobs of one lane share theirs.
+STEP = 1.25
 
 
 class Prediction(NamedTuple):
@@ -52,6 +54,13 @@ class Prediction(NamedTuple):
     learned_s: float
     #: How broad the kind was that the bound comes from; 0: none was known.
     breadth: int
+    #: Whether there were any runs to learn from. If not, a job is planned with as its user said.
+    known: bool = True
+
+    @property
+    def planned_s(self) -> int:
+        """The estimate as passes plan with it, in whole seconds."""
+        return rounded_s(self.estimate_s)
 
 
 class Predictor:
@@ -89,7 +98,7 @@ class Predictor:
         few, _ = self._history.find(kinds, FEW)
         most_s = limit_s or self._assumed_s
         if few is None:
-            return Prediction(most_s, most_s, most_s, most_s, most_s, 0)
+            return Prediction(most_s, most_s, most_s, most_s, most_s, 0, known=False)
         unit_s = limit_s or 1.0
         likely_s = few.quantile(LIKELY) * unit_s
         runs, breadth = self._history.find(kinds, ENOUGH)
@@ -146,3 +155,10 @@ class Predictor:
             self.trusted = self._late >= DRIFTED
         else:
             self.trusted = self._late >= RECOVERED
+
+
+def rounded_s(seconds: float) -> int:
+    """Up to the next step, at least a second."""
+    if seconds <= 1.0:
+        return 1
+    return ceil(STEP ** ceil(log(seconds, STEP)))

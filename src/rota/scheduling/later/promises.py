@@ -50,7 +50,7 @@ class Promises:
         #: Nodes that a reservation has a claim on.
         self.reserved = timeline.reserved
         self.kept: dict[int, Promise] = {}
-        #: Nodes kept for jobs that have waited too long.
+        #: Nodes kept for jobs that have waited long.
         self.grounds = Grounds(cluster)
         #: When each waiting job was first told that it would start, where that bounds its delay.
         self._first_s: dict[int, float] = {}
@@ -182,16 +182,11 @@ class Promises:
         return Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
 
     def _asking(self, entry: Entry) -> Asking:
-        """The same job, where others have waited too long: then only its limit counts."""
+        """The same job, where others have waited long: then only its limit counts."""
         asking = asking_of(entry)
-        if self._must_give_way(entry):
+        if self.grounds.bind(entry.job):
             return asking._replace(run_s=asking.limit_s or INFINITE)
         return asking
-
-    def _must_give_way(self, entry: Entry) -> bool:
-        """Whether a job that it might pass has waited too long, and it has not."""
-        grounds = self.grounds
-        return bool(grounds.nodes) and not grounds.overdue_s(entry.job, self.timeline.now_s)
 
     def _open_now(self, entry: Entry, refuses: Callable[[str], bool]) -> Iterator[str]:
         """Nodes that have room for some of its tasks today."""
@@ -203,7 +198,7 @@ class Promises:
     def until_s(self, entry: Entry) -> float:
         """When the job will be gone. Against reservations only a limit counts."""
         now_s = self.timeline.now_s
-        if not self.reserved and not self._must_give_way(entry):
+        if not self.reserved and not self.grounds.bind(entry.job):
             return now_s + entry.run_s
         limit_s = entry.key.time_limit_s
         return now_s + limit_s if limit_s else INFINITE
@@ -226,7 +221,7 @@ class Promises:
         """
         timeline = self.timeline
         until_s = timeline.until_s(name, timeline.now_s, asking)
-        if self.grounds.binds(name, asking.job, timeline.now_s):
+        if self.grounds.binds(name, asking.job):
             return timeline.now_s + asking.limit_s if asking.limit_s else INFINITE
         if self.is_due(asking.job) and not timeline.is_bound(name, asking):
             until_s = min(until_s, self.kept[asking.job].end_s)

@@ -12,7 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.scheduling.api import View
-from rota.scheduling.order.orderings import ALIKE, MULTIFACTOR, ORDERINGS, UNSHARED, order_key
+from rota.scheduling.order.orderings import (
+    ALIKE,
+    DUE,
+    MULTIFACTOR,
+    ORDERINGS,
+    UNSHARED,
+    order_key,
+    passing_s,
+)
 from rota.scheduling.rules import Traits
 
 if TYPE_CHECKING:
@@ -146,14 +154,17 @@ class Keys:
     def _key(self, entry: Entry, view: View, *, borrows: bool) -> Key:
         """Jobs that waited too long first, the oldest before the others; then jobs that do not
         borrow; then queue, rules, bonus and id."""
-        queue = self._queues.get(entry.key.queue)
-        rank = queue.priority if queue is not None else 0
         rules = self._rules
         return (
             entry.eligible_s if self.waited_too_long(entry) else INFINITE,
             float(borrows),
-            *order_key(entry, view, rules.primary, rules.secondary, rank),
+            *order_key(entry, view, rules.primary, rules.secondary, self._rank(entry)),
         )
+
+    def _rank(self, entry: Entry) -> int:
+        """The priority of its queue."""
+        queue = self._queues.get(entry.key.queue)
+        return queue.priority if queue is not None else 0
 
     def waited_too_long(self, entry: Entry) -> bool:
         """Whether a job has waited so long that it comes before all others."""
@@ -179,7 +190,10 @@ class Keys:
 
 
 class ByLength(Keys):
-    """Candidates for backfill by how long they are taken to run."""
+    """Candidates for backfill by how long they are taken to run.
+
+    Under the order ``due`` their wait, their priority and their queue count as well.
+    """
 
     def line_of(self, lane: Lane) -> LineKey:
         return ("", "", 0)
@@ -188,6 +202,9 @@ class ByLength(Keys):
         return 0
 
     def own(self, entry: Entry) -> Key:
+        rules = self._view.policy.order
+        if rules.primary == DUE:
+            return (-float(self._rank(entry)), passing_s(entry, rules), float(entry.job))
         return (entry.run_s, float(entry.job))
 
     def next_own(self, key: Key, before: Entry, entry: Entry) -> Key:

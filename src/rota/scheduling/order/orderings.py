@@ -25,7 +25,12 @@ SCALE = 10
 #: The low band ends here, the high band begins there; between them is normal.
 LOW_MAX, HIGH_MIN = 33, 67
 
+#: The priority that moves a job neither forward nor back.
+MIDDLE = 50
+
 DAY_S = 86400
+#: Among jobs that may pass the first one, the run time weighs so many times as much as its due.
+PASSING = 3.0
 #: How far back F1 sets its origin of time; see there.
 F1_HORIZON_S = 30 * DAY_S
 
@@ -81,6 +86,43 @@ def aged(priority: float, wait_s: float, rules: OrderRules) -> float:
     except OverflowError:
         grown = top if priority else 0.0
     return min(grown, top)
+
+
+def credit_s(priority: int, rules: OrderRules) -> float:
+    """By how long a priority brings a job forward (or back) against one of the middle.
+
+    Half the way to the top is worth as much as the length of a job can ever be, so that the high
+    band comes before the middle whatever its jobs take. Zero is never made up for by waiting:
+    such a job takes what nobody else wants.
+    """
+    if priority == MIDDLE:
+        return 0.0
+    lifted, middle = boosted(priority, rules), boosted(MIDDLE, rules)
+    if lifted <= 0.0 or middle <= 0.0:
+        return -inf if lifted <= 0.0 else inf
+    return 2.0 * rules.due_max_s * (lifted / middle - 1.0)
+
+
+def due_s(entry: Entry, rules: OrderRules) -> float:
+    """When a job is due: after a multiple of its run time, but not later than all the others.
+
+    It does not move while the job waits, so of two jobs the one that is ahead stays ahead, and a
+    job that comes ``due_max_s`` later never passes one of the same priority.
+    """
+    waits_s = min(rules.due_factor * entry.run_s, float(rules.due_max_s))
+    return (entry.eligible_s or entry.submitted_s) + waits_s - credit_s(entry.key.priority, rules)
+
+
+def set_back_s(ratio: float, rules: OrderRules) -> float:
+    """By how long use over target sets all jobs of an account back: half of it at the share."""
+    return float(rules.share_s * (1.0 - 2.0 ** -min(ratio, 1000.0)))
+
+
+def passing_s(entry: Entry, rules: OrderRules) -> float:
+    """The same without an end, for jobs that may pass the first: the short ones before the long
+    ones, as long as these have not waited for long."""
+    waits_s = PASSING * rules.due_factor * entry.run_s
+    return (entry.eligible_s or entry.submitted_s) + waits_s - credit_s(entry.key.priority, rules)
 
 
 def waited_s(entry: Entry, view: View) -> float:
@@ -182,6 +224,7 @@ class FairShareOrder(msgspec.Struct, frozen=True):
 
 
 MULTIFACTOR = "multifactor"
+DUE = "due"
 
 
 class Multifactor(msgspec.Struct, frozen=True):
@@ -191,6 +234,17 @@ class Multifactor(msgspec.Struct, frozen=True):
 
     def key(self, entry: Entry, view: View) -> float:
         return -(_own_sum(entry, view) + share_term(entry, view))
+
+
+class Due(msgspec.Struct, frozen=True):
+    """By when a job is due; an account that has had more than its share comes a little later."""
+
+    name: str = DUE
+
+    def key(self, entry: Entry, view: View) -> float:
+        rules = view.policy.order
+        ratio = view.shares.ratio(entry.key.user, entry.key.project)
+        return due_s(entry, rules) + set_back_s(ratio, rules)
 
 
 class ShortestFirst(msgspec.Struct, frozen=True):
@@ -282,6 +336,7 @@ _SHIPPED: tuple[Ordering, ...] = (
     Priority(),
     FairShareOrder(),
     Multifactor(),
+    Due(),
     ShortestFirst(),
     SmallestArea(),
     Wfp3(),
@@ -294,6 +349,8 @@ _SHIPPED: tuple[Ordering, ...] = (
 #: The shipped orderings by name.
 ORDERINGS: dict[str, Ordering] = {ordering.name: ordering for ordering in _SHIPPED}
 #: Those that do not ask for anybody's share: their keys stand while others start.
-UNSHARED = frozenset(rule for rule in _SHIPPED if rule.name not in ("fairshare", MULTIFACTOR))
+UNSHARED = frozenset(rule for rule in _SHIPPED if rule.name not in ("fairshare", MULTIFACTOR, DUE))
 #: Those under which the jobs of a lane differ in their age at most, and by its steps.
-ALIKE = frozenset(rule for rule in _SHIPPED if rule.name not in ("fifo", "wfp3", "unicef", "f1"))
+ALIKE = frozenset(
+    rule for rule in _SHIPPED if rule.name not in ("fifo", DUE, "wfp3", "unicef", "f1")
+)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.derived.usage import Usage
+    from rota.core.facts.policy import ShareRules
     from rota.scheduling.order.share_tree import Account
 
 
@@ -41,7 +42,7 @@ class ShareUse:
         self.known: dict[Account, None] = dict.fromkeys([*self._names, *self._records])
         self._sums: dict[Account, tuple[Amount, Spent]] = {}
         #: What a unit held, and a unit-second used, adds to the load: per resource.
-        self._of_live, self._of_past = _weights(cluster, total or capacity(cluster))
+        self._of_live, self._of_past = weights(self._rules, total or capacity(cluster))
 
     def load_of(self, held: Amount) -> list[float]:
         """What holding this adds."""
@@ -90,17 +91,17 @@ class ShareUse:
 _Weights = tuple[float, float, float]
 
 
-def _weights(cluster: Cluster, total: Amount) -> tuple[_Weights, _Weights]:
-    rules = cluster.policy.share
+def weights(rules: ShareRules, total: Amount) -> tuple[_Weights, _Weights]:
+    """What a unit that is held adds to the load, and a unit-second that was used."""
     if rules.form == "simple":
         gpu = float(total.device_milli > 0)
         live, past = rules.live_weight / 1000, rules.past_weight / 3600
         return (live * (1 - gpu), 0.0, live * gpu), (past * (1 - gpu), 0.0, past * gpu)
     both = rules.live_weight + rules.past_weight
-    memory_s = remembered_s(cluster)
+    memory_s = remembered_s(rules)
     have = (total.cpu_milli / 1000, total.memory_mib / 1024, total.device_milli / 1000)
-    weights = (rules.weight_cpu, rules.weight_memory, rules.weight_device)
-    each = [w / (h * both) if h and both else 0.0 for w, h in zip(weights, have, strict=True)]
+    all_weights = (rules.weight_cpu, rules.weight_memory, rules.weight_device)
+    each = [w / (h * both) if h and both else 0.0 for w, h in zip(all_weights, have, strict=True)]
     cpu, memory, device = (rules.live_weight * unit for unit in each)
     of_live = (cpu / 1000, memory / 1024, device / 1000)
     cpu, memory, device = (rules.past_weight * unit / memory_s for unit in each)
@@ -118,9 +119,8 @@ def _sum_of(spent: list[Spent]) -> Spent:
     )
 
 
-def remembered_s(cluster: Cluster) -> float:
+def remembered_s(rules: ShareRules) -> float:
     """How many seconds of use are remembered of an account that has always used all of it."""
-    rules = cluster.policy.share
     if rules.memory == "window" or rules.half_life_s <= 0:
         return float(max(rules.window_s, 1))
     return rules.half_life_s / log(2.0)

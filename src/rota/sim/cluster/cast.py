@@ -150,7 +150,7 @@ class Cast:
         estimate_s = ceil(job.estimate_s)
         queue = job.queue if job.queue in self._cluster.queues else "default"
         asked = (job.request, job.tasks) if job.request is not None else (job.procs,)
-        key = (job.user, job.group, queue, job.priority, estimate_s, *asked)
+        key = (job.user, job.group, job.name, queue, job.priority, estimate_s, *asked)
         known = self._specs.get(key)
         if known is None:
             request = job.request or Request(cpu_milli=1000 * job.procs)

@@ -25,8 +25,9 @@ from rota.controller.tick.timers import fire_due
 from rota.core.changes import events as ev
 from rota.core.cluster import Cluster
 from rota.core.facts.job import Outcome
-from rota.core.facts.policy import PreemptMode
+from rota.core.facts.policy import Estimates, PreemptMode
 from rota.core.facts.states import WAITING, Cause, JobState
+from rota.scheduling.order.lengths import run_s_of
 from rota.sim.cluster.cast import Arrival, Cast, Part, Particulars
 from rota.sim.cluster.notes import Notes
 from rota.sim.run import Run
@@ -48,7 +49,7 @@ IDLE_MOMENTS_MAX = 10_000
 
 #: Timers that are often moot by the time they ring. A pass for nothing is none that a policy asks
 #: for: under an order that moves with time it would decide what no event called for.
-MOOT = frozenset({"pass", "time-limit"})
+MOOT = frozenset({"pass", "time-limit", "window"})
 
 #: (moment, rank among those of one moment, in order of making, job, its round).
 Due = tuple[float, int, int, Part, int]
@@ -88,6 +89,8 @@ def play(
     stage.play(arrivals, single=events == "single", watch=watch)
     run = _result(stage, [arrival.part for arrival in arrivals])
     run.policy, run.too_large = name, cast.too_large
+    if policy.backfill.estimates is Estimates.PREDICTED:
+        run.extra["coverage"] = stage.scribe.forecast.predictor.coverage
     run.cpu_s = time.process_time() - cpu_s
     return run
 
@@ -179,8 +182,11 @@ class _Stage:
         heappush(self._due, (moment_s, kind, self._made, part, part.round))
 
     def _arrive(self, arrival: Arrival) -> None:
-        part, spec = arrival.part, arrival.spec
+        part = arrival.part
         self.parts[part.number] = part
+        spec = self.scribe.forecast.tell(part.number, arrival.spec, self.cluster.policy)
+        if spec is not arrival.spec:
+            part.estimate_s = run_s_of(self.cluster, spec, spec.roles)
         begin_s = self.begin_s + arrival.not_before_s if arrival.not_before_s else 0.0
         eligible = not spec.dependencies and begin_s <= self.scribe.now_s
         submitted = ev.JobSubmitted(

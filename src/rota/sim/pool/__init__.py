@@ -11,5 +11,8 @@ one; a site that a pool does not know is refused and played by the pass.
     profile     how many processors, or which ones, are free from when to when
     line        waiting jobs in order, cut into blocks
     ranking     where each job stands, by the orderings of the pass
+    dues        the same under the order ``due``, with fair share
+    shares      use over target of users
+    candidates  jobs that may pass the first
     ranked      jobs give way at any moment: the one that has least left to do runs
 """

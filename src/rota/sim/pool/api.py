@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rota.core.facts.policy import Backfill, BackfillRules, OrderRules, Policy
+from rota.core.facts.policy import Backfill, BackfillRules, Estimates, OrderRules, Policy
 from rota.scheduling.later.promising import MANY_PROMISES
+from rota.scheduling.order.orderings import DUE
 from rota.sim.history import History
-from rota.sim.settings import Estimates, Overrun
+from rota.sim.settings import Overrun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +45,18 @@ class Decision(NamedTuple):
 class Pool(Protocol):
     """Equal processors behind one line. Jobs are told by number, once each."""
 
-    def arrive(self, job: int, size: int, run_s: float, entry: Entry | None = None) -> None:
-        """A job waits from now on. ``entry`` is what orderings but ``fifo`` look at."""
+    def arrive(
+        self,
+        job: int,
+        size: int,
+        run_s: float,
+        entry: Entry | None = None,
+        stay_s: float = 0.0,
+    ) -> None:
+        """A job waits from now on. ``entry`` is what orderings but ``fifo`` look at.
+
+        ``stay_s``: how long it is taken to hold its room once it runs; 0: as long as it runs.
+        """
 
     def leave(self, job: int) -> None:
         """A running job is over."""
@@ -63,9 +74,8 @@ class Pool(Protocol):
 def refusal(trace: Trace, machine: Machine, policy: Policy, settings: Settings) -> str:
     """Why a pool would not decide what the pass decides; empty: it would.
 
-    Two things are rules of the pool alone, with nothing in the pass to compare them with:
-    estimates that are predicted as the log goes on, and promises that bind the lowest numbers
-    of numbered processors.
+    One thing is a rule of the pool alone, with nothing in the pass to compare it with: promises
+    that bind the lowest numbers of numbered processors.
     """
     if machine.nodes:
         return "the machine has nodes"
@@ -74,21 +84,42 @@ def refusal(trace: Trace, machine: Machine, policy: Policy, settings: Settings) 
     if any(job.request is not None for job in trace.jobs):
         return "jobs ask for more than a number of processors"
     order, backfill = policy.order, policy.backfill
+    extends = settings.overrun is Overrun.EXTEND
+    if order.primary == DUE:
+        return _refusal_of_dues(policy, machine, extends=extends)
     if not {order.primary, order.secondary} <= ORDERS:
         return "the order asks for more than size, length and wait"
     if backfill.kind not in KINDS or policy != _rules_known(order, backfill):
         return "the policy has rules that a pool does not know"
-    extends = settings.overrun is Overrun.EXTEND
     moves = order.primary != "fifo" and not {order.primary, order.secondary} <= FIXED
-    if extends and moves and not _is_predicted(settings):
+    if extends and (moves or backfill.estimates is Estimates.PREDICTED):
         return "the order moves whenever a job outstays its estimate"
     if backfill.kind is Backfill.CONSERVATIVE:
         return _refusal_of_promises(order, backfill, settings, len(trace.jobs))
     return ""
 
 
-def _is_predicted(settings: Settings) -> bool:
-    return settings.estimates is Estimates.PREDICTED
+def _refusal_of_dues(policy: Policy, machine: Machine, *, extends: bool) -> str:
+    """The order ``due`` is known with its own kind of backfill, and where limits end jobs."""
+    order = OrderRules(
+        primary=DUE,
+        secondary="fifo",
+        wait_max_s=policy.order.wait_max_s,
+        due_factor=policy.order.due_factor,
+        due_max_s=policy.order.due_max_s,
+        share_s=policy.order.share_s,
+    )
+    backfill = BackfillRules(
+        kind=Backfill.EASY,
+        estimates=policy.backfill.estimates,
+        trust_s=policy.backfill.trust_s,
+        spare=policy.backfill.spare,
+        shortest=True,
+    )
+    known = Policy(order=order, backfill=backfill)
+    if extends or machine.pinned or policy != known:
+        return "the policy has rules that a pool does not know"
+    return ""
 
 
 def _refusal_of_promises(
@@ -99,7 +130,9 @@ def _refusal_of_promises(
         return "conservative backfill has a rule beside the order of submission"
     if (backfill.depth or MANY_PROMISES) < jobs:
         return "not every job that waits has a promise"
-    if settings.overrun is Overrun.EXTEND and not _is_predicted(settings):
+    if backfill.estimates is Estimates.PREDICTED:
+        return "promises rest on what was learned"
+    if settings.overrun is Overrun.EXTEND:
         return "promises break whenever a job outstays its estimate"
     return ""
 
@@ -115,6 +148,7 @@ def _rules_known(order: OrderRules, backfill: BackfillRules) -> Policy:
             depth=backfill.depth if backfill.kind is Backfill.CONSERVATIVE else 0,
             shortest=backfill.shortest,
             spare=backfill.spare,
+            estimates=backfill.estimates,
             rebuild=backfill.rebuild,
             stretch=False,
         ),

@@ -11,8 +11,10 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
+from rota.scheduling.order.orderings import DUE
 from rota.sim.pool.api import Decision, PoolStart
-from rota.sim.pool.line import Line
+from rota.sim.pool.candidates import Candidates
+from rota.sim.pool.dues import Dues
 from rota.sim.pool.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -35,9 +37,9 @@ class CountedPool:
         self._strict = policy.order.strict
         self._easy = policy.backfill.kind is Backfill.EASY and not self._strict
         self._spares = policy.backfill.spare
-        self._ranking = Ranking(policy)
-        #: Candidates by how long they take, where not the queue's order decides between them.
-        self._shortest = Line() if policy.backfill.shortest and self._easy else None
+        self._dues = Dues(policy, total) if policy.order.primary == DUE else None
+        self._ranking = Ranking(policy) if self._dues is None else self._dues
+        self._candidates = Candidates(self._dues, shortest=policy.backfill.shortest and self._easy)
         self._running: list[Runner] = []
         self._runners: dict[int, Runner] = {}
         self._started = 0
@@ -49,23 +51,29 @@ class CountedPool:
         self.shadow_s = INFINITE
         self._spare = 0
 
-    def arrive(self, job: int, size: int, run_s: float, entry: Entry | None = None) -> None:
+    def arrive(
+        self,
+        job: int,
+        size: int,
+        run_s: float,
+        entry: Entry | None = None,
+        stay_s: float = 0.0,
+    ) -> None:
         waiter = self._ranking.add(job, size, run_s, entry)
-        if self._shortest is not None:
-            self._shortest.add(((run_s, job), size, run_s, job))
+        self._candidates.add(job, size, run_s, stay_s)
         if not self._ranking.is_behind(job):
             self._fresh.append(waiter)
 
     def withdraw(self, job: int) -> None:
-        waiter = self._ranking.remove(job)
-        self._forget(waiter)
+        waiter = self._take(job)
         self._fresh = [fresh for fresh in self._fresh if fresh is not waiter]
         self._stale = True
 
-    def _forget(self, waiter: Waiter) -> None:
-        if self._shortest is not None:
-            _, size, run_s, job = waiter
-            self._shortest.remove(((run_s, job), size, run_s, job))
+    def _take(self, job: int) -> Waiter:
+        """A job waits no longer."""
+        _, size, run_s, _ = self._ranking.waiter(job)
+        self._candidates.remove(job, size, run_s)
+        return self._ranking.remove(job)
 
     def hold(self, job: int, size: int, end_s: float) -> None:
         """A job runs that the pool need not start, or started itself: it is taken to end then."""
@@ -81,8 +89,7 @@ class CountedPool:
     @property
     def first(self) -> int | None:
         """Who waits and is first; None: nobody does."""
-        line = self._ranking.line
-        return line.first[3] if len(line) else None
+        return self._ranking.first[3] if len(self._ranking) else None
 
     def leave(self, job: int) -> None:
         runner = self._runners.pop(job, None)
@@ -93,6 +100,8 @@ class CountedPool:
         del running[bisect_left(running, runner)]
         self.free += runner[2]
         self._stale = True
+        if self._dues is not None:
+            self._dues.leaves(job)
 
     def expect(self, job: int, end_s: float) -> None:
         runner = self._runners.get(job)
@@ -112,8 +121,8 @@ class CountedPool:
         starts: list[PoolStart] = []
         fresh, ranking = self._fresh, self._ranking
         if fresh or self._stale:
-            if ranking.moving:
-                ranking.reorder(now_s)
+            ranking.begin(now_s)
+            if ranking.moving or (len(ranking) and ranking.first[3] != self._candidates.head):
                 self._stale = True
             if self._stale:
                 self._look_at_all(now_s, starts)
@@ -133,44 +142,45 @@ class CountedPool:
     def _look_at_all(self, now_s: float, starts: list[PoolStart]) -> None:
         """From the first on: what fits starts, and behind a job that does not, what may pass it."""
         ranking = self._ranking
-        line = ranking.line
         self._stale = False
-        while len(line):
-            head = line.first
+        self._candidates.behind(-1)
+        while len(ranking):
+            head = ranking.first
             if head[1] > self.free:
                 break
             self._start(head, now_s, starts)
-        if not len(line) or self._strict:
+        if not len(ranking) or self._strict:
             return
-        head = line.first
+        head = ranking.first
+        self._candidates.behind(head[3])
         if not self._easy:
-            chosen = line.choose(self.free, now_s, INFINITE, 0) if self.free else []
+            chosen = ranking.line.choose(self.free, now_s, INFINITE, 0) if self.free else []
         else:
             self._find_shadow(head[1], now_s)
-            if not self.free or len(line) == 1:
+            if not self.free or len(ranking) == 1:
                 return
-            by_key = self._shortest if self._shortest is not None else line
-            chosen = by_key.choose(self.free, now_s, self.shadow_s, self._spare, head[3])
+            among = self._candidates.among(ranking.line)
+            stays = self._candidates.stays
+            chosen = among.choose(self.free, now_s, self.shadow_s, self._spare, head[3], stays)
         for waiter in chosen:
-            self._start(waiter, now_s, starts)
+            self._start(ranking.waiter(waiter[3]), now_s, starts)
 
     def _look_at(self, fresh: list[Waiter], now_s: float, starts: list[PoolStart]) -> None:
         """No job left since the last pass: what waited then waits still."""
-        line = self._ranking.line
-        if len(fresh) == len(line) or line.first in fresh:
+        if len(fresh) == len(self._ranking) or self._ranking.first in fresh:
             # It is the first itself, and what was promised to another is not any more.
             self._look_at_all(now_s, starts)
             return
         if self._strict:
             return
         until_s = self.shadow_s if self._easy else INFINITE
-        if self._shortest is not None:
-            fresh.sort(key=lambda waiter: (waiter[2], waiter[3]))
-        elif not self._ranking.plain:
-            fresh.sort()
+        candidates = self._candidates
+        candidates.behind(candidates.head)
+        candidates.sort(fresh, plain=self._ranking.plain)
         for waiter in fresh:
             size = waiter[1]
-            if size <= self.free and (now_s + waiter[2] <= until_s or size <= self._spare):
+            in_time = now_s + candidates.stays_s(waiter) <= until_s
+            if size <= self.free and (in_time or size <= self._spare):
                 self._start(waiter, now_s, starts)
 
     def _find_shadow(self, size: int, now_s: float) -> None:
@@ -187,9 +197,13 @@ class CountedPool:
 
     def _start(self, waiter: Waiter, now_s: float, starts: list[PoolStart]) -> None:
         _, size, run_s, job = waiter
-        self._ranking.remove(job)
-        self._forget(waiter)
-        end_s = now_s + run_s
+        holds_s = self._candidates.holds_s(waiter)
+        end_s = now_s + holds_s
+        # The first may start later than was worked out: others may be gone by then.
+        self._stale = self._stale or holds_s > run_s
+        if self._dues is not None:
+            self._dues.starts(job, size)
+        self._take(job)
         self.free -= size
         if end_s > self.shadow_s:
             self._spare -= size

@@ -7,13 +7,17 @@ that come together in one of its jobs. Where nobody on the front fits, nobody in
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 #: Where a job stands (the lower, the earlier; no two are equal), its size, its time, its number.
 Waiter = tuple[Any, int, float, int]
+
+#: No job holds its room for longer than it was measured by.
+NO_STAYS: Mapping[int, float] = MappingProxyType({})
 
 #: Jobs of a block at most, before it is cut in two.
 BLOCK_MAX = 64
@@ -116,9 +120,17 @@ class Line:
             block.stale = True
 
     def choose(
-        self, free: int, now_s: float, until_s: float, spare: int, but: int = -1
+        self,
+        free: int,
+        now_s: float,
+        until_s: float,
+        spare: int,
+        but: int = -1,
+        stays: Mapping[int, float] = NO_STAYS,
     ) -> list[Waiter]:
         """Who may start now, one after the other, in order; job ``but`` is not asked.
+
+        ``stays``: how long some of them hold their room once they run, where that is longer.
 
         A job fits when as many processors are free, and it is either gone by ``until_s`` or
         takes only spare ones: those that nobody was promised. Its end is worked out as it will
@@ -130,16 +142,14 @@ class Line:
                 continue
             for waiter in block.waiters:
                 size = waiter[1]
-                if size > free:
+                if size > free or waiter[3] == but:
                     continue
                 if now_s + waiter[2] > until_s:
                     if size > spare:
                         continue
-                    if waiter[3] == but:
-                        continue
                     spare -= size
-                elif waiter[3] == but:
-                    continue
+                elif stays and now_s + stays.get(waiter[3], 0.0) > until_s:
+                    spare -= size
                 free -= size
                 chosen.append(waiter)
             if not free:

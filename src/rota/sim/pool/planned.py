@@ -51,7 +51,14 @@ class PlannedPool:
         #: Somebody stays longer than planned, or the order is another one: slots do not hold.
         self._broken = False
 
-    def arrive(self, job: int, size: int, run_s: float, entry: Entry | None = None) -> None:
+    def arrive(
+        self,
+        job: int,
+        size: int,
+        run_s: float,
+        entry: Entry | None = None,
+        stay_s: float = 0.0,
+    ) -> None:
         self._fresh.append(self._ranking.add(job, size, run_s or NO_LENGTH_S, entry))
 
     def withdraw(self, job: int) -> None:
@@ -76,9 +83,8 @@ class PlannedPool:
         self._profile.advance(now_s)
         self._take_back(now_s)
         starts: list[PoolStart] = []
-        if self._ranking.moving:
-            self._ranking.reorder(now_s)
-            self._broken = True
+        self._ranking.begin(now_s)
+        self._broken = self._broken or self._ranking.moving
         if self._broken:
             self._start_over(now_s)
         if self._all_planned:

@@ -37,6 +37,13 @@ class Ranking:
         #: How many wait in each lane, where the order moves.
         self._lanes: Counter[LaneKey] = Counter()
 
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    @property
+    def first(self) -> Waiter:
+        return self.line.first
+
     def __contains__(self, job: int) -> bool:
         return job in self._waiters
 
@@ -69,8 +76,10 @@ class Ranking:
         """Whether a job came behind another of its lane: no pass looks at it for that."""
         return self.moving and self._lanes[self._entries[job].key] > 1
 
-    def reorder(self, now_s: float) -> None:
-        """Time moved them: everybody gets a new place."""
+    def begin(self, now_s: float) -> None:
+        """A pass begins. Where time moved them, all get a new place."""
+        if not self.moving:
+            return
         line = Line()
         waiters = [
             (self._key(self._entries[job], now_s), size, run_s, job)
