@@ -26,4 +26,4 @@ def test_an_example_prints_what_the_text_shows(code, printed):
 
 
 def test_every_program_in_the_text_is_an_example_that_is_run():
-    assert len(EXAMPLES) == TEXT.count("```python") == 3
+    assert len(EXAMPLES) == TEXT.count("```python") == 4

@@ -102,8 +102,8 @@ class Pass:
         return self.scheduler.promises
 
     def run(self, limit: int) -> Plan:
-        turns, starts = self._begin(), self.plan.starts
-        compared, passing, promising = False, self._passing, self.promising
+        turns, starts, compared = self._begin(), self.plan.starts, False
+        passing, promising = self._passing, self.promising
         while len(starts) < limit and not passing.is_over:
             blocked = passing.is_bounded or promising.wants_more
             overdue = promising.only_overdue and not passing.is_bounded
@@ -146,8 +146,7 @@ class Pass:
     def _open_claimed(self, turns: Turns) -> None:
         """No more is promised in this pass. Lanes that other claims kept out are looked at."""
         scheduler = self.scheduler
-        moved = self.promising.moved()
-        if moved:
+        if moved := self.promising.moved():
             may_fit = scheduler.promises.may_fit
             turns.open(scheduler.waits.on_claims(lambda shape: may_fit(shape, moved)))
         if not self._passing.asks_all:
@@ -204,8 +203,7 @@ class Pass:
         if head.full and entry.job not in self.scheduler.promises.kept:
             # Behind a job of its lane that does not fit only a promise gives room.
             return NO_ROOM
-        placed = self.find_room(entry)
-        if not isinstance(placed, list):
+        if not isinstance(placed := self.find_room(entry), list):
             return placed
         window_s = self.scheduler.promises.window_end_s(entry, placed)
         self.record(head, entry, placed, window_s=window_s)
@@ -229,8 +227,7 @@ class Pass:
         return within_quota(self.quotas, space, entry, placed)
 
     def asker(self, entry: Entry) -> Asker:
-        promises = self.scheduler.promises
-        return Asker(self.space, self.checks, promises, entry, promises.until_s(entry))
+        return Asker(self.space, self.checks, self.promises, entry, self.promises.until_s(entry))
 
     def take(self, job: int, end_s: float, placed: list[Placed]) -> None:
         """Attempts of a job that do not exist yet have this room until then."""
@@ -259,9 +256,10 @@ class Pass:
     ) -> None:
         """A job starts: everything that later jobs of this pass must know of it."""
         key, roles, count = entry.key, entry.shape.roles, len(placed)
-        item = self.cluster.arrays[head.array] if head.array else self.cluster.jobs[entry.job]
+        jobs, arrays = self.cluster.jobs, self.cluster.arrays
+        spec = arrays[head.array].spec if head.array else jobs[entry.job].spec
         # Promises rest on how long it may hold its room, not on what it was measured by.
-        stay_s = stay_s_of(self.cluster, item.spec, 0.0) if key.predicted_s else entry.run_s
+        stay_s = stay_s_of(self.cluster, spec, 0.0) if key.predicted_s else entry.run_s
         self.take(entry.job, self.now_s + stay_s, placed)
         if len(roles) == 1 and not entry.shape.placement.exclusive:
             amount = NOTHING.plus(amount_of(placed[0].allocation), count)
@@ -271,8 +269,8 @@ class Pass:
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
         self.promising.fulfilled(entry.job)
-        if item.spec.labels:
-            self.checks.started(item.spec.labels, [allocation.node for _, allocation in placed])
+        if spec.labels:
+            self.checks.started(spec.labels, [allocation.node for _, allocation in placed])
         whole = count == (roles[0].count if len(roles) == 1 else sum([r.count for r in roles]))
         self.plan.starts.append(
             Start(

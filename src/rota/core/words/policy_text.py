@@ -26,6 +26,7 @@ ORDERINGS = (
     "fifo",
     "priority",
     "multifactor",
+    "due",
     "fairshare",
     "sjf",
     "saf",
