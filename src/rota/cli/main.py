@@ -45,6 +45,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Cluster": {
         "top": ("cluster.top:top", "Live view of nodes, GPUs and jobs"),
+        "web": ("cluster.web:web", "Open the web page, signed in as you"),
         "nodes": ("cluster.nodes:nodes", "List nodes"),
         "node": ("cluster.node_keys:node", "Show, drain, resume, mark, approve or remove a node"),
         "drain": ("cluster.nodes:drain", "Let a node finish its jobs, or move them elsewhere"),
@@ -74,7 +75,6 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "up": ("service.service:up", "Start Rota on this machine"),
         "down": ("service.service:down", "Stop Rota; running jobs go on"),
         "status": ("service.service:status", "Is Rota running, and what is it doing"),
-        "web": ("service.web:web", "Open the web page, signed in as you"),
         "failover": ("service.service:failover", "Hand over to a head that stands by"),
         "agent": ("service.service:agent", "Join this machine to a controller"),
         "service": ("service.install:service", "Rota as a service of systemd"),

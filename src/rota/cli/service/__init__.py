@@ -9,6 +9,5 @@ login                            ``rota login``, ``logout``: which Rota is spoke
 state_folder, stop_jobs          who works in the state folder; an end of all that runs
 doctor, token, notify, slurm     what is wrong; credentials; notices; the commands of Slurm
 secret, audit                    values that only jobs see; who did what
-web                              the web page, opened in a browser
 mcp, mcp_tools                   Rota for agents, by the Model Context Protocol
 """
