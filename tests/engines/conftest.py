@@ -33,18 +33,19 @@ KINDS = {"slurm-rest": "slurm", "slurm-commands": "slurm", "kubernetes": "kube",
 REPOSITORY = HERE.parents[1]
 
 
-@pytest.hookimpl(tryfirst=True)  # What hands tests to processes reads the groups after this.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Real processes take their time: none of these belongs to the inner loop.
 
-    What shares a running engine is run by one process, so that each engine is started once. A core
-    of the scenarios runs with all other tests; the rest belongs to ``script/test engines``.
+    What shares a running engine carries its marker and is run by one process, so that each engine
+    is started once. A core of the scenarios runs with all other tests; the rest belongs to
+    ``script/test engines``.
     """
     for item in items:
         if HERE in item.path.parents:
             engine = _engine_of(item)
             item.add_marker("slow")
-            item.add_marker(pytest.mark.xdist_group(engine or _folder_of(item)))
+            if engine:
+                item.add_marker(f"{engine}_engine")
             if engine and not _is_core(item):
                 item.add_marker("engine")
 
@@ -65,11 +66,6 @@ def _backend_of(item: pytest.Item) -> str:
 def _is_core(item: pytest.Item) -> bool:
     mark = item.get_closest_marker("scenario")
     return mark is not None and _backend_of(item) in CORE_BACKENDS and mark.args[0] in CORE
-
-
-def _folder_of(item: pytest.Item) -> str:
-    room = item.path.relative_to(HERE).parts[0]
-    return room if (HERE / room).is_dir() else "hosts"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -50,7 +51,8 @@ class Ray:
         words = ["pgrep", "-s", leader, *([program] if program else [])]
         found = subprocess.run(words, capture_output=True, text=True, check=False)
         for pid in found.stdout.split():
-            os.kill(int(pid), number)
+            with suppress(ProcessLookupError):  # Some end with those before them.
+                os.kill(int(pid), number)
 
     def kill_node(self, name: str) -> None:
         self.signal(name, signal.SIGKILL)

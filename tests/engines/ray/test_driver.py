@@ -299,7 +299,7 @@ def test_a_job_that_ray_made_up_is_not_told_and_is_deleted(alone: Alone, ray: Ra
 
 def whole_pool(alone: Alone) -> EngineNode | None:
     (pool,) = alone.do(alone.driver.nodes())
-    return pool if pool.spec.cpu_milli == 8000 else None
+    return pool if pool.spec.cpu_milli == 12000 else None
 
 
 def test_with_placement_theirs_there_is_one_pool_and_ray_chooses(ray: Ray):
@@ -309,8 +309,8 @@ def test_with_placement_theirs_there_is_one_pool_and_ray_chooses(ray: Ray):
 
     nodes = {alone.ended(uid).node for uid in uids}
 
-    assert (pool.pool, len(pool.spec.devices)) == (True, 8)
-    assert nodes <= {"n1", "n2"}
+    assert (pool.pool, len(pool.spec.devices)) == (True, 12)
+    assert nodes <= {"n1", "n2", "n3"}
     with pytest.raises(Full, match="no node of Ray has 5 CPU"):
         alone.offer("true", node="", cpu_milli=5000)
     alone.close()
