@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "009"
+revision = "006"
 down_revision = "005"
 
 
