@@ -213,5 +213,5 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 #: on record stays what it was.
 DEFAULT = Policy(
     order=OrderRules(primary="due", secondary="fifo"),
-    backfill=BackfillRules(estimates=Estimates.PREDICTED, trust_s=86400, shortest=True),
+    backfill=BackfillRules(estimates=Estimates.PREDICTED, trust_s=12 * 3600, shortest=True),
 )
