@@ -236,7 +236,8 @@ class Launcher:
             log.warning("attempt %s: %s", launch.uid, error)
             return False
         # Members on other nodes may save there, too, where the folder is a shared one.
-        if launch.environment.get("SLURM_JOB_NUM_NODES") == "1":
+        one = (launch.environment.get(name) for name in ("ROTA_NUM_TASKS", "SLURM_JOB_NUM_NODES"))
+        if "1" in one:
             self._folders[launch.uid] = saved.folder
         return found and saved.attempt > 1
 
