@@ -196,9 +196,10 @@ class Promises:
         return (name for name in names if not refuses(name))
 
     def until_s(self, entry: Entry) -> float:
-        """When the job will be gone. Against reservations only a limit counts."""
-        now_s = self.timeline.now_s
-        if not self.reserved and not self.grounds.bind(entry.job):
+        """When the job will be gone. Against reservations of others only a limit counts."""
+        now_s, asking = self.timeline.now_s, asking_of(entry)
+        bound = any(self.timeline.must_leave(name, asking) for name in self.reserved)
+        if not bound and not self.grounds.bind(entry.job):
             return now_s + entry.run_s
         limit_s = entry.key.time_limit_s
         return now_s + limit_s if limit_s else INFINITE

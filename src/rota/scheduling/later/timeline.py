@@ -164,12 +164,18 @@ class Timeline:
         """Whether a reservation on this node stands in the way of this job."""
         return any(map(asking.is_bound_by, self.reserved.get(name, ())))
 
+    def must_leave(self, name: str, asking: Asking) -> bool:
+        """Whether one of others does: its own confines it to devices, and lets it stay."""
+        return any(
+            asking.is_bound_by(claim) for claim in self.reserved.get(name, ()) if not claim.confines
+        )
+
     def until_s(self, name: str, from_s: float, asking: Asking) -> float:
         """When a job that starts on a node at a moment is taken to be gone from there.
 
         Jobs that wait can rely on its estimate; where a reservation begins only its limit counts.
         """
-        if name in self.reserved and self.is_bound(name, asking):
+        if name in self.reserved and self.must_leave(name, asking):
             return from_s + asking.limit_s if asking.limit_s else INFINITE
         return from_s + asking.run_s
 
