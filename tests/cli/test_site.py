@@ -38,7 +38,7 @@ def test_every_link_within_the_site_leads_to_a_heading_that_exists(site):
             path, _, part = link.partition("#")
             if "://" in link or path.startswith(("..", "mailto:", "/", "data:")):
                 continue
-            if path.endswith(".svg"):
+            if path.endswith((".svg", ".png")):
                 found = (site / path).is_file()
             else:
                 page = pages.get(path or name)
