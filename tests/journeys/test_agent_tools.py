@@ -87,7 +87,7 @@ def test_every_change_is_previewed_before_it_is_done(home: Box) -> None:
 
     done = talk(home, ("update", {"job": job, "time": "1h"}), ("cancel", {"job": job}))
 
-    assert previews[0].startswith("4 jobs; of the first one:\nit would start now")
+    assert previews[0].startswith("4 jobs; of the first one:\nall 4 elements would start now")
     assert submitted == f"submitted job {job}: 4 jobs"
     assert [line.split(f" job {job}")[0] for line in said[:3]] == [f"would {v}" for v in calls]
     assert said[3].splitlines()[-1] == "time_limit_s: 0 -> 3600"

@@ -128,7 +128,7 @@ def test_an_operator_chooses_the_gpus_of_a_node_while_jobs_run(
     assert [line.split()[4] for line in lines] == ["used+closed", "closed", "free", "free"]
     assert [box.output(job) for job in seen] == ["2\n", "2,3\n"]
     assert box.ended(runs)["state"] == "completed"
-    assert "are 0, 1, 2, 3" in box.refusal("node", "devices", "box", "9")
+    assert "it has 0, 1, 2, 3" in box.refusal("node", "devices", "box", "9")
 
 
 def test_the_three_ways_of_choosing_gpus_reach_the_job(new_box: Callable[..., Box]) -> None:

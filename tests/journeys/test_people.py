@@ -107,7 +107,7 @@ def test_a_user_can_neither_touch_nor_look_into_the_jobs_of_others(town: Box, ot
 def test_the_administrator_may_cancel_everybodys_jobs(town: Box, other: Box) -> None:
     mine, theirs = town.job(["sleep", "300"]), other.job(["sleep", "300"])
 
-    town.rota("cancel", "-u", OTHER)
+    town.rota("cancel", "-u", OTHER, "--yes")
 
     assert town.ended(theirs)["state"] == "cancelled"
     assert town.state_of(mine) in ("running", "scheduled")

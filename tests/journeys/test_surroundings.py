@@ -78,7 +78,7 @@ def test_output_and_error_go_to_the_named_files(home: Box) -> None:
     home.ended(job)
     assert home.read(f"out-{job}.txt") == "one\n"
     assert home.read("err-both.txt") == "two\n"
-    assert home.rota("logs", str(job)).stdout == "one\n"
+    assert home.rota("logs", str(job)).stdout == "one\ntwo\n"
 
 
 def test_before_and_after_lines_surround_the_job_and_keep_its_exit_code(home: Box) -> None:
