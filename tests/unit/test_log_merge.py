@@ -64,9 +64,10 @@ def test_indices_are_told_as_ranges() -> None:
     assert format_indices([]) == ""
 
 
-def until_noted(notes: Path, lines: int) -> None:
+def until_noted(notes: Path, out: int, err: int) -> None:
+    """The two files may be noted one by one, or together."""
     until_s = time.monotonic() + WAIT_S
-    while not notes.exists() or len(notes.read_text().splitlines()) < lines:
+    while not notes.exists() or f"\n{out} {err} " not in f"\n{notes.read_text()}":
         assert time.monotonic() < until_s, notes.exists()
         time.sleep(0.01)
 
@@ -84,9 +85,9 @@ def test_the_order_of_two_growing_files_is_noted(tmp_path: Path) -> None:
     try:
         write(out, "a\n")
         write(err, "b\n")
-        until_noted(notes, 1)
+        until_noted(notes, 2, 2)
         write(out, "c\n")
-        until_noted(notes, 2)
+        until_noted(notes, 4, 2)
     finally:
         loop.call_soon_threadsafe(watching.cancel)
         thread.join(WAIT_S)

@@ -68,7 +68,7 @@ def _holder(host: Host, tree: Tree) -> Job | None:
     for name in nodes & host.cluster.nodes.keys():
         for uid in host.cluster.nodes[name].live:
             job = host.cluster.jobs.get(host.cluster.live.where[uid][0])
-            # What was learned of such jobs counts while one waits; once it runs, how long it may stay.
+            # What was learned counts while it waits; once it runs, how long it may stay.
             unsaid = job is not None and not (job.spec.time_limit_s or job.spec.estimate_s)
             if job is not None and job.started_s and unsaid:
                 ran_s = max(0.0, host.clock.now_s() - job.started_s)

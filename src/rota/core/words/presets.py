@@ -14,6 +14,7 @@ import msgspec
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import (
     DEFAULT,
+    DUE,
     Backfill,
     BackfillRules,
     GangRules,
@@ -54,6 +55,8 @@ def _rules(
 
 PRESETS: Mapping[str, Policy] = {
     "default": DEFAULT,
+    # Short ones first within a bound, by learned run times.
+    "due": DUE,
     # Strict: nothing passes the first that does not fit.
     "fcfs": _rules("fifo", strict=True),
     # In order of submission; what does not fit is skipped and keeps its place.
