@@ -29,6 +29,7 @@ settings.load_profile("steady")
 
 # A shell lets what it starts in the background ignore Ctrl-C, and all that this starts in turn.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 # The Rotas of tests leave the socket of this machine's own Rota alone.
 os.environ["ROTA_SERVER_SOCKET"] = "none"
