@@ -257,7 +257,7 @@ def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.T
         chores.append(partial(forget_old_audit, host, plan.audit.days))
     if plan.retention_days:
         chores.append(partial(forget_old_jobs, host, plan.retention_days))
-    for_ever = [hourly(chore) for chore in chores]
+    for_ever = [hourly(chore.func.__name__.replace("_", " "), chore) for chore in chores]
     if plan.node_key_days:
         for_ever.append(renew_old_keys(host, plan.node_key_days))
     if plan.checkpoints.days:

@@ -27,13 +27,13 @@ EVERY_S = 3600.0
 PACK_PAUSE_S = 0.05
 
 
-async def hourly(work: Callable[[], Awaitable[object]]) -> None:
+async def hourly(what: str, work: Callable[[], Awaitable[object]]) -> None:
     """For ever; a database that is away puts it off until the next time."""
     while True:
         try:
             await work()
         except RotaError as error:
-            log.warning("%s is put off for an hour: %s", work, error)
+            log.warning("%s is put off for an hour: %s", what, error)
         await asyncio.sleep(EVERY_S)
 
 
