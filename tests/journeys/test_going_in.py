@@ -64,7 +64,7 @@ def test_a_command_runs_inside_a_job_and_its_code_is_ours(home: Box) -> None:
     assert home.rota("exec", job, "--", "no-such-program", check=False).returncode == 127
 
 
-def test_what_runs_inside_a_job_is_of_its_user_whoever_started_it(
+def test_what_runs_inside_a_job_is_of_its_user_although_another_one_started_it(
     open_folder: Path, new_box: Callable[..., Box]
 ) -> None:
     box = new_box(open_folder / "box")

@@ -70,16 +70,6 @@ def test_a_user_s_new_shape_is_measured_by_his_other_jobs_as_a_part_of_the_limit
     assert abs(made.likely_s - 100.0) < 1e-6
 
 
-def test_a_job_that_outlives_everything_known_is_taken_to_run_on_and_never_to_be_over():
-    predictor = Predictor()
-    played(predictor, [600.0] * 20)
-
-    assert predictor.extend("ann", "train", 4, 0.0, 300.0) == 600.0
-    assert predictor.extend("ann", "train", 4, 0.0, 600.0) > 600.0
-    assert predictor.extend("ann", "train", 4, 900.0, 600.0) == 900.0
-    assert predictor.extend("ann", "train", 4, 900.0, 900.0) > 900.0
-
-
 def test_the_bound_holds_for_nine_of_ten_jobs_that_are_like_each_other():
     chance = random.Random(5)
     predictor = Predictor()

@@ -6,6 +6,7 @@ import functools
 import itertools
 import sys
 import weakref
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rota.client.asking import merged
@@ -38,7 +39,7 @@ def opening(cluster: ClusterContext) -> int:
     return number
 
 
-class Calling:
+class Calling(ABC):
     """Takes functions with their arguments, and makes jobs of them."""
 
     @overload
@@ -141,11 +142,13 @@ class Calling:
         rows = zip(*iterables, strict=False)
         return self._mapped(function, rows, kwargs or {}, options, max_concurrent)
 
+    @abstractmethod
     def _submitted(
         self, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> JobHandle[T]:
-        raise NotImplementedError
+        """A job for one call."""
 
+    @abstractmethod
     def _mapped(
         self,
         function: Callable[..., T],
@@ -154,7 +157,7 @@ class Calling:
         options: Mapping[str, Any],
         max_concurrent: int,
     ) -> list[JobHandle[T]]:
-        raise NotImplementedError
+        """Jobs for many calls, in one request."""
 
 
 class Options(Calling):

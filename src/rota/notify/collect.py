@@ -163,13 +163,13 @@ class Collector:
     def _to_targets(
         self, targets: tuple[Target, ...], notice: Notice, wants: Callable[[Target], bool]
     ) -> list[Delivery]:
-        """To those whom the job names."""
+        """To the targets that the job names."""
         ways = [self._way_to(target) for target in targets if wants(target)]
         patience = self._patience(None)
         return [Delivery(way[0], notice, way[1], patience) for way in ways if way is not None]
 
     def _of_array(self, record: Recorded, told: list[Told], item: Job | Array) -> list[Delivery]:
-        """To those who hear of an array as a whole."""
+        """To the targets that hear of an array as a whole."""
         targets = tuple(one for one in item.spec.notify if ELEMENTS not in one.events)
         if not targets:
             return []

@@ -47,7 +47,7 @@ class Driver(Protocol):
         """All rows, as of the last commit. From any thread."""
 
     def tables(self) -> frozenset[str]:
-        """The names of all tables, whoever made them."""
+        """The names of all tables, also of other programs."""
 
     def engine(self) -> sa.Engine:
         """For migrations."""

@@ -220,7 +220,7 @@ def _by_attempt(
 def _on_device(
     index: int, processes: list[Held], reading: Reading | None, *, alone: bool
 ) -> OnDevice:
-    """Whoever has a device alone has all that is used of it, whether or not processes are told."""
+    """An attempt that has a device alone has all that is used of it, processes told or not."""
     memory_mib = sum(one.memory_mib or 0 for one in processes)
     known = [one.use_percent for one in processes if one.use_percent is not None]
     percent = sum(known) if known else None

@@ -2,7 +2,7 @@
 
 The node notes the order while the agent's own files grow (``OUT ERR oeo`` a line: the sizes of
 both by then, and which was written in which order since the line before). Where there are no notes
-(files that the job named itself, engines) standard output comes first, and whoever follows gets
+(files that the job named itself, engines) standard output comes first, and a follower gets
 what comes as it comes.
 """
 

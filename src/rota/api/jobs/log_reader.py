@@ -127,7 +127,7 @@ class Reader:
 
 
 def _unwritten(attempt: Attempt) -> str:
-    """A file that no attempt has opened is not its output, whoever it belongs to."""
+    """A file that no attempt has opened is not its output, whatever user owns it."""
     return "" if attempt.live else "the attempt was never started, so it has written nothing"
 
 
@@ -158,7 +158,7 @@ async def follow(
         attempt = next(iter(tries) if number else reversed(tries), None)
         if attempt is None:
             if final:
-                # Whoever has read the last byte finds the job ended when they ask.
+                # A reader of the last byte finds the job ended when it asks.
                 await context.host.on_disk()
                 return
             await _nap(reader, wait_s)

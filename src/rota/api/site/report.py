@@ -165,7 +165,7 @@ async def report(
 
 
 def _rows(rows: list[UsageRow], sums: JobSums) -> list[ReportRow]:
-    """Those who held something, and those who submitted something, most GPU hours first."""
+    """Accounts that held something or submitted something, most GPU hours first."""
     used = {(row.user, row.project): row for row in rows}
     found = [
         _row(user, project, used.get((user, project)), sums.accounts.get((user, project)))

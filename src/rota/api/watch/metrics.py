@@ -76,7 +76,7 @@ def state_families(context: Context) -> Iterator[Metric]:
 
 
 def cluster_families(cluster: Cluster, now_s: float) -> Iterator[Metric]:
-    """Nodes, and those who use them."""
+    """Nodes, and the accounts that use them."""
     yield from _node_families(cluster)
     yield from _account_families(cluster)
     yield from _share_families(cluster, now_s)

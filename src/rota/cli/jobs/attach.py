@@ -146,7 +146,7 @@ class Attachment:
     def _tell_size(self) -> None:
         from websockets.exceptions import ConnectionClosed
 
-        # Whoever was refused, or came too late, is told why by the end of the connection.
+        # A caller that was refused, or came too late, is told why by the end of the connection.
         with suppress(OSError, ConnectionClosed):
             size = os.get_terminal_size(1)
             if size.lines and size.columns and not self._read_only:

@@ -32,7 +32,7 @@ EVENTS: tuple[str, ...] = (
     "node_failed",
     "unschedulable",
 )
-#: What is told about nodes, to those whom the site names for it.
+#: What is told about nodes, to the targets that the site names for it.
 NODE_EVENTS: tuple[str, ...] = (
     *("node_up", "node_silent", "node_lost", "node_quarantined"),
     *("node_drained", "node_resumed", "node_removed"),

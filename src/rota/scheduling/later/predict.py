@@ -116,16 +116,6 @@ class Predictor:
         stay_s = limit_s or max(bound_s, likely_s)
         return Prediction(estimate_s, stay_s, bound_s, likely_s, learned_s, breadth)
 
-    def extend(self, user: str, name: str, procs: int, limit_s: float, ran_s: float) -> float:
-        """How long a job that still runs after ``ran_s`` is taken to stay, all in all."""
-        if ran_s < limit_s:
-            return limit_s
-        if not limit_s:
-            runs, _ = self._history.find(kinds_of(user, name, procs, limit_s), FEW)
-            if runs is not None and runs.quantile(1.0) > ran_s:
-                return runs.quantile(1.0)
-        return max(2.0 * ran_s, 1.0)
-
     def learn(
         self,
         user: str,
