@@ -19,8 +19,16 @@ def journal(tmp_path: Path):
     made.close()
 
 
-def job(phase: Phase = Phase.RUNNING, uid: str = "a", number: str = "1", restarts: int = 0):
-    return EngineJob(uid=uid, id=number, phase=phase, node="n1", restarts=restarts)
+def job(
+    phase: Phase = Phase.RUNNING,
+    uid: str = "a",
+    number: str = "1",
+    restarts: int = 0,
+    began_s: float = 0.0,
+) -> EngineJob:
+    return EngineJob(
+        uid=uid, id=number, phase=phase, node="n1", restarts=restarts, started_s=began_s
+    )
 
 
 def entry(state: State = State.SUBMITTED, uid: str = "a", end: EngineJob | None = None) -> Entry:
@@ -81,3 +89,30 @@ def test_of_two_jobs_with_one_key_the_younger_is_stopped():
 
     assert [stray.id for stray in found.strays] == ["2"]
     assert found.seen["a"].id == "1"
+
+
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.WAITING])
+def test_a_job_that_never_began_does_not_end_the_attempt_of_its_living_twin(phase: Phase):
+    never, lives = job(Phase.ENDED, number="1"), job(phase, number="2")
+
+    found = looked([never, lives], entry())
+
+    assert found.seen == {"a": lives}
+    assert found.strays == []
+
+
+def test_of_two_ends_the_one_that_had_begun_counts():
+    never, ran = job(Phase.ENDED, number="1"), job(Phase.ENDED, number="2", began_s=5.0)
+
+    found = looked([never, ran], entry())
+
+    assert found.changed[0].end == ran
+
+
+def test_a_job_that_waits_beside_the_end_of_its_twin_is_stopped():
+    ran, waits = job(Phase.ENDED, number="2", began_s=5.0), job(Phase.WAITING, number="1")
+
+    found = looked([ran, waits], entry())
+
+    assert found.changed[0].end == ran
+    assert found.strays == [waits]

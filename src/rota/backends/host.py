@@ -29,7 +29,7 @@ from rota.backends.node_session import NodeSession
 from rota.backends.orders import Key, order_of
 from rota.backends.pace import Breaker
 from rota.backends.pilot_tables import PREFIX
-from rota.backends.reconcile import Absences, look
+from rota.backends.reconcile import Absences, look, one_each
 from rota.backends.registry import EngineSettings
 from rota.core.facts.states import Cause
 from rota.session.instructions import (
@@ -341,7 +341,7 @@ class Engine:
         entries, whole = self._journal.entries, self._intake.whole
         gangs = {uid: entry.gang for uid in lost if (entry := entries.get(uid)) is not None}
         asked = {gang.leader if whole and gang else uid for uid, gang in gangs.items()}
-        found = {job.uid: job for job in self._for_each(await self._driver.find(sorted(asked)))}
+        found, _ = one_each(self._for_each(await self._driver.find(sorted(asked))))
         for uid in lost:
             entry, job = self._journal.entries.get(uid), found.get(uid)
             if entry is None or entry.over or uid in busy:

@@ -73,7 +73,7 @@ def look(
     ``busy``: submits that are under way, of which the list says nothing. ``node_of`` gives for a
     node of the engine the node of ours.
     """
-    found, strays = _one_each(listing)
+    found, strays = one_each(listing)
     changed: list[Entry] = []
     seen: dict[str, EngineJob] = {}
     for uid, job in found.items():
@@ -113,14 +113,14 @@ def _started_over(job: EngineJob) -> EngineJob:
     return replace(job, phase=Phase.ENDED, cause=Cause.PREEMPTED, detail=why)
 
 
-def _one_each(listing: Iterable[EngineJob]) -> tuple[dict[str, EngineJob], list[EngineJob]]:
-    """The oldest job of each key that has begun, or is there, and the living others.
+def one_each(listing: Iterable[EngineJob]) -> tuple[dict[str, EngineJob], list[EngineJob]]:
+    """The job that counts of each key, and the living others.
 
     While all of them wait none is stopped: it might begin just then.
     """
     found: dict[str, EngineJob] = {}
     twins = []
-    for job in sorted(listing, key=_age):
+    for job in sorted(listing, key=_weight):
         if job.uid not in found:
             found[job.uid] = job
         elif job.phase is not Phase.ENDED and found[job.uid].phase is not Phase.WAITING:
@@ -128,5 +128,10 @@ def _one_each(listing: Iterable[EngineJob]) -> tuple[dict[str, EngineJob], list[
     return found, twins
 
 
-def _age(job: EngineJob) -> tuple[bool, float, int, str]:
-    return job.phase is Phase.WAITING, job.submitted_s, len(job.id), job.id
+def _weight(job: EngineJob) -> tuple[int, float, int, str]:
+    """The oldest that has begun counts first, then what may begin: what ended without having begun
+    says nothing of its twin.
+    """
+    begun = job.phase is Phase.RUNNING or (job.phase is Phase.ENDED and job.started_s > 0)
+    chance = 0 if begun else 1 if job.phase is Phase.WAITING else 2
+    return chance, job.submitted_s, len(job.id), job.id

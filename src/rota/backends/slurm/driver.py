@@ -187,17 +187,21 @@ class SlurmDriver:
 
     async def _one_begun(self, jobs: list[EngineJob]) -> list[EngineJob]:
         """Of several with one key that have begun, the one that took the folder; the others end by
-        themselves. Before any has, the first.
+        themselves. Until the folder is taken the first stands alone: its twins may still take it,
+        those that wait too.
         """
-        begun: dict[str, list[EngineJob]] = {}
+        by_key: dict[str, list[EngineJob]] = {}
         for job in jobs:
-            if job.started_s and job.phase is not Phase.WAITING:
-                begun.setdefault(job.uid, []).append(job)
+            by_key.setdefault(job.uid, []).append(job)
         hidden = set()
-        for twins in begun.values():
-            if len(twins) > 1:
-                owners = [t for t in twins if await self._folders.began(t.user, t.uid, t.id)]
-                hidden |= {twin.id for twin in twins} - {(owners or twins)[0].id}
+        for twins in by_key.values():
+            begun = [job for job in twins if job.started_s and job.phase is not Phase.WAITING]
+            if len(twins) == 1 or not begun:
+                continue
+            owners = [t for t in begun if await self._folders.began(t.user, t.uid, t.id)]
+            shown = (owners or begun)[0]
+            others = begun if owners or shown.phase is Phase.ENDED else twins
+            hidden |= {twin.id for twin in others} - {shown.id}
         return [job for job in jobs if job.id not in hidden]
 
     async def find(self, uids: Iterable[str]) -> list[EngineJob]:
