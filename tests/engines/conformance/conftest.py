@@ -51,7 +51,8 @@ def running(request: pytest.FixtureRequest, short_folder: Path) -> Iterator[Benc
 @pytest.fixture
 def bench(running: Bench, request: pytest.FixtureRequest) -> Iterator[Bench]:
     """Idle and in order, with a folder of the test's own; what is left is ended behind it."""
-    running.at(running.root / "work" / request.node.originalname[5:60])
+    run = getattr(request.node, "execution_count", 1)  # A second run finds no marks of the first.
+    running.at(running.root / "work" / f"{request.node.originalname[5:60]}-{run}")
     yield running
     running.tidy()
 
