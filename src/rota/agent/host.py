@@ -341,6 +341,7 @@ class Host:
         elif isinstance(message, Welcome):
             log.info("connected, session %d of cluster %s", message.session, message.cluster)
             self._welcomed, self._gauges.every_s = True, message.measure_s
+            folder.introduce(self._config.folder, self._spec.name, at_work=True)
             self._keyring.welcomed()
             self.carry_out(self._agent.on_welcome(message))
         elif isinstance(message, RenewKey):

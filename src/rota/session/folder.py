@@ -47,12 +47,16 @@ def incarnation_of(folder: Path) -> str:
     return text
 
 
-def introduce(folder: Path, node: str, refused: str = "") -> None:
-    """What others on this machine may know of us: why we do not work for the controller, too."""
+def introduce(folder: Path, node: str, refused: str = "", *, at_work: bool = False) -> None:
+    """What others on this machine may know of us: whether we work for the controller, or why not.
+
+    A session that the controller shows proves neither: its welcome may still be refused here.
+    """
     sd_notify.ready(f"node {node}" + (f", not at work: {refused}" if refused else ""))
     facts: dict[str, object] = {"pid": os.getpid(), "node": node, "started_s": time.time()}
+    facts |= {"at_work": True} if at_work else {"refused": refused} if refused else {}
     with suppress(OSError):  # A full disk keeps nobody from working.
-        write_json(folder / "agent.json", facts | ({"refused": refused} if refused else {}))
+        write_json(folder / "agent.json", facts)
 
 
 def write_json(file: Path, body: dict[str, object]) -> None:

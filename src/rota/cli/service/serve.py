@@ -218,7 +218,8 @@ def _is_ready(place: StateFolder, with_agent: bool) -> bool:
     status = place.status()
     if not status or not with_agent:
         return bool(status) or _stands_by(place)
-    return bool((status.get("agent") or {}).get("node") or place.refusal())
+    agent = status.get("agent") or {}
+    return bool((agent.get("node") and place.at_work(agent.get("pid") or 0)) or place.refusal())
 
 
 def _stands_by(place: StateFolder) -> bool:
@@ -232,7 +233,8 @@ def _ready_line(place: StateFolder) -> str:
     with contextlib.suppress(ClientError):
         let_jobs_start(place.client())
     status = place.status()
-    node = (status.get("agent") or {}).get("node")
+    refusal = place.refusal()
+    node = "" if refusal else (status.get("agent") or {}).get("node")
     url = (status.get("controller") or {}).get("url")
     record = read_json(place.folder / "controller.json")
     more = f", gRPC at {record['grpc']}" if record.get("grpc") else ""
@@ -241,7 +243,7 @@ def _ready_line(place: StateFolder) -> str:
     lines = [f"rota is up at {url}{more}, state in {place.folder}{database}, node {node or 'none'}"]
     if record.get("remark"):
         lines.append(str(record["remark"]))
-    if not node and (refusal := place.refusal()):
+    if refusal:
         lines.append(f"the agent of this machine does not work for it: {refusal}")
     return "\n".join(lines)
 

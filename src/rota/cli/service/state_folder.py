@@ -47,6 +47,11 @@ class StateFolder:
         alive = os.path.exists(f"/proc/{facts.get('pid')}")
         return str(facts.get("refused") or "") if alive else ""
 
+    def at_work(self, pid: int) -> bool:
+        """Whether the agent with this pid has accepted its controller, as far as it could say."""
+        facts = read_json(self.agent_folder / "agent.json")
+        return facts.get("pid") != pid or bool(facts.get("at_work"))
+
     def status(self) -> dict[str, Any]:
         """What the controller says; empty when it does not answer."""
         if not os.path.exists(self.socket):
