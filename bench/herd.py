@@ -24,10 +24,11 @@ LEAVE_S = 30.0
 class Herd:
     """So many agents of ``cpus`` CPUs each, connected over the network. Use it with ``with``."""
 
-    def __init__(self, rota: Rota, agents: int, cpus: int) -> None:
+    def __init__(self, rota: Rota, agents: int, cpus: int, gpus: int = 0) -> None:
         self._rota = rota
         self._agents = agents
         self._cpus = cpus
+        self._gpus = gpus
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed when they leave
         self._child: subprocess.Popen[bytes] | None = None
         #: What they counted, once they have left.
@@ -38,7 +39,8 @@ class Herd:
         parts = [answer["token"], answer.get("fingerprint") or ""]
         self._child = child = subprocess.Popen(
             [sys.executable, "-m", "rota.testing.swarm", "--url", answer["url"],
-             "--agents", str(self._agents), "--cpus", str(self._cpus)],
+             "--agents", str(self._agents), "--cpus", str(self._cpus),
+             "--gpus", str(self._gpus)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
             env=self._rota.environment,
         )  # fmt: skip

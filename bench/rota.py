@@ -55,7 +55,9 @@ class Rota:
         self.work.chmod(0o777)
         self._mark = secrets.token_hex(8)
         # Nothing of the caller's settings: the figures are those of the defaults.
+        code = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         self.environment = {
+            **code,
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(self.root),
             "LANG": "C.UTF-8",

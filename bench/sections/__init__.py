@@ -15,6 +15,7 @@ from bench.sections import (
     latency,
     long,
     noop,
+    page,
     pilots,
     python_api,
     restart,
@@ -33,6 +34,6 @@ SECTIONS: dict[str, Callable[[Context], list[Row]]] = {
     section.SECTION: section.measure
     for section in (
         *(core, noop, latency, durable, depth, idle, restart, arrays, long, sim, decide),
-        *(slurm_commands, engines, pilots, python_api, swarm),
+        *(slurm_commands, engines, pilots, python_api, swarm, page),
     )
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 #: In the answer of a head that stands by: the address of the one that leads, ``-`` if unknown.
 LEADER_HEADER = "Rota-Leader"
+#: A head that says nothing for so long is taken to be gone.
+GONE_S = 5.0
 
 
 def addresses_of(text: str) -> list[str]:

@@ -44,6 +44,11 @@ ORDERS: dict[str, dict[str, Any]] = {
     "a variable twice": {"argv": ["env"], "env": [PATH, "A=1", "B=x=y", "EMPTY="]},
     "no folder": {"cwd": "HERE/none"},
     "a file as folder": {"cwd": "HERE/input"},
+    "no folder, and a way out": {"cwd": "HERE/none", "elsewhere": "no way"},
+    "a file as folder, and a way out": {"cwd": "HERE/input", "elsewhere": "no way"},
+    "output in the folder that is missing": {
+        **{"cwd": "HERE/none//", "stdout": "HERE/none/out", "elsewhere": "no way"},
+    },
     "no input": {"stdin": "HERE/none"},
     "no place for output": {"stdout": "HERE/none/out"},
     "no place for errors": {"stderr": "HERE/none/err"},

@@ -89,6 +89,15 @@ def test_examples_of_bodies_are_taken(document: dict, caller: Caller) -> None:
     assert statuses == [201, 201, 201]
 
 
+def test_a_token_for_an_unknown_project_is_refused_as_documented(
+    caller: Caller, document: dict
+) -> None:
+    answer = caller.post("/tokens", {"project": "nowhere"})
+
+    assert (answer.status, answer.json["field"]) == (404, "project")
+    assert "404" in document["paths"]["/api/v1/tokens"]["post"]["responses"]
+
+
 def test_the_page_for_people_needs_nothing_from_elsewhere(caller: Caller) -> None:
     answer = caller.get("/docs")
 

@@ -22,7 +22,8 @@ from cryptography.fernet import Fernet
 
 from rota.client.errors import ClientError
 from rota.client.http import Client, new_key
-from tests.journeys.box import Box, until
+from rota.heads import GONE_S
+from tests.journeys.box import Box, UnixConnection, until
 
 #: Leaders that are killed in the storm; ``ROTA_HEAD_STORMS`` asks for more.
 KILLS = int(os.environ.get("ROTA_HEAD_STORMS", "6"))
@@ -137,6 +138,19 @@ def test_the_second_head_stands_by_and_says_who_leads(new_heads: Callable[..., H
     refused = second.rota("status", check=False)
 
     assert f"{heads.url(first)} leads, {heads.url(second)} stands by" in first.rota("status").stdout
+    page = UnixConnection(first.state / "rota.sock")
+    page.request("GET", "/web/feed/care")
+    told = json.loads(page.getresponse().read())
+    page.close()
+    assert {"level": "ok", "what": "heads", "seen": "1 of 1 stand by", "advice": ""} in told[
+        "findings"
+    ]
+    told = told["heads"]
+    assert [(head["url"], head["leads"]) for head in told] == [
+        (heads.url(first), True),
+        (heads.url(second), False),
+    ]
+    assert 0.0 <= told[1]["silent_s"] <= GONE_S
     assert refused.returncode != 0
     assert refused.stderr.strip() == f"rota: this head stands by; {heads.url(first)} leads"
 

@@ -38,6 +38,10 @@ class Cluster:
 
     def run(self, program: str, *argv: str, user: str = "root", **more: object) -> Answer:
         """Run a command; ``env``, ``cwd`` and ``stdin`` as the caller has them."""
+        work = answer_to(self.call_of(program, *argv, user=user, **more))
+        return asyncio.run_coroutine_threadsafe(work, self.server.loop).result(PATIENCE_S)
+
+    def call_of(self, program: str, *argv: str, user: str = "root", **more: object) -> Call:
         access = Access.ADMIN if user == "root" else Access.USER
         request = Request(
             program=program,
@@ -50,9 +54,7 @@ class Cluster:
         )
         stdin = more.get("stdin", b"")
         assert isinstance(stdin, bytes)
-        call = Call(request, Line(stdin), self.server.context)
-        future = asyncio.run_coroutine_threadsafe(answer_to(call), self.server.loop)
-        return future.result(PATIENCE_S)
+        return Call(request, Line(stdin), self.server.context)
 
     def text(self, program: str, *argv: str, **more: object) -> str:
         """What a command that succeeds prints."""

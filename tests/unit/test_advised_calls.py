@@ -35,6 +35,13 @@ CALLS = {
     "rota queue-admin set q --max-running 9": ("PATCH", "/queues/q", {"max_running": 9}),
     "rota queue-admin set q --state active": ("PATCH", "/queues/q", {"state": "active"}),
     "rota queue-admin set q --hours ''": ("PATCH", "/queues/q", {"hours": ""}),
+    "rota quota set --user ann --gpus 3": ("PATCH", "/users/ann", {"quota": {"hard": {"gpus": 3}}}),
+    "rota quota set --project 'a b' --mem 2G --soft": (
+        "PATCH", "/projects/a%20b", {"quota": {"soft": {"memory_mb": 2048}}},
+    ),
+    "rota quota set --project p --jobs 4 --type training": (
+        "PATCH", "/projects/p", {"quota": {"types": {"training": {"jobs": 4}}}},
+    ),
 }  # fmt: skip
 
 
@@ -57,7 +64,10 @@ def test_an_advice_is_the_call_of_its_command(command):
         "rota update 5 --unheard 1",
         "rota update 5 --queue 'open",
         "rota reserve remove x",
-        "rota quota set --user ann --gpus 3",
+        "rota quota set --user ann",
+        "rota quota set --user ann --gpus",
+        "rota quota set --user ann --queued 3",
+        "rota quota set --default --gpus 3",
     ],
 )
 def test_what_a_page_cannot_do_is_left_to_the_command_line(command):

@@ -103,6 +103,25 @@ def test_an_advice_is_applied_by_its_button(idle_box: Box, visit: Visit) -> None
     assert idle_box.api("GET", f"/jobs/{waits}")[1]["resources"]["gpus"] == 1
 
 
+def test_a_quota_is_raised_by_the_button_of_an_operator_and_of_nobody_else(
+    idle_box: Box, visit: Visit
+) -> None:
+    user = idle_box.api("GET", "/status")[1]["user"]
+    idle_box.api("PATCH", f"/users/{user}", {"quota": {"hard": {"gpus": 1}}})
+    idle_box.reach(idle_box.job(["sleep", "600"], resources={"gpus": 1}), "running")
+    waits = idle_box.job(["sleep", "600"], resources={"gpus": 1})
+    words = f"raise the quota of user {user} to 2"
+
+    plain = visit(user, "user").go(f"/web/job/{waits}")
+    expect(plain.locator("#why-help")).to_contain_text(f"{words} (an operator can)")
+    assert plain.get_by_role("button", name=words).count() == 0
+
+    page = visit().go(f"/web/job/{waits}")
+    page.get_by_role("button", name=words).click()
+    expect(page.locator("#job-state")).to_have_text("running")
+    idle_box.api("PATCH", f"/users/{user}", {"quota": {"hard": {"gpus": None}}})
+
+
 def test_the_failed_of_a_sweep_are_redone_from_its_page(idle_box: Box, visit: Visit) -> None:
     wall = idle_box.work / "mended"
     rows = [[rate, seed] for rate in ("0.1", "0.01") for seed in ("1", "2", "3")]

@@ -15,5 +15,5 @@ Each room knows only those below it.
     views/                           jobs found and shown
     bodies/                          from a request to what the controller takes
     errors, auth, people             refusals; who asks; users of this machine
-    gate, asgi                       how often somebody asks; the words of ASGI
+    gate, turns, asgi                how often somebody asks; who edits; the words of ASGI
 """

@@ -17,6 +17,7 @@ from rota.api.bodies.repeated_submits import RepeatedSubmits
 from rota.api.bodies.submission import Desk
 from rota.api.collectors import Collector
 from rota.api.gate import Gate
+from rota.api.turns import Turns
 from rota.api.views.lookup import resolve_now
 from rota.controller.agents.bundles import require_bundle
 from rota.controller.chores.measures import Measures
@@ -93,6 +94,7 @@ class Context:
         self.closing = asyncio.Event()
         self.identities = Identities(settings.own_uid)
         self.gate = Gate(settings.limits)
+        self.turns = Turns()
 
     def attach(self, host: Host) -> None:
         """Serve this host from now on."""

@@ -32,7 +32,7 @@ REPORT = Struct("=QIIiI")
 GROUPS_TOLD_MAX = 900
 FIXED = (
     *("uid", "user", "cwd", "stdin", "stdout", "stderr", "spare_out", "spare_err"),
-    *("cgroup", "terminal"),
+    *("cgroup", "terminal", "elsewhere"),
 )
 #: Folders of output files are made, with the rights of the user.
 _OUTPUTS = {"truncate": FOLDERS | TRUNCATE}

@@ -55,7 +55,8 @@ struct order {
     const struct head *head;
     const struct limit *limits;
     const uint32_t *groups, *cpus;
-    char *uid, *user, *cwd, *in, *out, *err, *spare_out, *spare_err, *cgroup, *terminal;
+    char *uid, *user, *cwd, *in, *out, *err, *spare_out, *spare_err, *cgroup, *terminal,
+        *elsewhere;
     char **argv, **env;
 };
 
@@ -131,7 +132,7 @@ static struct order unpack(char *bytes) {
     char *at = (char *)(order.cpus + order.head->cpus);
     char **fixed[] = {&order.uid,       &order.user,      &order.cwd,    &order.in,
                       &order.out,       &order.err,       &order.spare_out,
-                      &order.spare_err, &order.cgroup,    &order.terminal};
+                      &order.spare_err, &order.cgroup,    &order.terminal, &order.elsewhere};
     for (size_t each = 0; each < sizeof fixed / sizeof *fixed; each++)
         *fixed[each] = next_word(&at, end);
     order.argv = next_words(&at, end, order.head->words);
@@ -326,6 +327,25 @@ static void die_with_keeper(void) {
         _exit(127);
 }
 
+static int is_below(const char *path, const char *folder) {
+    size_t length = strlen(folder);
+    while (length > 0 && folder[length - 1] == '/')
+        length--;
+    return strncmp(path, folder, length) == 0 && path[length] == '/';
+}
+
+/* Why the folder of a job that may begin elsewhere is none; its output is not there. */
+static int enter(const struct order *order) {
+    if (chdir(order->cwd) == 0)
+        return 0;
+    int error = errno;
+    if (!*order->elsewhere || is_below(order->out, order->cwd) || is_below(order->err, order->cwd))
+        fail(order, CWD, error, 0);
+    if (chdir("/tmp") < 0)
+        fail(order, CWD, errno, 0);
+    return error;
+}
+
 static _Noreturn void child(const struct order *order, int inside) {
     const struct head *head = order->head;
     struct rlimit limits[64];
@@ -367,8 +387,7 @@ static _Noreturn void child(const struct order *order, int inside) {
             fail(order, BECOME, errno, 0);
         die_with_keeper();
     }
-    if (chdir(order->cwd) < 0)
-        fail(order, CWD, errno, 0);
+    int missing = enter(order);
     umask(head->umask);
     if (in < 0 && *order->in)
         in = open_named(order, order->in, STDIN);
@@ -382,6 +401,8 @@ static _Noreturn void child(const struct order *order, int inside) {
         err = open_named(order, order->err, STDERR);
     if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
         fail(order, STDERR, errno, 0);
+    if (missing)
+        dprintf(2, "%s: %s: going to /tmp instead\n", order->elsewhere, strerror(missing));
     char *program = find_program(order);
     for (uint32_t each = 0; each < head->limits; each++)
         if (setrlimit((int)order->limits[each].number, &limits[each]) < 0)

@@ -165,9 +165,10 @@ class Child:
                 os.setresgid(self._gid, self._gid, self._gid)
                 os.setresuid(-1, self._uid, -1)
             self._bond.die_with_keeper()
-        with step(at.CWD):
-            os.chdir(texts["cwd"])
+        missing = self._enter()
         self._open_named()
+        if missing:
+            os.write(2, b"%s: %s: going to /tmp instead\n" % (texts["elsewhere"], missing))
         program = self._find_program()
         for each, (number, soft, hard) in enumerate(limits):
             with step(at.LIMIT, each):
@@ -249,6 +250,21 @@ class Child:
                 self._files[fd] = os.open(texts[name], _APPEND | os.O_NOFOLLOW, 0o600)
                 if self._uid != os.geteuid():
                     os.fchown(self._files[fd], self._uid, self._gid)
+
+    def _enter(self) -> bytes:
+        """Why the folder of a job that may begin elsewhere is none; its output is not there."""
+        texts = self._order.texts
+        folder = texts["cwd"].rstrip(b"/") + b"/"
+        outputs = (texts["stdout"], texts["stderr"])
+        with step(at.CWD):
+            try:
+                os.chdir(texts["cwd"])
+            except OSError as error:
+                if not texts["elsewhere"] or any(path.startswith(folder) for path in outputs):
+                    raise
+                os.chdir("/tmp")
+                return os.strerror(error.errno or ENOENT).encode()
+        return b""
 
     def _open_named(self) -> None:
         order, texts, files = self._order, self._order.texts, self._files

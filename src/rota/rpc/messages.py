@@ -87,6 +87,8 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     #: A container image to run in, and the names of the variables that it finds there.
     image: str = ""
     inside: tuple[str, ...] = ()
+    #: Said where the working folder is missing: it begins in /tmp. Empty: it does not begin.
+    elsewhere: str = ""
     devices: tuple[int, ...] = ()
     #: What the job shows to the controller where it cannot use the controller's own socket.
     token: str = ""

@@ -160,7 +160,7 @@ class CloseTunnel(ToAgent, frozen=True, tag="close-tunnel"):
 class SendSignal(ToAgent, frozen=True, tag="send-signal"):
     """A signal for the first process of an attempt, which is not asked to end by it.
 
-    ``group``: for all processes that share its process group.
+    ``group``: for all processes of the attempt, whatever group they have put themselves into.
     """
 
     uid: str

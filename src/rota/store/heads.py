@@ -15,6 +15,7 @@ import msgspec
 import psycopg
 
 from rota.core.facts.errors import Unavailable
+from rota.heads import GONE_S
 from rota.store.postgres import CONNECT_TIMEOUT_S, KEEPALIVE_S, LEADER_LOCK, public_name
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ PATIENCE_S = 3
 BEAT_S = 1.0
 #: A leader that renews nothing for so long has its connection ended.
 SILENT_S = 4.0
-#: A head that says nothing for so long is not there.
-GONE_S = 5.0
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -153,6 +152,10 @@ class Attention:
         if name not in self._heard:
             return 0.0
         return time.monotonic() - self._heard[name][1]
+
+    def known(self) -> list[tuple[Head, float]]:
+        """Each head that was heard, and for how long it has said nothing new."""
+        return [(head, self.silent_s(name)) for name, (head, _) in self._heard.items()]
 
     def present(self) -> list[Head]:
         """Those that are there."""

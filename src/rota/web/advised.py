@@ -17,11 +17,12 @@ API = "/api/v1"
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One REST call."""
+    """One REST call, and the right that it needs."""
 
     method: str
     path: str
     body: dict[str, Any]
+    right: str = "change"
 
 
 def _number(text: str) -> int | float:
@@ -60,6 +61,15 @@ _PLAIN: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--begin": ("begin_at", str),
     "--max-concurrent": ("max_concurrent", int),
 }
+#: Option of ``rota quota set`` -> its field of the limits, and how its value is read.
+_LIMITS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "--jobs": ("jobs", int),
+    "--cpus": ("cpus", _cpus),
+    "--mem": ("memory_mb", parse_memory_mib),
+    "--gpus": ("gpus", _number),
+    "--gpu-hours": ("gpu_hours", _number),
+    "--cost": ("cost", _number),
+}
 #: Options that may be repeated; an empty text takes away what was there.
 _LISTS = {
     "--constraint": "constraints",
@@ -86,19 +96,44 @@ def call_of(command: str) -> Call | None:
             case ["rota", "requeue", job, "--hold"]:
                 return Call("POST", f"{API}/jobs:requeue", {"ids": [job], "hold": True})
             case ["rota", "node", "resume", name]:
-                return Call("POST", f"{API}/nodes/{quote(name, safe='')}:resume", {})
+                return Call("POST", f"{API}/nodes/{quote(name, safe='')}:resume", {}, "operate")
             case ["rota", "reserve", "remove", number]:
-                return Call("DELETE", f"{API}/reservations/{int(number)}", {})
+                return Call("DELETE", f"{API}/reservations/{int(number)}", {}, "operate")
             case ["rota", "group", "set", name, "--max-concurrent", most]:
                 body = {"max_concurrent": int(most)}
                 return Call("PUT", f"{API}/groups/{quote(name, safe='')}", body)
             case ["rota", "queue-admin", "set", name, option, value]:
                 field = option.removeprefix("--").replace("-", "_")
                 known = value if field in ("state", "hours") else int(value)
-                return Call("PATCH", f"{API}/queues/{quote(name, safe='')}", {field: known})
+                path = f"{API}/queues/{quote(name, safe='')}"
+                return Call("PATCH", path, {field: known}, "operate")
+            case ["rota", "quota", "set", ("--user" | "--project") as whose, name, *limit]:
+                path = f"{API}/{whose.removeprefix('--')}s/{quote(name, safe='')}"
+                return Call("PATCH", path, {"quota": _quota(limit)}, "operate")
     except ValueError:
         return None
     return None
+
+
+def _quota(words: list[str]) -> dict[str, Any]:
+    """One limit: a hard one, a soft one, or one for jobs of a type."""
+    match words:
+        case [option, value]:
+            place = {"hard": _limit(option, value)}
+        case [option, value, "--soft"]:
+            place = {"soft": _limit(option, value)}
+        case [option, value, "--type", kind]:
+            place = {"types": {kind: _limit(option, value)}}
+        case _:
+            raise ValueError(" ".join(words))
+    return place
+
+
+def _limit(option: str, value: str) -> dict[str, Any]:
+    if option not in _LIMITS:
+        raise ValueError(option)
+    field, read = _LIMITS[option]
+    return {field: read(value)}
 
 
 def _patch(options: list[str]) -> dict[str, Any]:

@@ -184,6 +184,7 @@ class Launcher:
                 "argv": argv,
                 "env": _environment(environment),
                 "cwd": workdir,
+                "elsewhere": launch.elsewhere,
                 "stdin": stdin,
                 "stdout": self.output_path(uid, "out", launch.stdout, launch.workdir),
                 "stderr": self.output_path(uid, "err", launch.stderr, launch.workdir),

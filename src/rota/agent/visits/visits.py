@@ -74,12 +74,14 @@ class Visits:
 
     def _signal(self, message: SendSignal) -> None:
         """To whoever still is the first process of the attempt: its number may be another's."""
+        if message.group:
+            order = {"op": "signal", "uid": message.uid, "signal": message.number}
+            self._tell_keeper(msgspec.json.encode(order))
+            return
         pid = self._pid_of(message.uid)
         if pid and attempt_uid(pid) == message.uid:
             with suppress(OSError):
-                # Its first process leads its group, or else it has none of its own.
-                led = message.group and os.getpgid(pid) == pid
-                os.kill(-pid if led else pid, message.number)
+                os.kill(pid, message.number)
 
     async def _visit_log(self, message: ReadLog | SearchLog | WriteRemark) -> None:
         if isinstance(message, ReadLog):

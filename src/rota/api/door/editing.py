@@ -2,16 +2,13 @@
 
 Every record that admins edit has a tag, made of what can be edited of it: counters and states that
 change by themselves are no part of it. Reading gives the tag (``ETag``), an edit that names another
-one (``If-Match``) is refused. Edits of one record come one after the other, so that nothing changes
-between the look at the tag and the edit.
+one (``If-Match``) is refused. An edit has its turn (``turns``) from the look at the tag on.
 """
 
 from __future__ import annotations
 
-import asyncio
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
 
     from rota.api.asgi import App, Receive, Scope, Send
+    from rota.api.context import Context
     from rota.core.cluster import Cluster
 
 TAG_LENGTH = 20
@@ -89,7 +87,6 @@ class Editing:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._turns = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         edited = EDITED.get(scope.get("path_template", "").removeprefix(API))
@@ -97,10 +94,10 @@ class Editing:
             await self._app(scope, receive, send)
             return
         name = next(iter(scope["path_params"].values()), "")
+        context: Context = scope["litestar_app"].state["context"]
 
         def tag() -> str:
-            cluster = scope["litestar_app"].state["context"].host.cluster
-            return tag_of(edited.record(cluster, name))
+            return tag_of(edited.record(context.host.cluster, name))
 
         async def tagged(message: MutableMapping[str, Any]) -> None:
             fine = message["type"] == "http.response.start" and message["status"] < 300
@@ -112,9 +109,8 @@ class Editing:
             await self._app(scope, receive, tagged)
             return
         require(scope[ACTOR], scope["route_handler"].opt["right"])
-        key = (edited.kind, str(name))
-        async with self._turns.setdefault(key, asyncio.Lock()):
-            _refuse_changed(" ".join(filter(None, key)), scope["headers"], tag())
+        async with context.turns.of(edited.kind, name):
+            _refuse_changed(f"{edited.kind} {name}".strip(), scope["headers"], tag())
             await self._app(scope, receive, tagged)
 
 

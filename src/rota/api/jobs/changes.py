@@ -159,7 +159,8 @@ async def _set_group_cap(
     if not item.spec.group:
         raise Rejected.because("max_concurrent", asked.max_concurrent, "the job is in no group")
     group = Group(item.spec.group, actor.user, asked.max_concurrent)
-    await context.host.ask(SetGroup(actor=actor, group=group))
+    async with context.turns.of("group", group.name):
+        await context.host.ask(SetGroup(actor=actor, group=group))
 
 
 async def _act(context: Context, actor: Actor, item: Job | Array, asked: JobPatch) -> None:

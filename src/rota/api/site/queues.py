@@ -126,10 +126,11 @@ async def make_queue(request: Asking) -> QueueView:
     """As `PUT /queues/{name}`, but refused where there is one of this name."""
     asked: NewQueueRequest = await body_of(request, _new_queue)
     checks.word("project", asked.project)
-    host, queue = context_of(request).host, Queue(**msgspec.structs.asdict(asked))
-    if checks.word("name", queue.name) in host.cluster.queues:
-        raise Conflict(f"there is a queue {queue.name} already", field="name", value=queue.name)
-    await host.ask(SetQueue(actor=actor_of(request), queue=queue))
+    context, queue = context_of(request), Queue(**msgspec.structs.asdict(asked))
+    async with context.turns.of("queue", checks.word("name", queue.name)):
+        if queue.name in context.host.cluster.queues:
+            raise Conflict(f"there is a queue {queue.name} already", field="name", value=queue.name)
+        await context.host.ask(SetQueue(actor=actor_of(request), queue=queue))
     return _shown(request, queue.name)
 
 

@@ -105,7 +105,7 @@ def _view(token: Token, nodes: list[str]) -> TokenView:
         "body": TokenRequest,
         "creates": "",
         "secret": True,
-        "errors": (429, 503),
+        "errors": (404, 429, 503),
     },
 )
 async def make_token(request: Asking) -> NewTokenView:

@@ -158,9 +158,11 @@ async def make_vdc(request: Asking) -> VdcView:
     name = checks.word("name", asked.name)
     if not name:
         raise Rejected.bad("name", "", "a name is missing")
-    if context_of(request).host.cluster.policy.vdc(name) is not None:
-        raise Conflict(f"there is a vdc {name} already", field="name", value=name)
-    return await _set(request, Vdc(name=name, **_changes(UNLIMITED, asked)))
+    context = context_of(request)
+    async with context.turns.of("vdc", name):
+        if context.host.cluster.policy.vdc(name) is not None:
+            raise Conflict(f"there is a vdc {name} already", field="name", value=name)
+        return await _set(request, Vdc(name=name, **_changes(UNLIMITED, asked)))
 
 
 @put(

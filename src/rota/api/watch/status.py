@@ -59,6 +59,8 @@ class HeadView(msgspec.Struct):
     url: str
     version: str
     leads: bool
+    #: For how long it has said nothing; a head that is there speaks every second.
+    silent_s: float = 0.0
 
 
 class HandOverView(msgspec.Struct):
@@ -126,15 +128,20 @@ async def status(request: Asking) -> StatusView:
         access=actor.access,
         warning=host.warning or _quotas(context),
         inventory=_inventory(context),
-        heads=_heads(context),
+        heads=head_views(context),
     )
 
 
-def _heads(context: Context) -> list[HeadView]:
+def head_views(context: Context) -> list[HeadView]:
+    """All heads, the one that leads first; none where there is but one."""
     if context.reign is None:
         return []
     own = HeadView(context.settings.url, context.settings.version, True)
-    return [own, *(HeadView(head.url, head.version, False) for head in context.reign.standbys)]
+    others = context.reign.others
+    return [
+        own,
+        *(HeadView(head.url, head.version, False, round(silent_s, 1)) for head, silent_s in others),
+    ]
 
 
 @post(

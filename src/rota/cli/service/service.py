@@ -19,6 +19,7 @@ from rota.cli.shared.options import json_option
 from rota.core.words.units import format_duration
 from rota.env_file import read_env
 from rota.given_tokens import SEEN_BY_ALL, NoToken, read_token
+from rota.heads import GONE_S
 from rota.paths import state_dir as state_folder
 
 if TYPE_CHECKING:
@@ -280,8 +281,15 @@ def full_status(
 
 
 def _heads(found: list[dict[str, Any]]) -> str:
-    """Who leads, and who stands by."""
-    return ", ".join(f"{one['url']} {'leads' if one['leads'] else 'stands by'}" for one in found)
+    """Who leads, who stands by, and who has not been heard of."""
+
+    def word(head: dict[str, Any]) -> str:
+        silent_s = head.get("silent_s", 0.0)
+        if silent_s > GONE_S:
+            return f"silent for {silent_s:.0f} s"
+        return "leads" if head["leads"] else "stands by"
+
+    return ", ".join(f"{one['url']} {word(one)}" for one in found)
 
 
 def _outside(found: dict[str, Any]) -> str:

@@ -53,6 +53,11 @@ class Reign:
         """The heads that wait to take over."""
         return [head for head in self._attention.present() if head.url != self._own_url]
 
+    @property
+    def others(self) -> list[tuple[Head, float]]:
+        """The other heads, and for how long each has said nothing; also those that may be gone."""
+        return [one for one in self._attention.known() if one[0].url != self._own_url]
+
     def hand_over(self) -> Head:
         """End in order, so that a head that stands by takes over now. Which one, most likely."""
         waiting = self.standbys

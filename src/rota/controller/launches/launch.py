@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.controller.launches.overrides import SLURM, group_variables, output_mode, override
+from rota.controller.launches.overrides import (
+    SLURM,
+    elsewhere,
+    group_variables,
+    output_mode,
+    override,
+)
 from rota.controller.launches.variables import (
     alone_variables,
     forget_parent,
@@ -217,6 +223,7 @@ def _launch(
         bundle=spec.bundle,
         image=spec.image,
         inside=inside,
+        elsewhere=elsewhere(spec, held.node),
         devices=held.devices,
         ports=spec.ports,
         health=spec.health,

@@ -53,6 +53,13 @@ def group_variables(job: Job) -> dict[str, str]:
     return found
 
 
+def elsewhere(spec: JobSpec, node: str) -> str:
+    """Slurm begins a job whose folder is missing in /tmp, and says so; empty: not one of Slurm."""
+    if SLURM not in spec.labels:
+        return ""
+    return f"slurmstepd-{node}: error: couldn't chdir to `{spec.workdir}'"
+
+
 def output_mode(spec: JobSpec, task: int) -> str:
     """Slurm begins output files anew unless told to append; other tasks add to the first's."""
     if SLURM not in spec.labels:

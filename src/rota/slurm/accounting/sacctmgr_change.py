@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: What cannot be changed for one QOS, because Rota keeps such limits with projects and users.
 _ELSEWHERE = "GrpTRES MaxTRES MaxTRESPU MaxTRESPerUser MaxWall MaxWallDurationPerJob Flags Preempt"
 _NOTHING_NEW = " Nothing new added.\n"
+#: What an entity is a record of.
+_RECORDS = {"account": "project", "user": "user", "qos": "queue"}
 QUESTION = "Would you like to commit changes? (You have 30 seconds to decide)\n(N/y): "
 
 
@@ -69,11 +71,13 @@ async def change(call: Call, view: View, order: Order) -> Answer:
     if "immediate" not in order.options and not await _confirmed(call, planned.text):
         return Answer("\n Changes Discarded\n")
     shown = planned.text if "immediate" in order.options else ""
-    try:
-        for command in planned.commands:
-            await call.context.host.ask(command)
-    except RotaError as error:
-        raise Failed(f" Problem {planned.problem}: {error}\n", 1, shown) from None
+    async with call.context.turns.of(_RECORDS[order.entity], *order.names):
+        try:
+            # Planned anew: what is changed may have been changed while the question stood.
+            for command in way(call, view, order).commands:
+                await call.context.host.ask(command)
+        except RotaError as error:
+            raise Failed(f" Problem {planned.problem}: {error}\n", 1, shown) from None
     return Answer(shown)
 
 
@@ -121,7 +125,7 @@ def _add_accounts(call: Call, view: View, order: Order) -> Change:
 
 def _add_users(call: Call, view: View, order: Order) -> Change:
     cluster = view.cluster
-    account = order.values.pop("account", order.values.pop("accounts", "")) or ROOT
+    account = order.values.get("account") or order.values.get("accounts") or ROOT
     if account != ROOT and account not in cluster.accounts.projects:
         raise Failed(
             f" This account '{account}' doesn't exist.\n"

@@ -41,7 +41,8 @@ async def update_node(call: Call, pairs: dict[str, str]) -> Answer:
             command = DrainNode(
                 actor=call.actor, node=node, drained=drains, note=note, deadline_s=soon_s
             )
-            await call.context.host.ask(command)
+            async with call.context.turns.of("node", node):
+                await call.context.host.ask(command)
     return Answer()
 
 
@@ -58,6 +59,11 @@ def _hosts(call: Call, text: str) -> tuple[str, ...]:
 
 async def update_partition(call: Call, pairs: dict[str, str]) -> Answer:
     name = pairs.get("partitionname") or pairs.get("partition", "")
+    async with call.context.turns.of("queue", name):
+        return await _update_partition(call, pairs, name)
+
+
+async def _update_partition(call: Call, pairs: dict[str, str], name: str) -> Answer:
     queue = call.context.host.cluster.queues.get(name)
     if queue is None:
         raise Failed("slurm_update error: Invalid partition name specified\n", 1)
@@ -132,7 +138,9 @@ async def delete_reservation(call: Call, name: str) -> Answer:
         raise Failed("slurm_delete_reservation error: Access/permission denied\n", 1)
     for item in call.context.host.cluster.reservations.values():
         if name in (item.note, f"r{item.id}"):
-            await call.context.host.ask(RemoveReservation(actor=call.actor, reservation=item.id))
+            async with call.context.turns.of("reservation", item.id):
+                command = RemoveReservation(actor=call.actor, reservation=item.id)
+                await call.context.host.ask(command)
             return Answer()
     text = f"delete_reservation reservationname={name}: Requested reservation is invalid\n"
     raise Failed(text, 1)

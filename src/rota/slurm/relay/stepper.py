@@ -65,6 +65,9 @@ class Stepper:
         """The exit code; of a stand-in, -1 when its line broke and its tasks are to be kept."""
         for one in () if self.is_stand_in else FORWARDED:
             signal.signal(one, lambda *_: None)
+        for one in (signal.SIGUSR1, signal.SIGUSR2) if self.is_stand_in else ():
+            # Meant for the tasks: a signal for all of a job comes by here, too.
+            signal.signal(one, signal.SIG_IGN)
         # The first orders may have come together with the head of the answer.
         code = self._line() if self.exchange is not None and self.exchange.buffer else None
         while code is None:

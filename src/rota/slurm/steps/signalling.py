@@ -29,11 +29,11 @@ async def signal_job(
         for runner in steps_of(context).running(job_id):
             await runner.signal(number)
     if full or batch:
-        signal_script(context, job_id, number, group=full)
+        signal_script(context, job_id, number, children=full)
 
 
-def signal_script(context: Context, job_id: int, number: int, *, group: bool = False) -> None:
-    """To the first process of the first task, by way of its node's agent; or to its group."""
+def signal_script(context: Context, job_id: int, number: int, *, children: bool = False) -> None:
+    """To the first process of the first task, by way of its node's agent; or to all of it."""
     host = context.host
     job = host.cluster.jobs.get(job_id)
     attempt = job.tasks[0].current if job is not None and job.tasks else None
@@ -41,7 +41,7 @@ def signal_script(context: Context, job_id: int, number: int, *, group: bool = F
         return
     session = host.sessions.by_node.get(attempt.allocation.node)
     if session is not None:
-        host.links.send(session.link, SendSignal(attempt.uid, number, group))
+        host.links.send(session.link, SendSignal(attempt.uid, number, children))
 
 
 async def signal_step(context: Context, job_id: int, step: str, number: int) -> bool:

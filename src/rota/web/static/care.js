@@ -2,6 +2,8 @@ import "./common.js";
 import { $, ago, button, can, clock, h, put, rows, seconds, state } from "./dom.js";
 import { api, change, feed, live, note, paced } from "./api.js";
 
+// A head that says nothing for so long is taken to be gone.
+const GONE_S = 5;
 let machines = [];
 
 function deeds(node) {
@@ -38,6 +40,10 @@ async function draw() {
         .problem, advice: "" });
   put($("#findings"), found.map((one) => h("li", null, state(one.level), " ", h("strong", null,
     one.what), ` ${one.seen}`, one.advice ? `: ${one.advice}` : "")));
+  $("#heads-section").hidden = !answer.heads.length;
+  rows("#heads", answer.heads.map((head) => [h("strong", null, head.url), state(head.leads ?
+    "leads" : head.silent_s > GONE_S ? "silent" : "stands by"), head.leads ? "now" :
+    `${head.silent_s} s ago`, head.version]));
   $("#pending").hidden = !answer.pending.length;
   put($("#pending-list"), answer.pending.map((node) => h("li", { class: "row" }, h("strong", null,
       node.name), ` ${node.home}, asked ${clock(seconds(node.asked_at))}`,

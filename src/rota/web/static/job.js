@@ -98,8 +98,8 @@ async function why() {
   const advices = await Promise.all(told.help.map(async (text) => {
     const at = text.lastIndexOf(": rota ");
     const command = at < 0 ? "" : text.slice(at + 2);
-    const made = command && mine && can("change") ? (await feed("call", { command }))
-      .call : null;
+    const known = command && mine ? (await feed("call", { command })).call : null;
+    const made = known && can(known.right) ? known : null;
     const words = at < 0 ? text : text.slice(0, at);
     const apply = async () => {
       try {

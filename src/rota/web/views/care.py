@@ -10,10 +10,13 @@ import msgspec
 
 from rota.api.auth import require
 from rota.api.site.node_keys import pending_views
+from rota.api.watch.status import head_views
+from rota.heads import GONE_S
 from rota.store.api import AuditFilter
 from rota.web.views.now import shown_state
 
 if TYPE_CHECKING:
+    from rota.api.watch.status import HeadView
     from rota.core.facts.node import Node
     from rota.store.api import Store
     from rota.web.views.asked import Asked
@@ -66,6 +69,7 @@ async def care(asked: Asked) -> dict[str, Any]:
     return {
         "now_s": asked.host.clock.now_s(),
         "items": machines,
+        "heads": head_views(asked.context),
         "pending": pending_views(cluster),
         "findings": [finding._asdict() for finding in findings(asked, machines)],
     }
@@ -117,6 +121,7 @@ def findings(asked: Asked, machines: list[Machine]) -> list[Finding]:
     if host.warning:
         found.append(Finding(FAIL, "nodes", host.warning))
     found += _disk(settings.database)
+    found += _heads(head_views(asked.context))
     away = [machine.name for machine in machines if not machine.connected and not machine.engine]
     seen = f"{len(machines) - len(away)} of {len(machines)} connected"
     advice = f"look at {', '.join(away[:5])}" if away else ""
@@ -128,6 +133,17 @@ def findings(asked: Asked, machines: list[Machine]) -> list[Finding]:
     else:
         found.append(Finding(OK, "versions", settings.version))
     return found
+
+
+def _heads(heads: list[HeadView]) -> list[Finding]:
+    """Whether one of the heads would take over, where there are several."""
+    if not heads:
+        return []
+    waiting = [head.url for head in heads if not head.leads and head.silent_s <= GONE_S]
+    seen = f"{len(waiting)} of {len(heads) - 1} stand by"
+    if not waiting:
+        return [Finding(WARN, "heads", seen, "nobody would take over: rota up --standby")]
+    return [Finding(OK if len(waiting) == len(heads) - 1 else WARN, "heads", seen)]
 
 
 def _disk(database: str) -> list[Finding]:

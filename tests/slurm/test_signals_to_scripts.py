@@ -1,0 +1,47 @@
+"""``scancel -s``: which processes of a batch job hear a signal."""
+
+from tests.journeys.box import until
+from tests.slurm.real import Slurm
+
+#: A script and two children, of which one has a session of its own. Each says when it listens.
+SCRIPT = """\
+hear() {
+    trap "touch heard-$1; exit 0" USR1
+    touch ready-$1
+    while :; do sleep 60 & wait $!; done
+}
+export -f hear
+bash -c 'hear child' &
+setsid bash -c 'hear session' &
+hear script
+"""
+
+
+def waiting_job(slurm: Slurm) -> str:
+    """A batch job with two children, all three of which listen."""
+    job = slurm.run("sbatch", "--parsable", stdin=f"#!/bin/bash\n{SCRIPT}").stdout.strip()
+    ready = {"ready-script", "ready-child", "ready-session"}
+    until(lambda: ready <= {path.name for path in slurm.work.iterdir()}, "all three to listen")
+    return job
+
+
+def heard(slurm: Slurm) -> set[str]:
+    return {path.name.removeprefix("heard-") for path in slurm.work.glob("heard-*")}
+
+
+def test_a_full_signal_reaches_the_script_and_all_its_children(slurm: Slurm) -> None:
+    job = waiting_job(slurm)
+
+    slurm.text("scancel", "-f", "-s", "USR1", job)
+
+    until(lambda: heard(slurm) == {"script", "child", "session"}, "all three to hear it")
+    slurm.box.ended(job)
+
+
+def test_a_signal_for_the_batch_script_reaches_nobody_else(slurm: Slurm) -> None:
+    job = waiting_job(slurm)
+
+    slurm.text("scancel", "-b", "-s", "USR1", job)
+
+    slurm.box.ended(job)
+    assert heard(slurm) == {"script"}
