@@ -256,7 +256,7 @@ def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.T
     if plan.audit.days:
         chores.append(partial(forget_old_audit, host, plan.audit.days))
     if plan.retention_days:
-        chores.append(partial(forget_old_jobs, host, plan.retention_days))
+        chores.append(partial(forget_old_jobs, host, plan.retention_days, plan.retention.archive))
     if plan.node_key_days:
         chores.append(partial(renew_old_keys, host, plan.node_key_days))
     if plan.checkpoints.days:

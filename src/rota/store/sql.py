@@ -155,8 +155,12 @@ class SqlStore:
         found = self.driver.read("SELECT body FROM blobs WHERE digest = ?", (digest,))
         return bytes(found[0][0]) if found else None
 
+    def plain(self, body: bytes) -> bytes:
+        """A body of a row as it was before it was packed."""
+        return self._packing.plain(body)
+
     def _job(self, body: bytes) -> Job:
-        return rows.decode_job(self._packing.plain(body))
+        return rows.decode_job(self.plain(body))
 
     def job(self, job_id: int) -> Job | None:
         return self._one_job("SELECT body FROM jobs WHERE id = ?", job_id)
@@ -217,8 +221,7 @@ class SqlStore:
             f"SELECT seq, at_s, actor, body FROM events WHERE seq > ?{about} ORDER BY seq LIMIT ?",
             (*values, limit),
         )
-        plain = self._packing.plain
-        return [rows.recorded((*row[:3], plain(row[3]))) for row in found]
+        return [rows.recorded((*row[:3], self.plain(row[3]))) for row in found]
 
     def all_events(self) -> Iterator[Recorded]:
         after = 0
@@ -244,7 +247,7 @@ class SqlStore:
 
     def unused_blobs(self, before_s: float) -> list[str]:
         """Which blobs nothing refers to; see ``unused.py``."""
-        return unused.unused(self.driver, self._packing.plain, before_s)
+        return unused.unused(self.driver, self.plain, before_s)
 
     def drop_blobs(self, digests: list[str], before_s: float) -> None:
         """Drop them, except those that a submit has used since."""

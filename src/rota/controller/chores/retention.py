@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota.controller.agents.bundles import in_use
+from rota.store.archive import write as write_archive
+from rota.store.sql import SqlStore
 
 if TYPE_CHECKING:
     from rota.controller.agents.bundles import BundleShelf
     from rota.controller.loop import Host
     from rota.store.api import Store
+
+log = logging.getLogger("rota.controller")
 
 DAY_S = 86_400.0
 #: What is younger may be written again soon.
@@ -23,11 +29,26 @@ PACK_PAUSE_S = 0.05
 PAGE = 64
 
 
-async def forget_old_jobs(host: Host, days: int) -> None:
-    """Drop what ended more than so many days ago, a little at a time between ticks."""
+async def forget_old_jobs(host: Host, days: int, archive: str = "") -> None:
+    """Drop what ended more than so many days ago, a little at a time between ticks.
+
+    Where there is an archive, jobs are in it before they go: of whole days, so that it gets a file
+    in a day and not in an hour.
+    """
     before_s = host.clock.now_s() - days * DAY_S
+    if archive:
+        before_s -= before_s % DAY_S
+        await host.read(partial(_archive, archive, before_s))
     await prune_once(host, before_s)
     await drop_unused_blobs(host, before_s)
+
+
+def _archive(place: str, before_s: float, store: Store) -> None:
+    assert isinstance(store, SqlStore)
+    folder = Path(place).expanduser()
+    written = write_archive(store, folder, before_s)
+    if written.jobs:
+        log.info("%d finished jobs were added to the archive %s", written.jobs, folder)
 
 
 async def drop_unused_blobs(host: Host, before_s: float) -> int:
