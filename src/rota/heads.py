@@ -4,6 +4,8 @@ from __future__ import annotations
 
 #: In the answer of a head that stands by: the address of the one that leads, ``-`` if unknown.
 LEADER_HEADER = "Rota-Leader"
+#: How many seconds behind the answer of a head that stands by may be; and how many it is.
+MAX_LAG_HEADER, LAG_HEADER = "Rota-Max-Lag", "Rota-Lag"
 
 
 def addresses_of(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from rota.core.facts.errors import Rejected, Unavailable
 from rota.store.migrations import HEAD
 from rota.store.open import POSTGRES, missing_postgres
+from rota.store.rows import FORMAT
 from rota.store.sql import SqlStore
 
 if TYPE_CHECKING:
@@ -75,6 +76,13 @@ def _refuse_strange(driver: Driver) -> None:
         raise Rejected(
             f"{driver.name} has the schema {version} of another Rota, this one reads {HEAD}:"
             " use the version that it was written with",
+            field="history",
+        )
+    found = driver.read("SELECT value FROM meta WHERE key = 'format'")
+    if found and int(found[0][0]) > FORMAT:
+        raise Rejected(
+            f"{driver.name} was written by a newer Rota (rows {found[0][0]}, this one reads"
+            f" {FORMAT}): use that version",
             field="history",
         )
 

@@ -59,6 +59,8 @@ class HeadView(msgspec.Struct):
     url: str
     version: str
     leads: bool
+    #: How many seconds behind one that stands by can be read; null: it cannot.
+    lag_s: float | None = None
 
 
 class HandOverView(msgspec.Struct):
@@ -134,7 +136,8 @@ def _heads(context: Context) -> list[HeadView]:
     if context.reign is None:
         return []
     own = HeadView(context.settings.url, context.settings.version, True)
-    return [own, *(HeadView(head.url, head.version, False) for head in context.reign.standbys)]
+    others = context.reign.standbys
+    return [own, *(HeadView(head.url, head.version, False, head.lag_s) for head in others)]
 
 
 @post(

@@ -281,7 +281,15 @@ def full_status(
 
 def _heads(found: list[dict[str, Any]]) -> str:
     """Who leads, and who stands by."""
-    return ", ".join(f"{one['url']} {'leads' if one['leads'] else 'stands by'}" for one in found)
+    return ", ".join(f"{one['url']} {_role(one)}" for one in found)
+
+
+def _role(head: dict[str, Any]) -> str:
+    """Of one that stands by also how far behind it can be read."""
+    if head["leads"]:
+        return "leads"
+    lag_s = head.get("lag_s")
+    return "stands by" + ("" if lag_s is None else f", read {lag_s:.1f} s behind")
 
 
 def _outside(found: dict[str, Any]) -> str:
