@@ -30,7 +30,7 @@ from rota.settings.limits import Limits
 from rota.settings.notify import Notify
 from rota.settings.pilots import read_pilot
 from rota.settings.quotas import QuotaSettings
-from rota.settings.storage import Bundles, Checkpoints, Results
+from rota.settings.storage import Bundles, Checkpoints, Results, Retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -119,6 +119,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: Checkpoints = Checkpoints()
     results: Results = Results()
     bundles: Bundles = Bundles()
+    retention: Retention = Retention()
     limits: Limits = Limits()
     quotas: QuotaSettings = QuotaSettings()
     audit: AuditSettings = AuditSettings()
@@ -137,6 +138,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "checkpoints": Checkpoints,
     "results": Results,
     "bundles": Bundles,
+    "retention": Retention,
     "limits": Limits,
     "quotas": QuotaSettings,
     "audit": AuditSettings,

@@ -6,6 +6,8 @@ from __future__ import annotations
 LEADER_HEADER = "Rota-Leader"
 #: A head that says nothing for so long is taken to be gone.
 GONE_S = 5.0
+#: How many seconds behind the answer of a head that stands by may be; and how many it is.
+MAX_LAG_HEADER, LAG_HEADER = "Rota-Max-Lag", "Rota-Lag"
 
 
 def addresses_of(text: str) -> list[str]:

@@ -155,6 +155,56 @@ def test_the_second_head_stands_by_and_says_who_leads(new_heads: Callable[..., H
     assert refused.stderr.strip() == f"rota: this head stands by; {heads.url(first)} leads"
 
 
+def test_a_head_that_stands_by_can_be_read_and_says_how_far_behind_it_is(
+    new_heads: Callable[..., Heads],
+) -> None:
+    heads = new_heads()
+    first, second = heads.boxes
+    token = heads.client().token
+    job = int(json.loads(first.rota("submit", "--hold", "--json", "--", "true").stdout)["id"])
+    reader = Client([heads.url(second)], token)
+    reader.max_lag = "20"
+
+    def listed() -> list[int]:
+        with contextlib.suppress(ClientError):
+            return [one["id"] for one in reader.get("/jobs")["items"]]
+        return []
+
+    until(lambda: job in listed(), "the job in the list of the head that stands by")
+    raw = ask(heads.url(second), f"/api/v1/jobs/{job}", token, "Rota-Max-Lag: 20")
+    figures = ask(heads.url(second), "/metrics", token)
+    first.rota("cancel", str(job))
+    until(lambda: reader.get(f"/jobs/{job}")["state"] == "cancelled", "the news of its end")
+    reader.close()
+
+    assert raw.startswith("HTTP/1.1 200 OK\r\n")
+    assert 0 <= float(raw.partition("Rota-Lag: ")[2].split()[0]) < 20
+    assert figures.startswith("HTTP/1.1 200 OK\r\n")
+    assert "rota_jobs" in figures
+    until(lambda: " s behind" in first.rota("status").stdout, "the lag in the status")
+    # Who does not say that an old answer will do, asks for what is to come, or is nobody.
+    for path, *more in (
+        (f"/api/v1/jobs/{job}", ""),
+        (f"/api/v1/jobs/{job}", "Rota-Max-Lag: 0"),
+        (f"/api/v1/jobs/{job}/logs", "Rota-Max-Lag: 20"),
+    ):
+        assert ask(heads.url(second), path, token, *more).startswith("HTTP/1.1 503 ")
+    nobody = ask(heads.url(second), f"/api/v1/jobs/{job}", "wrong", "Rota-Max-Lag: 20")
+    assert nobody.startswith("HTTP/1.1 401 ")
+
+
+def ask(url: str, path: str, token: str, *headers: str) -> str:
+    """A bare request, and all of the answer."""
+    parts = urlsplit(url)
+    lines = [f"GET {path} HTTP/1.1", "Host: x", f"Authorization: Bearer {token}", *headers]
+    with socket.create_connection((parts.hostname, parts.port), timeout=20) as sock:
+        sock.sendall("\r\n".join([*filter(None, lines), "", ""]).encode())
+        said = b""
+        while part := sock.recv(65536):
+            said += part
+    return said.decode()
+
+
 @pytest.mark.parametrize("tls", ["off", "on"])
 def test_a_job_and_its_node_go_on_when_the_leader_is_killed(
     new_heads: Callable[..., Heads], tls: str

@@ -105,3 +105,14 @@ def test_jobs_of_a_period_come_the_newest_first_and_no_more_than_asked_for(fille
     assert whole == [9, 2, 3, 4, 5, 6, 7, 8, 10]
     assert newest == [9, 2, 3]
     assert earlier == [1]
+
+
+def test_jobs_of_a_period_are_found_when_their_rows_are_packed(sql_place):
+    store = sql_place.open()
+    store.commit(Batch(jobs=[job(number, S.COMPLETED) for number in range(1, 60)]))
+    while store.pack(START_S + DAY_S):
+        pass
+
+    found = store.jobs_submitted(START_S, START_S + DAY_S, limit=100)
+
+    assert {one.id for one in found} == set(range(1, 60))

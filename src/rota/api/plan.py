@@ -12,7 +12,7 @@ from rota.settings.gpus import GpuSettings
 from rota.settings.limits import Limits
 from rota.settings.notify import Notify
 from rota.settings.quotas import QuotaSettings
-from rota.settings.storage import Bundles, Checkpoints, Results
+from rota.settings.storage import Bundles, Checkpoints, Results, Retention
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +29,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sockets: tuple[str, ...] = ()
     #: Finished jobs are kept for so many days; 0: for ever.
     retention_days: int = 0
+    #: Where they are kept before that; an empty folder: nowhere.
+    retention: Retention = Retention()
     #: How long agents on other machines are trusted without a word; 0: for ever.
     lease_s: float = 300.0
     #: ``auto``, ``on`` or ``off``: whether what goes over the network is encrypted.

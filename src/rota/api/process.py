@@ -17,7 +17,7 @@ import signal
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota import __version__
 from rota.api.app import make_app
@@ -52,10 +52,10 @@ from rota.controller.chores.retention import (
     drop_unused_bundles,
     forget_old_audit,
     forget_old_jobs,
-    hourly,
     pack_old_rows,
     seal_outcomes,
 )
+from rota.controller.chores.rounds import begin
 from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
 from rota.controller.commands.commands import SetElsewhere, SetPilot, SetPolicy, SetQuotaProvider
 from rota.controller.launches.launch import (
@@ -250,19 +250,19 @@ def _bundles(plan: Plan, folder: Path) -> Path:
 
 def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.Task[None]]:
     """Chores that look now and then whether there is something to drop or to renew."""
-    chores = [partial(seal_outcomes, host), partial(pack_old_rows, host)]
+    chores: list[partial[Any]] = [partial(seal_outcomes, host), partial(pack_old_rows, host)]
     if host.links.bundles is not None:
         chores.append(partial(drop_unused_bundles, host, host.links.bundles, plan.bundles.days))
     if plan.audit.days:
         chores.append(partial(forget_old_audit, host, plan.audit.days))
     if plan.retention_days:
-        chores.append(partial(forget_old_jobs, host, plan.retention_days))
-    for_ever = [hourly(chore.func.__name__.replace("_", " "), chore) for chore in chores]
+        chores.append(partial(forget_old_jobs, host, plan.retention_days, plan.retention.archive))
     if plan.node_key_days:
-        for_ever.append(renew_old_keys(host, plan.node_key_days))
+        chores.append(partial(renew_old_keys, host, plan.node_key_days))
     if plan.checkpoints.days:
-        for_ever.append(drop_old_checkpoints(saved_work, plan.checkpoints.days))
-    return [asyncio.create_task(chore) for chore in for_ever]
+        chores.append(partial(drop_old_checkpoints, saved_work, plan.checkpoints.days))
+    named = {chore.func.__name__.replace("_", " "): chore for chore in chores}
+    return [begin(what, chore) for what, chore in named.items()]
 
 
 async def _inventory(context: Context, plan: Plan) -> list[asyncio.Task[None]]:
@@ -273,7 +273,7 @@ async def _inventory(context: Context, plan: Plan) -> list[asyncio.Task[None]]:
         return []
     client = InventoryClient(plan.inventory_url, plan.inventory_token)
     context.elsewhere = Elsewhere(context.host, client, plan.inventory_url)
-    return [asyncio.create_task(context.elsewhere.run())]
+    return [begin("asking the inventory", context.elsewhere.run)]
 
 
 async def _quotas(
@@ -285,7 +285,7 @@ async def _quotas(
         return []
     context.quotas = QuotaSync(context.host, source, poll_s)
     await context.quotas.begin()
-    return [asyncio.create_task(context.quotas.run())]
+    return [begin("asking for quotas", context.quotas.run)]
 
 
 def _told_to_stop() -> asyncio.Event:

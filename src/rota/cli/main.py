@@ -80,6 +80,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "service": ("service.install:service", "Rota as a service of systemd"),
         "backup": ("service.backup:backup", "Database, keys and settings into one file"),
         "restore": ("service.backup:restore", "Put such a file into an empty state folder"),
+        "archive": ("service.archive:archive", "Old finished jobs into files to keep"),
         "engine": ("engines.engine:engine", "Slurm, Kubernetes or Ray as nodes of Rota"),
         "notify": ("service.notify:notify", "Who is told of jobs, and whether that works"),
         "login": ("service.login:login", "Speak to a Rota elsewhere; keeps several"),

@@ -6,7 +6,6 @@ Commands are started in loops by scripts, so this file imports ``http.client`` a
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import time
@@ -17,8 +16,9 @@ from urllib.parse import quote, urlencode, urlsplit
 from rota import logins, paths
 from rota.client.errors import ClientError, NobodyThere, Refused, Unreachable
 from rota.client.wire.answers import decode
+from rota.client.wire.sending import encode, given
 from rota.client.wire.ways import connection_to
-from rota.heads import LEADER_HEADER, addresses_of
+from rota.heads import LEADER_HEADER, MAX_LAG_HEADER, addresses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,6 +47,8 @@ class Client:
         self.has_answered = False
         #: Those of the stream that was begun last.
         self.stream_headers = HTTPMessage()
+        #: How many seconds behind the answer of a head that stands by may be; empty: none may.
+        self.max_lag = ""
         self._connection: HTTPConnection | None = None
         self._streams: set[socket.socket] = set()
         self._prefix = ""
@@ -62,7 +64,9 @@ class Client:
         elif login := logins.chosen(environment):
             url, token = login.url, token or login.token
         addresses = addresses_of(url) or [f"unix://{path}" for path in paths.sockets(environment)]
-        return cls(addresses, token, environment.get("ROTA_FINGERPRINT", ""))
+        client = cls(addresses, token, environment.get("ROTA_FINGERPRINT", ""))
+        client.max_lag = environment.get("ROTA_MAX_LAG", "")
+        return client
 
     @property
     def is_local(self) -> bool:
@@ -71,7 +75,9 @@ class Client:
 
     def twin(self) -> Client:
         """Another client of the same server, for another thread: this one is for one at a time."""
-        return Client(list(self.addresses), self.token, self.fingerprint)
+        twin = Client(list(self.addresses), self.token, self.fingerprint)
+        twin.max_lag = self.max_lag
+        return twin
 
     def own_host(self) -> str:
         """Our address on the way to the server, where its jobs can reach us; empty: same box."""
@@ -310,6 +316,8 @@ class Client:
         headers = {"Accept": accept}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
+        if self.max_lag:
+            headers[MAX_LAG_HEADER] = self.max_lag
         return headers
 
     def _connect(self, timeout_s: float) -> HTTPConnection:
@@ -378,23 +386,3 @@ def check_url(url: str, field: str = "ROTA_URL") -> None:
             f"{field}: {url!r} is not valid; "
             "expected https://HOST:PORT, http://HOST:PORT or unix:///PATH"
         )
-
-
-def given(parameters: Mapping[str, object]) -> dict[str, str]:
-    """The parameters of a request that say something."""
-    return {
-        name: str(int(value) if isinstance(value, bool) else value)
-        for name, value in parameters.items()
-        if value is not None and value != ""
-    }
-
-
-def encode(body: object) -> bytes:
-    """A body as it is sent."""
-    try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-    except UnicodeEncodeError as error:
-        broken = str(error.object)[error.start : error.start + 1]
-        raise ClientError(
-            f"the request holds text that is not valid UTF-8 ({broken!r}); it cannot be sent"
-        ) from None

@@ -9,6 +9,7 @@ Each room knows only those below it.
     meters, traces                   what is counted and timed as it happens; spans for others
     blobs, parents                   what launches and submits need of the disk, at hand
     audit                            who did what to which object
+    follower                         a host that follows another one, only to be read
     outage                           while nothing can be written, or something broke
     engine, orders                   a tick without its I/O; what agents are told after it
     past                             what an installation has lived through

@@ -84,8 +84,8 @@ class Host:
         self._lease_s, self._variables, self._writer = lease_s, variables, writer
         #: Hold every tick against the invariants before it is committed.
         self._checked = checked
-        self.blobs, self.parents = Blobs(), Parents(lambda: self.cluster.arrays, self.read)
-        self._inbox = Inbox(inbox_size)
+        self.blobs, self._inbox = Blobs(self.clock.now_s), Inbox(inbox_size)
+        self.parents = Parents(lambda: self.cluster.arrays, self.read)
         self._alarm = Alarm(self.clock, self._inbox.wake.set)
         self._on_disk = asyncio.Event()
         self._on_disk.set()
@@ -363,7 +363,7 @@ class Host:
 
     async def _act(self, tick: Tick) -> None:
         """After the commit, and only then: answers, news, orders."""
-        self.blobs.keep(tick.batch.blobs)
+        self.blobs.stored(tick.batch)
         self.meters.read(tick.batch)
         for ticket, answer in tick.answers:
             self._inbox.reply(ticket, answer)

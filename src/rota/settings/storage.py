@@ -1,4 +1,4 @@
-"""[checkpoints], [results] and [bundles]: what a site keeps of its users' work."""
+"""[checkpoints], [results], [bundles] and [retention]: what a site keeps of its users' work."""
 
 from __future__ import annotations
 
@@ -47,6 +47,13 @@ class Bundles(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def max_bytes(self) -> int:
         return parse_memory_mib(self.max_size) * MIB
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """[retention]: what becomes of jobs that ``server.retention_days`` forgets."""
+
+    #: A folder that they are added to before; empty: none.
+    archive: str = ""
 
 
 def check_store(url: str) -> None:

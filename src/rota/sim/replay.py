@@ -91,7 +91,8 @@ def ticks(log: Iterable[Recorded]) -> Iterator[list[Recorded]]:
         if record.seq != expected:
             raise Rejected(
                 f"log: events {expected} to {record.seq - 1} are gone (old jobs were forgotten, as"
-                " retention.days asks); decisions can be replayed only from the first event on",
+                " server.retention_days asks); decisions can be replayed only from the first event"
+                " on: give the folder of retention.archive where there is one",
                 field="log",
             )
         expected += 1

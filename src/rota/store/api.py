@@ -33,6 +33,7 @@ class Batch(msgspec.Struct):
     events: list[Recorded] = []
     jobs: list[Job] = []
     arrays: list[Array] = []
+    #: By their digests. They are used as of the last event; without events they stay for ever.
     blobs: dict[str, bytes] = {}
     nodes: dict[str, Node | None] = {}
     queues: dict[str, Queue | None] = {}
@@ -189,6 +190,12 @@ class Store(Protocol):
         unfinished or that a repeated key may still find. Returns how many rows went: call it
         again, in the thread that commits, until that is 0.
         """
+
+    def unused_blobs(self, before_s: float) -> list[str]:
+        """The blobs that were last used long before a time, and that no job or array refers to."""
+
+    def drop_blobs(self, digests: list[str], before_s: float) -> None:
+        """Drop those that were found, except what was used since. In the thread that commits."""
 
     def seal_outcomes(self, *, limit: int = 8) -> int:
         """Make the next start shorter: pages of ids of which nothing changes any more are kept as

@@ -58,6 +58,9 @@ class Change(msgspec.Struct, array_like=True):
     arrays: list[ArrayRow] = []
     events: list[tuple[int, float, str, str, int | None, bytes]] = []
     blobs: dict[str, bytes] = {}
+    #: When these were used; and which ones go.
+    used_s: float | None = None
+    dropped: list[str] = []
     records: list[tuple[str, str | int, bytes | None]] = []
     #: What ``prune`` took away: jobs, arrays, and numbers of events.
     pruned: tuple[list[int], list[int], list[int]] = ([], [], [])
@@ -84,6 +87,7 @@ class Tables:
         self.seqs: list[int] = []
         self.seqs_about: dict[int, list[int]] = {}
         self.blobs: dict[str, bytes] = {}
+        self.used: dict[str, float | None] = {}
         self.records: dict[str, dict[str | int, bytes]] = {name: {} for name in rows.RECORDS}
         self.bookmarks: dict[str, str] = {}
         self.audit: list[Audited] = []
@@ -109,8 +113,7 @@ class Tables:
                 self.sweeps[array.id] = array.sweep
         for event in change.events:
             self._append(event)
-        for digest, blob in change.blobs.items():
-            self.blobs.setdefault(digest, blob)
+        self._put_blobs(change)
         for table, key, record in change.records:
             if record is None:
                 self.records[table].pop(key, None)
@@ -120,6 +123,13 @@ class Tables:
             self._prune(*change.pruned)
         if change.answer is not None:
             self._set_answer(*change.answer)
+
+    def _put_blobs(self, change: Change) -> None:
+        for digest, blob in change.blobs.items():
+            self.blobs.setdefault(digest, blob)
+            self.used[digest] = change.used_s
+        for digest in change.dropped:
+            del self.blobs[digest], self.used[digest]
 
     def _set_answer(self, key: str, at_s: float, body: bytes | None, before_s: float) -> None:
         kept = {k: a for k, a in self.answers.items() if k != key and a[0] >= before_s}

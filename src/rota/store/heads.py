@@ -41,6 +41,8 @@ class Head(msgspec.Struct, frozen=True):
     beat: int = 0
     #: Which reign it leads; 0: it stands by.
     epoch: int = 0
+    #: How many seconds behind it can be read, while it stands by; None: it cannot.
+    lag_s: float | None = None
 
 
 class Lookout:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.facts.errors import Unavailable
 from rota.core.facts.states import FINAL, JobState
-from rota.store import rows, stats
+from rota.store import rows, stats, unused
 from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
 from rota.store.disk import ArrayRow, Change, Fault, JobRow, MemoryDisk, ProcessDied, Tables
 from rota.store.errors import Contradiction
@@ -70,6 +70,7 @@ class MemoryStore:
             ],
             events=[rows.event_row(event) for event in batch.events],
             blobs=dict(batch.blobs),
+            used_s=batch.events[-1].at_s if batch.events else None,
             records=_records(batch),
             next_id=batch.next_id,
             audit=batch.audit,
@@ -247,6 +248,23 @@ class MemoryStore:
         old = sum(record.at_s < before_s for record in self._tables.audit[:limit])
         self._write(Change(audit_gone=old))
         return old
+
+    def unused_blobs(self, before_s: float) -> list[str]:
+        """Which blobs nothing refers to; see ``unused.py``."""
+        tables = self._tables
+        left = set(self._old_blobs(list(tables.blobs), before_s))
+        bodies = [row.body for row in self._job_rows()]
+        for body in (*bodies, *(row.body for row in tables.arrays.values())):
+            left.difference_update(unused.digests(body))
+        return sorted(left)
+
+    def drop_blobs(self, digests: list[str], before_s: float) -> None:
+        """Drop them, except those that a submit has used since."""
+        self._write(Change(dropped=self._old_blobs(digests, before_s)))
+
+    def _old_blobs(self, digests: list[str], before_s: float) -> list[str]:
+        used, horizon_s = self._tables.used, before_s - unused.MARGIN_S
+        return [one for one in digests if (at_s := used.get(one)) is not None and at_s < horizon_s]
 
     def seal_outcomes(self, *, limit: int = 8) -> int:
         """Nothing: what is in memory is read at once."""

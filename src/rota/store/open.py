@@ -37,6 +37,13 @@ def is_postgres(url: str) -> bool:
     return bool(colon) and scheme in POSTGRES
 
 
+def open_frozen(url: str) -> SqlStore:
+    """A PostgreSQL as of one moment, however long it is read: for one thread."""
+    with missing_postgres():
+        from rota.store.frozen import FrozenDriver
+    return SqlStore(FrozenDriver(url.partition("://")[2]), upgrade=False)
+
+
 def open_lookout(url: str) -> Lookout:
     """What a controller sees of the others that share a PostgreSQL."""
     with missing_postgres():

@@ -43,18 +43,18 @@ def load(driver: Driver) -> tuple[Pages, Ended]:
     return pages, ended
 
 
-def sealable(driver: Driver, next_id: int, limit: int) -> list[tuple[str, bytes]]:
+def sealable(driver: Driver, next_id: int, limit: int) -> list[tuple[str, bytes, None]]:
     """Up to ``limit`` pages that can be sealed now, as rows of ``blobs``. From any thread."""
     names = driver.read(
         "SELECT digest FROM blobs WHERE digest >= ? AND digest < ?", (PREFIX, BEYOND)
     )
     sealed = {int(name.removeprefix(PREFIX)) for (name,) in names}
-    fresh: list[tuple[str, bytes]] = []
+    fresh: list[tuple[str, bytes, None]] = []
     number = 0
     while len(fresh) < limit and page_ids(number)[1] < next_id:
         if number not in sealed and _is_final(driver, *page_ids(number)):
             codes = page_of(number, _ended(driver, *page_ids(number)))
-            fresh.append((f"{PREFIX}{number:012}", zlib.compress(codes, 6)))
+            fresh.append((f"{PREFIX}{number:012}", zlib.compress(codes, 6), None))
         number += 1
     return fresh
 

@@ -130,7 +130,7 @@ class Packing:
             return []
         words = b"".join(bytes(body) for body in _spread(bodies))[-DICTIONARY_BYTES:]
         self._dictionaries[1] = words
-        return list(statements.insert_blobs([(f"{PREFIX}{1:03}", words)]))
+        return list(statements.insert_blobs([(f"{PREFIX}{1:03}", words, None)]))
 
     def _dictionary(self, number: int) -> bytes:
         if number not in self._dictionaries:

@@ -3,9 +3,9 @@
 What goes: the rows of jobs that ended before a given time, the events about them, the arrays of
 which nothing is left, and what nodes told about themselves before that time. What stays, whatever
 its age: everything unfinished, the jobs and arrays that the caller names (the parents that
-waiting jobs still ask about), and whatever an Idempotency-Key may still point to. Blobs stay: the
-controller believes that a blob it once stored is there. Ids and numbers of events are never used
-again: the highest ones are written down in the same transaction.
+waiting jobs still ask about), and whatever an Idempotency-Key may still point to. What they
+referred to goes later: see ``unused.py``. Ids and numbers of events are never used again: the
+highest ones are written down in the same transaction.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from rota.core.facts.errors import Rejected, Unavailable
 from rota.store.migrations import HEAD
 from rota.store.open import POSTGRES, missing_postgres
+from rota.store.rows import FORMAT
 from rota.store.sql import SqlStore
 
 if TYPE_CHECKING:
@@ -30,13 +31,18 @@ BUSY_TIMEOUT_S = 5.0
 
 
 def open_readonly(place: str) -> SqlStore:
-    """A state folder, a database file, ``sqlite:///PATH`` or ``postgresql://…``, only to read."""
+    """A state folder, a database file, an archive, ``sqlite:///PATH`` or ``postgresql://…``, only
+    to read."""
+    from rota.store.archived import is_archive, open_archive
+
+    if is_archive(Path(place)):
+        return open_archive(Path(place))
     scheme, colon, rest = place.partition("://")
     driver: Driver
     if colon and scheme in POSTGRES:
         driver = _postgres(rest)
     elif colon and scheme not in ("sqlite", "sqlite+pysqlite"):
-        raise Rejected.bad("history", place, "a state folder, a database file or its URL")
+        raise Rejected.bad("history", place, "a state folder, an archive or a database")
     else:
         driver = SqliteReader(_file(rest.removeprefix("/") if colon else place))
     try:
@@ -53,7 +59,7 @@ def _file(place: str) -> Path:
     if not found.is_file():
         where = f"no {FILE} in {path}" if path.is_dir() else f"no such file or folder: {path}"
         raise Rejected(
-            f"history: {where}; give a state folder, or the URL of a database elsewhere",
+            f"history: {where}; give a state folder, an archive or the URL of a database",
             field="history",
             value=place,
         )
@@ -70,6 +76,13 @@ def _refuse_strange(driver: Driver) -> None:
         raise Rejected(
             f"{driver.name} has the schema {version} of another Rota, this one reads {HEAD}:"
             " use the version that it was written with",
+            field="history",
+        )
+    found = driver.read("SELECT value FROM meta WHERE key = 'format'")
+    if found and int(found[0][0]) > FORMAT:
+        raise Rejected(
+            f"{driver.name} was written by a newer Rota (rows {found[0][0]}, this one reads"
+            f" {FORMAT}): use that version",
             field="history",
         )
 

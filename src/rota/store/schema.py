@@ -129,6 +129,14 @@ blobs = sa.Table(
     metadata,
     sa.Column("digest", sa.Text, primary_key=True),
     sa.Column("body", sa.LargeBinary, nullable=False),
+    #: When a submit last referred to it; without one it stays for ever.
+    sa.Column("used_s", sa.Double),
+)
+sa.Index(
+    "blobs_used",
+    blobs.c.used_s,
+    sqlite_where=blobs.c.used_s.is_not(None),
+    postgresql_where=blobs.c.used_s.is_not(None),
 )
 #: What requests under a key were answered, for those that are sent again.
 answers = sa.Table(

@@ -45,8 +45,11 @@ CREATE INDEX audit_object ON audit (object, seq);
 CREATE TABLE blobs (
     digest TEXT NOT NULL,
     body BYTEA NOT NULL,
+    used_s DOUBLE PRECISION,
     PRIMARY KEY (digest)
 );
+
+CREATE INDEX blobs_used ON blobs (used_s) WHERE used_s IS NOT NULL;
 
 CREATE TABLE events (
     seq BIGINT NOT NULL,

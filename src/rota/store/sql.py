@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rota.core.facts.site.audit import Audited
 from rota.core.facts.states import JobState
 from rota.store import outcomes as ended_jobs
-from rota.store import rows, statements, stats
+from rota.store import rows, statements, stats, unused
 from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
 from rota.store.listing import listing, listing_audit
 from rota.store.migrations import mark, prepare
@@ -78,7 +78,8 @@ class SqlStore:
     def _plan(self, batch: Batch) -> list[Statement]:
         plan: list[Statement] = []
         if batch.blobs:
-            plan += statements.insert_blobs(list(batch.blobs.items()))
+            used_s = batch.events[-1].at_s if batch.events else None
+            plan += statements.insert_blobs([(*blob, used_s) for blob in batch.blobs.items()])
         if batch.jobs:
             latest = {job.id: job for job in batch.jobs}
             plan += statements.upsert_jobs([rows.job_row(job) for job in latest.values()])
@@ -154,8 +155,12 @@ class SqlStore:
         found = self.driver.read("SELECT body FROM blobs WHERE digest = ?", (digest,))
         return bytes(found[0][0]) if found else None
 
+    def plain(self, body: bytes) -> bytes:
+        """A body of a row as it was before it was packed."""
+        return self._packing.plain(body)
+
     def _job(self, body: bytes) -> Job:
-        return rows.decode_job(self._packing.plain(body))
+        return rows.decode_job(self.plain(body))
 
     def job(self, job_id: int) -> Job | None:
         return self._one_job("SELECT body FROM jobs WHERE id = ?", job_id)
@@ -207,7 +212,7 @@ class SqlStore:
         """The jobs that were submitted between two moments, the newest first."""
         text, values = stats.submitted(since_s, until_s, limit)
         for (body,) in self.driver.read(text, values):
-            yield rows.decode_job(body)
+            yield self._job(body)
 
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]:
         """The log beyond ``after``, or what it says about one job (or one array)."""
@@ -216,8 +221,7 @@ class SqlStore:
             f"SELECT seq, at_s, actor, body FROM events WHERE seq > ?{about} ORDER BY seq LIMIT ?",
             (*values, limit),
         )
-        plain = self._packing.plain
-        return [rows.recorded((*row[:3], plain(row[3]))) for row in found]
+        return [rows.recorded((*row[:3], self.plain(row[3]))) for row in found]
 
     def all_events(self) -> Iterator[Recorded]:
         after = 0
@@ -240,6 +244,14 @@ class SqlStore:
     def prune(self, before_s: float, *, limit: int = 500, keep: Collection[int] = ()) -> int:
         """Drop up to ``limit`` jobs that ended before a time; see ``prune.py`` for what stays."""
         return Pruning(self.driver, before_s, frozenset(keep)).run(limit)
+
+    def unused_blobs(self, before_s: float) -> list[str]:
+        """Which blobs nothing refers to; see ``unused.py``."""
+        return unused.unused(self.driver, self.plain, before_s)
+
+    def drop_blobs(self, digests: list[str], before_s: float) -> None:
+        """Drop them, except those that a submit has used since."""
+        self.driver.write(unused.dropping(digests, before_s))
 
     def seal_outcomes(self, *, limit: int = 8) -> int:
         """Write down how old jobs ended, a page of ids at a time; see ``outcomes.py``."""

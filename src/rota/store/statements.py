@@ -33,6 +33,8 @@ ARRAY_COLUMNS = (
 )
 ARRAY_FIXED = frozenset({"id", "uid", "user_id", "last_id", "created_at", "submit_key", "sweep"})
 AUDIT_COLUMNS = ("at_s", "user_id", "via", "address", "action", "object", "refused")
+BLOB_COLUMNS = ("digest", "body", "used_s")
+BLOB_FIXED = frozenset({"digest", "body"})
 EVENT_COLUMNS = ("seq", "at_s", "actor", "kind", "job_id", "body")
 
 #: Rows per statement. Few sizes, so that each is prepared once and then found again.
@@ -60,12 +62,9 @@ def insert_audit(rows: list[Row]) -> Iterator[Statement]:
 
 
 def insert_blobs(rows: list[Row]) -> Iterator[Statement]:
-    """A blob is named by its digest: one that is there already is the same one."""
+    """Digest, body and moment of use. One that is there already is the same one, used again."""
     for chunk in _chunks(rows):
-        yield (
-            _insert("blobs", ("digest", "body"), len(chunk)) + " ON CONFLICT DO NOTHING",
-            _flat(chunk),
-        )
+        yield _upsert("blobs", BLOB_COLUMNS, BLOB_FIXED, len(chunk)), _flat(chunk)
 
 
 def upsert_records(table: str, rows: list[Row]) -> Iterator[Statement]:
@@ -76,6 +75,11 @@ def upsert_records(table: str, rows: list[Row]) -> Iterator[Statement]:
 def delete(table: str, column: str, keys: Sequence[Any]) -> Iterator[Statement]:
     for chunk in _chunks(keys):
         yield f"DELETE FROM {table} WHERE {column} IN ({_marks(len(chunk))})", chunk
+
+
+def select(table: str, wanted: str, column: str, keys: Sequence[Any]) -> Iterator[Statement]:
+    for chunk in _chunks(keys):
+        yield f"SELECT {wanted} FROM {table} WHERE {column} IN ({_marks(len(chunk))})", chunk
 
 
 def set_meta(key: str, value: str) -> Statement:

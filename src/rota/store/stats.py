@@ -7,6 +7,7 @@ rows and are not counted here.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,9 +15,11 @@ import msgspec
 from rota.core.facts.states import FINAL, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from rota.core.facts.job import Job
+
+    Read = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 #: States in which a start on record is that of the run which is meant.
 RUN_STATES: tuple[JobState, ...] = tuple(
@@ -42,6 +45,24 @@ class StateSums(msgspec.Struct, frozen=True):
     run_s: float = 0.0
 
 
+class StatsRow(msgspec.Struct):
+    """The jobs that a user submitted in the period; of the row of all users ``user`` is empty.
+
+    ``states`` counts them by state. The wait is from submission to the latest start, the run
+    from there to the end. ``success_rate`` is the part of those that ended, cancelled ones left
+    out, that completed; null while there are none. ``gpu_hours`` is what the user's jobs held
+    in the period, whenever they were submitted, as in ``/usage``.
+    """
+
+    user: str
+    jobs: int
+    states: dict[str, int]
+    mean_wait_s: float | None
+    mean_run_s: float | None
+    success_rate: float | None
+    gpu_hours: float
+
+
 def sums(since_s: float, user: str) -> tuple[str, list[Any]]:
     """The statement that gives rows for ``sums_of``, and its values."""
     where, values = _chosen(since_s, user)
@@ -53,6 +74,14 @@ def sums(since_s: float, user: str) -> tuple[str, list[Any]]:
         f" FROM jobs WHERE {where} GROUP BY 1, 2"
     )
     return text, values
+
+
+def gpu_hours(read: Read, since_s: float, user: str = "") -> dict[str, float]:
+    """What the latest tries of the jobs of a period held, by user."""
+    where, values = _chosen(since_s, user)
+    held = "sum((completed_at - started_at) * gpu_count) / 3600.0"
+    found = read(f"SELECT user_id, {held} FROM jobs WHERE {where} GROUP BY user_id", values)
+    return {name: hours or 0.0 for name, hours in found}
 
 
 def longest(since_s: float, user: str, now_s: float, limit: int) -> tuple[str, list[Any]]:
@@ -108,3 +137,31 @@ def add_up(jobs: Iterable[Job]) -> list[StateSums]:
             run_s=known.run_s + (job.ended_s - job.started_s) * ran,
         )
     return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1].value))]
+
+
+def by_user(sums: Iterable[StateSums]) -> dict[str, list[StateSums]]:
+    found: dict[str, list[StateSums]] = {}
+    for one in sums:
+        found.setdefault(one.user, []).append(one)
+    return found
+
+
+def stats_row(user: str, sums: Iterable[StateSums], gpu_hours: float) -> StatsRow:
+    """One row out of the sums by state."""
+    states: dict[str, int] = Counter()
+    started = ran = 0
+    wait_s = run_s = 0.0
+    for one in sums:
+        states[one.state] += one.jobs
+        started, wait_s = started + one.started, wait_s + one.wait_s
+        ran, run_s = ran + one.ran, run_s + one.run_s
+    judged = sum(states.get(state, 0) for state in FINAL if state is not JobState.CANCELLED)
+    return StatsRow(
+        user=user,
+        jobs=sum(states.values()),
+        states={str(state): states[state] for state in JobState if states.get(state)},
+        mean_wait_s=round(wait_s / started, 3) if started else None,
+        mean_run_s=round(run_s / ran, 3) if ran else None,
+        success_rate=round(states.get(JobState.COMPLETED, 0) / judged, 4) if judged else None,
+        gpu_hours=round(gpu_hours, 4),
+    )

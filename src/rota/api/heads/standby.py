@@ -10,9 +10,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rota.api.door.certificate import CERTIFICATE, KEY, server_context, wants_tls
 from rota.api.heads import shared_keys
+from rota.api.heads.reading import Reader
 from rota.api.heads.waiting_room import WaitingRoom
+from rota.controller.chores.rounds import begin
 from rota.controller.launches.vault import read_vault
 from rota.core.facts.errors import Rejected, RotaError, Unavailable
 from rota.store.errors import NotLeading
@@ -34,6 +38,8 @@ log = logging.getLogger("rota.controller")
 #: So long one try for the lock waits: between two of them it is seen whether to go on.
 TRY_S = 1.0
 PAUSE_S = 0.5
+#: How soon the log is followed again after it could not be.
+FOLLOW_AGAIN_S = 5.0
 
 
 def check(plan: Plan) -> None:
@@ -66,7 +72,8 @@ class Standby:
         self._plan, self._folder, self._me = plan, folder, me
         self._lookout = open_lookout(plan.database)
         self._attention = Attention()
-        self._room = WaitingRoom(sockets)
+        self._reader = Reader(plan)
+        self._room = WaitingRoom(sockets, self._reader)
         self._beat = 0
 
     async def wait(self, waits: Callable[[], None], stop: asyncio.Event) -> SqlStore | None:
@@ -80,12 +87,16 @@ class Standby:
         await self._open_room()
         waits()
         log.info("this head stands by: %s leads", self._room.leader or "another controller")
-        looking = asyncio.create_task(self._look_out())
+        chores = [
+            asyncio.create_task(self._look_out()),
+            begin("following the log", self._reader.follow, FOLLOW_AGAIN_S),
+        ]
         try:
             return await self._stand_in_line(stop)
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(*chores, return_exceptions=True)
             await asyncio.to_thread(self._lookout.close)
             await self._room.close()
 
@@ -140,7 +151,9 @@ class Standby:
 
     def _see(self) -> None:
         self._beat += 1
-        self._lookout.say(self._me(self._beat, 0))
+        lag_s = self._reader.lag_s
+        said = replace(self._me(self._beat, 0), lag_s=None if lag_s is None else round(lag_s, 1))
+        self._lookout.say(said)
         leader = self._lookout.leader()
         self._room.leader = leader.url if leader is not None else ""
         self._attention.hears({leader.url: leader} if leader is not None else {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +11,11 @@ from rota import __version__
 from rota.api.door.certificate import EVERYWHERE, wants_tls
 from rota.api.door.sockets import url_of
 from rota.api.heads import shared_keys
+from rota.store.heads import BEAT_S
 from rota.store.open import open_lookout, open_store
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
     from collections.abc import Callable
 
@@ -50,12 +51,13 @@ def begin_reign(
     if not plan.standby:
         return []
     from rota.controller.chores.reign import Reign
+    from rota.controller.chores.rounds import begin
 
     host = context.host
     shared_keys.share(Path(plan.state_dir), host.secrets.vault, host.store)
     head = _head(_known_as(plan, url))
     context.reign = Reign(host, open_lookout(plan.database), head, stop)
-    return [asyncio.create_task(context.reign.run())]
+    return [begin("leading", context.reign.run, BEAT_S)]
 
 
 def scheme(plan: Plan) -> str:

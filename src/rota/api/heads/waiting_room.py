@@ -1,4 +1,4 @@
-"""What a head that stands by answers, whatever it is asked: not here, and who leads.
+"""What a head that stands by answers: not here, and who leads; and what can be read of it.
 
 Agents and clients that know several addresses go on to the next one.
 """
@@ -8,14 +8,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import socket
 from typing import TYPE_CHECKING
 
+from rota.api.door.server import peer_of
+from rota.api.heads.reading import parsed
 from rota.heads import LEADER_HEADER
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from rota.api.heads.reading import Reader
+
+    Client = tuple[str, int] | None
+
+log = logging.getLogger("rota.controller")
 
 #: Longer requests are not waited for.
 HEAD_BYTES_MAX = 64 * 1024
@@ -27,8 +36,8 @@ _END = b"\r\n\r\n"
 class WaitingRoom:
     """Answers on sockets that are bound already, and leaves them open when it closes."""
 
-    def __init__(self, sockets: Sequence[socket.socket]) -> None:
-        self._sockets = sockets
+    def __init__(self, sockets: Sequence[socket.socket], reader: Reader) -> None:
+        self._sockets, self._reader = sockets, reader
         self._servers: list[asyncio.AbstractServer] = []
         #: Who leads, as far as is known, and why nobody seems to.
         self.leader, self.trouble = "", ""
@@ -51,7 +60,13 @@ class WaitingRoom:
         for server in self._servers:
             server.close()
 
-    def _answer(self, request: bytes) -> bytes:
+    async def _answer(self, request: bytes, client: Client) -> bytes:
+        asked = parsed(request)
+        if asked is not None and self._reader.answers(asked):
+            try:
+                return await self._reader.answer(asked, client)
+            except Exception as error:
+                log.error("%s was not answered: %s", asked.target, error, exc_info=error)
         if request.startswith(b"GET /healthz "):
             return _response("200 OK", {"status": "standby"}, self.leader)
         where = f"; {self.leader} leads" if self.leader else ""
@@ -84,8 +99,9 @@ class _HungUp(asyncio.Protocol):
 class _Visitor(asyncio.Protocol):
     """One request, one answer; what else is said is not heard."""
 
-    def __init__(self, answer: Callable[[bytes], bytes]) -> None:
+    def __init__(self, answer: Callable[[bytes, Client], Awaitable[bytes]]) -> None:
         self._answer = answer
+        self._answering: asyncio.Task[None] | None = None
         self._said = b""
         self._answered = False
         self._transport: asyncio.Transport | None = None
@@ -101,10 +117,15 @@ class _Visitor(asyncio.Protocol):
         if _END not in self._said and len(self._said) < HEAD_BYTES_MAX:
             return
         self._answered = True
-        self._transport.write(self._answer(self._said))
+        self._answering = asyncio.ensure_future(self._give(self._transport))
+
+    async def _give(self, transport: asyncio.Transport) -> None:
+        address = transport.get_extra_info("peername")
+        client = peer_of(transport) or (tuple(address[:2]) if address else None)
+        transport.write(await self._answer(self._said, client))
         # A body may still be on its way: to hang up now would take the answer away with it.
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
+        if transport.can_write_eof() and not transport.is_closing():
+            transport.write_eof()
 
     def eof_received(self) -> bool:
         return False

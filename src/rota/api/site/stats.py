@@ -16,33 +16,13 @@ from rota.api.views.paging import Listed, Part
 from rota.api.views.times import Moment, when
 from rota.controller.launches.launch import fill_in
 from rota.core.derived.usage import DAYS_KEPT
-from rota.core.facts.states import FINAL, JobState
-from rota.store.stats import StateSums, run_s_of
+from rota.core.facts.states import JobState
+from rota.store.stats import StateSums, StatsRow, by_user, run_s_of, stats_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Job
     from rota.store.api import Store
-
-
-class StatsRow(msgspec.Struct):
-    """The jobs that a user submitted in the period; of the row of all users ``user`` is empty.
-
-    ``states`` counts them by state. The wait is from submission to the latest start, the run
-    from there to the end. ``success_rate`` is the part of those that ended, cancelled ones left
-    out, that completed; null while there are none. ``gpu_hours`` is what the user's jobs held
-    in the period, whenever they were submitted, as in ``/usage``.
-    """
-
-    user: str
-    jobs: int
-    states: dict[str, int]
-    mean_wait_s: float | None
-    mean_run_s: float | None
-    success_rate: float | None
-    gpu_hours: float
 
 
 class LongView(msgspec.Struct):
@@ -88,27 +68,6 @@ def gpu_hours(cluster: Cluster, since_s: float, now_s: float, user: str = "") ->
     return hours
 
 
-def stats_row(user: str, sums: Iterable[StateSums], gpu_hours: float) -> StatsRow:
-    """One row out of the sums by state."""
-    states: dict[str, int] = defaultdict(int)
-    started = ran = 0
-    wait_s = run_s = 0.0
-    for one in sums:
-        states[one.state] += one.jobs
-        started, wait_s = started + one.started, wait_s + one.wait_s
-        ran, run_s = ran + one.ran, run_s + one.run_s
-    judged = sum(states.get(state, 0) for state in FINAL if state is not JobState.CANCELLED)
-    return StatsRow(
-        user=user,
-        jobs=sum(states.values()),
-        states={str(state): states[state] for state in JobState if states.get(state)},
-        mean_wait_s=round(wait_s / started, 3) if started else None,
-        mean_run_s=round(run_s / ran, 3) if ran else None,
-        success_rate=round(states.get(JobState.COMPLETED, 0) / judged, 4) if judged else None,
-        gpu_hours=round(gpu_hours, 4),
-    )
-
-
 def _long_view(job: Job, now_s: float) -> LongView:
     return LongView(
         id=job.id,
@@ -147,16 +106,14 @@ async def stats(
     sums, long_ones = await host.read(look)
     sums = [*sums, *_untouched(host.cluster, since_s, user)]
     hours = gpu_hours(host.cluster, since_s, now_s, user)
-    by_user: dict[str, list[StateSums]] = defaultdict(list)
-    for one in sums:
-        by_user[one.user].append(one)
-    names = sorted({*by_user, *(name for name, used in hours.items() if used)})
+    theirs = by_user(sums)
+    names = sorted({*theirs, *(name for name, used in hours.items() if used)})
     page, after = Part(limit, cursor).of(names, str)
     return StatsView(
         since=when(since_s),
         until=when(now_s),
         total=stats_row("", sums, sum(hours.values())),
-        items=[stats_row(name, by_user[name], hours.get(name, 0.0)) for name in page],
+        items=[stats_row(name, theirs.get(name, []), hours.get(name, 0.0)) for name in page],
         cursor=after,
         longest=[_long_view(job, now_s) for job in long_ones],
     )

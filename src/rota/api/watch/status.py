@@ -61,6 +61,8 @@ class HeadView(msgspec.Struct):
     leads: bool
     #: For how long it has said nothing; a head that is there speaks every second.
     silent_s: float = 0.0
+    #: How many seconds behind one that stands by can be read; null: it cannot.
+    lag_s: float | None = None
 
 
 class HandOverView(msgspec.Struct):
@@ -137,10 +139,12 @@ def head_views(context: Context) -> list[HeadView]:
     if context.reign is None:
         return []
     own = HeadView(context.settings.url, context.settings.version, True)
-    others = context.reign.others
     return [
         own,
-        *(HeadView(head.url, head.version, False, round(silent_s, 1)) for head, silent_s in others),
+        *(
+            HeadView(head.url, head.version, False, round(silent_s, 1), head.lag_s)
+            for head, silent_s in context.reign.others
+        ),
     ]
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.shared import render, session, types
@@ -32,6 +35,7 @@ _LONGEST = (
     render.Column("RUN", right=True),
 )
 _FAILED = ("failed", "timeout", "node_failed", "unschedulable")
+WEEK_S = 7 * 86_400
 _OPEN = ("held", "queued", "scheduled", "running", "preempted")
 
 
@@ -75,7 +79,7 @@ def _time(seconds: float | None) -> str:
 
 @click.command()
 @click.option("--user", "-u", help="Only this user.")
-@click.option("--period", type=types.DURATION, default="7d", help="Up to 62d.  [default: 7d]")
+@click.option("--period", type=types.DURATION, help="Up to 62d.  [default: 7d]")
 @click.option(
     "--longest",
     type=click.IntRange(0, 100),
@@ -83,20 +87,64 @@ def _time(seconds: float | None) -> str:
     show_default=True,
     help="List so many of the longest jobs.",
 )
+@click.option(
+    "--archive",
+    type=click.Path(path_type=Path),
+    help="Of the jobs in this folder of 'rota archive', those of any time without --period.",
+)
 @json_option
-def stats(user: str | None, period: int, longest: int, as_json: bool) -> None:
+def stats(
+    user: str | None, period: int | None, longest: int, archive: Path | None, as_json: bool
+) -> None:
     """Show how the jobs submitted in a period fared, per user.
 
     The wait is from submission to the start, the run from there to the end. SUCCESS leaves
     cancelled jobs out. GPU-H is what was used in the period.
     """
-    answer = session.connect().get("/stats", user=user or None, period_s=period, longest=longest)
+    if archive is not None:
+        answer = _archived(archive, user or "", period, longest)
+    else:
+        period = period or WEEK_S
+        asked = session.connect()
+        answer = asked.get("/stats", user=user or None, period_s=period, longest=longest)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
     width = terminal_width()
     rows = answer["items"] + ([answer["total"]] if len(answer["items"]) != 1 else [])
-    click.echo(f"jobs submitted in the last {format_duration(period)}:")
+    when = f" submitted in the last {format_duration(period)}" if period else ""
+    click.echo(f"jobs{when}{f' in {archive}' if archive else ''}:")
     click.echo("\n".join(stats_table(rows, width)))
     if answer["longest"]:
         click.echo("\nthe longest:\n" + "\n".join(longest_table(answer["longest"], width)))
+
+
+def _archived(folder: Path, user: str, period: int | None, longest: int) -> dict[str, Any]:
+    """The same answer out of files; hours of GPUs are those of the latest tries."""
+    from rota.store.archived import open_archive
+    from rota.store.stats import by_user, gpu_hours, run_s_of, stats_row
+
+    now_s = time.time()
+    since_s = now_s - period if period else 0.0
+    store = open_archive(folder)
+    try:
+        sums = store.job_sums(since_s, user=user)
+        long_ones = store.longest_jobs(since_s, user=user, now_s=now_s, limit=longest)
+        hours = gpu_hours(store.driver.read, since_s, user)
+    finally:
+        store.close()
+    rows = [stats_row(name, own, hours.get(name, 0.0)) for name, own in by_user(sums).items()]
+    return {
+        "total": msgspec.to_builtins(stats_row("", sums, sum(hours.values()))),
+        "items": msgspec.to_builtins(rows),
+        "longest": [
+            {
+                "id": job.id,
+                "name": job.spec.name,
+                "user": job.spec.user,
+                "state": str(job.state),
+                "run_s": round(run_s_of(job, now_s), 3),
+            }
+            for job in long_ones
+        ],
+    }

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("place", required=False, metavar="[STATE_DIR | URL]")
+@click.argument("place", required=False, metavar="[STATE_DIR | URL | ARCHIVE]")
 @json_option
 def replay(place: str | None, as_json: bool) -> None:
     """Make every pass on record again and compare what it decides with what was recorded.
 
-    Reads the log of STATE_DIR (by default this installation's) or of a database's URL, beside a
-    running controller. Exits with 0 when all decisions are the same, with 1 at the first one that
-    is not, with 2 when the log cannot be replayed.
+    Reads the log of STATE_DIR (by default this installation's), of a database's URL, or of a folder
+    of 'rota archive', beside a running controller. Exits with 0 when all decisions are the same,
+    with 1 at the first one that is not, with 2 when the log cannot be replayed.
     """
     from rota.controller.tick.plugins import load_plugins
     from rota.sim.replay import verify

@@ -116,7 +116,11 @@ _OPTIONS = (
     click.option("--report", type=_FILE, metavar="FILE", help="Write a page with pictures."),
     click.option("--kind", metavar="KIND", help="Format of TRACE, where it cannot be told."),
     click.option("--sort", is_flag=True, help="Put a log that is out of order in order."),
-    click.option("--history", metavar="STATE_DIR", help="Play what this installation recorded."),
+    click.option(
+        "--history",
+        metavar="STATE_DIR",
+        help="Play what this installation recorded, or a folder of 'rota archive'.",
+    ),
     click.option("--arrivals", type=_FILE, metavar="FILE", help="Names in order of arrival."),
     click.option("--node-order", type=_FILE, metavar="FILE", help="Names of nodes in order."),
     click.option("--quiet", is_flag=True, help="No progress bar."),

@@ -4,7 +4,7 @@ service, service_options, down   ``rota up``, ``down``, ``status``, ``agent``
 serve, supervise, logbook        the processes behind them
 engines, pilots                  the processes of engines that a site already has, and of pilots
 install, units                   ``rota service``: units of systemd, for head and agents
-backup                           ``rota backup``, ``restore``
+backup, archive                  ``rota backup``, ``restore``, ``archive``
 login                            ``rota login``, ``logout``: which Rota is spoken to
 state_folder, stop_jobs          who works in the state folder; an end of all that runs
 doctor, token, notify, slurm     what is wrong; credentials; notices; the commands of Slurm

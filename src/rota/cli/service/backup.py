@@ -27,27 +27,27 @@ DATABASE, MANIFEST, SETTINGS, SECRETS = "rota.db", "manifest.json", "rota.toml",
 #: Keys of a controller, in its state folder: without them old tokens of jobs and the certificate
 #: that agents know would be gone.
 KEYS = ("tls.crt", "tls.key", "job-tokens.key")
-_STATE_DIR = click.option(
+state_dir_option = click.option(
     "--state-dir", metavar="DIR", default="", help="Of which Rota.  [default: as for 'rota up']"
 )
-_DATABASE = click.option(
+database_option = click.option(
     "--database", metavar="URL", default="", help="Its database.  [default: as the settings say]"
 )
 
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@_STATE_DIR
-@_DATABASE
+@state_dir_option
+@database_option
 def backup(file: Path, state_dir: str, database: str) -> None:
     """Write jobs, history, users, tokens, keys and settings into FILE, which must be new.
 
     Rota may run meanwhile: the copy is of one moment. What jobs printed and saved is on the nodes,
     and not in it. Only its owner may read FILE: it has every environment and key.
     """
-    folder = _folder(state_dir)
+    folder = state_folder(state_dir)
     settings = config.load(os.environ)
-    url = database or settings.server.database or _own_database(folder)
+    url = database or settings.server.database or own_database(folder)
     made = _new_file(file)
     try:
         with tempfile.TemporaryDirectory(
@@ -57,22 +57,22 @@ def backup(file: Path, state_dir: str, database: str) -> None:
     except BaseException:
         made.unlink(missing_ok=True)
         raise
-    click.echo(f"wrote {file} ({size >> 10} KiB), from {_without_password(url)}")
+    click.echo(f"wrote {file} ({size >> 10} KiB), from {without_password(url)}")
 
 
-def _folder(state_dir: str) -> Path:
+def state_folder(state_dir: str) -> Path:
     if state_dir:
         os.environ["ROTA_STATE_DIR"] = str(Path(state_dir).absolute())
     return paths.state_dir(os.environ)
 
 
-def _own_database(folder: Path) -> str:
+def own_database(folder: Path) -> str:
     """That of the Rota that runs here, else the usual file."""
     named = str(read_json(folder / "controller.json").get("database") or "")
     return named if named.startswith("/") else str(folder / DATABASE)
 
 
-def _without_password(url: str) -> str:
+def without_password(url: str) -> str:
     scheme, mark, rest = url.rpartition("@")
     return f"{scheme.partition('://')[0]}://{rest}" if mark else url
 
@@ -98,7 +98,7 @@ def _write(made: Path, work: Path, url: str, folder: Path, settings: config.Conf
         "rota": __version__,
         "schema": HEAD,
         "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "database": _without_password(url),
+        "database": without_password(url),
         SETTINGS: str(used or ""),
         SECRETS: secrets,
     }
@@ -121,15 +121,15 @@ def _write(made: Path, work: Path, url: str, folder: Path, settings: config.Conf
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@_STATE_DIR
-@_DATABASE
+@state_dir_option
+@database_option
 def restore(file: Path, state_dir: str, database: str) -> None:
     """Put a backup into an empty state folder and an empty database; then start Rota.
 
     The database may be of the other kind: a backup of SQLite goes into PostgreSQL, and back.
     Settings that are there already stay. A Rota that runs, and state that is there, are refused.
     """
-    folder = _folder(state_dir)
+    folder = state_folder(state_dir)
     with _opened(file) as archive:
         manifest = _manifest(archive, file)
         _refuse_occupied(folder)
@@ -143,7 +143,7 @@ def restore(file: Path, state_dir: str, database: str) -> None:
         said.append(_settle(archive, SECRETS, manifest, folder))
     for line in filter(None, said):
         click.echo(line)
-    click.echo(f"restored {manifest['made_at']} into {_without_password(url) or folder / DATABASE}")
+    click.echo(f"restored {manifest['made_at']} into {without_password(url) or folder / DATABASE}")
     warn(
         "agents know a later state of it: start Rota, and each agent, once with --accept-database; "
         "jobs that this state does not know are ended"

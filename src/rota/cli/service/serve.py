@@ -87,6 +87,7 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
         database=options.database or settings.server.database,
         inbox_size=settings.server.inbox_size,
         retention_days=settings.server.retention_days,
+        retention=settings.retention,
         lease_s=float(settings.server.lease_s),
         tls=settings.server.tls,
         tls_names=settings.server.tls_names,

@@ -282,14 +282,17 @@ def full_status(
 
 def _heads(found: list[dict[str, Any]]) -> str:
     """Who leads, who stands by, and who has not been heard of."""
+    return ", ".join(f"{one['url']} {_role(one)}" for one in found)
 
-    def word(head: dict[str, Any]) -> str:
-        silent_s = head.get("silent_s", 0.0)
-        if silent_s > GONE_S:
-            return f"silent for {silent_s:.0f} s"
-        return "leads" if head["leads"] else "stands by"
 
-    return ", ".join(f"{one['url']} {word(one)}" for one in found)
+def _role(head: dict[str, Any]) -> str:
+    """Of one that stands by also how far behind it can be read."""
+    silent_s, lag_s = head.get("silent_s", 0.0), head.get("lag_s")
+    if silent_s > GONE_S:
+        return f"silent for {silent_s:.0f} s"
+    if head["leads"]:
+        return "leads"
+    return "stands by" + ("" if lag_s is None else f", read {lag_s:.1f} s behind")
 
 
 def _outside(found: dict[str, Any]) -> str:

@@ -17,10 +17,9 @@ from rota.client.http import (
     CONNECT_TIMEOUT_S,
     HEADS_PATIENCE_S,
     HEADS_PAUSE_S,
-    encode,
-    given,
 )
 from rota.client.wire.answers import refusal
+from rota.client.wire.sending import encode, given
 from rota.fingerprints import WrongCertificate, check, context_for, explain
 from rota.heads import LEADER_HEADER
 

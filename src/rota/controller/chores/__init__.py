@@ -1,5 +1,6 @@
 """What a live host does beside its ticks, for ever and by the way.
 
+rounds                           how a chore is done for ever
 retention, garbage               what is forgotten; how the collector of Python is set
 audit_shipping                   the audit in a file, or in syslog
 saved_work                       saved work of jobs: what is there, what is dropped

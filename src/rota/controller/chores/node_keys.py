@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("rota.controller")
 
 DAY_S = 86_400.0
-#: How often the chore looks for old keys.
-EVERY_S = 3600.0
 
 
 async def renew_key(host: Host, actor: Actor, node: str) -> Token:
@@ -39,15 +36,13 @@ async def renew_key(host: Host, actor: Actor, node: str) -> Token:
 
 
 async def renew_old_keys(host: Host, days: int) -> None:
-    """For ever: nodes that are connected get a new key when theirs is so many days old."""
+    """Nodes that are connected get a new key when theirs is so many days old."""
     actor = Actor("rota", Access.ADMIN, "settings")
-    while True:
-        before_s = host.clock.now_s() - days * DAY_S
-        keys = [host.cluster.accounts.key_of(node) for node in [*host.sessions.by_node]]
-        for key in keys:
-            if key is not None and key.created_s < before_s:
-                try:
-                    await renew_key(host, actor, key.node)
-                except RotaError as error:
-                    log.warning("the key of node %s was not renewed: %s", key.node, error)
-        await asyncio.sleep(EVERY_S)
+    before_s = host.clock.now_s() - days * DAY_S
+    keys = [host.cluster.accounts.key_of(node) for node in [*host.sessions.by_node]]
+    for key in keys:
+        if key is not None and key.created_s < before_s:
+            try:
+                await renew_key(host, actor, key.node)
+            except RotaError as error:
+                log.warning("the key of node %s was not renewed: %s", key.node, error)

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota.controller.agents.bundles import in_use
-from rota.core.facts.errors import RotaError
+from rota.store.archive import write as write_archive
+from rota.store.sql import SqlStore
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from rota.controller.agents.bundles import BundleShelf
     from rota.controller.loop import Host
     from rota.store.api import Store
@@ -21,25 +21,47 @@ if TYPE_CHECKING:
 log = logging.getLogger("rota.controller")
 
 DAY_S = 86_400.0
-#: How often somebody looks whether there is something to forget.
-EVERY_S = 3600.0
+#: What is younger may be written again soon.
+PACKED_S = 3600.0
 #: Nobody waits for old rows to become smaller.
 PACK_PAUSE_S = 0.05
+#: Blobs that one write drops: they may be large.
+PAGE = 64
 
 
-async def hourly(what: str, work: Callable[[], Awaitable[object]]) -> None:
-    """For ever; a database that is away puts it off until the next time."""
-    while True:
-        try:
-            await work()
-        except RotaError as error:
-            log.warning("%s is put off for an hour: %s", what, error)
-        await asyncio.sleep(EVERY_S)
+async def forget_old_jobs(host: Host, days: int, archive: str = "") -> None:
+    """Drop what ended more than so many days ago, a little at a time between ticks.
+
+    Where there is an archive, jobs are in it before they go: of whole days, so that it gets a file
+    in a day and not in an hour.
+    """
+    before_s = host.clock.now_s() - days * DAY_S
+    if archive:
+        before_s -= before_s % DAY_S
+        await host.read(partial(_archive, archive, before_s))
+    await prune_once(host, before_s)
+    await drop_unused_blobs(host, before_s)
 
 
-async def forget_old_jobs(host: Host, days: int) -> None:
-    """Drop what ended more than so many days ago, a little at a time between ticks."""
-    await prune_once(host, host.clock.now_s() - days * DAY_S)
+def _archive(place: str, before_s: float, store: Store) -> None:
+    assert isinstance(store, SqlStore)
+    folder = Path(place).expanduser()
+    written = write_archive(store, folder, before_s)
+    if written.jobs:
+        log.info("%d finished jobs were added to the archive %s", written.jobs, folder)
+
+
+async def drop_unused_blobs(host: Host, before_s: float) -> int:
+    """Environments, scripts and inputs that no job on record refers to. How many were found."""
+    found = await host.read(lambda store: store.unused_blobs(before_s))
+    for at in range(0, len(found), PAGE):
+        chosen = found[at : at + PAGE]
+        await host.write(partial(_drop_blobs, chosen, before_s))
+    return len(found)
+
+
+def _drop_blobs(digests: list[str], before_s: float, store: Store) -> None:
+    store.drop_blobs(digests, before_s)
 
 
 async def forget_old_audit(host: Host, days: int) -> None:
@@ -65,7 +87,7 @@ def _seal(store: Store) -> int:
 
 async def pack_old_rows(host: Host) -> None:
     """A few at a time between ticks."""
-    before_s = host.clock.now_s() - EVERY_S
+    before_s = host.clock.now_s() - PACKED_S
     while await host.write(partial(_pack, before_s)):  # noqa: ASYNC110 - pauses between pieces
         await asyncio.sleep(PACK_PAUSE_S)
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("rota.controller")
 
 DAY_S = 86_400.0
-EVERY_S = 3600.0
 #: To remove or measure a hundred gigabytes takes its time.
 ANSWER_S = 120.0
 
@@ -154,7 +153,5 @@ def _noting(
 
 
 async def drop_old_checkpoints(work: SavedWork, days: int) -> None:
-    """For ever, once an hour."""
-    while True:
-        await asyncio.sleep(EVERY_S)
-        await work.drop_old(days)
+    """What is left of jobs that ended so many days ago."""
+    await work.drop_old(days)

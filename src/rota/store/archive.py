@@ -1,0 +1,218 @@
+"""Finished jobs and the log in compressed columnar files, for the time after they are forgotten.
+
+An archive is a folder that only grows: ``jobs-…``, ``arrays-…`` and ``events-…`` in Parquet, each
+with the columns of its table, and ``site.parquet`` with the nodes, queues and accounts as of the
+last time. What is in it already is not written again. Tokens, secrets, environments, scripts and
+inputs are not in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rota.core.facts.errors import Rejected, Unavailable
+from rota.store import rows, statements
+from rota.store.rows import FORMAT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from rota.store.sql import SqlStore
+
+SITE = "site.parquet"
+#: Rows of a group in a file, and in memory at a time.
+GROUP = 20_000
+#: What is never archived of the tables that are loaded whole.
+SECRET = frozenset({"tokens", "secrets"})
+COLUMNS = {
+    "jobs": statements.JOB_COLUMNS,
+    "arrays": statements.ARRAY_COLUMNS,
+    "events": statements.EVENT_COLUMNS,
+}
+_SITE_COLUMNS = ("name", "key", "body")
+_WHOLE = frozenset({"id", "priority", "gpu_count", "array_id", "last_id", "waiting", "seq"})
+_WHOLE |= {"job_id"}
+_REAL = frozenset({"cpu_cores", "memory_gb", "at_s", "cut_at", "created_at", "scheduled_at"})
+_REAL |= {"started_at", "completed_at"}
+_BYTES = frozenset({"body", "sweep"})
+_FINAL = ", ".join(f"'{state}'" for state in rows.FINAL_STATES)
+#: Of which table a file is, and from which number to which.
+NAME = re.compile(r"(jobs|arrays|events)-(\d+)-(\d+)\.parquet")
+
+
+class Written(NamedTuple):
+    """How many rows an archive has gained."""
+
+    jobs: int
+    arrays: int
+    events: int
+
+
+def arrow() -> Any:  # noqa: ANN401 - a package without types
+    """The library, or in one line how to get it."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise Unavailable("an archive needs pyarrow: pip install 'rota[archive]'") from None
+    return pyarrow
+
+
+def files_of(folder: Path, table: str) -> list[Path]:
+    """The files of a table, the oldest first."""
+    found = [(name, path) for path in folder.iterdir() if (name := NAME.fullmatch(path.name))]
+    chosen = [(int(name[2]), int(name[3]), path) for name, path in found if name[1] == table]
+    return [path for _, _, path in sorted(chosen)]
+
+
+def write(store: SqlStore, folder: Path, before_s: float) -> Written:
+    """Add the jobs and arrays that were over before a time, and the log as far as it goes.
+
+    The log only where there is something else to add, or the time is later than the last one: a
+    caller that comes again and again does not leave a file each time. From any thread.
+    """
+    arrow()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return _Writing(store, folder).run(before_s)
+    except OSError as error:
+        raise Unavailable(f"cannot write the archive {folder}: {error.strerror or error}") from None
+
+
+class _Writing:
+    """One time of adding to an archive."""
+
+    def __init__(self, store: SqlStore, folder: Path) -> None:
+        self._read, self._plain, self._folder = store.driver.read, store.plain, folder
+
+    def run(self, before_s: float) -> Written:
+        cluster = self._cluster()
+        jobs = self._add("jobs", self._new("jobs", before_s))
+        arrays = self._add("arrays", self._new("arrays", before_s))
+        told = _told(self._folder / SITE)
+        if not (jobs or arrays or before_s > float(told.get("before_s", 0.0))):
+            return Written(0, 0, 0)
+        events = self._add("events", self._new_events())
+        site = [
+            (table, str(key), bytes(body))
+            for table in rows.RECORDS
+            if table not in SECRET
+            for key, body in self._read(f"SELECT key, body FROM {table} ORDER BY key")
+        ]
+        note = {"cluster": cluster, "before_s": repr(before_s)}
+        _write_file(self._folder / SITE, _SITE_COLUMNS, [site], note)
+        return Written(jobs, arrays, events)
+
+    def _cluster(self) -> str:
+        """Of which cluster this is; an archive holds one."""
+        ((cluster,),) = self._read("SELECT value FROM meta WHERE key = 'cluster_id'")
+        known = _told(self._folder / SITE).get("cluster", cluster)
+        if known != cluster:
+            raise Rejected.bad("archive", str(self._folder), "the folder of no other cluster")
+        return str(cluster)
+
+    def _new(self, table: str, before_s: float) -> list[int]:
+        """The numbers of what was over before a time, and is in no file yet."""
+        over = {
+            "jobs": f"completed_at < ? AND state IN ({_FINAL})",
+            "arrays": "coalesce(cut_at, created_at) < ? AND waiting = 0",
+        }[table]
+        found = self._read(
+            f"SELECT id FROM {table} WHERE created_at < ? AND {over} ORDER BY id",
+            (before_s, before_s),
+        )
+        known: set[int] = set()
+        for path in files_of(self._folder, table) if found else ():
+            known.update(arrow().parquet.read_table(path, columns=["id"])["id"].to_pylist())
+        return [number for (number,) in found if number not in known]
+
+    def _new_events(self) -> list[int]:
+        last = max((int(path.stem.split("-")[2]) for path in self._files("events")), default=0)
+        return [seq for (seq,) in self._read("SELECT seq FROM events WHERE seq > ?", (last,))]
+
+    def _files(self, table: str) -> list[Path]:
+        return files_of(self._folder, table)
+
+    def _add(self, table: str, numbers: list[int]) -> int:
+        if numbers:
+            numbers.sort()
+            name = f"{table}-{numbers[0]:012}-{numbers[-1]:012}.parquet"
+            _write_file(self._folder / name, COLUMNS[table], self._groups(table, numbers), {})
+        return len(numbers)
+
+    def _groups(self, table: str, numbers: list[int]) -> Iterator[list[rows.Row]]:
+        columns = COLUMNS[table]
+        place, listed = columns.index("body"), ", ".join(columns)
+        for at in range(0, len(numbers), GROUP):
+            group: list[rows.Row] = []
+            chosen = statements.select(table, listed, columns[0], numbers[at : at + GROUP])
+            for text, values in chosen:
+                group += self._read(text, values)
+            group.sort()
+            yield [
+                (*row[:place], self._plain(bytes(row[place])), *row[place + 1 :]) for row in group
+            ]
+
+
+def _told(path: Path) -> dict[str, str]:
+    """What a file says of itself; nothing where it is not there."""
+    if not path.exists():
+        return {}
+    found = arrow().parquet.read_schema(path).metadata or {}
+    return {key.decode(): value.decode() for key, value in found.items()}
+
+
+def told(path: Path) -> dict[str, str]:
+    """What a file of an archive says of itself; one of a newer Rota is refused."""
+    try:
+        found = _told(path)
+    except (OSError, ValueError):
+        raise Rejected(f"{path} is no file of an archive", field="history") from None
+    if int(found.get("format", 0)) > FORMAT:
+        raise Rejected(
+            f"{path} was written by a newer Rota (rows {found['format']}, this one knows"
+            f" {FORMAT}): install that version or newer",
+            field="history",
+        )
+    return found
+
+
+def _write_file(
+    path: Path, columns: tuple[str, ...], groups: Iterable[list[rows.Row]], note: dict[str, str]
+) -> None:
+    """All of it on disk under its name, or nothing."""
+    pyarrow = arrow()
+    schema = pyarrow.schema(
+        [(name, _type(pyarrow, name)) for name in columns], {"format": str(FORMAT), **note}
+    )
+    descriptor, part = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            with pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+                for group in groups:
+                    values = list(zip(*group, strict=True)) or [()] * len(columns)
+                    arrays = [
+                        pyarrow.array(column, schema.field(place).type)
+                        for place, column in enumerate(values)
+                    ]
+                    writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def _type(pyarrow: Any, column: str) -> Any:  # noqa: ANN401 - a package without types
+    if column in _WHOLE:
+        return pyarrow.int64()
+    if column in _REAL:
+        return pyarrow.float64()
+    return pyarrow.binary() if column in _BYTES else pyarrow.string()
