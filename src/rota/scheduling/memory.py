@@ -44,5 +44,8 @@ class Memory(Protocol):
     def changed_nodes(self) -> set[str]:
         """The nodes that changed since the last pass."""
 
+    def wake_s(self) -> float:
+        """When time alone may change the answer; 0: never."""
+
     def amount(self, number: int) -> Amount:
         """What a job of a shape holds at the least when it starts."""

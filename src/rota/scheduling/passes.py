@@ -215,7 +215,7 @@ class Pass:
         known = self.misses.known(entry, until_s := promises.until_s(entry))
         if known is not None:
             return known
-        if not self.policy.backfill.spare and promises.outlasts(entry):
+        if not self.policy.backfill.spare and promises.outlasts(entry.job, entry.run_s):
             return Claimed()
         asker = Asker(space, self.checks, promises, entry, until_s)
         if (placed := place(asker)) is None:
@@ -268,7 +268,7 @@ class Pass:
         if self.policy.share.hard_ratio > 0.0 or not (self.keys.is_fixed or self.keys.is_alone):
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
-        self.promising.fulfilled(entry.job)
+        self.promising.started(entry, stay_s)
         if spec.labels:
             self.checks.started(spec.labels, [allocation.node for _, allocation in placed])
         whole = count == (roles[0].count if len(roles) == 1 else sum([r.count for r in roles]))
@@ -374,8 +374,7 @@ class Pass:
         plan, promises, scheduler = self.plan, self.promises, self.scheduler
         plan.promises = promises.all()
         promises.seen = len(self.cluster.lanes.where) - len(plan.starts)
-        wake_s = min(scheduler.waits.next_s, scheduler.prospects.next_s, promises.next_due_s())
-        plan.wake_s = wake_s if wake_s < INFINITE else 0.0
+        plan.wake_s = scheduler.wake_s()
         plan.dropped = list(self.rules.dropped)
         return plan
 
@@ -392,6 +391,7 @@ class Pass:
     def _look_again(self, free: list[str]) -> None:
         """Open lanes that this pass itself may have helped after the look."""
         plan, waits = self.plan, self.scheduler.waits
+        plan.more |= self.promising.outstayed and waits.has_claimed
         if free:
             plan.more |= bool(waits.on_claims(lambda shape: self.promises.may_fit(shape, free)))
         if plan.starts:

@@ -29,12 +29,12 @@ class Reading:
         self._cluster = cluster
         self._nodes = self._lanes = self._counters = -1
         self._rules_version = -1
-        #: What the last pass decided itself: it is taken in as the events that follow change it.
-        self._planned: dict[str, Uids] = {}
+        #: What no log tells: what the last pass decided itself, and attempts that stay longer.
+        self._noted: dict[str, Uids] = {}
 
-    def planned(self, node: str, uid: str) -> None:
-        """A pass gave room on a node to an attempt that does not exist yet."""
-        uids = self._planned.setdefault(node, {})
+    def note(self, node: str, uid: str) -> None:
+        """The next news are to name an attempt on a node."""
+        uids = self._noted.setdefault(node, {})
         if uids is not None:
             uids[uid] = None
 
@@ -52,7 +52,7 @@ class Reading:
         given_back = lanes.given_back.since(self._counters)
         missed = touched is None or arrived is None or given_back is None
         everything = missed or cluster.agenda.rules_version != self._rules_version
-        nodes, self._planned = self._planned, {}
+        nodes, self._noted = self._noted, {}
         if touched is None:
             nodes = dict.fromkeys((*cluster.nodes, *nodes))
         for name, uid in touched or ():

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 #: More touched nodes than this, and all lanes that wait for room are looked at without asking.
 MANY = 64
+INFINITE = float("inf")
 
 
 class Scheduler:
@@ -89,7 +90,7 @@ class Scheduler:
     @property
     def planned(self) -> Callable[[str, str], None]:
         """Tell that a pass gave room on a node to an attempt."""
-        return self._reading.planned
+        return self._reading.note
 
     def changed_nodes(self) -> set[str]:
         """The nodes that changed since the last pass."""
@@ -122,7 +123,7 @@ class Scheduler:
             or (self._policy.preempt.enabled and self.standing.next_step_s <= now_s)
             or self.prospects.pending
         ):
-            return Plan(promises=self.promises.all())
+            return Plan(promises=self.promises.all(), wake_s=self.wake_s())
         self.looks += 1
         rules = self.rules()
         self._expect()
@@ -135,7 +136,8 @@ class Scheduler:
     def catch_up(self, now_s: float) -> Changes:
         """Take in what changed since the last pass, and open the lanes that it may concern."""
         self.timeline.now_s = now_s
-        self._departures.prolong(now_s)
+        for name, uid in self._departures.late(now_s):
+            self._reading.note(name, uid)
         changes = self._reading.news()
         for name, uids in changes.nodes.items():
             self.space.refresh(self.cluster, name)
@@ -201,6 +203,14 @@ class Scheduler:
         more = len(self.cluster.lanes.where) > promises.seen
         more = more and len(promises.kept) < (rules.depth or MANY_PROMISES)
         return more or promises.may_be_earlier
+
+    def wake_s(self) -> float:
+        """When time alone may change the answer; 0: never."""
+        wake_s = min(self.waits.next_s, self.prospects.next_s, self.promises.next_due_s())
+        if self.promises.kept and self.waits.has_claimed:
+            # The promise moves when an attempt outlives what it is taken to last.
+            wake_s = min(wake_s, self._departures.next_s)
+        return wake_s if wake_s < INFINITE else 0.0
 
     def _may_grow(self, changes: Changes) -> bool:
         return bool(self.cluster.census.elastic) and (changes.everything or bool(changes.nodes))

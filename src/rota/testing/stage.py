@@ -68,6 +68,7 @@ class Stage:
         self._due: list[Due] = []
         self._to_come: list[tuple[JobSpec, float]] = []
         self._made = 0
+        self._wake_s = 0.0
         #: Attempts that were placed and have not started, in order.
         self._unstarted: dict[str, None] = {}
         if policy is not None:
@@ -90,6 +91,10 @@ class Stage:
         """The same, ``at_s`` seconds after the beginning."""
         self._to_come.append((spec, runs_s))
         self._push(self.begin_s + at_s, "submit", len(self._to_come) - 1)
+
+    def look_later(self, at_s: float) -> None:
+        """A pass is made ``at_s`` seconds after the beginning, whether or not one is called for."""
+        self._push(self.begin_s + at_s, "pass", 0)
 
     def reserve(self, reservation: Reservation) -> None:
         self.tell(ev.ReservationSet(reservation=reservation))
@@ -121,8 +126,9 @@ class Stage:
             self._start_placed()
             if self.checked:
                 check(self.cluster)
-            if plan.wake_s:
-                self._push(plan.wake_s, "pass", 0)
+            if self._passes.wake_s != self._wake_s:
+                self._wake_s = self._passes.wake_s
+                self._push(self._wake_s, "pass", 0)
             if not plan.more:
                 return plan
 

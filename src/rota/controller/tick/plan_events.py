@@ -53,7 +53,7 @@ class Passes:
         #: How long the last pass took, and how many jobs it let past others.
         self.took_s, self.ahead = 0.0, 0
         #: When the pass wants to be woken; a timer for it is set.
-        self._wake_s = 0.0
+        self.wake_s = 0.0
         #: Plug-ins that failed, as last reported: the same news is told once.
         self._dropped: dict[tuple[str, str], str] = {}
         self._anew = anew
@@ -78,8 +78,8 @@ class Passes:
             if self._dropped.get((point, name)) != problem:
                 self._dropped[point, name] = problem
                 scribe.emit(ev.RuleDropped(point=point, name=name, problem=problem))
-        if plan.wake_s and not scribe.now_s < self._wake_s <= plan.wake_s:
-            self._wake_s = plan.wake_s
+        if plan.wake_s and not scribe.now_s < self.wake_s <= plan.wake_s:
+            self.wake_s = plan.wake_s
             scribe.cluster.agenda.push(plan.wake_s, "pass", 0)
         self._note(scribe, looked=self.scheduler.looks != looks)
         return plan

@@ -1,6 +1,7 @@
 """When running attempts will be gone, as far as that is known.
 
-Asked anew of attempts that changed, and of attempts that outlived what they were taken to last.
+Asked anew of attempts that changed, and of attempts that outlived what they were taken to last:
+promises move with that, so the moment of the next one is known (``next_s``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 #: So many ends of attempts that left are carried along before they are cleared away.
 SLACK = 64
+INFINITE = float("inf")
 
 
 class Leavers:
@@ -51,19 +53,26 @@ class Leavers:
             _after_loans(cluster, node, found)
         self._timeline.set_node(name, found)
 
-    def prolong(self, now_s: float) -> None:
-        """Ask again of attempts that should have left by now when they leave."""
+    @property
+    def next_s(self) -> float:
+        """When the next attempt outlives what it is taken to last; infinite: none will."""
         ends, live = self._ends, self._cluster.live.where
-        late: dict[str, dict[str, None]] = {}
+        while ends and ends[0][2] not in live:
+            heappop(ends)
+        return ends[0][0] if ends else INFINITE
+
+    def late(self, now_s: float) -> list[tuple[str, str]]:
+        """Where which attempts should have left by now: they are to be asked again."""
+        ends, live = self._ends, self._cluster.live.where
+        found = []
         while ends and ends[0][0] <= now_s:
             _, name, uid = heappop(ends)
             if uid in live:
-                late.setdefault(name, {})[uid] = None
-        for name, uids in late.items():
-            self.follow(name, uids)
+                found.append((name, uid))
         if len(ends) > 2 * len(live) + SLACK:
             self._ends = [end for end in dict.fromkeys(ends) if end[2] in live]
             heapify(self._ends)
+        return found
 
     def _leaver(self, node: Node, uid: str) -> Leaving:
         job_id, task = self._cluster.live.where[uid]

@@ -228,10 +228,10 @@ class Promises:
             until_s = min(until_s, self.kept[asking.job].end_s)
         return until_s
 
-    def outlasts(self, entry: Entry) -> bool:
+    def outlasts(self, job: int, stay_s: float) -> bool:
         """Whether a job would still be there when another was promised to start."""
-        end_s = self.timeline.now_s + entry.run_s
-        return any(p.start_s < end_s for job, p in self.kept.items() if job != entry.job)
+        end_s = self.timeline.now_s + stay_s
+        return any(p.start_s < end_s for other, p in self.kept.items() if other != job)
 
     def window_end_s(self, entry: Entry, placed: Iterable[tuple[int, Allocation]]) -> float:
         """When the room that the job was lent is due, if it could stay longer; 0: it was not."""

@@ -51,6 +51,8 @@ class Promising:
         #: How many with a deadline get one as well.
         self._deadlines = DEADLINES_MAX if rules.kind is Backfill.DEADLINE else 0
         self.made = 0
+        #: A job was let past that may stay beyond the start of another: promises move with it.
+        self.outstayed = False
         #: Searches that may still find no start at all.
         self._vain_left = max(self.depth, VAIN_MAX)
         #: Jobs with a promise that this pass has looked at.
@@ -173,10 +175,14 @@ class Promising:
         promise = self._promises.withdraw(job)
         self._let_go |= dict.fromkeys(allocation.node for allocation in promise.allocations)
 
-    def fulfilled(self, job: int) -> None:
-        kept = self._promises.fulfilled(job)
+    def started(self, entry: Entry, stay_s: float) -> None:
+        """A job that may hold its room for so long needs no promise any more."""
+        promises = self._promises
+        kept = promises.fulfilled(entry.job)
         if kept is not None:
-            self._loose = self._loose or kept.start_s > self._promises.timeline.now_s
+            self._loose = self._loose or kept.start_s > promises.timeline.now_s
+        if stay_s > entry.run_s and promises.outlasts(entry.job, stay_s):
+            self.outstayed = True
 
     def unsettled(self) -> list[Promise]:
         """The promises that stand, of jobs that this pass has neither started nor looked at."""

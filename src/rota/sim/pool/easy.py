@@ -120,7 +120,8 @@ class CountedPool:
             self._let_due_go(now_s)
         starts: list[PoolStart] = []
         fresh, ranking = self._fresh, self._ranking
-        if fresh or self._stale:
+        # A job that is let past may hold its room beyond the shadow, which moves: others may pass.
+        while fresh or self._stale:
             ranking.begin(now_s)
             if ranking.moving or (len(ranking) and ranking.first[3] != self._candidates.head):
                 self._stale = True
@@ -142,7 +143,7 @@ class CountedPool:
     def _look_at_all(self, now_s: float, starts: list[PoolStart]) -> None:
         """From the first on: what fits starts, and behind a job that does not, what may pass it."""
         ranking = self._ranking
-        self._stale = False
+        self._stale, self.shadow_s = False, INFINITE
         self._candidates.behind(-1)
         while len(ranking):
             head = ranking.first
@@ -199,14 +200,14 @@ class CountedPool:
         _, size, run_s, job = waiter
         holds_s = self._candidates.holds_s(waiter)
         end_s = now_s + holds_s
-        # The first may start later than was worked out: others may be gone by then.
-        self._stale = self._stale or holds_s > run_s
         if self._dues is not None:
             self._dues.starts(job, size)
         self._take(job)
         self.free -= size
         if end_s > self.shadow_s:
             self._spare -= size
+            # The first may start later than was worked out: others may be gone by then.
+            self._stale = self._stale or holds_s > run_s
         self._started += 1
         runner = self._runners[job] = (end_s, self._started, size, job)
         insort(self._running, runner)
