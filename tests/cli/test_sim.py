@@ -149,3 +149,26 @@ def test_a_log_of_unknown_size_needs_a_machine(rota, tmp_path):
 
     assert ended.code == 2
     assert "bare does not say how large its machine is; give --procs N" in ended.err
+
+
+def test_what_would_have_been_said_at_submit_is_printed_and_written(rota, log, tmp_path):
+    ended = rota("sim", log, "--policy", "easy,fcfs", "--foresight", "--out", str(tmp_path))
+
+    assert ended.code == 0, ended.err
+    assert "told at submit" in ended.out
+    with (tmp_path / "easy" / "foresight.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["job"], row["said_at"], row["start"]) for row in rows] == [
+        ("2", "5", "100"),
+        ("4", "20", "150"),
+    ]
+    figures = json.loads((tmp_path / "summary.json").read_text())["fcfs"]["foresight"]
+    assert figures["asked"] == 3
+    assert set(figures["coverage"]) == {"50", "80", "90"}
+
+
+def test_an_interval_of_foresight_without_foresight_is_refused(rota, log):
+    ended = rota("sim", log, "--policy", "easy", "--foresight-every", "2")
+
+    assert ended.code != 0
+    assert "--foresight-every: it goes with --foresight" in ended.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.scheduling.answers.bands import SHARES
 from rota.sim.bootstrap import difference, intervals
 from rota.sim.catalogue import Figure, best, ratio, shown, whole
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from rota.sim.bootstrap import Interval, Intervals
     from rota.sim.figures import Summary
+    from rota.sim.foresight import Foresight
     from rota.sim.run import Run
 
 GAP = 2
@@ -86,6 +88,26 @@ def placing_table(
         texts = [f"{summary[key]:,.6g}" for summary in summaries.values()]
         columns.append(Column(title, texts, rank=1))
     return _table("given out when asked for", list(summaries), columns, width, colour)
+
+
+def foresight_table(foresights: Sequence[Foresight], width: int | None = None) -> list[str]:
+    """How good the words at submit were: one line per policy."""
+
+    def column(title: str, text: Callable[[Foresight], str]) -> Column:
+        return Column(title, [text(each) for each in foresights])
+
+    columns = [
+        column("asked", lambda each: f"{len(each.told):,}"),
+        column("median wait s", lambda each: whole(each.median_wait_s)),
+        column("error s", lambda each: whole(each.error_s)),
+        column("by limits s", lambda each: whole(each.limits_error_s)),
+    ]
+    held = [*zip(*(each.coverage for each in foresights), strict=True)]
+    for share, texts in zip(SHARES, held, strict=True):
+        columns.append(Column(f"in {100 * share:.0f} %", [f"{100 * each:.1f}" for each in texts]))
+    columns.append(column("9 in 10", lambda each: f"{100 * each.in_time:.1f}"))
+    columns.append(column("exact", lambda each: f"{100 * each.exact:.1f}"))
+    return _table("told at submit", [each.policy for each in foresights], columns, width, False)
 
 
 def interval_table(runs: Sequence[Run], seed: int = 0, width: int | None = None) -> list[str]:

@@ -19,8 +19,14 @@ from rota.core.facts.errors import RotaError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rota.sim.foresight import Foresight
     from rota.sim.run import Run
 
+#: What was said at submit: the expected start and the ends of the bands, beside the real start.
+TOLD = (
+    *("job", "said_at", "expected", "nine_in_ten"),
+    *("low_50", "high_50", "low_80", "high_80", "low_90", "high_90", "by_limits", "start"),
+)
 COLUMNS = ("job", "submit", "start", "end", "wait", "procs", "nodes", "estimate", "run")
 
 
@@ -34,6 +40,19 @@ def write_jobs(run: Run, path: Path) -> None:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(COLUMNS)
         rows.writerows(_rows(run))
+
+
+def write_foresight(foresight: Foresight, path: Path) -> None:
+    """One line for each job that was asked about, under a header with ``TOLD``."""
+    with _beside(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(TOLD)
+        for each in foresight.told:
+            word = each.word
+            ends_s = [end_s for band in word.bands_s for end_s in band]
+            waits_s = (word.wait_s, word.most_s, *ends_s, each.limits_s, each.waited_s)
+            times = [plain(each.said_s + wait_s) for wait_s in waits_s]
+            rows.writerow((each.job, plain(each.said_s), *times))
 
 
 def write_parquet(run: Run, path: Path) -> None:

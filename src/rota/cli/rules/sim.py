@@ -15,6 +15,7 @@ from rota.core.facts.errors import Rejected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.sim.foresight import Foresight
     from rota.sim.machine import Machine
     from rota.sim.run import Run
     from rota.sim.settings import Settings
@@ -28,6 +29,7 @@ Examples:
   rota sim KTH-SP2.swf.gz --policy fcfs,easy,conservative
   rota sim log.swf --procs 128 --policy easy --estimates predicted --report report.html
   rota sim log.swf --nodes 32 --policy easy --events single --out results
+  rota sim log.swf --policy easy,due --foresight
   rota sim pods.csv --cluster nodes.csv --policy best-fit,fgd
   rota sim --history ~/.local/state/rota --policy easy,sjf
 
@@ -66,7 +68,30 @@ def _simulate(path: Path | None, options: dict[str, Any]) -> None:
     for name in names:
         with _Bar(name, len(trace.jobs), quiet=options["quiet"]) as progress:
             runs.append(simulate(trace, machine, name, settings, orders, progress))
-    _tell(trace, machine, runs, options)
+    _tell(trace, machine, runs, _foresights(runs, settings, options), options)
+
+
+def _foresights(
+    runs: list[Run], settings: Settings, options: dict[str, Any]
+) -> dict[str, Foresight]:
+    """What would have been said at submit, by policy; nothing for what has no clock."""
+    every = options["foresight_every"]
+    if not options["foresight"]:
+        if every:
+            raise Rejected("--foresight-every: it goes with --foresight", field="foresight-every")
+        return {}
+    from rota.sim.foresight import foresee
+    from rota.sim.policies import PLACINGS, RANKED, rules_of
+
+    found: dict[str, Foresight] = {}
+    for run in runs:
+        if run.policy in PLACINGS:
+            click.echo(f"{run.policy}: jobs come without a clock, nothing is foretold", err=True)
+            continue
+        rules = None if run.policy in RANKED else rules_of(run.policy, spare=settings.spare)
+        found[run.policy] = foresee(run, rules, settings, every or 1)
+        run.extra["foresight"] = found[run.policy].figures
+    return found
 
 
 def _read(path: Path | None, options: dict[str, Any]) -> Trace:
@@ -135,9 +160,21 @@ def _names(path: Path | None) -> list[str] | None:
     return read_names(path)
 
 
-def _tell(trace: Trace, machine: Machine, runs: list[Run], options: dict[str, Any]) -> None:
+def _tell(
+    trace: Trace,
+    machine: Machine,
+    runs: list[Run],
+    foresights: dict[str, Foresight],
+    options: dict[str, Any],
+) -> None:
     """The table on the screen, and the files that were asked for."""
-    from rota.sim.compare import class_comparison, comparison, interval_table, placing_table
+    from rota.sim.compare import (
+        class_comparison,
+        comparison,
+        foresight_table,
+        interval_table,
+        placing_table,
+    )
     from rota.sim.figures import summarise
 
     summaries = {run.policy: summarise(run) for run in runs}
@@ -154,9 +191,11 @@ def _tell(trace: Trace, machine: Machine, runs: list[Run], options: dict[str, An
     if len(played) > 1:
         chosen = [run for run in runs if run.policy in played]
         tables.append(interval_table(chosen, options["seed"], width))
+    if foresights:
+        tables.append(foresight_table([*foresights.values()], width))
     click.echo("\n\n".join("\n".join(table) for table in tables if table))
     if options["out"]:
-        _write(options["out"], runs, summaries, parquet=options["parquet"])
+        _write(options["out"], runs, foresights, summaries, parquet=options["parquet"])
     if options["report"]:
         _report(trace, machine, runs, summaries, options)
 
@@ -173,8 +212,15 @@ def _facts(trace: Trace, machine: Machine, runs: list[Run]) -> list[str]:
     return [*lines, ""]
 
 
-def _write(folder: Path, runs: list[Run], summaries: dict[str, Any], *, parquet: bool) -> None:
-    from rota.sim.writers import write_jobs, write_parquet, write_summary
+def _write(
+    folder: Path,
+    runs: list[Run],
+    foresights: dict[str, Foresight],
+    summaries: dict[str, Any],
+    *,
+    parquet: bool,
+) -> None:
+    from rota.sim.writers import write_foresight, write_jobs, write_parquet, write_summary
 
     try:
         for run in runs:
@@ -183,6 +229,8 @@ def _write(folder: Path, runs: list[Run], summaries: dict[str, Any], *, parquet:
             write_jobs(run, place / "jobs.csv")
             if parquet:
                 write_parquet(run, place / "jobs.parquet")
+            if run.policy in foresights:
+                write_foresight(foresights[run.policy], place / "foresight.csv")
         write_summary(folder / "summary.json", summaries)
     except OSError as problem:
         raise Rejected(f"--out {folder}: {problem.strerror or problem}") from None

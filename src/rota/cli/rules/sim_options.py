@@ -110,6 +110,17 @@ _OPTIONS = (
         metavar="WHAT=FACTOR",
         help="load=1.2: jobs come 1.2 times as fast; run=1.1: they take longer.",
     ),
+    click.option(
+        "--foresight",
+        is_flag=True,
+        help="What jobs that wait would have been told at submit, and how true it was.",
+    ),
+    click.option(
+        "--foresight-every",
+        type=Number(min=1),
+        metavar="N",
+        help="With --foresight: ask only about every N-th job that waits.",
+    ),
     click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals."),
     click.option("--out", type=_FILE, metavar="DIR", help="Write jobs.csv and summary.json."),
     click.option("--parquet", is_flag=True, help="With --out: jobs.parquet as well."),

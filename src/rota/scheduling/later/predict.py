@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import ceil, exp, log, sqrt
 from typing import NamedTuple
 
-from rota.scheduling.later.predict_runs import History, kinds_of
+from rota.scheduling.later.predict_runs import History, Kind, kinds_of
 
 #: The share of jobs that the bound is to hold for.
 TARGET = 0.9
@@ -115,6 +115,17 @@ class Predictor:
         bound_s = learned_s if self.trusted else max(most_s, learned_s)
         stay_s = limit_s or max(bound_s, likely_s)
         return Prediction(estimate_s, stay_s, bound_s, likely_s, learned_s, breadth)
+
+    def middle_s(self, kinds: tuple[Kind, ...], limit_s: float, ran_s: float = 0.0) -> float:
+        """Half of such jobs that ran for ``ran_s`` are over by then; for answers only."""
+        runs, _ = self._history.find(kinds, FEW)
+        most_s = limit_s or max(self._assumed_s, 2.0 * ran_s)
+        if runs is None:
+            return most_s
+        unit_s = limit_s or 1.0
+        # A run that no other one outlasted is taken to last twice as long.
+        middle_s = runs.middle_beyond(ran_s / unit_s) * unit_s or 2.0 * ran_s
+        return min(middle_s, limit_s) if limit_s else middle_s
 
     def learn(
         self,

@@ -6,7 +6,7 @@ can be compared; else in seconds.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from math import ceil
 
@@ -43,6 +43,12 @@ class Runs:
         ascending = self._ascending
         count = len(ascending)
         return ascending[min(ceil(level * (count + 1)), count) - 1]
+
+    def middle_beyond(self, part: float) -> float:
+        """The middle of all runs that took longer than this; 0: none did."""
+        ascending = self._ascending
+        first = bisect_right(ascending, part)
+        return ascending[(first + len(ascending)) // 2] if first < len(ascending) else 0.0
 
 
 def kinds_of(user: str, name: str, procs: int, limit_s: float) -> tuple[Kind, ...]:
