@@ -34,7 +34,9 @@ class FarController:
     """Takes an agent in over TCP, with a lease, and answers its beats."""
 
     def __init__(self) -> None:
-        self.beats = 0
+        self.beats = self.reports = 0
+        #: Of each beat, which report it names, and which one had arrived by then.
+        self.named: list[tuple[int, int]] = []
         self.seen: dict[str, Observed] = {}
         self.wanted: list[Wanted] = []
         self._changed = asyncio.Condition()
@@ -51,8 +53,10 @@ class FarController:
                 async with self._changed:
                     if isinstance(message, Beat):
                         self.beats += 1
+                        self.named.append((message.reported, self.reports))
                         await link.send(encode(BeatSeen(message.session, message.number)))
                     elif isinstance(message, Observed):
+                        self.reports = message.number
                         self.seen |= {item.uid: item for item in message.attempts}
                     self._changed.notify_all()
 
@@ -115,6 +119,25 @@ def test_a_node_whose_agent_stands_still_is_not_silent_and_its_jobs_go_on():
             os.close(end)
 
     asyncio.run(tell())
+
+
+@pytest.mark.slow
+def test_every_beat_names_the_last_report_that_was_sent_before_it():
+    uid = support.of_this_run("named")
+
+    async def tell() -> FarController:
+        controller = FarController()
+        controller.wanted = [shell(uid, "true")]
+        async with far_agent(controller):
+            await controller.until(lambda: controller.sighting(uid) is Sighting.ENDED)
+            before = controller.beats
+            await controller.until(lambda: controller.beats > before)
+        return controller
+
+    controller = asyncio.run(tell())
+
+    assert controller.named[-1][1] > 1
+    assert [named for named, _ in controller.named] == [had for _, had in controller.named]
 
 
 def with_script(wanted: Wanted) -> Wanted:

@@ -8,6 +8,7 @@ from rota.core.facts.node import ForeignUse, NodeSpec
 from rota.core.facts.states import NodeState
 from rota.rpc.messages import (
     PROTOCOL,
+    Beat,
     Desired,
     Hello,
     Observed,
@@ -66,6 +67,19 @@ def test_after_a_gap_the_next_session_starts_from_complete_sets_and_loses_nothin
     scene.finish("runs")
 
     assert scene.state("runs") == "completed"
+
+
+def test_a_report_that_got_lost_is_missed_by_the_next_beat_though_no_other_report_follows():
+    scene = Scene(lease_s=60.0)
+    scene.submit("runs")
+    link = scene.link_of["box"]
+    told = 2  # Its first full set, and the start of the job.
+
+    heard = scene.say("box", Beat(scene.session_of[link], 7, told))
+    missed = scene.say("box", Beat(scene.session_of[link], 8, told + 1))
+
+    assert (heard.hang_up, missed.hang_up) == ([], [link])
+    assert scene.cluster.nodes["box"].note == "a report of its agent got lost"
 
 
 def test_a_message_of_an_earlier_session_is_not_believed():

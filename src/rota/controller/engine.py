@@ -284,6 +284,10 @@ class Controller:
         if isinstance(message, Observed):
             self._observed(scribe, tick, session, message)
         elif isinstance(message, Beat) and message.session == session.id:
+            if session.misses(message):
+                self._hung_up(scribe, session.link, "a report of its agent got lost")
+                tick.hang_up.append(session.link)
+                return
             confirm_lease(scribe, session)
             tick.to_agents.append((session.link, BeatSeen(session.id, message.number)))
         elif isinstance(message, DeviceUse) and message.session == session.id:

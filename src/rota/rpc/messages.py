@@ -190,6 +190,9 @@ class Beat(FromAgent, frozen=True, tag="beat"):
 
     session: int
     number: int
+    #: The last report that was sent before it in this session: one that got lost is missed by the
+    #: next beat, and not only by the next report, which may never come.
+    reported: int = 0
 
 
 class Observed(FromAgent, frozen=True, tag="observed"):

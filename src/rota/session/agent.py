@@ -50,7 +50,7 @@ class Agent:
         self._connected = False
         self._synced = False
         self._expected = 0
-        self._sent = 0
+        self.reported = 0  # In this session.
         #: Desired sets that arrived before the keeper's list did.
         self._deferred: list[Desired] = []
 
@@ -101,7 +101,7 @@ class Agent:
     def _forget_session(self) -> None:
         self._synced = False
         self._expected = 0
-        self._sent = 0
+        self.reported = 0
         self._deferred.clear()
 
     def on_welcome(self, welcome: Welcome) -> list[Instruction]:
@@ -396,5 +396,5 @@ class Agent:
         )
         if not seen and not full:
             return
-        self._sent += 1
-        out.append(Observed(self._session, self._sent, seen, full))
+        self.reported += 1
+        out.append(Observed(self._session, self.reported, seen, full))

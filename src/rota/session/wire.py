@@ -22,7 +22,7 @@ from websockets.uri import parse_uri
 from rota.fingerprints import WrongCertificate, check, context_for, explain, split_token
 from rota.heads import addresses_of
 from rota.rpc.frames import bodies_of, frame_of
-from rota.rpc.messages import decode_to_agent, encode
+from rota.rpc.messages import Beat, Observed, decode_to_agent, encode
 from rota.session.order_checks import doubt
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class ControllerLink(asyncio.Protocol):
         self._on_message = on_message
         self._transport: asyncio.Transport | None = None
         self._fragments: list[bytes] = []
+        #: The number of the last report that was sent.
+        self.reported = 0
         self._pinged = False
         self._timer: asyncio.TimerHandle | None = None
         loop = asyncio.get_running_loop()
@@ -113,6 +115,10 @@ class ControllerLink(asyncio.Protocol):
             log.warning("the controller does not take what it is sent")
             self.abort()
             return
+        if isinstance(message, Observed):
+            self.reported = message.number
+        elif isinstance(message, Beat):
+            message = msgspec.structs.replace(message, reported=self.reported)
         transport.write(frame_of(encode(message), masked=True))
 
     def abort(self) -> None:

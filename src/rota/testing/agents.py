@@ -132,7 +132,8 @@ class PretendedAgents(ABC):
     def beat(self, *nodes: str) -> None:
         """The agents of these nodes say that they are there."""
         for node in nodes:
-            self.say(node, Beat(self.session_of[self.link_of[node]], next(self._links)))
+            link = self.link_of[node]
+            self.say(node, Beat(self.session_of[link], next(self._links), self._sent[link]))
 
     def resize(self, spec: NodeSpec) -> None:
         """The engine of a node says something new of it."""

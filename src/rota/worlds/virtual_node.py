@@ -305,7 +305,8 @@ class VirtualNode:
                 return
             message = lease.beat(self.timeline.now_s)
             if message is not None:
-                self._send(self, message)
+                reported = self.agent.reported
+                self._send(self, msgspec.structs.replace(message, reported=reported))
                 self._plan_beat()
 
         self.timeline.after(max(0.0, due_s - self.timeline.now_s), beat)

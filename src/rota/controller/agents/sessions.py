@@ -14,7 +14,7 @@ from rota.rpc.messages import Desired
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.rpc.messages import Hello, Observed, Wanted
+    from rota.rpc.messages import Beat, Hello, Observed, Wanted
 
 
 class Session:
@@ -43,6 +43,10 @@ class Session:
             return False
         self._next_in += 1
         return True
+
+    def misses(self, beat: Beat) -> bool:
+        """Whether a report that was sent before this beat has not arrived."""
+        return beat.reported >= self._next_in
 
     def keep_place(self) -> Callable[[], None]:
         """Gives what takes us back to the message that is expected now."""
