@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rota.core.changes import events as ev
 from rota.core.facts.states import Phase
 from rota.rpc.visits import SendSignal
+from rota.slurm.call.waiting import until_running
 from rota.slurm.orders.detail import LABEL, detail_of
 from rota.slurm.steps.remarks import Remarks
 from rota.slurm.steps.steps import steps_of
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from rota.core.changes.events import Recorded
     from rota.core.facts.job import Job
 
+#: A signal waits so long for the start of a job that has its node.
+STARTS_S = 10.0
+
 
 async def signal_job(
     context: Context, job_id: int, number: int, *, batch: bool = False, full: bool = False
@@ -29,7 +33,16 @@ async def signal_job(
         for runner in steps_of(context).running(job_id):
             await runner.signal(number)
     if full or batch:
+        if _starts(context, job_id):
+            # It may run already: that this is known here takes a moment.
+            await until_running(context, job_id, STARTS_S)
         signal_script(context, job_id, number, children=full)
+
+
+def _starts(context: Context, job_id: int) -> bool:
+    job = context.host.cluster.jobs.get(job_id)
+    attempt = job.tasks[0].current if job is not None and job.tasks else None
+    return attempt is not None and attempt.phase is Phase.PLACED
 
 
 def signal_script(context: Context, job_id: int, number: int, *, children: bool = False) -> None:
