@@ -39,6 +39,7 @@ from rota.api.jobs import (
     progress,
     resubmit,
     results,
+    starts,
     why,
 )
 from rota.api.pages import Pages
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
 #: Every module with routes, by what they are about.
 _PARTS = (
     *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
-    *(logs, results, progress, artifacts, measures, curves, endpoints, live, why, plan),
+    *(logs, results, progress, artifacts, measures, curves, endpoints, live, why, plan, starts),
     *(status, database, stats, usage, report, queue_stats, policy, policy_replay, notify),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
     *(pilots, clusters, vdcs, audit, aliases, slurm_routes, web_routes),

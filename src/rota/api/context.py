@@ -20,6 +20,7 @@ from rota.api.gate import Gate
 from rota.api.turns import Turns
 from rota.api.views.lookup import resolve_now
 from rota.controller.agents.bundles import require_bundle
+from rota.controller.chores.foretelling import Foretelling
 from rota.controller.chores.measures import Measures
 from rota.core.facts.tenant import Actor
 from rota.settings.gpus import GpuSettings
@@ -101,6 +102,8 @@ class Context:
         self.host = host
         #: What agents measured lately.
         self.measures = Measures(host, self.settings.gpus)
+        #: When jobs that wait will probably start.
+        self.foretelling = Foretelling(host)
         self.owners = {}
         self.desk = Desk(
             host.blobs.__contains__,

@@ -175,6 +175,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     forgetting = _forgetting(host, plan, saved_work)
     forgetting += turn.begin_reign(app.context, plan, url, stop)
     forgetting += await _inventory(app.context, plan)
+    forgetting.append(asyncio.create_task(app.context.foretelling.run()))
     forgetting += await _quotas(app.context, source, plan.quotas.poll_s)
     for door in typed:
         await door.start()

@@ -62,6 +62,8 @@ class Why:
         self.lines: list[str] = record["lines"]
         #: Changes that would start it now.
         self.help: list[str] = record["help"]
+        #: When it will probably start, with bands, in RFC 3339; None when nobody can say.
+        self.foretold: dict[str, Any] | None = record.get("foretold")
 
     def __str__(self) -> str:
         return "\n".join([*self.lines, *self.help])
@@ -84,6 +86,8 @@ class Plan:
         self.lines: list[str] = record["lines"]
         #: Options that would start it now.
         self.help: list[str] = record["help"]
+        #: When it will probably start, with bands; None: now, or nobody can say.
+        self.foretold: dict[str, Any] | None = record.get("foretold")
         self.nodes: list[str] = [held["node"] for held in record["allocations"]]
 
     def __str__(self) -> str:

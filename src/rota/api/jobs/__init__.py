@@ -7,4 +7,5 @@ results, artifacts, bundles, checkpoints    what they leave and bring
 endpoints                        where their tasks can be reached
 why, basis, endings              what they wait for, what that rests on, how they failed
 plan, measures, progress         what they would become, and cost; how far they are
+starts                           when those that wait will probably start
 """

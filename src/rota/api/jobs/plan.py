@@ -13,6 +13,7 @@ from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.basis import with_basis
 from rota.api.jobs.why import asker_of
 from rota.api.views.attempt_views import AllocationView, allocation_view
+from rota.api.views.foretold import ForetoldView, foretold_view
 from rota.api.views.times import Moment, when
 from rota.controller.commands.submit import refuse_submission
 from rota.scheduling.answers.outlook import Outlook, outlook
@@ -66,6 +67,8 @@ class PlanView(msgspec.Struct):
     tree: Tree
     #: Null where the site has no prices.
     cost: CostView | None
+    #: When it will probably start. Null: it would start now, or nobody can say.
+    foretold: ForetoldView | None = None
     #: Of an array: how many elements it has, and how many of them would start now.
     elements: int | None = None
     elements_starting: int | None = None
@@ -89,6 +92,10 @@ async def plan(request: Asking) -> PlanView:
     )
     view = planned(context, actor, submission)
     view.lines = await with_basis(context.host, view.lines, view.tree)
+    if not view.starts and view.tree.ahead is not None:
+        await context.foretelling.look()
+        said = await context.foretelling.of_new(submission.spec, view.tree.ahead.jobs)
+        view.foretold = foretold_view(said, context.host.clock.now_s())
     return view
 
 

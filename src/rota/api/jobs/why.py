@@ -15,6 +15,7 @@ from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.basis import with_basis
 from rota.api.jobs.endings import FailureView, failures, last_words
 from rota.api.views.attempt_views import told_detail
+from rota.api.views.foretold import ForetoldView, foretold_view
 from rota.api.views.lookup import find
 from rota.api.views.refs import with_refs
 from rota.api.views.views import ref_of, worst
@@ -66,6 +67,8 @@ class WhyView(msgspec.Struct):
     command: str = ""
     error: str = ""
     last_lines: list[str] = []
+    #: Of a job that waits for room: when it will probably start. Null: nobody can say.
+    foretold: ForetoldView | None = None
     #: Of an array: its elements that failed, by what ended them.
     failures: list[FailureView] = []
 
@@ -94,12 +97,23 @@ async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
         answer = _why_now(context, actor, found)
     if not at:
         answer.lines = await with_basis(host, answer.lines, answer.tree)
+        await context.foretelling.look()
+        answer.foretold = _foretold(context, found)
     answer.ref = ref_of(found) if isinstance(found, Job) else str(found.id)
     answer.reason = with_refs(host.cluster, answer.reason)
     answer.lines = [with_refs(host.cluster, line) for line in answer.lines]
     if isinstance(found, Array) and not at:
         answer.failures = await failures(context, actor, found)
     return answer
+
+
+def _foretold(context: Context, found: Job | Array) -> ForetoldView | None:
+    """Of an array: of its first element that waits."""
+    number = found.id
+    if isinstance(found, Array):
+        pending = found.pending()
+        number = found.element_id(pending.first()) if pending else 0
+    return foretold_view(context.foretelling.of(number), context.host.clock.now_s())
 
 
 async def _why_ended(context: Context, actor: Actor, job: Job) -> WhyView:

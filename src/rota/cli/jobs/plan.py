@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rota.cli.shared import exits, job_fields, render, session
+from rota.cli.shared.foretold import foretold_lines
 from rota.cli.shared.options import CommandLine, SectionOption, words_argument
 from rota.cli.submit.submit import build, shell_option
 from rota.cli.submit.submit_options import submit_options
@@ -30,6 +31,7 @@ def plan_lines(answer: dict[str, Any]) -> list[str]:
     if answer["starts"]:
         lines += [f"  {_place(held)}" for held in answer["allocations"]]
     lines += [f"  {line}" for line in answer["lines"] if line != answer["reason"]]
+    lines += foretold_lines(answer)
     if answer["evicts"]:
         lines.append(f"  jobs that would give way: {', '.join(map(str, answer['evicts']))}")
     lines += [f"  job {late['id']} would start {_later(late)}" for late in answer["delays"]]

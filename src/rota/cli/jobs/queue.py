@@ -15,6 +15,7 @@ from rota.cli.jobs.far import add_progress
 from rota.cli.jobs.folding import folded_jobs
 from rota.cli.jobs.follow import MOST_IDS
 from rota.cli.shared import job_fields, render, session, types
+from rota.cli.shared.foretold import add_starts
 from rota.cli.shared.naming import jobs_named
 from rota.cli.shared.options import json_option, quiet_option
 from rota.client.errors import ClientError
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: A table longer than this is not read by anybody; the rest is counted.
 TABLE_MOST = 200
+#: Columns of ``--start``.
+START_FIELDS = ("id", "name", "user", "state", "start")
 _GROUPS = ("active", "finished", "all")
 _ALIASES = {"pending": "queued", "waiting": "queued", "done": "finished", "canceled": "cancelled"}
 
@@ -198,8 +201,15 @@ def _chosen(
 def _with_progress(
     client: Client, jobs: list[dict[str, Any]], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """A column for how far jobs are: where it was asked for, or where one has said so."""
+    """A column for how far jobs are: where it was asked for, or where one has said so.
+
+    With ``--start``, or where that field is named, one for when they will probably start.
+    """
     named = options["fields"] or ()
+    if options["start"] or "start" in named:
+        add_starts(client, jobs)
+    if options["start"] and not named:
+        return {**options, "fields": START_FIELDS}
     if "progress" in named or (_is_table(options) and not named):
         said = add_progress(client, jobs)
         if said and not named:
@@ -260,6 +270,7 @@ def _watch(client: Client, options: dict[str, Any]) -> None:
     metavar="[S]",
     help="Again every S seconds (2).",
 )
+@click.option("--start", is_flag=True, help="When those that wait will probably start.")
 @json_option
 @quiet_option
 def queue(**options: Any) -> None:
@@ -267,6 +278,7 @@ def queue(**options: Any) -> None:
 
     \b
     rota queue                    all that is not finished
+    rota queue --start            when those that wait will probably start
     rota queue -a --last 20       the last 20, finished or not
     rota queue -s failed --sort -time --fields id,name,time,cause
     """

@@ -12,6 +12,7 @@ import click
 from rota.cli.jobs.far import add_progress, efficiency_pairs, figures_text
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.shared import job_fields, render, session, types
+from rota.cli.shared.foretold import foretold_lines
 from rota.cli.shared.options import json_option
 from rota.core.words.units import format_duration, format_mib
 
@@ -321,6 +322,7 @@ def why_lines(answer: dict[str, Any], verb: str = "is") -> list[str]:
         lines = [f"{name}: {reason}"]
     said = (reason, f"it is {reason}")
     lines += [f"  {line}" for line in answer.get("lines") or () if line not in said]
+    lines += foretold_lines(answer)
     lines += failure_lines(answer)
     lines += [f"  try: {line}" for line in answer.get("help") or ()]
     return [render.clean(line) for line in lines]

@@ -6,6 +6,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rota.cli.shared.foretold import in_words
 from rota.cli.shared.render import Column
 from rota.client.errors import ClientError
 from rota.core.words.units import format_duration, format_mib
@@ -138,6 +139,12 @@ def where_or_why(job: Job) -> str:
     return str(job.get("reason") or "")
 
 
+def _start_text(job: Job) -> str:
+    """When a job that waits will probably start, as far as that was asked for."""
+    foretold = job.get("foretold")
+    return in_words(foretold) if foretold else ""
+
+
 def progress_text(job: Job) -> str:
     """``40% epoch 19 (12m left)``: what the job said, and when it ends if it goes on so."""
     said = job.get("progress")
@@ -199,6 +206,7 @@ FIELDS: dict[str, Field] = {
         lambda job, _: _total(job, "gpus"),
     ),
     "where": Field(Column("REASON/NODE", shrinks=True, least=8), lambda job, _: where_or_why(job)),
+    "start": Field(Column("STARTS", shrinks=True, least=12), lambda job, _: _start_text(job)),
     "progress": Field(Column("PROGRESS", shrinks=True, least=4), lambda job, _: progress_text(job)),
     "project": _text("PROJECT", "project"),
     "queue": _text("QUEUE", "queue"),

@@ -8,5 +8,6 @@ node_keys                        new keys for nodes
 outbox, elsewhere                who is told, and who is asked: notices, an inventory outside
 measures                         what agents measure: kept for a while, and what follows
 quota_sync                       who is asked for quotas that another program has
+foretelling                      when jobs that wait will probably start
 reign                            one head of several leads: its signs of life, and its end
 """

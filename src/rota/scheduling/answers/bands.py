@@ -30,8 +30,8 @@ REMEMBERED, ENOUGH = 200, 50
 #: How far a start that was missed widens the next bands, in logarithms and by their share; one
 #: that was held narrows them by what is left of it. Where the share is held both are in balance.
 STEP, WIDEST = 0.02, 2.0
-#: The plan's own word stands unless the middle of what came of it is further off than this share.
-DOUBT = 0.2
+#: Starts over which the plan's own word and the middle of what came of it are compared.
+COMPARED = 50
 #: No side of a band is narrower, so that what lies beyond it can be measured by it.
 NARROWEST = 1e-6
 #: What a site that has learned nothing goes by, the middle of what recorded logs show: each
@@ -63,6 +63,8 @@ class Window(msgspec.Struct, array_like=True):
     ratios: list[float]
     #: The logarithm of the factor on each band, and on the latest time.
     widths: list[float]
+    #: Of late, how often the middle of the ratios was nearer than the plan's own word.
+    nearer: float = 0.0
     #: Starts that it was told of, ever.
     told: int = 0
 
@@ -125,6 +127,8 @@ class Bands:
         ratio = log((waited_s + GRACE_S) / (word.planned_s + GRACE_S))
         for place in (_class_of(word.planned_s), CLASSES):
             window, ascending = self._windows[place], self._ascending[place]
+            middle = _quantile(ascending, 0.5)
+            window.nearer += ((abs(ratio - middle) < abs(ratio)) - window.nearer) / COMPARED
             window.told += 1
             window.ratios.append(ratio)
             insort(ascending, ratio)
@@ -142,9 +146,9 @@ class Bands:
             widths[at] = min(max(width, -WIDEST), WIDEST)
 
     def _work_out(self, place: int) -> _Ends:
-        ascending, widths = self._ascending[place], self._windows[place].widths
-        low, high = _quantile(ascending, 0.5 - DOUBT), _quantile(ascending, 0.5 + DOUBT)
-        middle = 0.0 if low <= 0.0 <= high else _quantile(ascending, 0.5)
+        ascending, window = self._ascending[place], self._windows[place]
+        widths = window.widths
+        middle = _quantile(ascending, 0.5) if window.nearer > 0.5 else 0.0
         bands = []
         reach = (0.0, 0.0)
         for share, width in zip(SHARES, widths, strict=False):

@@ -60,6 +60,7 @@ class Recorder:
         self._actor = actor
         self._cluster = host.cluster
         self._scheduler = host.scheduler
+        self._foretelling = context.foretelling
         self._now_s = now_s
         self._words = WaitingWords(host.scheduler, now_s)
         #: What jobs have in common that ask for the same: to be copied and filled in.
@@ -157,6 +158,9 @@ class Recorder:
             record.sched_nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))
         elif item.not_before_s > self._now_s and not item.held:
             record.start_s = item.not_before_s
+        if said := self._foretelling.of(_next_of(item)):
+            # What is expected, where a promise is a start at the latest.
+            record.start_s = max(said.at_s + said.word.wait_s, self._now_s)
         if record.start_s and record.limit_s is not None:
             record.end_s = record.start_s + record.limit_s
 

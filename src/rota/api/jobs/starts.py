@@ -1,0 +1,50 @@
+"""When jobs that wait will probably start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from litestar import get
+
+from rota.api.context import Asking, context_of
+from rota.api.views.foretold import ForetoldView, foretold_view
+
+if TYPE_CHECKING:
+    from rota.api.context import Context
+
+
+class StartView(ForetoldView):
+    """What is said of one job; of an array, of its first element that waits."""
+
+    id: int
+
+
+class StartsView(msgspec.Struct):
+    """In the order in which their turn comes."""
+
+    items: list[StartView]
+
+
+@get("/jobs/starts", summary="When jobs that wait will probably start", opt={"right": "read"})
+async def starts(request: Asking) -> StartsView:
+    """Every job that waits for room, as of a moment ago, in the order of the policy."""
+    await context_of(request).foretelling.look()
+    return StartsView(_starts(context_of(request)))
+
+
+def _starts(context: Context) -> list[StartView]:
+    cluster, now_s = context.host.cluster, context.host.clock.now_s()
+    found: dict[int, StartView] = {}
+    for job in context.foretelling.jobs:
+        view = foretold_view(context.foretelling.of(job), now_s)
+        array = cluster.array_of(job)
+        for number in (job, array.id if array is not None else job):
+            if view is not None and number not in found:
+                found[number] = StartView(
+                    view.expected_at, view.nine_in_ten_at, view.bands, id=number
+                )
+    return [*found.values()]
+
+
+ROUTES = [starts]

@@ -1,0 +1,45 @@
+"""When a waiting job will probably start, as the API shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.api.views.times import Moment, when
+from rota.scheduling.answers.bands import SHARES
+
+if TYPE_CHECKING:
+    from rota.controller.chores.foretelling import Said
+
+
+class BandView(msgspec.Struct):
+    """Between these moments this share of such jobs starts."""
+
+    share: float
+    from_at: Moment | None
+    to_at: Moment | None
+
+
+class ForetoldView(msgspec.Struct):
+    """The expected start, by when nine in ten such jobs have started, and bands around it."""
+
+    expected_at: Moment | None
+    nine_in_ten_at: Moment | None
+    bands: list[BandView]
+
+
+def foretold_view(said: Said | None, now_s: float) -> ForetoldView | None:
+    """Nothing that is said lies in the past."""
+    if said is None:
+        return None
+    since_s, word = said
+
+    def moment(wait_s: float) -> Moment | None:
+        return when(float(round(max(since_s + wait_s, now_s))))
+
+    bands = [
+        BandView(share, moment(low), moment(high))
+        for share, (low, high) in zip(SHARES, word.bands_s, strict=True)
+    ]
+    return ForetoldView(moment(word.wait_s), moment(word.most_s), bands)

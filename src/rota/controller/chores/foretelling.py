@@ -1,0 +1,203 @@
+"""When each waiting job will probably start, worked out beside the ticks, and learned from starts.
+
+The plan of the whole line is made in a thread, from a copy of what it needs. The first word about
+a job is kept until it starts; then the bands learn from it. What they learned is a bookmark in
+the store, and run times are learned again from the last jobs on record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rota.controller.tick.forecast import REMEMBERED, TELLING, Forecast, size_of
+from rota.core.changes import events as ev
+from rota.core.facts.errors import RotaError
+from rota.scheduling.answers.bands import Bands, Record, Word
+from rota.scheduling.answers.line_plan import LONG, plan_line
+from rota.scheduling.answers.waiting_line import KINDS, SOON_S, packed, waiting_line
+from rota.scheduling.later.predict_runs import kinds_of
+from rota.scheduling.limits.least import least_of
+from rota.store.api import JobFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.controller.loop import Host
+    from rota.core.changes.events import Recorded
+    from rota.core.facts.job import Job, JobSpec
+    from rota.scheduling.answers.waiting_line import WaitingLine
+    from rota.store.api import Store
+
+log = logging.getLogger("rota.controller")
+
+#: How often the line is looked at, if anything happened, and even if nothing did.
+EVERY_S, ANYWAY_S = 2.0, 60.0
+#: How long a long line is left alone, for each job in it.
+REST_S = 0.002
+#: What was learned is saved at most so often.
+SAVE_S = 60.0
+#: Words that are kept until their job starts; of more jobs nothing is learned.
+WORDS_MAX = 20_000
+BOOKMARK = "bands"
+
+
+class Said(NamedTuple):
+    """What was said of a job, and when."""
+
+    at_s: float
+    word: Word
+
+
+class _Runs(NamedTuple):
+    """A job that runs, as its end teaches."""
+
+    spec: JobSpec
+    started_s: float
+
+
+class Foretelling:
+    """The words about all jobs that wait, as of the last look."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.bands = Bands()
+        self._runs = Forecast()
+        self._running: dict[int, _Runs] = {}
+        #: The first word about each job that waits.
+        self._words: dict[int, Said] = {}
+        self._line: WaitingLine | None = None
+        self._planned_s: dict[int, float] = {}
+        self._looked_s, self._seen, self._saved_s = 0.0, 0, 0.0
+        self._saved = 0
+        host.watch.listeners.append(self.hear)
+
+    async def run(self) -> None:
+        """For ever; a database that is away only puts off what is saved."""
+        await self.load()
+        while True:
+            try:
+                await self.look()
+                await self.save()
+            except RotaError as error:
+                log.warning("what was learned about starts is not saved: %s", error)
+            await asyncio.sleep(EVERY_S)
+
+    async def look(self) -> None:
+        """Plan the line, if anything happened; the longer it is, the less often."""
+        host, now_s = self._host, self._host.clock.now_s()
+        rest_s = len(self.jobs) * REST_S if len(self.jobs) > LONG else 0.0
+        least_s = ANYWAY_S if host.newest_seq == self._seen else rest_s
+        if now_s - self._looked_s < least_s:
+            return
+        self._seen, self._looked_s = host.newest_seq, now_s
+        line = self._line = waiting_line(host.scheduler, now_s, self._lasts_s)
+        waits_s = await asyncio.to_thread(_planned, line)
+        self._planned_s = dict(zip(line.jobs, waits_s, strict=True))
+        for job in [job for job in self._words if job not in self._planned_s]:
+            if job not in host.cluster.jobs or job in host.cluster.lanes.where:
+                del self._words[job]
+        for job, planned_s in self._planned_s.items():
+            if len(self._words) >= WORDS_MAX:
+                break
+            if planned_s < float("inf"):
+                self._words.setdefault(job, Said(now_s, self.bands.say(planned_s)))
+
+    @property
+    def jobs(self) -> list[int]:
+        """All that something is said of, in the order of the policy."""
+        return self._line.jobs if self._line is not None else []
+
+    def of(self, job: int) -> Said | None:
+        """What is to be said of a job now; None: nothing is known, or it waits for no room."""
+        planned_s = self._planned_s.get(job)
+        if planned_s is None or planned_s == float("inf"):
+            return None
+        return Said(self._looked_s, self.bands.say(planned_s))
+
+    async def of_new(self, spec: JobSpec, ahead: int) -> Said | None:
+        """The same for a job that would stand behind so many others."""
+        line, now_s = self._line, self._host.clock.now_s()
+        if line is None:
+            return None
+        shape = self._host.cluster.lanes.shape_of(spec)
+        piece = (packed(least_of(shape)), max(self._lasts_s(spec, 0.0), SOON_S))
+        more = line._replace(pieces=[*line.pieces[:ahead], piece])
+        *_, planned_s = await asyncio.to_thread(_planned, more)
+        return Said(now_s, self.bands.say(planned_s)) if planned_s < float("inf") else None
+
+    def hear(self, records: Sequence[Recorded]) -> None:
+        """Starts teach how far words are to be trusted, ends how long jobs run."""
+        for record in records:
+            event = record.event
+            if isinstance(event, ev.AttemptStarted):
+                self._starts(event.job, event.started_s)
+            elif isinstance(event, ev.JobSettled):
+                self._words.pop(event.job, None)
+                self._ends(event, record.at_s)
+
+    def _starts(self, job: int, started_s: float) -> None:
+        said = self._words.pop(job, None)
+        if said is not None:
+            self.bands.learn(said.word, max(started_s - said.at_s, 0.0))
+        found = self._host.cluster.jobs.get(job)
+        if found is not None and job not in self._running:
+            self._running[job] = _Runs(found.spec, started_s)
+
+    def _ends(self, event: ev.JobSettled, at_s: float) -> None:
+        runs = self._running.pop(event.job, None)
+        if runs is None or event.outcome.state not in TELLING:
+            return
+        spec, ran_s = runs.spec, max(at_s - runs.started_s, 0.0)
+        limit_s = float(spec.time_limit_s or spec.estimate_s)
+        self._runs.predictor.learn(spec.user, spec.name, size_of(spec), limit_s, ran_s)
+
+    def _lasts_s(self, spec: JobSpec, ran_s: float) -> float:
+        limit_s = float(spec.time_limit_s or spec.estimate_s)
+        kinds = kinds_of(spec.user, spec.name, size_of(spec), limit_s)
+        return self._runs.predictor.middle_s(kinds, limit_s, ran_s)
+
+    async def load(self) -> None:
+        """What an earlier life learned."""
+        try:
+            kept = await self._host.read(lambda store: store.bookmark(BOOKMARK))
+            past = await self._host.read(_last_jobs)
+        except RotaError as error:
+            log.warning("what was learned about starts cannot be read: %s", error)
+            return
+        if kept:
+            try:
+                self.bands = Bands(msgspec.json.decode(kept, type=Record))
+            except msgspec.MsgspecError:
+                log.info("what was learned about starts has another form; it is learned anew")
+        self._saved = self.bands.told
+        self._runs.remember(past)
+        for number in dict.fromkeys(job for job, _ in self._host.cluster.live.where.values()):
+            job = self._host.cluster.jobs[number]
+            if job.started_s:
+                self._running[number] = _Runs(job.spec, job.started_s)
+
+    async def save(self) -> None:
+        """Keep what was learned, if that is more than was kept."""
+        now_s = self._host.clock.now_s()
+        if self.bands.told == self._saved or now_s - self._saved_s < SAVE_S:
+            return
+        self._saved, self._saved_s = self.bands.told, now_s
+        text = msgspec.json.encode(self.bands.record).decode()
+        await self._host.write(partial(_keep, text))
+
+
+def _planned(line: WaitingLine) -> list[float]:
+    return [*plan_line(line.free, line.running, line.pieces, KINDS)]
+
+
+def _keep(text: str, store: Store) -> None:
+    store.set_bookmark(BOOKMARK, text)
+
+
+def _last_jobs(store: Store) -> list[Job]:
+    return store.list_jobs(JobFilter(states=TELLING), limit=REMEMBERED, newest_first=True)

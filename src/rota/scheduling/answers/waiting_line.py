@@ -1,0 +1,97 @@
+"""All jobs that wait for room, in the order of the policy, as a plan of the line needs them."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from rota.core.facts.resources import NOTHING, Amount
+from rota.scheduling.answers.explain import Inquiry
+from rota.scheduling.answers.line_plan import pack
+from rota.scheduling.limits.least import least_of
+from rota.scheduling.order.heads import Head
+from rota.scheduling.outcomes import Barred, Capped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rota.core.cluster import Cluster
+    from rota.core.derived.lanes import Lane
+    from rota.core.facts.job import JobSpec
+    from rota.scheduling.answers.line_plan import Piece
+    from rota.scheduling.order.keys import Key
+    from rota.scheduling.scheduler import Scheduler
+
+#: Amounts that are planned with: CPUs, memory, disk, devices.
+KINDS = 4
+#: Jobs of a lane, and of a line, beyond which nothing is said.
+LANE_MAX, LINE_MAX = 10_000, 20_000
+#: A job that has outlived what it was taken to last leaves at any moment.
+SOON_S = 1.0
+
+
+class WaitingLine(NamedTuple):
+    """Jobs in order and their pieces, what runs, and what is free."""
+
+    jobs: list[int]
+    pieces: list[Piece]
+    running: list[Piece]
+    free: int
+
+
+def packed(amount: Amount) -> int:
+    parts = (amount.cpu_milli, amount.memory_mib, amount.disk_mib, amount.device_milli)
+    return pack([max(part, 0) for part in parts])
+
+
+def waiting_line(
+    scheduler: Scheduler, now_s: float, lasts_s: Callable[[JobSpec, float], float]
+) -> WaitingLine:
+    """Who waits for room or for a turn; jobs that wait for anything else are in nobody's way."""
+    keyed: list[tuple[Key, int, Piece]] = []
+    keys = Inquiry(scheduler, now_s).this.keys
+    for lane in scheduler.cluster.lanes.lanes.values():
+        if not _is_capped(scheduler, lane):
+            amount = scheduler.amount(lane.key.shape)
+            size = packed(amount)
+            for job, spec, head in islice(_jobs(scheduler.cluster, lane, amount), LANE_MAX):
+                piece = (size, max(lasts_s(spec, 0.0), SOON_S))
+                keyed.append((keys.of(head.entry, amount), job, piece))
+    keyed.sort()
+    del keyed[LINE_MAX:]
+    free, running = _held(scheduler.cluster, now_s, lasts_s)
+    jobs, pieces = [job for _, job, _ in keyed], [piece for _, _, piece in keyed]
+    return WaitingLine(jobs, pieces, running, free)
+
+
+def _is_capped(scheduler: Scheduler, lane: Lane) -> bool:
+    """Whether a limit or a share, and not room, holds the lane back."""
+    waits = scheduler.waits
+    return lane.number not in waits.open and isinstance(waits.of(lane.number), Capped | Barred)
+
+
+def _jobs(cluster: Cluster, lane: Lane, amount: Amount) -> Iterator[tuple[int, JobSpec, Head]]:
+    head = Head(cluster, lane, amount)
+    while (entry := head.advance(cluster)) is not None:
+        item = cluster.arrays[head.array] if head.array else cluster.jobs[entry.job]
+        yield entry.job, item.spec, head
+
+
+def _held(
+    cluster: Cluster, now_s: float, lasts_s: Callable[[JobSpec, float], float]
+) -> tuple[int, list[Piece]]:
+    """What nobody holds on nodes that take work; what each job that runs gives back, and when."""
+    free = NOTHING
+    for node in cluster.nodes.values():
+        if node.takes_work:
+            spec = node.spec
+            devices = 1000 * len(spec.devices)
+            free = free.plus(Amount(spec.cpu_milli, spec.memory_mib, spec.disk_mib, devices))
+    running: list[Piece] = []
+    for number in dict.fromkeys(job for job, _ in cluster.live.where.values()):
+        job = cluster.jobs[number]
+        held = least_of(cluster.lanes.shape_of(job.spec))
+        free = free.plus(held, -1)
+        ran_s = max(now_s - job.started_s, 0.0) if job.started_s else 0.0
+        running.append((packed(held), max(lasts_s(job.spec, ran_s) - ran_s, SOON_S)))
+    return packed(free), running
