@@ -1,7 +1,7 @@
 """How well policies decide: bounded slowdown and longest wait beside EASY's, on all shared logs.
 
 Each row is one policy on one log: its mean bounded slowdown over that of EASY with the users'
-estimates; the note has its longest wait over EASY's. ``due`` has bars where a log has load.
+estimates; the note has its longest wait over EASY's. ``default`` has bars where a log has load.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LOADED = 5.0
 JOBS_QUICK = 3_000
 #: A policy, where its run times come from, and what it is called here.
 POLICIES = (
-    ("due", None, "due"),
-    ("due", Estimates.USER, "due, users' estimates"),
+    ("default", None, "default"),
+    ("default", Estimates.USER, "default, users' estimates"),
     ("easy-sjbf", None, "easy-sjbf"),
     ("easy", Estimates.PREDICTED, "easy, predicted"),
     ("easy-sjbf", Estimates.PREDICTED, "easy-sjbf, predicted"),
@@ -54,12 +54,12 @@ def measure(context: Context) -> list[Row]:
         if ratio is not None:
             ratios.append(ratio)
     mean = exp(sum(map(log, ratios)) / len(ratios))
-    what = f"due: geometric mean over {len(ratios)} logs with load"
+    what = f"default: geometric mean over {len(ratios)} logs with load"
     return [*rows, Row(SECTION, what, round(mean, 3), "of EASY's", bar=value_at_most(MEAN_MAX))]
 
 
 def _rows(context: Context, path: Path) -> tuple[list[Row], float | None]:
-    """One log under all policies, and what ``due`` comes to; None: there is no load."""
+    """One log under all policies, and what ``default`` comes to; None: there is no load."""
     trace = read_trace(path)
     trace.jobs = trace.jobs[: context.pick(len(trace.jobs), JOBS_QUICK)]
     easy_slowdown, easy_wait_s = _played(trace, "easy", None)
@@ -68,7 +68,7 @@ def _rows(context: Context, path: Path) -> tuple[list[Row], float | None]:
     for name, estimates, title in POLICIES:
         slowdown, wait_s = _played(trace, name, estimates)
         ratio, waits = slowdown / easy_slowdown, wait_s / easy_wait_s
-        judged = title == "due" and loaded
+        judged = title == "default" and loaded
         own = ratio if judged else own
         rows.append(
             Row(

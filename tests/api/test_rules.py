@@ -41,6 +41,11 @@ def test_a_trial_says_what_would_change_and_changes_nothing(caller: Caller) -> N
         "preempt.enabled": True,
         "preempt.gap": 5,
         "preempt.grace_s": 300,
+        "order.primary": "priority",
+        "order.secondary": "fairshare",
+        "backfill.estimates": "user",
+        "backfill.shortest": False,
+        "backfill.trust_s": 0,
     }
     assert caller.get("/policy").json["changed"] == {}
 

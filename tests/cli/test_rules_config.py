@@ -107,4 +107,4 @@ def test_rules_by_key_and_in_tables_are_the_same():
 
     assert list(rules) == list(all_keys())
     assert changed(DEFAULT, unnest(nest(rules))) == DEFAULT
-    assert differences(DEFAULT, preset("sjf"))["order.primary"] == ("priority", "sjf")
+    assert differences(DEFAULT, preset("sjf"))["order.primary"] == ("due", "sjf")

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
+from rota.core.facts.policy import DEFAULT
 from rota.core.words.presets import PRESETS
 from rota.testing.stage import Stage, node, spec
 from tests.property import sites
@@ -50,14 +51,15 @@ def test_in_the_order_of_submission_nobody_waits_longer_than_its_place_times_the
         assert waited_s <= (before[job] + 1) * (longest_s + delay_s)
 
 
-def test_under_default_shorter_jobs_pass_a_wide_one_for_an_hour_at_most():
+def test_under_default_a_shorter_job_passes_only_if_it_is_due_earlier():
     stage = Stage([node("n0"), node("n1")], PRESETS["default"], checked=False)
     for number in range(150):
-        # Of the same user and priority: only their limits bring them before the wide one.
+        # Of the same user and priority: only their length brings them before the wide one.
         stage.submit_later(number * 40.0, spec(cpus=4, time_limit_s=60))
     stage.submit_later(50.0, spec(cpus=4, tasks=2, time_limit_s=100))
 
     stage.play()
 
     wide, longest_s = 3, 100.0
-    assert stage.started_s[wide] <= stage.begin_s + 50.0 + 3600.0 + 2 * longest_s
+    due_later_s = DEFAULT.order.due_factor * (longest_s - 60.0)
+    assert stage.started_s[wide] <= stage.begin_s + 50.0 + due_later_s + 2 * longest_s

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from rota.core.facts.policy import DUE, Estimates, Policy
+from rota.core.facts.policy import DEFAULT, Estimates, Policy
 from rota.core.words.presets import PRESETS
 from rota.testing.stage import Stage, node, spec
 from tests.property import crowds
@@ -18,7 +18,7 @@ from tests.property.sites import Submission
 JOBS, SPREAD_S, DENSE_S = 24, 200, 700
 EASY = PRESETS["easy"]
 POLICIES = {
-    "due": DUE,
+    "default": DEFAULT,
     "easy, predicted": replace(
         EASY, backfill=replace(EASY.backfill, estimates=Estimates.PREDICTED)
     ),

@@ -202,13 +202,13 @@ def test_a_rule_that_no_pool_knows_is_refused(rule: dict[str, object]):
     assert refused
 
 
-def test_due_and_the_presets_that_need_no_account_are_played_by_a_pool():
+def test_the_default_and_the_presets_that_need_no_account_are_played_by_a_pool():
     site = Site(Trace("log", [TraceJob(1, 0, 1, 1)]), Machine(capacity=4), Policy())
 
     pooled = [name for name in PRESETS if not refusal(*site._replace(rules=rules_of(name)))]
 
     assert pooled == [
-        *("due", "fcfs", "fifo", "easy", "easy-sjbf", "conservative", "conservative-rebuild"),
+        *("default", "fcfs", "fifo", "easy", "easy-sjbf", "conservative", "conservative-rebuild"),
         *("sjf", "sjf-easy", "saf", "wfp3", "unicef", "f1"),
     ]
 
@@ -340,7 +340,7 @@ def habits(count: int) -> list[TraceJob]:
     return jobs
 
 
-@pytest.mark.parametrize("name", ["due", "multifactor", "easy-sjbf"])
+@pytest.mark.parametrize("name", ["default", "multifactor", "easy-sjbf"])
 def test_learned_run_times_change_what_is_decided_by_pool_and_pass(name: str):
     site = Site(Trace("log", habits(120)), Machine(capacity=4), rules_of(name))
     by_users, learned = (
@@ -354,10 +354,10 @@ def test_learned_run_times_change_what_is_decided_by_pool_and_pass(name: str):
 
 @pytest.mark.parametrize("share_s", [0, 10_800])
 @pytest.mark.parametrize("wait_max_s", [3_000, 604_800])
-def test_due_with_shares_and_learned_run_times_is_the_same_by_pool_and_pass(
+def test_the_default_with_shares_and_learned_run_times_is_the_same_by_pool_and_pass(
     share_s: int, wait_max_s: int
 ):
-    rules = rules_of("due")
+    rules = rules_of("default")
     order = replace(rules.order, share_s=share_s, wait_max_s=wait_max_s, due_max_s=20_000)
     backfill = replace(rules.backfill, trust_s=2_000)
     rules = replace(rules, order=order, backfill=backfill)

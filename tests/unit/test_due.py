@@ -3,18 +3,18 @@
 import pytest
 from msgspec.structs import replace
 
-from rota.core.facts.policy import DUE
+from rota.core.facts.policy import DEFAULT
 from rota.scheduling.order.orderings import credit_s, due_s, passing_s, set_back_s
 from rota.testing.stage import Stage
 from tests.unit.test_orderings import entry, in_order, view
 from tests.unit.test_waiting_bounds import node, spec
 
-RULES = DUE.order
+RULES = DEFAULT.order
 HOUR_S, DAY_S = 3600.0, 86400.0
 
 
 def due_order(*entries, **ratios):
-    return in_order([*entries], view(DUE, **ratios), "due", "fifo")
+    return in_order([*entries], view(DEFAULT, **ratios), "due", "fifo")
 
 
 def test_a_short_job_comes_before_a_long_one_that_is_not_yet_due():
@@ -78,7 +78,7 @@ def test_the_middle_priority_is_worth_nothing_and_the_higher_more():
 
 @pytest.mark.parametrize(("trust_s", "passes"), [(3600, True), (600, False)])
 def test_from_trust_s_on_only_a_limit_lets_a_job_past_the_first(trust_s, passes):
-    policy = replace(DUE, backfill=replace(DUE.backfill, trust_s=trust_s))
+    policy = replace(DEFAULT, backfill=replace(DEFAULT.backfill, trust_s=trust_s))
     stage = Stage([node("n0", cpus=4)], policy, checked=False)
     stage.submit(spec(cpus=3, time_limit_s=7200))
     stage.submit(spec(cpus=4, time_limit_s=7200))

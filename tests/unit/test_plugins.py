@@ -94,8 +94,8 @@ def test_the_rules_of_the_default_policy_are_built_in():
 
     rules = resolve(DEFAULT, victims=usual)
 
-    assert rules.primary is ORDERINGS["priority"]
-    assert rules.secondary is ORDERINGS["fairshare"]
+    assert rules.primary is ORDERINGS["due"]
+    assert rules.secondary is ORDERINGS["fifo"]
     assert rules.victims is usual
     assert (rules.filters, rules.scorers, rules.dropped) == ((), (), [])
 
@@ -162,14 +162,14 @@ def test_a_plug_in_that_is_gone_does_not_stop_the_scheduling_when_asked_lenientl
 
     rules = resolve(policy, victims=BuiltInVictims(), strict=False)
 
-    assert rules.primary is ORDERINGS["priority"]
+    assert rules.primary is ORDERINGS["due"]
     assert rules.victims.cost(VICTIM) == 42.0
     assert [drop.point for drop in rules.dropped] == ["ordering", "filter", "scorer", "victims"]
     assert rules.dropped[0] == Dropped("ordering", "gone", "is not installed")
 
 
 def ask_all(rules: Rules) -> None:
-    assert rules.primary.key(ENTRY, VIEW) == ORDERINGS["priority"].key(ENTRY, VIEW)
+    assert rules.primary.key(ENTRY, VIEW) == ORDERINGS["due"].key(ENTRY, VIEW)
     assert rules.plugged_problem(SHAPE, NODE) == ("", "")
     assert rules.plugged_score(SHAPE, NODE) == 0
     assert rules.victims.cost(VICTIM) == 42.0
@@ -266,7 +266,7 @@ def test_the_budget_is_for_all_calls_of_one_pass_together():
 
     keys = [rules.primary.key(ENTRY, VIEW) for _ in range(4)]
 
-    usual = ORDERINGS["priority"].key(ENTRY, VIEW)
+    usual = ORDERINGS["due"].key(ENTRY, VIEW)
     assert keys == [0.5, 0.5, usual, usual]
     assert rules.dropped == [Dropped("ordering", "mine", "took longer than 50 ms")]
 
@@ -506,7 +506,8 @@ def test_the_settings_of_the_example_are_read(tmp_path):
     policy = changed(DEFAULT, config.scheduling.rules)
 
     assert policy == Policy(
-        order=OrderRules(primary="site_rules:quickest_first"),
+        order=OrderRules(primary="site_rules:quickest_first", secondary="fifo"),
+        backfill=DEFAULT.backfill,
         filters=("site_rules:not_on_old_drivers",),
         scorers=("site_rules:cool_nodes=30",),
         victims=("site_rules:SpareTheNight",),

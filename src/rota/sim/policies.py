@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core.facts.errors import Rejected
-from rota.core.facts.policy import DEFAULT, DUE, Backfill, PlaceRules, Policy
+from rota.core.facts.policy import DEFAULT, Backfill, PlaceRules, Policy
 from rota.core.words.policy_text import nearest
 from rota.core.words.presets import ALIASES, PRESETS
 
@@ -41,12 +41,12 @@ def rules_of(name: str, *, spare: bool = True) -> Policy:
     """The rules of a name.
 
     A named rule is played pure: that no job waits for ever, and that wrong estimates are not
-    believed again, is part of the live policies, of ``default`` and of ``due`` only.
+    believed again, is part of the live policies and of ``default`` only.
     """
     if name in PLACINGS:
         return msgspec.structs.replace(DEFAULT, place=PlaceRules(strategy=name))
     policy = PRESETS[name]
-    if policy is DEFAULT or policy is DUE:
+    if policy is DEFAULT:
         return policy
     order = msgspec.structs.replace(policy.order, wait_max_s=0)
     backfill = msgspec.structs.replace(policy.backfill, stretch=False)

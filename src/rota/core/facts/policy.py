@@ -209,10 +209,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return next((vdc for vdc in self.vdcs if vdc.name == name), None)
 
 
-#: What a site does unless told otherwise.
-DEFAULT = Policy()
-#: By when jobs are due, with learned run times.
-DUE = Policy(
+#: What a site does unless told otherwise. The parts have defaults of their own, so that a policy
+#: on record stays what it was.
+DEFAULT = Policy(
     order=OrderRules(primary="due", secondary="fifo"),
-    backfill=BackfillRules(estimates=Estimates.PREDICTED, trust_s=12 * 3600, shortest=True),
+    backfill=BackfillRules(estimates=Estimates.PREDICTED, trust_s=10 * 3600, shortest=True),
 )

@@ -14,7 +14,6 @@ import msgspec
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import (
     DEFAULT,
-    DUE,
     Backfill,
     BackfillRules,
     GangRules,
@@ -55,8 +54,8 @@ def _rules(
 
 PRESETS: Mapping[str, Policy] = {
     "default": DEFAULT,
-    # Short ones first within a bound, by learned run times.
-    "due": DUE,
+    # The higher priority, which grows with age, then the account that used less of its share.
+    "priority-easy": Policy(),
     # Strict: nothing passes the first that does not fit.
     "fcfs": _rules("fifo", strict=True),
     # In order of submission; what does not fit is skipped and keeps its place.
@@ -107,6 +106,7 @@ PRESETS: Mapping[str, Policy] = {
 #: Other spellings that people use.
 ALIASES: Mapping[str, str] = {
     "backfill": "easy",
+    "due": "default",
     "fair_share": "fairshare",
     "fair-share": "fairshare",
     "fcfs-strict": "fcfs",

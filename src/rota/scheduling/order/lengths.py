@@ -22,11 +22,15 @@ INFINITE = float("inf")
 
 
 def run_s_of(cluster: Cluster, item: JobSpec | LaneKey, roles: tuple[Role, ...]) -> float:
-    """How long a job is taken to run: as predicted where the policy says so, else by what its
-    user said and what became of that before."""
+    """How long a job is taken to run: as predicted where the policy says so, else as said."""
+    if item.predicted_s and cluster.policy.backfill.estimates is Estimates.PREDICTED:
+        return min(float(item.predicted_s), float(item.time_limit_s or INFINITE))
+    return _said_s(cluster, item, roles)
+
+
+def _said_s(cluster: Cluster, item: JobSpec | LaneKey, roles: tuple[Role, ...]) -> float:
+    """By what its user said, or the policy assumes, and what became of that before."""
     rules, limit_s = cluster.policy.backfill, float(item.time_limit_s or INFINITE)
-    if item.predicted_s and rules.estimates is Estimates.PREDICTED:
-        return min(float(item.predicted_s), limit_s)
     run_s = taken_s(item, roles, rules)
     if run_s >= limit_s:
         return limit_s
@@ -40,11 +44,14 @@ def stay_s_of(cluster: Cluster, spec: JobSpec, ran_s: float) -> float:
     """How long a job that has run for so long is taken to hold its room, all in all.
 
     Promises to others rest on it: what was predicted counts only where its user named no limit,
-    and then its bound.
+    and then its bound. A run that outlives that is of another kind than the ones it was learned
+    from: then it counts what is taken of jobs that nothing is known of.
     """
     limit_s = spec.time_limit_s or INFINITE
     if cluster.policy.backfill.estimates is Estimates.PREDICTED and spec.predicted_s:
         stay_s = float(spec.time_limit_s or spec.predicted_most_s)
+        if stay_s <= ran_s < limit_s:
+            stay_s = max(stay_s, _said_s(cluster, spec, spec.roles))
     else:
         stay_s = run_s_of(cluster, spec, spec.roles)
     stay_s = max(stay_s, 1.0)
