@@ -52,9 +52,9 @@ class Leavers:
         self._timeline.set_node(name, found)
 
     def prolong(self, now_s: float) -> None:
-        """Ask again of attempts that should have left by now when they leave."""
+        """Ask again when attempts leave that should have left by now, or have begun since."""
         ends, live = self._ends, self._cluster.live.where
-        late: dict[str, dict[str, None]] = {}
+        late = {name: begun for name in self._young if (begun := self._begun(name))}
         while ends and ends[0][0] <= now_s:
             _, name, uid = heappop(ends)
             if uid in live:
@@ -64,6 +64,13 @@ class Leavers:
         if len(ends) > 2 * len(live) + SLACK:
             self._ends = [end for end in dict.fromkeys(ends) if end[2] in live]
             heapify(self._ends)
+
+    def _begun(self, name: str) -> dict[str, None]:
+        """The young attempts of a node that have begun by now."""
+        jobs, live = self._cluster.jobs, self._cluster.live.where
+        places = {uid: live[uid] for uid in self._young[name] if uid in live}
+        attempts = {uid: jobs[job].tasks[task].attempts[-1] for uid, (job, task) in places.items()}
+        return {uid: None for uid, attempt in attempts.items() if attempt.started_s}
 
     def _leaver(self, node: Node, uid: str) -> Leaving:
         job_id, task = self._cluster.live.where[uid]
