@@ -140,7 +140,7 @@ class Scheduler:
     def _wake_s(self) -> float:
         """When time alone may help a lane that waits; 0: it will not."""
         wake_s = min(self.waits.next_s, self.prospects.next_s, self.promises.next_due_s())
-        older_s = self.standing.next_step_s + 2 * MARGIN_S
+        older_s = round(self.standing.next_step_s + MARGIN_S, 6)
         if self._policy.preempt.enabled and older_s > self.timeline.now_s:
             # An older job may take room from jobs that were its equals.
             wake_s = min(wake_s, older_s)

@@ -38,6 +38,8 @@ LineKey = tuple[str, str, int]
 INFINITE = float("inf")
 #: A key is worked out again a little before its step, so that rounding cannot hide it.
 MARGIN_S = 0.001
+#: More than the last digit of a moment is worth.
+ROUNDING_S = 1e-6
 #: The rules that look at how long a job has waited, in steps.
 AGEING = frozenset({"priority", MULTIFACTOR})
 #: The rules under which own keys change by steps, or not at all, as time goes by.
@@ -196,7 +198,7 @@ class Keys:
             wait_s = min(wait_s, (waited_s // steps.older_s + 1) * steps.older_s)
         step_s = eligible_s + wait_s
         # Where a pass comes just before the step, the next moment to look lies just behind it.
-        return step_s - MARGIN_S if step_s - MARGIN_S > self.now_s else step_s + MARGIN_S
+        return step_s - MARGIN_S if step_s - MARGIN_S > self.now_s else step_s + ROUNDING_S
 
 
 class ByLength(Keys):
