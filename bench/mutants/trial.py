@@ -35,6 +35,8 @@ FIRST = 40
 WITHOUT = ("cacheprovider", "xdist", "schemathesis", "faulthandler", "rerunfailures")
 PLAIN = (
     *("-x", "-q", "-m", "not slow", "-W", "ignore::pytest.PytestAssertRewriteWarning"),
+    # A trial has so much of the CPU's time, however long that takes beside others.
+    *("-o", "timeout=0"),
     *(word for plugin in WITHOUT for word in ("-p", f"no:{plugin}")),
 )
 SURVIVED, KILLED, TIMED_OUT = "survived", "killed", "timed out"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from msgspec.structs import replace
 
 from rota.core.changes import events as ev
@@ -23,16 +22,6 @@ PROJECTS = ("", "vision", "text")
 #: Widths and limits by which lanes differ.
 CPUS = (1, 1, 1, 2, 3, 6)
 LIMITS_S = tuple(range(20, 420, 20))
-
-
-def each_preset(failing: dict[str, str]) -> list[object]:
-    """All of them; where a property does not hold yet it is said why."""
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(reason=failing[name], strict=True))
-        if name in failing
-        else name
-        for name in PRESETS
-    ]
 
 
 def policy(name: str, **share: float) -> Policy:

@@ -3,6 +3,7 @@
 import gc
 
 import pytest
+from msgspec.structs import replace
 
 from rota.core.changes import events as ev
 from rota.core.derived.lanes import Lane, Shape
@@ -10,12 +11,14 @@ from rota.core.facts.job import Outcome
 from rota.core.facts.node import ForeignUse
 from rota.core.facts.policy import Backfill, BackfillRules, OrderRules, Policy, PreemptRules
 from rota.core.facts.states import Cause, JobState
+from rota.core.facts.tenant import Limits, Project, Quota, User
 from rota.core.words.presets import PRESETS
 from rota.scheduling.api import NodeView
 from rota.scheduling.order.heads import entry_in
 from rota.scheduling.place.node_room import Room
 from rota.scheduling.registry import Catalog
 from rota.scheduling.scheduler import Scheduler
+from rota.testing.scene import Scene
 from rota.testing.stage import Stage, node, spec
 
 
@@ -240,3 +243,60 @@ def test_a_pass_leaves_nothing_behind_that_only_the_garbage_collector_could_free
         gc.enable()
 
     assert left == 0
+
+
+def test_a_pass_that_has_nothing_to_look_at_still_says_when_to_look_again():
+    stage = Stage([node("a", cpus=4)], PRESETS["easy"])
+    stage.submit(spec(cpus=4, time_limit_s=100))
+    stage.submit(spec(cpus=4, time_limit_s=100))
+    stage.run()
+    looks = stage.scheduler.looks
+
+    stage.now_s += 10
+    plan = stage.run()
+
+    assert stage.scheduler.looks == looks
+    assert plan.wake_s == stage.begin_s + 100
+
+
+def test_a_job_that_grows_older_takes_the_room_of_its_equal_though_nothing_else_happens():
+    rules = PRESETS["preemptive"]
+    order = replace(rules.order, age_after_s=600, age_factor=2.0)
+    stage = Stage([node("a", cpus=4)], replace(rules, order=order))
+    stage.submit(spec(cpus=4, preemptible=True, grace_s=0), runs_s=100_000.0)
+    waits = stage.submit(spec(cpus=4), runs_s=10.0)
+
+    stage.play()
+
+    assert 600 <= stage.started_s[waits] - stage.begin_s < 601
+
+
+def test_what_an_account_starts_in_one_project_makes_it_borrow_in_another_in_the_same_pass():
+    stage = Stage([node("a", cpus=4)], PRESETS["fifo"])
+    own = Quota(soft=Limits(cpu_milli=2000), borrow=True)
+    for name in ("cem", "ann"):
+        stage.tell(ev.UserSet(user=User(name, quota=own)))
+    for name in ("vision", "text"):
+        stage.tell(ev.ProjectSet(project=Project(name)))
+    first = stage.submit(spec(cpus=2, user="cem", project="vision"))
+    stage.submit(spec(cpus=2, user="cem", project="text"))
+    within = stage.submit(spec(cpus=2, user="ann"))
+
+    stage.run()
+
+    assert stage.running == [first, within]
+
+
+def test_a_promise_counts_a_job_from_when_it_began_and_not_from_when_it_was_placed():
+    scene = Scene(cpus=4)
+    scene.set_policy("easy")
+    scene.starts = False
+    scene.submit("slow", cpus=4, time_limit_s=100)
+    placed_s = scene.now_s
+    wide = scene.submit("wide", cpus=4, time_limit_s=100)
+    scene.pass_time(30)
+    scene.start("slow")
+
+    scene.submit("small", cpus=1, time_limit_s=1000)
+
+    assert scene.controller.scheduler.promise_of(wide).start_s == placed_s + 130

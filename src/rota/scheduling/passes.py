@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from rota.scheduling.place.node_index import Space
     from rota.scheduling.rules import Rules
 
-#: So long after a look an account that had too much of its share is looked at again.
+#: How often an account that had too much of its share is looked at, at full steps of the clock:
+#: the moment must not depend on when a pass happened to look.
 SHARES_AGAIN_S = 60.0
 INFINITE = float("inf")
 
@@ -75,8 +76,8 @@ class Pass:
         self.view = View(now_s, self.policy, self.shares, total)
         self.quotas = Quotas(self.cluster, now_s, self.space.prices(self.cluster))
         self.checks = NodeChecks(self.cluster, self.space, rules, self.quotas)
-        borrows = self.quotas.borrowing if scheduler.may_borrow else None
-        self.keys = Keys(self.cluster, rules, self.view, borrows)
+        lending = self.quotas if scheduler.may_borrow else None
+        self.keys = Keys(self.cluster, rules, self.view, lending)
         self.promising = Promising(scheduler.promises, self.checks, self.policy)
         self.misses = Misses(self.cluster, scheduler.waits, scheduler.promises, self.checks)
         self._heads = Heads(self.cluster, scheduler.standing, self.keys, scheduler.amount)
@@ -145,14 +146,19 @@ class Pass:
 
     def _open_claimed(self, turns: Turns) -> None:
         """No more is promised in this pass. Lanes that other claims kept out are looked at."""
-        scheduler = self.scheduler
         if moved := self.promising.moved():
-            may_fit = scheduler.promises.may_fit
-            turns.open(scheduler.waits.on_claims(lambda shape: may_fit(shape, moved)))
+            turns.open(self._unclaimed(moved))
         if not self._passing.asks_all:
             turns.pass_over(partial(self._is_known, turns.shapes, turns.numbers))
         if self.policy.backfill.shortest and self.promising.made:
             turns.sort_by(ByLength(self.cluster, self.rules, self.view, None))
+
+    def _unclaimed(self, names: list[str]) -> list[int]:
+        """The shapes that these nodes may help, now that other claims are on them, or none."""
+        may_fit, may_ever_fit = self.promises.may_fit, self.promises.may_ever_fit
+        return self.scheduler.waits.on_claims(
+            lambda shape: may_fit(shape, names), lambda shape: may_ever_fit(shape, names)
+        )
 
     def _open_left(self, turns: Turns, evictions: Sequence[Eviction], key: Key) -> None:
         """Victims may leave more room than was taken: lanes behind this key are looked at."""
@@ -175,7 +181,11 @@ class Pass:
         outcome, takeovers = self._place(head), self._takeovers
         if takeovers is None or isinstance(outcome, Started):
             return outcome
-        return Started(head.entry.job) if takeovers.try_for(head, head.entry) else outcome
+        if takeovers.try_for(head, head.entry):
+            return Started(head.entry.job)
+        if takeovers.is_kept_off:
+            self.scheduler.waits.kept_off.add(head.lane.key.shape)
+        return outcome
 
     def admit(self, key: LaneKey, amount: Amount) -> Capped | Barred | None:
         """Whether the jobs of a lane may not start, whatever room there is."""
@@ -364,36 +374,26 @@ class Pass:
                 continue
             standing.take(lane.number)
             if isinstance(wait, Barred):
-                waits.open_at(self.now_s + SHARES_AGAIN_S, lane.number)
+                again_s = (self.now_s // SHARES_AGAIN_S + 1) * SHARES_AGAIN_S
+                waits.open_at(again_s, lane.number)
         standing.put(for_room)
-        waits.barriers = self._barriers()
+        waits.is_cut = self._passing.is_over
         self.space.forget_unused(lanes.shapes)
 
     def _planned(self) -> Plan:
-        """The plan, with what stands now: promises, and when to look again."""
-        plan, promises, scheduler = self.plan, self.promises, self.scheduler
+        """The plan, with what stands now."""
+        plan, promises = self.plan, self.promises
         plan.promises = promises.all()
         promises.seen = len(self.cluster.lanes.where) - len(plan.starts)
-        plan.wake_s = scheduler.wake_s()
         plan.dropped = list(self.rules.dropped)
         return plan
-
-    def _barriers(self) -> tuple[int, ...]:
-        """The jobs and arrays that nothing may pass: when one goes, others take their turn."""
-        if not self._passing.is_bounded:
-            return ()
-        return tuple(
-            lane.first
-            for lane, wait in self._blocked.values()
-            if is_for_room(wait) and not isinstance(wait, Behind)
-        )
 
     def _look_again(self, free: list[str]) -> None:
         """Open lanes that this pass itself may have helped after the look."""
         plan, waits = self.plan, self.scheduler.waits
         plan.more |= self.promising.outstayed and waits.has_claimed
         if free:
-            plan.more |= bool(waits.on_claims(lambda shape: self.promises.may_fit(shape, free)))
+            plan.more |= bool(self._unclaimed(free))
         if plan.starts:
             plan.more |= waits.on_neighbours(self.cluster.lanes)
         if plan.starts and self._takeovers is not None:

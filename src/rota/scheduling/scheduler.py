@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
 from rota.scheduling.api import Plan
-from rota.scheduling.evict.prospects import Prospects
+from rota.scheduling.evict.prospects import Prospects, asks_all
 from rota.scheduling.guarded import Guard, no_guard
 from rota.scheduling.later.departures import Leavers
 from rota.scheduling.later.promises import Promises
@@ -20,6 +20,7 @@ from rota.scheduling.later.promising import MANY_PROMISES
 from rota.scheduling.later.timeline import Timeline
 from rota.scheduling.limits.least import least_of
 from rota.scheduling.order.capacity import Capacity
+from rota.scheduling.order.keys import MARGIN_S
 from rota.scheduling.order.standing import Standing
 from rota.scheduling.passes import Pass
 from rota.scheduling.place.fragments import waiting_shapes
@@ -114,7 +115,8 @@ class Scheduler:
         self.waits.on_time(now_s)
         if self._policy.preempt.enabled:
             self.prospects.on_time(now_s)
-        self.waits.on_turn(self.cluster.lanes.where)
+            if asks_all(self.cluster, lends=self.may_borrow, told=bool(self._policy.victims)):
+                self.waits.open_all()
         if not (
             self.waits.open
             or self.waits.open_shapes
@@ -131,11 +133,14 @@ class Scheduler:
             # What they say may change from pass to pass, and one that fails is left out.
             self.space.score_with(rules.plugged_score)
         with self._rulebook.guard(rules.watch):
-            return Pass(self, now_s, rules).run(limit)
+            plan = Pass(self, now_s, rules).run(limit)
+        plan.wake_s = self.wake_s()
+        return plan
 
     def catch_up(self, now_s: float) -> Changes:
         """Take in what changed since the last pass, and open the lanes that it may concern."""
         self.timeline.now_s = now_s
+        self._departures.follow_begun()
         for name, uid in self._departures.late(now_s):
             self._reading.note(name, uid)
         changes = self._reading.news()
@@ -160,8 +165,6 @@ class Scheduler:
         waits.on_counters(changes.counters)
         if changes.nodes:
             self._open_for_room(changes.nodes)
-        if changes.nodes or changes.lanes or changes.counters:
-            waits.on_anything()
         return changes
 
     def _open_for_room(self, names: Collection[str]) -> None:
@@ -189,8 +192,9 @@ class Scheduler:
         promises = self.promises
         if not promises.kept:
             return False
-        if changes.nodes and self.waits.has_claimed:
-            # Where a promise goes elsewhere, the lanes that it kept out may start.
+        if self.waits.has_claimed:
+            # Where a promise goes elsewhere, the lanes that it kept out may start. Which job comes
+            # first, and has the promise, may change with time alone.
             return True
         if any(map(promises.is_due, promises.kept)):
             return True
@@ -210,6 +214,10 @@ class Scheduler:
         if self.promises.kept and self.waits.has_claimed:
             # The promise moves when an attempt outlives what it is taken to last.
             wake_s = min(wake_s, self._departures.next_s)
+        older_s = round(self.standing.next_step_s + MARGIN_S, 6)
+        if self._policy.preempt.enabled and older_s > self.timeline.now_s:
+            # An older job may take room from jobs that were its equals.
+            wake_s = min(wake_s, older_s)
         return wake_s if wake_s < INFINITE else 0.0
 
     def _may_grow(self, changes: Changes) -> bool:

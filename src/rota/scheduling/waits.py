@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from rota.scheduling.outcomes import NO_ROOM, Barred, Capped, Claimed, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable
 
     from rota.core.derived.lanes import Counter, Lane, Lanes
     from rota.scheduling.outcomes import Wait
@@ -70,8 +70,10 @@ class Waits:
         #: When time alone may help a lane, or (number 0) all that wait for room.
         self._moment_of: dict[int, float] = {}
         self._moments: list[tuple[float, int]] = []
-        #: Jobs and arrays that nothing may pass.
-        self.barriers: tuple[int, ...] = ()
+        #: Shapes that might take the room of others on nodes that are claimed.
+        self.kept_off: set[int] = set()
+        #: The last pass left off at a job that nothing may pass.
+        self.is_cut = False
 
     def of(self, number: int) -> Wait | None:
         """What a lane was last found to wait for; None: it was never looked at."""
@@ -121,8 +123,8 @@ class Waits:
 
     @property
     def has_claimed(self) -> bool:
-        """Whether a claim keeps a lane out."""
-        return bool(self._claimed.known())
+        """Whether a claim keeps a lane out, of free room or of that of others."""
+        return bool(self._claimed.known() or self.kept_off)
 
     @property
     def shapes(self) -> list[int]:
@@ -166,7 +168,15 @@ class Waits:
         return self._moments[0][0] if self._moments else INFINITE
 
     def on_time(self, now_s: float) -> None:
-        """Open what was to be looked at by now."""
+        """Open what was to be looked at by now.
+
+        Shares move with time and with all that is held: lanes that a hard limit on them keeps
+        back are looked at whenever a pass is made. So are the lanes behind a job that nothing may
+        pass: another one may stand in front by now.
+        """
+        self.wake([*self._barred])
+        if self.is_cut:
+            self.open_all()
         while self._moments and self._moments[0][0] <= now_s:
             at_s, number = heappop(self._moments)
             if self._moment_of.get(number) != at_s:
@@ -175,9 +185,10 @@ class Waits:
             if number in self._of:
                 self.wake([number])
             elif not number:
-                self._wake_all_for_room()
+                self.open_all()
 
-    def _wake_all_for_room(self) -> None:
+    def open_all(self) -> None:
+        """Open all lanes that wait for room."""
         self.open_shapes.update(dict.fromkeys(self._by_shape.known()))
 
     def on_nodes(
@@ -209,9 +220,13 @@ class Waits:
         shapes = [shape for shape in self._by_shape.known() if may_help(shape)]
         return [number for shape in shapes for number in self._by_shape.under(shape)]
 
-    def on_claims(self, may_help: Callable[[int], bool]) -> list[int]:
+    def on_claims(
+        self, may_fit: Callable[[int], bool], may_take: Callable[[int], bool]
+    ) -> list[int]:
         """Claims on nodes changed: open the shapes that they may have kept out, and name them."""
-        shapes = [shape for shape in self._claimed.known() if may_help(shape)]
+        self.kept_off.intersection_update(self._by_shape.known())
+        shapes = [shape for shape in self._claimed.known() if may_fit(shape)]
+        shapes += [shape for shape in sorted(self.kept_off) if may_take(shape)]
         self.open_shapes.update(dict.fromkeys(shapes))
         return shapes
 
@@ -232,16 +247,6 @@ class Waits:
         for counter in dict.fromkeys(counters):
             self.wake(self._by_counter.under(counter))
 
-    def on_turn(self, waiting: Mapping[int, object]) -> None:
-        """One of the jobs that nothing may pass is gone: the ones behind it take their turn."""
-        if self.barriers and any(item not in waiting for item in self.barriers):
-            self.barriers = ()
-            self._wake_all_for_room()
-
-    def on_anything(self) -> None:
-        """Something changed, whatever it was: shares follow from all that is held."""
-        self.wake([*self._barred])
-
     def start_over(self, lanes: Lanes) -> None:
         """Nothing is known: every lane is worth a look."""
         for number in [*self._of]:
@@ -249,6 +254,7 @@ class Waits:
         self.full.clear()
         self._moment_of.clear()
         self._moments.clear()
-        self.barriers = ()
+        self.is_cut = False
+        self.kept_off.clear()
         self.open_shapes.clear()
         self.open = dict.fromkeys(lanes.by_number)

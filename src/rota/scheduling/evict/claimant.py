@@ -40,8 +40,12 @@ class Claimant(NamedTuple):
     gap: float
     best_effort: bool
     jobs: Mapping[int, Job]
-    #: What was lent to others and may be reclaimed whatever their priority; None: nothing.
+    #: What was lent to others; None: no account may borrow.
     lent: Lent | None = None
+    #: Its account would hold more than its own: it may evict by priority what was lent to others,
+    #: and nothing else, for that could be reclaimed from it at once. An account within its own
+    #: limits reclaims what was lent whatever the priority.
+    borrows: bool = False
     #: The one job that a rule of the site lets it evict; 0: any.
     only: int = 0
 
@@ -53,6 +57,11 @@ class Claimant(NamedTuple):
         holds = own is not None and bool(own.live_attempts)
         best_effort = entry.shape.service is ServiceClass.BEST_EFFORT
         return cls(entry.job if holds else 0, priority, gap, best_effort, jobs, lent)
+
+    @property
+    def reclaims(self) -> bool:
+        """Whether it may have what was lent to others whatever their priority."""
+        return self.lent is not None and not self.borrows
 
     @property
     def turns(self) -> int:
@@ -72,19 +81,21 @@ class Claimant(NamedTuple):
             return True
         if unit.job == self.job or (self.only and unit.job != self.only):
             return False
-        if self._outranks(unit):
-            return True
-        return self.lent is not None and self.lent.reclaimable(self._part(unit))
+        outranked, lent = self._outranks(unit), self.lent
+        if lent is None or (outranked and not self.borrows):
+            return outranked
+        return (outranked or not self.borrows) and lent.reclaimable(self._part(unit))
 
     def may_have_all(self, units: Iterable[Unit]) -> bool:
         """Whether these may give way together: no more is reclaimed than was lent."""
         if self.lent is None:
             return True
         known = [unit for unit in units if unit.job]
-        reclaimed = [self._part(unit) for unit in known if not self._outranks(unit)]
+        by_right = [not self.borrows and self._outranks(unit) for unit in known]
+        reclaimed = [self._part(u) for u, right in zip(known, by_right, strict=True) if not right]
         if not reclaimed:
             return True
-        gone = [self._part(unit) for unit in known if self._outranks(unit)]
+        gone = [self._part(u) for u, right in zip(known, by_right, strict=True) if right]
         return self.lent.all_reclaimable(reclaimed, gone)
 
     def _outranks(self, unit: Unit) -> bool:

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from rota.scheduling.place.node_room import Room
 
 
+def suspends(cluster: Cluster) -> bool:
+    """Whether victims may stand still instead of leaving."""
+    mode = cluster.policy.preempt.mode
+    return mode is PreemptMode.SUSPEND or bool(cluster.live.stoppable)
+
+
 class Lenders(Candidates):
     """Jobs that could stand still, by node, with the CPUs they hold; and attempts that leave."""
 

@@ -6,21 +6,21 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rota.core.derived.lanes import key_with, shape_of
-from rota.core.facts.policy import PreemptMode
 from rota.scheduling.api import Entry, NamesVictim
-from rota.scheduling.evict.lending import Lenders
-from rota.scheduling.evict.prospects import Emptied, state_of
+from rota.scheduling.evict.lending import Lenders, suspends
+from rota.scheduling.evict.prospects import Emptied, asks_all, state_of
 from rota.scheduling.evict.search import Preemption
 from rota.scheduling.later.promises import asking_of
+from rota.scheduling.limits.least import least_of
 from rota.scheduling.limits.quota import Part
-from rota.scheduling.order.orderings import MULTIFACTOR, effective_priority
+from rota.scheduling.order.orderings import effective_priority
 from rota.scheduling.place.gang import Placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
     from rota.core.cluster import Cluster
-    from rota.core.derived.lanes import Shape
+    from rota.core.derived.lanes import LaneKey, Shape
     from rota.core.facts.job import Job
     from rota.core.facts.loans import Loan
     from rota.core.facts.node import Allocation
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from rota.scheduling.evict.prospects import Prospect, Prospects
     from rota.scheduling.evict.search import Takeover
     from rota.scheduling.later.promises import Promises
+    from rota.scheduling.later.promising import Promising
     from rota.scheduling.limits.quota import Quotas
     from rota.scheduling.order.heads import Head
     from rota.scheduling.place.node_checks import NodeChecks
     from rota.scheduling.place.node_index import Space
     from rota.scheduling.rules import Rules
 
-#: When a pass has evicted as many jobs as it may, the next claimants are looked at so much later.
+#: When a pass has evicted as many jobs as it may, the next claimants are looked at a little later,
+#: at a full step of the clock: the moment must not depend on which pass looked.
 POSTPONED_S = 5.0
 INFINITE = float("inf")
 
@@ -49,6 +51,7 @@ class Host(Protocol):
     view: View
     quotas: Quotas
     checks: NodeChecks
+    promising: Promising
     plan: Plan
 
     @property
@@ -107,6 +110,8 @@ class Takeovers:
         self._rules = this.policy.preempt
         #: Jobs that this pass has evicted, and how many searches led to that.
         self._evicted = self._made = 0
+        #: A claim kept the last search off a node.
+        self.is_kept_off = False
         self._search: Preemption | None = None
         #: The same among jobs that stand still instead of leaving.
         self._loans: Preemption | None = None
@@ -117,27 +122,11 @@ class Takeovers:
         self._all_names: list[str] = []
         #: Nodes without all that claimants of a priority may evict.
         self._emptied: dict[tuple[float, bool, str], Emptied] = {}
-        rules, order = this.policy.preempt, this.policy.order
-        #: Whether only nodes that change may help where a search was in vain. What may be reclaimed
-        #: changes with what is held anywhere, and so does a priority that counts the share.
-        self.remembers = rules.enabled and not (
-            this.quotas.lends or self._suspends or order.primary == MULTIFACTOR or self._is_told
-        )
-
-    @property
-    def asks_all(self) -> bool:
-        """Whether each lane has to be asked, as victims may be found for it at any time."""
-        return self._rules.enabled and not self.remembers
-
-    @property
-    def _is_told(self) -> bool:
-        """Whether a rule of the site names the job that gives way."""
-        return isinstance(self._pass.rules.victims, NamesVictim)
-
-    @property
-    def _suspends(self) -> bool:
-        mode = self._rules.mode
-        return mode is PreemptMode.SUSPEND or bool(self._pass.cluster.live.stoppable)
+        told = isinstance(this.rules.victims, NamesVictim)
+        #: Each lane has to be asked, as victims may be found for it at any time.
+        self.asks_all = asks_all(this.cluster, lends=this.quotas.lends, told=told)
+        #: Only nodes that change may help where a search was in vain.
+        self.remembers = not self.asks_all
 
     def reconsider(self) -> list[int]:
         """The shapes that may take room from others since nodes changed."""
@@ -217,7 +206,9 @@ class Takeovers:
         if not self._rules.enabled:
             return
         this = self._pass
-        ripe_s = this.now_s + max(self._rules.min_runtime_s, 1)
+        # Where they are at once, then for the pass at the next full second: see ``POSTPONED_S``.
+        ripe_s = this.now_s + self._rules.min_runtime_s
+        ripe_s = ripe_s if ripe_s > this.now_s else this.now_s // 1.0 + 1.0
         if any(map(self.may_help, shapes)):
             this.wake_at(ripe_s)
         for allocation in [held for start in this.plan.starts for held in start.allocations]:
@@ -238,13 +229,13 @@ class Takeovers:
         """
         if not self._rules.enabled:
             return False
-        this = self._pass
+        this, self.is_kept_off = self._pass, False
         priority = effective_priority(entry, this.view)
         known = self._prospect(entry.key.shape)
         if known is not None and known.covers(priority):
             return False
         if self._evicted >= self._rules.max_per_pass:
-            this.wake_at(this.now_s + POSTPONED_S)
+            this.wake_at((this.now_s // POSTPONED_S + 1) * POSTPONED_S)
             return False
         takeover = self._find(head, entry, priority)
         if takeover is None:
@@ -267,6 +258,7 @@ class Takeovers:
                 search.commit(takeover)
         for allocation in takeover.allocations:
             this.space.take(allocation.node, allocation)
+        this.promising.take_back({held.node for held in takeover.allocations}, self._would_borrow)
         for unit in takeover.units:
             if unit.job and not unit.lends:
                 this.quotas.evict(Part(this.cluster.jobs[unit.job], unit.amount, unit.task < 0))
@@ -282,10 +274,10 @@ class Takeovers:
     def _find(self, head: Head, entry: Entry, priority: float) -> Takeover | None:
         """A job that stands still loses nothing: such jobs come first where only CPUs lack."""
         this, full = self._pass, self._searching()
-        names, barred = self._open_to(head, entry), self._claimed(entry)
-        # Only an account within its own limits may reclaim what was lent to others.
-        reclaims = this.quotas.lends and not this.quotas.borrowing(entry.key, head.amount)
-        claimant = full.claimant(entry, priority, this.quotas if reclaims else None)
+        claimant = full.claimant(entry, priority, this.quotas if this.quotas.lends else None)
+        claimant = claimant._replace(borrows=self._borrows(entry.key))
+        names, barred = self._open_to(head, entry), self._claimed(entry, claimant)
+        self.is_kept_off = not barred.isdisjoint(names)
         rule = this.rules.victims
         if isinstance(rule, NamesVictim):
             chosen = rule.should_preempt(full.candidates.known_to(claimant), entry)
@@ -319,7 +311,7 @@ class Takeovers:
                 lends=this.quotas.lends,
             )  # fmt: skip
             self._search = make()
-            if self._suspends:
+            if suspends(cluster):
                 self._loans = make(Lenders)
         return self._search
 
@@ -336,8 +328,17 @@ class Takeovers:
         )
         return effective_priority(entry, this.view)
 
-    def _claimed(self, entry: Entry) -> frozenset[str]:
-        """The nodes that others have a claim on before the job would be gone."""
+    def _borrows(self, key: LaneKey) -> bool:
+        """Whether a start would make the account of a lane hold more than its own."""
+        this = self._pass
+        shape = this.cluster.lanes.shapes[key.shape]
+        return this.quotas.lends and this.quotas.borrowing(key, least_of(shape))
+
+    def _claimed(self, entry: Entry, claimant: Claimant) -> frozenset[str]:
+        """The nodes that others have a claim on before the job would be gone.
+
+        Room that was promised to a job that would borrow it is reclaimed like room that is lent.
+        """
         this, asking = self._pass, asking_of(entry)
         until_s = this.promises.until_s(entry)
         kept = this.promises.kept.get(entry.job)
@@ -350,7 +351,15 @@ class Takeovers:
             if claim.start_s < until_s
             and (claim.reservation is not None or name not in mine)
             and asking.is_bound_by(claim)
+            and not (claimant.reclaims and self._would_borrow(claim.job))
         )
+
+    def _would_borrow(self, job: int) -> bool:
+        """Whether a job that waits for what it was promised would borrow it."""
+        cluster = self._pass.cluster
+        array = cluster.array_of(job) if job else None
+        lane = cluster.lanes.where.get(array.id if array is not None else job)
+        return lane is not None and self._borrows(lane.key)
 
     def _open_to(self, head: Head, entry: Entry) -> list[str]:
         """Where neither the kind of a node, nor a neighbour, nor a quota is in the way."""

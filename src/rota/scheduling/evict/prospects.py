@@ -11,11 +11,14 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.job import ServiceClass
+from rota.scheduling.evict.lending import suspends
 from rota.scheduling.evict.node_units import Wish
+from rota.scheduling.order.orderings import MULTIFACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
+    from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Shape
     from rota.scheduling.evict.claimant import Claimant
     from rota.scheduling.place.node_room import Room
@@ -24,6 +27,15 @@ if TYPE_CHECKING:
     Look = Callable[[str, Claimant], "Emptied | None"]
 
 INFINITE = float("inf")
+
+
+def asks_all(cluster: Cluster, *, lends: bool, told: bool) -> bool:
+    """Whether victims may be found for a lane although none of its nodes changed.
+
+    What may be reclaimed changes with what is held anywhere, and so does a priority that counts
+    the share. ``told``: a rule of the site names the job that gives way.
+    """
+    return lends or told or suspends(cluster) or cluster.policy.order.primary == MULTIFACTOR
 
 
 class Emptied(NamedTuple):

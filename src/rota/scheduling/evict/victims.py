@@ -112,6 +112,7 @@ class Rights(NamedTuple):
     #: Whether single tasks of elastic jobs are units as well.
     shrinks: bool
     only: int = 0
+    borrows: bool = False
 
 
 class Candidates:
@@ -186,7 +187,9 @@ class Candidates:
         above = bisect_left(levels, True, key=lambda level: not claimant.is_above(level))
         reach = levels[above - 1] if above else -INFINITE
         rights = Rights(claimant.job, claimant.best_effort, claimant.turns, reach, shrinks)
-        return rights._replace(only=claimant.only) if claimant.only else rights
+        if claimant.only or claimant.borrows:
+            return rights._replace(only=claimant.only, borrows=claimant.borrows)
+        return rights
 
     def known_to(self, claimant: Claimant) -> list[Victim]:
         """The jobs that it may evict as a whole, as victim rules see them, by their ids."""

@@ -74,6 +74,19 @@ class Leavers:
             heapify(self._ends)
         return found
 
+    def follow_begun(self) -> None:
+        """Attempts that had not begun when they were last asked are asked again once they have."""
+        for name, begun in [(name, self._begun(name)) for name in self._young]:
+            if begun:
+                self.follow(name, begun)
+
+    def _begun(self, name: str) -> dict[str, None]:
+        """The young attempts of a node that have begun by now."""
+        jobs, live = self._cluster.jobs, self._cluster.live.where
+        places = {uid: live[uid] for uid in self._young[name] if uid in live}
+        attempts = {uid: jobs[job].tasks[task].attempts[-1] for uid, (job, task) in places.items()}
+        return {uid: None for uid, attempt in attempts.items() if attempt.started_s}
+
     def _leaver(self, node: Node, uid: str) -> Leaving:
         job_id, task = self._cluster.live.where[uid]
         job = self._cluster.jobs[job_id]

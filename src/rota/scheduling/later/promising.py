@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from rota.core.facts.policy import Backfill
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
     from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry, Promise
     from rota.scheduling.later.promises import Promises
@@ -174,6 +176,14 @@ class Promising:
     def _withdraw(self, job: int) -> None:
         promise = self._promises.withdraw(job)
         self._let_go |= dict.fromkeys(allocation.node for allocation in promise.allocations)
+
+    def take_back(self, names: Container[str], would_borrow: Callable[[int], bool]) -> None:
+        """Jobs took over room on these nodes: it is not promised to jobs that would borrow it."""
+        for promise in self._promises.all():
+            lies_there = any(allocation.node in names for allocation in promise.allocations)
+            if lies_there and would_borrow(promise.job):
+                self._withdraw(promise.job)
+                self._loose = True
 
     def started(self, entry: Entry, stay_s: float) -> None:
         """A job that may hold its room for so long needs no promise any more."""

@@ -9,7 +9,7 @@ jobs of a pass start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rota.scheduling.api import View
 from rota.scheduling.order.orderings import (
@@ -24,8 +24,6 @@ from rota.scheduling.order.orderings import (
 from rota.scheduling.rules import Traits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane, LaneKey
     from rota.core.facts.policy import Policy
@@ -40,6 +38,8 @@ LineKey = tuple[str, str, int]
 INFINITE = float("inf")
 #: A key is worked out again a little before its step, so that rounding cannot hide it.
 MARGIN_S = 0.001
+#: More than the last digit of a moment is worth.
+ROUNDING_S = 1e-6
 #: The rules that look at how long a job has waited, in steps.
 AGEING = frozenset({"priority", MULTIFACTOR})
 #: The rules under which own keys change by steps, or not at all, as time goes by.
@@ -77,6 +77,16 @@ def traits_of(primary: Ordering, secondary: Ordering, policy: Policy) -> Traits:
     )
 
 
+class Borrowing(Protocol):
+    """Knows which accounts hold more than their own."""
+
+    @property
+    def moves(self) -> int:
+        """Grows with whatever changes how much an account borrows."""
+
+    def borrowing(self, key: LaneKey, amount: Amount) -> bool: ...
+
+
 class Keys:
     """Keys under the rules of one pass."""
 
@@ -85,9 +95,9 @@ class Keys:
         cluster: Cluster,
         rules: Rules,
         view: View,
-        borrows: Callable[[LaneKey, Amount], bool] | None,
+        quotas: Borrowing | None,
     ) -> None:
-        """``borrows`` says whether a start would pass a soft limit; None: there is none."""
+        """``quotas`` say whether a start would pass a soft limit; None: there is none."""
         self._queues = cluster.queues
         self._rules = rules
         self._view = view
@@ -96,14 +106,12 @@ class Keys:
         #: not compare.
         self.watch = rules.watch
         self._own_view = View(view.now_s, view.policy, NO_SHARES, view.total)
-        self._borrows = borrows
+        self._quotas = quotas
         self.traits = traits = rules.traits
         #: Own keys say it all: they stand while jobs start.
-        self.is_fixed = (
-            borrows is None and all(traits.plain) and view.policy.share.soft_ratio <= 0.0
-        )
+        self.is_fixed = quotas is None and all(traits.plain) and view.policy.share.soft_ratio <= 0.0
         #: Only one account has jobs that wait: what it has had decides nothing.
-        self.may_be_alone = borrows is None
+        self.may_be_alone = quotas is None
         self.is_alone = False
         self._same: dict[float, float] = {}
 
@@ -112,13 +120,15 @@ class Keys:
         if self.is_fixed:
             return ("", "", 0)
         user, project = lane.account
-        return (user, project, lane.key.shape if self._borrows is not None else 0)
+        return (user, project, lane.key.shape if self._quotas is not None else 0)
 
     def version(self, line: LineKey) -> int:
         """Changes whenever the part of a line's keys that is not their own may have."""
         if self.is_fixed or self.is_alone:
             return 0
-        return self._view.shares.version(line[0], line[1])
+        version = self._view.shares.version(line[0], line[1])
+        # A start may make all jobs of a user or a project borrow, whichever account it is of.
+        return version if self._quotas is None else version + self._quotas.moves
 
     def own(self, entry: Entry) -> Key:
         """All that does not depend on what the account has."""
@@ -137,7 +147,7 @@ class Keys:
         """All that counts now."""
         if self.is_fixed or self.is_alone:
             return own
-        borrows = self._borrows is not None and self._borrows(entry.key, amount)
+        borrows = self._quotas is not None and self._quotas.borrowing(entry.key, amount)
         if self._view.policy.share.soft_ratio > 0.0:
             return self._key(entry, self._view, borrows=borrows)
         # Only the rules look at shares: the rest of the own key stands.
@@ -186,7 +196,9 @@ class Keys:
         wait_s = steps.too_long_s if waited_s <= steps.too_long_s else INFINITE
         if steps.older_s < INFINITE:
             wait_s = min(wait_s, (waited_s // steps.older_s + 1) * steps.older_s)
-        return eligible_s + wait_s - MARGIN_S
+        step_s = eligible_s + wait_s
+        # Where a pass comes just before the step, the next moment to look lies just behind it.
+        return step_s - MARGIN_S if step_s - MARGIN_S > self.now_s else step_s + ROUNDING_S
 
 
 class ByLength(Keys):

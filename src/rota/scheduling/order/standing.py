@@ -124,7 +124,7 @@ class Standing:
         while self._steps and self._steps[0][0] <= keys.now_s:
             due.append(heappop(self._steps))
         for until_s, number in due:
-            if number not in self._at or self._at[number][2] != until_s:
+            if not self._stands(until_s, number):
                 continue
             lane = lanes.get(number)
             head = opening(lane) if lane is not None else None
@@ -143,7 +143,14 @@ class Standing:
     @property
     def next_step_s(self) -> float:
         """When the next lane that waits for room may have another key; infinite: none will."""
-        return self._steps[0][0] if self._steps else float("inf")
+        steps = self._steps
+        while steps and not self._stands(*steps[0]):
+            heappop(steps)
+        return steps[0][0] if steps else float("inf")
+
+    def _stands(self, until_s: float, number: int) -> bool:
+        """Whether a lane still stands in line with the key that is right until then."""
+        return number in self._at and self._at[number][2] == until_s
 
     def start_over(self) -> None:
         """The rules are others: no key is right, and no lane is known to wait."""
