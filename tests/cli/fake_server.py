@@ -83,7 +83,7 @@ class FakeRota:
             dict(protocol.headers.items()),
         )
         self.asked.append(asked)
-        answer = self._answer(asked)
+        answer = self._whole(asked, self._answer(asked))
         self._hold_against_the_document(asked, answer)
         payload = (
             answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
@@ -105,6 +105,13 @@ class FakeRota:
         if callable(route):
             route = route(asked)
         return route if isinstance(route, Answer) else Answer(route)
+
+    def _whole(self, asked, answer):
+        """With all that the document promises: commands are never given less."""
+        known = contract.operation(asked.method, asked.path)
+        if not self.is_rota or known is None or isinstance(answer.body, bytes):
+            return answer
+        return Answer(known.whole_answer(answer.status, answer.body), answer.status, answer.headers)
 
     def _hold_against_the_document(self, asked, answer):
         known = contract.operation(asked.method, asked.path)

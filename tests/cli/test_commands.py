@@ -488,7 +488,7 @@ def test_redo_with_dependents_ties_the_new_jobs_together(fake, rota):
     assert ended.out == "10\n11\n"
     assert fake.asked[-1].body == {
         "command": ["b"],
-        "depends_on": [{"kind": "after-ok", "job": 10}],
+        "depends_on": [{"kind": "after-ok", "job": 10, "element": False}],
     }
 
 
@@ -593,13 +593,15 @@ def test_status_joins_the_servers_word_with_this_machines_files(fake, rota, tmp_
     (tmp_path / "controller.json").write_text('{"pid": 7, "url": "http://x", "database": "db"}')
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "agent.json").write_text('{"pid": 8, "node": "box"}')
-    fake.routes["GET /status"] = {"controller": {"version": "1", "uptime_s": 5}, "jobs": {}}
+    told = {"pid": 9, "url": "http://y", "version": "1", "uptime_s": 5}
+    agent = {"pid": None, "node": None}
+    fake.routes["GET /status"] = {"controller": told, "agent": agent, "jobs": {}}
     fake.routes["GET /status/database"] = {"name": "x", "state": "ok", "problem": ""}
 
     answer = json.loads(rota("status", "--json").out)
 
-    assert answer["controller"] == {"pid": 7, "url": "http://x", "version": "1", "uptime_s": 5}
-    assert answer["agent"] == {"pid": 8, "node": "box"}
+    assert answer["controller"] == told
+    assert answer["agent"] == agent
     assert answer["database"] == "db"
 
 

@@ -340,6 +340,7 @@ def test_queues_are_made_and_changed(fake, rota):
         **{"name": "night", "state": "active", "priority": 10, "project": ""},
         **{"max_running": 0, "max_per_user": 2, "max_per_project": 0},
         **{"preempts": False, "preemptible": True, "pending_jobs": 0, "running_jobs": 0},
+        "open": True,
     }
     fake.routes["GET /queues"] = {"items": []}
     fake.routes["PUT /queues/night"] = queue

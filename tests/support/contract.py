@@ -41,8 +41,6 @@ def _closed() -> dict[str, Any]:
     for schema in schemas.values():
         if "properties" in schema:
             schema["additionalProperties"] = False
-            # A fake tells what its test is about; what it tells must be true.
-            schema.pop("required", None)
     return {"schemas": schemas}
 
 
@@ -63,14 +61,18 @@ class Operation(NamedTuple):
         return [] if body is None else _against(self.name, content["schema"], body)
 
     def wrong_answer(self, status: int, body: Any) -> list[str]:
-        answer = self.shown["responses"].get(str(status))
-        if answer is None:
+        if str(status) not in self.shown["responses"]:
             return [f"{self.name} never answers {status}"]
-        content = answer.get("content", {})
+        return _against(f"{self.name} {status}", self._schema(status), body)
+
+    def whole_answer(self, status: int, body: Any) -> Any:
+        """A fake tells what its test is about; what it leaves out and must be there is plain."""
+        return _whole(self._schema(status), body)
+
+    def _schema(self, status: int) -> dict[str, Any]:
+        content = self.shown["responses"].get(str(status), {}).get("content", {})
         media = next((m for m in content if "json" in m), None)
-        if media is None:
-            return []
-        return _against(f"{self.name} {status}", content[media].get("schema", {}), body)
+        return dict(content[media].get("schema", {})) if media is not None else {}
 
 
 def operation(method: str, path: str) -> Operation | None:
@@ -89,6 +91,52 @@ def _operations() -> list[tuple[re.Pattern[str], dict[str, Any]]]:
         (re.compile(_PART.sub("[^/]+", re.escape(path.removeprefix(API)))), shown)
         for path, shown in paths
     ]
+
+
+def _whole(schema: dict[str, Any], value: Any) -> Any:
+    """The value, with every field that its schema requires."""
+    schema = _found(schema)
+    if isinstance(value, list):
+        return [_whole(schema.get("items", {}), one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    known = schema.get("properties", {})
+    more = schema.get("additionalProperties")
+    of_others = more if isinstance(more, dict) else {}
+    told = {name: _whole(known.get(name, of_others), one) for name, one in value.items()}
+    left_out = [name for name in schema.get("required", ()) if name not in value]
+    return told | {name: _plain(known[name]) for name in left_out}
+
+
+def _plain(schema: dict[str, Any]) -> Any:
+    """The least that a schema allows."""
+    choices = schema.get("oneOf") or schema.get("anyOf") or ()
+    if any(choice.get("type") == "null" for choice in choices):
+        return None
+    schema = _found(schema)
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return None if "null" in kind else _plain({**schema, "type": kind[0]})
+    if "enum" in schema or "const" in schema:
+        return schema["enum"][0] if "enum" in schema else schema["const"]
+    if kind == "object":
+        return _whole(schema, {})
+    if schema.get("format") == "date-time":
+        return "2026-01-01T00:00:00Z"
+    least = schema.get("minimum", 0)
+    return {"array": [], "string": "", "boolean": False}.get(str(kind), least)
+
+
+def _found(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema itself, where another one is named; of several the one that is not null."""
+    choices = schema.get("oneOf") or schema.get("anyOf") or schema.get("allOf") or ()
+    named = next((choice for choice in choices if choice.get("type") != "null"), None)
+    if named is not None:
+        return _found(named)
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return _found(document()["components"]["schemas"][name])
+    return schema
 
 
 def _against(what: str, schema: dict[str, Any], value: Any) -> list[str]:

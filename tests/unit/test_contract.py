@@ -18,9 +18,18 @@ from tests.support import contract
 def test_an_answer_that_rota_never_gives_is_told(status: int, body: object, words: str) -> None:
     known = contract.operation("GET", "/jobs/12")
 
-    (told,) = known.wrong_answer(status, body)
+    (told,) = known.wrong_answer(status, known.whole_answer(status, body))
 
     assert words in told
+
+
+def test_an_answer_of_a_fake_has_all_that_the_document_promises() -> None:
+    status = contract.operation("GET", "/status")
+
+    whole = status.whole_answer(200, {"nodes": 1})
+
+    assert status.wrong_answer(200, whole) == []
+    assert any("required" in line for line in status.wrong_answer(200, {"nodes": 1}))
 
 
 def test_what_a_caller_may_not_send_is_told() -> None:

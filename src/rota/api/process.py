@@ -40,6 +40,7 @@ from rota.api.door.sockets import (
     url_of,
 )
 from rota.api.heads import turn
+from rota.api.site.quota_alerts import QuotaWatch
 from rota.controller.agents.bundles import BundleShelf
 from rota.controller.agents.job_tokens import read_key
 from rota.controller.chores.audit_shipping import open_shipping
@@ -177,6 +178,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     forgetting += await _inventory(app.context, plan)
     forgetting.append(asyncio.create_task(app.context.foretelling.run()))
     forgetting += await _quotas(app.context, source, plan.quotas.poll_s)
+    forgetting.append(asyncio.create_task(QuotaWatch(host).run()))
     for door in typed:
         await door.start()
     remark = await asyncio.to_thread(neighbour, plan.port, sockets[-1].getsockname()[1])

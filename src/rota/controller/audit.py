@@ -27,7 +27,7 @@ log = logging.getLogger("rota.controller")
 #: What running jobs say of themselves, and what the site says to itself.
 _UNHEARD = (
     *(cmd.ReportCheckpoint, cmd.SetEndpoint, cmd.BeginStep, cmd.EndStep),
-    *(cmd.SetElsewhere, cmd.SetQuotaProvider, cmd.SeeQuotas, cmd.NoteGpus),
+    *(cmd.SetElsewhere, cmd.SetQuotaProvider, cmd.SeeQuotas, cmd.NoteGpus, cmd.NoteQuota),
 )
 #: A command on more jobs than this is one record.
 JOBS_MAX = 100

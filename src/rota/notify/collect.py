@@ -13,6 +13,7 @@ from rota.notify.mail import Mail
 from rota.notify.node_notices import node_notice
 from rota.notify.notice import Told, make_notice, round_of, subject, telling
 from rota.notify.plugins import load_notifier
+from rota.notify.quota_notices import quota_notice
 from rota.notify.sweeps import Sweeps
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ class Collector:
     def deliveries(self, record: Recorded) -> list[Delivery]:
         """What an event of the log gives to send, in the order of telling."""
         self._forget_changed(record.event)
-        if (notice := node_notice(record, self._cluster_id)) is not None:
+        notice = node_notice(record, self._cluster_id) or quota_notice(record, self._cluster_id)
+        if notice is not None:
             return [
                 Delivery(way.receiver, notice, way.channel, self._patience(way.rule))
                 for way in self._ways

@@ -105,7 +105,7 @@ class Courier:
         self._ring()
 
     def _is_interesting(self, event: ev.AnyEvent) -> bool:
-        if is_of_node(event):
+        if is_of_node(event) or isinstance(event, ev.QuotaReached):
             return self._collector.has_rules
         if type(event) not in TELLING:
             if isinstance(event, ev.ElementExpanded) and event.array in self._wanted:

@@ -23,7 +23,7 @@ Told = tuple[str, dict[str, Any]]
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened to one job, or to a node, as every receiver gets it."""
+    """One thing that happened to one job, a node or a quota, as every receiver gets it."""
 
     #: The same whenever it is sent again: receivers can drop repeats by it.
     id: str
@@ -37,11 +37,14 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     #: The same in a line for people; chat services show this field of a webhook.
     text: str
     at_s: float
-    #: The node that it is about; empty: it is about a job.
+    #: The node that it is about, or the user or project; both empty: it is about a job.
     node: str = ""
+    account: str = ""
 
     @property
     def about(self) -> str:
+        if self.account:
+            return self.account
         return f"node {self.node}" if self.node else f"job {self.job['id']}"
 
 
@@ -211,7 +214,8 @@ _encode = msgspec.json.Encoder().encode
 
 def encode_notice(notice: Notice) -> bytes:
     """The body of a webhook."""
-    other = "job" if notice.node else "node"
-    names = [name for name in notice.__struct_fields__ if name not in ("at_s", other)]
+    about = "account" if notice.account else "node" if notice.node else "job"
+    left_out = {"at_s", "account", "node", "job"} - {about}
+    names = [name for name in notice.__struct_fields__ if name not in left_out]
     fields = {name: getattr(notice, name) for name in names}
     return _encode(fields)

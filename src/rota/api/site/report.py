@@ -10,6 +10,7 @@ from litestar import get
 from litestar.params import QueryParameter
 
 from rota.api.context import Asking, context_of
+from rota.api.site.quota_alerts import alerts
 from rota.api.site.report_sums import (
     FORECAST_DAYS,
     AccountSums,
@@ -18,8 +19,7 @@ from rota.api.site.report_sums import (
     forecast,
     percentile,
 )
-from rota.api.site.usage import UsageRow, budget_views, usage_rows
-from rota.api.views.quota_use import quota_uses
+from rota.api.site.usage import UsageRow, usage_rows
 from rota.api.views.times import Moment, when
 from rota.core.derived.usage import DAY_S, DAYS_KEPT, Spent
 from rota.core.facts.states import NodeState
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 HOUR_S = 3600.0
 #: More jobs than this are not gone through: the newest count, and the report says so.
 JOBS_MAX = 200_000
-#: From these parts of a limit on, somebody should look at it.
-ALERTS = (1.0, 0.8)
 AHEAD_DAYS = 7
 
 
@@ -158,7 +156,7 @@ async def report(
         failures=_failures(sums),
         forecast=forecasts,
         forecast_method=method,
-        alerts=_alerts(cluster, now_s),
+        alerts=[ReportAlert(*alert) for alert in alerts(cluster, now_s)],
         jobs_seen=sums.jobs,
         complete=sums.jobs < JOBS_MAX,
     )
@@ -292,22 +290,6 @@ def _forecasts(cluster: Cluster, now_s: float) -> tuple[list[ReportForecast], st
         f"a straight line through the last {len(days)} whole days, carried on for {AHEAD_DAYS}; it "
         "knows nothing of weekends, deadlines or plans"
     )
-
-
-def _alerts(cluster: Cluster, now_s: float) -> list[ReportAlert]:
-    found = []
-    for use in quota_uses(cluster):
-        if level := next((100 * part for part in ALERTS if use.part >= part), 0):
-            percent = round(100 * use.part, 1)
-            found.append(ReportAlert(*use, percent, int(level)))
-    for budget in budget_views(cluster, now_s):
-        limit = budget.hard if budget.hard is not None else budget.soft
-        part = budget.spent / limit if limit else float(bool(budget.spent))
-        if level := next((100 * least for least in ALERTS if part >= least), 0):
-            percent = round(100 * part, 1)
-            facts = (budget.kind, budget.name, "money", budget.spent, limit or 0.0)
-            found.append(ReportAlert(*facts, percent, int(level)))
-    return sorted(found, key=lambda alert: (-alert.percent, alert.kind, alert.name, alert.resource))
 
 
 ROUTES = [report]

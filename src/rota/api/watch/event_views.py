@@ -111,6 +111,7 @@ SHOWN: dict[type, tuple[str, ...]] = {
         ev.UsageForgotten: "user project",
         ev.QuotaProviderSet: "provider",
         ev.QuotasSeen: "gone",
+        ev.QuotaReached: "user project note",
         ev.ClockMoved: "shift_s",
         ev.PolicySet: "policy",
         ev.RuleDropped: "point name problem",

@@ -107,6 +107,13 @@ def remove_user(scribe: Scribe, command: cmd.RemoveUser) -> object:
     return command.user
 
 
+def note_quota(scribe: Scribe, command: cmd.NoteQuota) -> object:
+    user, project = command.user, command.project
+    event = ev.QuotaReached(level=command.level, note=command.note, user=user, project=project)
+    scribe.emit(event)
+    return None
+
+
 def forget_usage(scribe: Scribe, command: cmd.ForgetUsage) -> object:
     """Every account that the command means; one that has used nothing is not found."""
     user, project = command.user, command.project

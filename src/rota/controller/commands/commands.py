@@ -195,6 +195,15 @@ class SeeQuotas(Command, frozen=True, kw_only=True):
     gone: tuple[str, ...] = ()
 
 
+class NoteQuota(Command, frozen=True, kw_only=True):
+    """A user or a project has reached so many per cent of a limit; ``note`` says of which."""
+
+    level: int
+    note: str
+    user: str = ""
+    project: str = ""
+
+
 class MarkNode(Command, frozen=True, kw_only=True):
     """Labels to set (None: to take away), taints to add, keys of taints to take away.
 

@@ -303,6 +303,7 @@ _OPERATED: dict[type, Callable[[Scribe, Any], object]] = {
     cmd.NoteGpus: note_gpus,
     cmd.SetQuotaProvider: accounts.set_quota_provider,
     cmd.SeeQuotas: accounts.see_quotas,
+    cmd.NoteQuota: accounts.note_quota,
     cmd.RemoveReservation: reserve_job.remove,
     cmd.DrainNode: _drain_node,
     cmd.ApproveNode: credentials.approve_node,

@@ -360,6 +360,8 @@ SITE_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.UserSet: _user_set,
     ev.UserRemoved: _user_removed,
     ev.UsageForgotten: _usage_forgotten,
+    # For people: nothing follows from it.
+    ev.QuotaReached: lambda cluster, event, at_s: None,
     ev.PolicySet: _policy_set,
     ev.RuleDropped: _rule_dropped,
     ev.PassesMade: _passes_made,

@@ -30,6 +30,7 @@ from rota.core.changes.site_events import ProjectSet as ProjectSet
 from rota.core.changes.site_events import QueueRemoved as QueueRemoved
 from rota.core.changes.site_events import QueueSet as QueueSet
 from rota.core.changes.site_events import QuotaProviderSet as QuotaProviderSet
+from rota.core.changes.site_events import QuotaReached as QuotaReached
 from rota.core.changes.site_events import QuotasSeen as QuotasSeen
 from rota.core.changes.site_events import ReservationRemoved as ReservationRemoved
 from rota.core.changes.site_events import ReservationSet as ReservationSet
@@ -371,6 +372,7 @@ AnyEvent = (
     | UsageForgotten
     | QuotaProviderSet
     | QuotasSeen
+    | QuotaReached
     | ClockMoved
     | PolicySet
     | RuleDropped

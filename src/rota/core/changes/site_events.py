@@ -66,6 +66,15 @@ class QuotasSeen(Event, frozen=True, tag="quotas-seen"):
     gone: tuple[str, ...] = ()
 
 
+class QuotaReached(Event, frozen=True, tag="quota-reached"):
+    """A user or a project uses so many per cent of a limit, and it is worth a word."""
+
+    level: int
+    note: str
+    user: str = ""
+    project: str = ""
+
+
 class ReservationSet(Event, frozen=True, tag="reservation-set"):
     reservation: Reservation
 

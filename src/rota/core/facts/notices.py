@@ -37,6 +37,8 @@ NODE_EVENTS: tuple[str, ...] = (
     *("node_up", "node_silent", "node_lost", "node_quarantined"),
     *("node_drained", "node_resumed", "node_removed"),
 )
+#: What is told about the quotas of users and projects, likewise.
+QUOTA_EVENTS: tuple[str, ...] = ("quota_near", "quota_reached")
 #: How a job ended.
 ENDS: tuple[str, ...] = EVENTS[-6:]
 #: What an owner should hear of while the job runs.
@@ -51,6 +53,7 @@ SITE_SHORT = {
     **SHORT,
     "node": NODE_EVENTS,
     "node_problem": ("node_silent", "node_lost", "node_quarantined"),
+    "quota": QUOTA_EVENTS,
 }
 
 TARGETS_MAX = 20
@@ -104,9 +107,10 @@ def parse_events(names: list[str] | tuple[str, ...], *, site: bool = False) -> t
     """Events by name, ``all``, ``end`` or ``problem``, each once and in the order of a life.
 
     ``elements`` beside them: of each element of an array; alone, how each of them ended. A ``site``
-    may hear of nodes as well, by name or by ``node`` and ``node_problem``.
+    may hear of nodes as well, by name or by ``node`` and ``node_problem``, and of ``quota``.
     """
-    events, short = (EVENTS + NODE_EVENTS, SITE_SHORT) if site else (EVENTS, SHORT)
+    more = NODE_EVENTS + QUOTA_EVENTS if site else ()
+    events, short = EVENTS + more, SITE_SHORT if site else SHORT
     wanted: set[str] = set()
     for name in (name.strip().lower() for name in names):
         if name in short:
