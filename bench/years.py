@@ -45,7 +45,7 @@ def job(number: int, at_s: float, *, ended: bool) -> Job:
         made.tasks[0].attempts = [
             Attempt(f"{made.uid}.0.1", 1, room, "i1", at_s, Phase.ENDED, started_s=at_s)
         ]
-        made.outcome, made.ended_s = Outcome(JobState.COMPLETED, Cause.EXIT, 0), at_s + 60
+        made.outcome, made.ended_s = Outcome(JobState.COMPLETED, Cause.EXIT, exit_code=0), at_s + 60
     return made
 
 
@@ -91,11 +91,9 @@ async def start(path: Path) -> None:
     wall_s = time.monotonic() - began_s
     usage = resource.getrusage(resource.RUSAGE_SELF)
     ended = sum(host.cluster.ids.ended.counts.values())
-    print(
-        f"{ended:,} finished and {len(host.cluster.jobs):,} waiting jobs: first submit taken after"
-    )
+    print(f"{ended:,} finished and {len(host.cluster.jobs):,} waiting jobs; first submit after")
     print(f"{wall_s:.1f} s, {usage.ru_utime + usage.ru_stime:.1f} s of CPU time with imports,")
-    print(f"{usage.ru_maxrss >> 10} MiB at the most; {path.stat().st_size >> 20} MiB on disk")
+    print(f"{usage.ru_maxrss >> 10} MiB at the most")
     host.stop()
     await ticking
     store.close()

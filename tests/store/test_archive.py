@@ -8,9 +8,9 @@ import pytest
 from rota.core.facts.errors import Rejected, Unavailable
 from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Access, Queue, Token
-from rota.store import archive
 from rota.store.api import Batch, JobFilter
-from rota.store.archived import open_archive
+from rota.store.archive import writing as archive
+from rota.store.archive.reading import open_archive
 from rota.store.open import open_store
 from tests.store.builders import DAY_S, START_S, Log, array, job
 

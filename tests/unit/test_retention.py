@@ -7,7 +7,7 @@ import pytest
 from rota.controller.chores.retention import forget_old_jobs, prune_once
 from rota.controller.loop import Host
 from rota.core.facts.errors import Unavailable
-from rota.store.archived import open_archive
+from rota.store.archive.reading import open_archive
 from rota.store.open import open_store
 from rota.store.writer import InlineWriter
 from rota.testing.scene import Scene

@@ -33,7 +33,7 @@ BUSY_TIMEOUT_S = 5.0
 def open_readonly(place: str) -> SqlStore:
     """A state folder, a database file, an archive, ``sqlite:///PATH`` or ``postgresql://…``, only
     to read."""
-    from rota.store.archived import is_archive, open_archive
+    from rota.store.archive.reading import is_archive, open_archive
 
     if is_archive(Path(place)):
         return open_archive(Path(place))

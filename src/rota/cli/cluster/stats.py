@@ -121,7 +121,7 @@ def stats(
 
 def _archived(folder: Path, user: str, period: int | None, longest: int) -> dict[str, Any]:
     """The same answer out of files; hours of GPUs are those of the latest tries."""
-    from rota.store.archived import open_archive
+    from rota.store.archive.reading import open_archive
     from rota.store.stats import by_user, gpu_hours, run_s_of, stats_row
 
     now_s = time.time()

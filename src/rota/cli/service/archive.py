@@ -36,7 +36,7 @@ def archive(folder: Path, older: int, state_dir: str, database: str) -> None:
     --archive', 'rota sim --history' and 'rota replay' read it. With 'archive' in the section
     [retention] of the settings it is done before jobs are forgotten.
     """
-    from rota.store.archive import write
+    from rota.store.archive.writing import write
     from rota.store.readonly import open_readonly
 
     place = state_folder(state_dir)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota.controller.agents.bundles import in_use
-from rota.store.archive import write as write_archive
+from rota.store.archive.writing import write as write_archive
 from rota.store.sql import SqlStore
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from rota.core.facts.errors import Rejected
-from rota.store.archive import COLUMNS, GROUP, SITE, arrow, files_of, told
+from rota.store.archive.writing import COLUMNS, GROUP, SITE, arrow, files_of, told
 from rota.store.migrations import HEAD, SCRIPTS
 from rota.store.readonly import SqliteReader
 from rota.store.rows import RECORDS
