@@ -18,6 +18,7 @@ from rota.rpc.messages import (
     Desired,
     Hello,
     Observed,
+    Resized,
     Sighting,
     Wanted,
     Welcome,
@@ -36,6 +37,7 @@ class FarController:
     def __init__(self) -> None:
         self.beats = 0
         self.seen: dict[str, Observed] = {}
+        self.remarks: list[str] = []
         self.wanted: list[Wanted] = []
         self._changed = asyncio.Condition()
         self._link: ServerConnection | None = None
@@ -52,6 +54,8 @@ class FarController:
                     if isinstance(message, Beat):
                         self.beats += 1
                         await link.send(encode(BeatSeen(message.session, message.number)))
+                    elif isinstance(message, Resized):
+                        self.remarks += message.node.remarks[-1:]
                     elif isinstance(message, Observed):
                         self.seen |= {item.uid: item for item in message.attempts}
                     self._changed.notify_all()
@@ -110,8 +114,10 @@ def test_a_node_whose_agent_stands_still_is_not_silent_and_its_jobs_go_on():
             assert controller.sighting(uid) is Sighting.RUNNING
             assert (folder / "lease").read_text() != lease
             await said(agent, b"stands still")
+            assert "stands still" in controller.remarks[-1]
             end = os.open(pipe, os.O_RDONLY)
             await said(agent, b"stood still")
+            await controller.until(lambda: "stood still" in controller.remarks[-1])
             os.close(end)
 
     asyncio.run(tell())
