@@ -7,8 +7,8 @@ same result.
 A job runs for as long as it was recorded to, wherever it is put. With overrun ``kill`` it ends at
 its estimate at the latest, with ``extend`` an estimate is only what a pass believes. A job that
 gives way begins again and loses what it did, unless it saves it (the preemption mode
-``checkpoint``) or stands still until it may go on (``suspend``). Events of one instant are handled together and
-followed by one pass (``batch``), or one by one with a pass after each, arrivals first
+``checkpoint``) or stands still until it may go on (``suspend``). Events of one instant are handled
+together and followed by one pass (``batch``), or one by one with a pass after each, arrivals first
 (``single``).
 """
 
