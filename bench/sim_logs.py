@@ -62,7 +62,7 @@ def write_swf(path: Path, jobs: Iterable[TraceJob], procs: int) -> None:
 
 
 def deepest(jobs: Sequence[TraceJob], start_s: Sequence[float]) -> int:
-    """How many waited at the worst moment; who starts when he comes does not wait."""
+    """How many waited at the worst moment; a job that starts when it comes does not wait."""
     changes = sorted(
         [
             *(

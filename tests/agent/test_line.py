@@ -18,6 +18,7 @@ from rota.rpc.messages import (
     Desired,
     Hello,
     Observed,
+    Resized,
     Sighting,
     Wanted,
     Welcome,
@@ -38,6 +39,7 @@ class FarController:
         #: Of each beat, which report it names, and which one had arrived by then.
         self.named: list[tuple[int, int]] = []
         self.seen: dict[str, Observed] = {}
+        self.remarks: list[str] = []
         self.wanted: list[Wanted] = []
         self._changed = asyncio.Condition()
         self._link: ServerConnection | None = None
@@ -55,6 +57,8 @@ class FarController:
                         self.beats += 1
                         self.named.append((message.reported, self.reports))
                         await link.send(encode(BeatSeen(message.session, message.number)))
+                    elif isinstance(message, Resized):
+                        self.remarks += message.node.remarks[-1:]
                     elif isinstance(message, Observed):
                         self.reports = message.number
                         self.seen |= {item.uid: item for item in message.attempts}
@@ -114,8 +118,10 @@ def test_a_node_whose_agent_stands_still_is_not_silent_and_its_jobs_go_on():
             assert controller.sighting(uid) is Sighting.RUNNING
             assert (folder / "lease").read_text() != lease
             await said(agent, b"stands still")
+            assert "stands still" in controller.remarks[-1]
             end = os.open(pipe, os.O_RDONLY)
             await said(agent, b"stood still")
+            await controller.until(lambda: "stood still" in controller.remarks[-1])
             os.close(end)
 
     asyncio.run(tell())

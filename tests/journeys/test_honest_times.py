@@ -29,18 +29,20 @@ def test_an_expected_start_says_what_it_assumes_and_what_such_jobs_took(home: Bo
     line = f"this assumes 1h for job {running}, which runs: no --time was given; "
     for text in (told, planned):
         assert f"{line}the last 3 jobs of that name took 1s" in text
+    assert "took 1s: by that it would start" in told
+    assert "by that it would start" not in planned
 
 
 def test_the_elements_of_a_sweep_that_ended_tell_of_the_others(home: Box) -> None:
     command = f"test $ROTA_ARRAY_INDEX -lt 2 || {UNTIL_GO}"
-    array = home.job(command, array="0-4", **WHOLE)
+    array = home.job(command, array="0-2", **WHOLE)
     home.reach(f"{array}_2", "running")
     waiting = home.job("true", **WHOLE)
 
     told = home.rota("why", str(waiting)).stdout
 
     assert f"for job {array}_2, which runs" in told
-    assert "the last 2 elements of its sweep took 1s" in told
+    assert "the last 2 elements of its sweep took 1s: by that it would start at any moment" in told
 
 
 def test_a_job_with_a_limit_is_taken_at_its_word(home: Box) -> None:

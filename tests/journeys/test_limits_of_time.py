@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.journeys.box import until
+
 if TYPE_CHECKING:
     from tests.journeys.box import Box
 
@@ -78,6 +80,17 @@ def test_an_estimate_goes_before_the_limit_for_a_deadline(home: Box) -> None:
     words = ("--deadline", "now+1h", "--time", "2h", "--estimate", "30m")
 
     assert home.submit(*words, "--hold", "--", "true")
+
+
+def test_a_deadline_that_passes_leaves_a_mark_and_the_job_goes_on(home: Box) -> None:
+    job = home.submit("--deadline", "now+1s", "--", "sleep", "60")
+
+    until(lambda: home.show(job)["deadline_missed_at"], "the mark")
+
+    assert ", missed" in home.rota("show", str(job)).stdout
+    home.rota("update", str(job), "--deadline", "now+1h")
+    assert "missed" not in home.rota("show", str(job)).stdout
+    assert home.state_of(job) == "running"
 
 
 def test_folders_of_output_files_are_made(home: Box) -> None:

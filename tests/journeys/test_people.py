@@ -6,6 +6,8 @@ import http.client
 import json
 import os
 import pwd
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -200,3 +202,24 @@ def _over_tcp(
         return response.status, json.loads(response.read() or b"null"), response.headers
     finally:
         connection.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+def test_down_of_another_user_says_whose_rota_it_is(town: Box) -> None:
+    stranger = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    town.state.chmod(0o700)
+
+    done = subprocess.run(
+        [*stranger, sys.executable, "-m", "rota.cli.main", "down"],
+        cwd="/",
+        env=town.env | {"HOME": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"rota: the Rota with its state in {town.state} is of root: only root can stop it\n"
+    )
+    assert town.status()["controller"]["pid"]

@@ -40,7 +40,7 @@ def live_through_everything(scene: Scene) -> None:
     scene.finish("held", None, signal=15)
     scene.cancel("held")
     scene.finish("held", None, signal=15)
-    scene.submit("slow", time_limit_s=5)
+    scene.submit("slow", time_limit_s=5, deadline_s=scene.now_s + 3)
     scene.pass_time(6)
     scene.finish("slow", None, signal=15)
     scene.submit("lost")
@@ -62,6 +62,7 @@ def test_every_documented_event_is_really_sent(make_post: MakePost, web: WebSink
     post.until_all_told()
 
     assert set(web.events) == set(EVENTS)
+    assert web.events.count("deadline_missed") == 1
     assert post.scene.states("good", "bad", "held", "slow", "lost", "meek", "late") == [
         *("completed", "failed", "cancelled", "timeout", "node_failed", "preempted"),
         "unschedulable",

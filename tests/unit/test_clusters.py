@@ -309,7 +309,7 @@ def test_a_centre_with_jobs_stays_and_one_with_unknown_clusters_is_not_made():
     make_vdc(scene, "hpc")
     scene.submit("job", **bound(vdc="science"))
 
-    with pytest.raises(Conflict, match="vdc science still has 1 jobs"):
+    with pytest.raises(Conflict, match="vdc science still has 1 job"):
         scene.ask(cmd.RemoveVdc(actor=OPERATOR, vdc="science"))
     with pytest.raises(Rejected, match=r"clusters: 'hpx' is not valid; did you mean hpc\?"):
         make_vdc(scene, "hpx")

@@ -390,6 +390,18 @@ class TestManyAtOnce:
         assert self.vanished(scene)[-1] == ()
         assert lost(scene) == []
 
+    def test_the_last_of_them_is_told_to_be_alone(self):
+        scene = self.scene(nodes=5, gone=3)
+        scene.pass_beats(TRUSTED_BEATS)
+
+        for number in range(2):
+            scene.connect(f"box{number + 1}")
+        scene.pass_beats(1)
+
+        told = [event for event in scene.log if isinstance(event, ev.NodesVanished)]
+        note = "the last of several nodes that fell silent together"
+        assert (told[1].nodes, told[1].note) == (("box3",), note)
+
     def test_less_than_half_are_given_up_together(self):
         scene = self.scene(nodes=8, gone=3)
 

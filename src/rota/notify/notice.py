@@ -142,6 +142,7 @@ TELLING: dict[type, Callable[[Any], list[Told]]] = {
     ev.ArrayCancelled: _ended,
     gpu.GpuOverused: _overused,
     gpu.GpuIdle: _idle,
+    ev.DeadlineMissed: lambda _: [("deadline_missed", {})],
 }
 
 
@@ -173,6 +174,7 @@ _WORDS = {
     "requeued": "back in the queue",
     "gpu_overuse": "holds more GPU memory than it asked for",
     "gpu_idle": "has GPUs that do nothing",
+    "deadline_missed": "is not done, and its deadline has passed",
     "timeout": "stopped at its time limit",
     "node_failed": "lost its node",
     "unschedulable": "given up without a start",

@@ -203,7 +203,7 @@ class Observed(FromAgent, frozen=True, tag="observed"):
 
 
 class Resized(FromAgent, frozen=True, tag="resized"):
-    """The engine says something new of its node: what there is for jobs follows others' use."""
+    """Something new of the node: an engine's follows others' use, an agent has a remark."""
 
     session: int
     node: NodeSpec

@@ -3,8 +3,9 @@
 An agent elsewhere holds a lease, and its beats must not wait for anything: so its line lives in a
 thread of its own, which does nothing but speak with the controller and tell the keeper until when
 its lease holds. Whatever holds up the agent's own loop does not make the node silent. It shows in
-the log; and as beats also say that orders are carried out, an agent that stands
-still for too long ends itself: its jobs and its keeper live on, and another agent can be started.
+the log and as a remark on the node; and as beats also say that orders are carried out, an agent
+that stands still for too long ends itself: its jobs and its keeper live on, and another agent can
+be started.
 
 The line of an agent beside its controller has no lease and lives in the agent's loop.
 """
@@ -19,7 +20,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from rota.rpc.messages import BeatSeen, Welcome
+import msgspec
+
+from rota.core.words.units import format_when
+from rota.rpc.messages import BeatSeen, Hello, Resized, Welcome
 from rota.session.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
@@ -69,6 +73,9 @@ class Line:
         #: When the agent's loop was last asked for a sign, unless it has given one.
         self._asked_s: float | None = None
         self._stall_told = False
+        #: The words with which this session began: what a remark on the node is added to.
+        self._hello: Hello | None = None
+        self._session = 0
 
     def start(self) -> None:
         """In the agent's loop, which must run."""
@@ -107,7 +114,13 @@ class Line:
             self._heartbeat.hung_up()
         self.at_home(connection.over, reason)
 
+    def said_hello(self, hello: Hello) -> None:
+        """Where the line lives."""
+        self._hello, self._session = hello, 0
+
     def _on_message(self, message: ControllerMessage) -> None:
+        if isinstance(message, Welcome):
+            self._session = message.session
         if not (isinstance(message, Welcome) and self._objects(message)):
             self._heartbeat.hears(message)
         if not isinstance(message, BeatSeen):
@@ -146,6 +159,7 @@ class Line:
         if stalled_s > STALL_TOLD_S and not self._stall_told:
             self._stall_told = True
             log.warning("the agent's loop stands still for %.0f s; the node beats on", stalled_s)
+            self._remark("its agent stands still: nothing is started or ended here meanwhile")
         if stalled_s > STALL_MAX_S:
             log.error("the agent's loop stands still for %.0f s; the agent ends", stalled_s)
             faulthandler.dump_traceback()
@@ -153,8 +167,17 @@ class Line:
 
     def _turned(self) -> None:
         if self._stall_told and self._asked_s is not None:
-            log.warning("the agent's loop stood still for %.0f s", time.monotonic() - self._asked_s)
+            stood = f"stood still for {time.monotonic() - self._asked_s:.0f} s"
+            log.warning("the agent's loop %s", stood)
+            self.there(self._remark, f"its agent {stood} at {format_when(time.time())}")
         self._asked_s, self._stall_told = None, False
+
+    def _remark(self, text: str) -> None:
+        """The controller shows it on the node, until the agent says something new or comes anew."""
+        if self._link is not None and self._hello is not None and self._session:
+            spec = self._hello.node
+            spec = msgspec.structs.replace(spec, remarks=(*spec.remarks, text))
+            self._link.send(Resized(self._session, spec))
 
     def _hang_up(self, reason: str) -> None:
         """Nobody is there to say goodbye to."""
@@ -178,6 +201,8 @@ class Connection:
 
     def send(self, message: AgentMessage) -> None:
         assert self.link is not None
+        if isinstance(message, Hello):
+            self._line.there(self._line.said_hello, message)
         self._line.there(self.link.send, message)
 
     def close(self, reason: str = "") -> None:

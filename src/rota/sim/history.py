@@ -1,9 +1,9 @@
 """What an installation recorded, as a workload that can be played under other rules.
 
 A job is played with what it asked for, when it was submitted, and for as long as it really ran.
-Parents are waited for as their children did; begin times and holds last until they were over; who
-was cancelled while he waited leaves at that moment. What cannot be played as it was is left out,
-counted and told (``History.notes``).
+Parents are waited for as their children did; begin times and holds last until they were over; a
+job that was cancelled while it waited leaves at that moment. What cannot be played as it was is
+left out, counted and told (``History.notes``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Job, JobSpec
     from rota.core.facts.node import NodeSpec
 
-#: Who waits for a larger array is let go when he was, instead of when it is over.
+#: A job that waits for a larger array is let go when it was, instead of when that is over.
 ELEMENTS_MAX = 1000
 
 

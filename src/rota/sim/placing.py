@@ -3,7 +3,7 @@
 Published work on packing fills a cluster this way, without a clock: every job is placed when it
 comes or left out for good. ``place_list`` drives the same Cluster and the same passes as the live
 scheduler. Arrivals share a pass, which deals with them in their order: as nobody ever leaves,
-whoever finds no room in it would not have found any had he come alone.
+a job that finds no room in it would not have found any had it come alone.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class _Curve:
 
 
 def _result(jobs: list[TraceJob], nodes: Sequence[NodeSpec], stage: _Stage, strategy: str) -> Run:
-    """Without a clock everything is one moment; who was left out never has his."""
+    """Without a clock everything is one moment; a job that was left out never has its own."""
     devices = sum(len(node.devices) for node in nodes)
     times = [0.0 if where else NEVER_S for where in stage.nodes_of]
     return Run(

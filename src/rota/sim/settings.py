@@ -23,7 +23,7 @@ class Events(StrEnum):
 class Estimates(StrEnum):
     """How long a job is taken to run."""
 
-    #: As its user said; where he said nothing, as long as it really runs.
+    #: As its user said; where that is nothing, as long as it really runs.
     USER = "user"
     EXACT = "exact"
     PREDICTED = "predicted"
@@ -41,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     #: None: as the policy says.
     estimates: Estimates | None = None
     overrun: Overrun = Overrun.KILL
-    #: With EASY: who stays longer than until the first starts may use what he leaves over.
+    #: With EASY: a job that stays longer than until the first starts may use what that leaves over.
     spare: bool = True
     #: Processors have numbers, and a promise binds the very ones that it names, lowest first.
     pinned: bool = False

@@ -130,7 +130,7 @@ class Books:
     def _hold_against(
         self, made: Reservation, at_s: float, event: ev.AttemptPlaced, spec: JobSpec
     ) -> None:
-        """A stranger gets nothing that is reserved, now or before he must be gone."""
+        """A job that is not meant gets nothing reserved, now or before it must be gone."""
         held = event.allocation
         inside = made.start_s <= at_s < made.end_s
         stays = at_s < made.start_s and (

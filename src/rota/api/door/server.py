@@ -172,7 +172,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def write_message(self, body: bytes) -> None:
         """At once, past whatever waits in ASGI; on a closed connection nobody would hear it.
 
-        One who takes nothing off the connection is cut off: he starts over with a full set.
+        An agent that takes nothing off the connection is cut off: it starts over with a full set.
         """
         if self.conn.state is not State.OPEN or self.transport.is_closing():
             return

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: So many of the last runs are looked at.
 RUNS = 12
+#: An end and a start that lie so near are the same moment.
+NEAR_S = 2.0
 #: In the line that tells the expected start.
 EXPECTED = "expected to start"
 
@@ -45,12 +47,21 @@ async def _basis(host: Host, tree: Tree) -> list[str]:
     if holder is not None:
         ran_s = max(0.0, host.clock.now_s() - holder.started_s)
         stay_s = stay_s_of(host.cluster, holder.spec, ran_s)
-        lines.append(await _line(host, holder, stay_s, "runs"))
+        # Where the start hangs on this end alone, what such jobs took says more than a guess.
+        hangs = _hangs_on(tree, holder, stay_s)
+        lines.append(await _line(host, holder, stay_s, "runs", ran_s if hangs else None))
     first = _first_ahead(host, tree)
     if first is not None and tree.ahead is not None:
         run_s = run_s_of(host.cluster, first.spec, first.spec.roles)
         lines.append(await _line(host, first, run_s, "comes first"))
     return lines
+
+
+def _hangs_on(tree: Tree, holder: Job, stay_s: float) -> bool:
+    """Whether the expected start is the end of that job, and no other one comes before."""
+    assert tree.expected is not None
+    first = tree.ahead is None or not tree.ahead.jobs
+    return first and abs(holder.started_s + stay_s - tree.expected.start_s) <= NEAR_S
 
 
 def _is_assumed(host: Host, item: Job | Array) -> bool:
@@ -88,14 +99,22 @@ def _first_ahead(host: Host, tree: Tree) -> Job | Array | None:
     return None
 
 
-async def _line(host: Host, item: Job | Array, taken_s: float, what: str) -> str:
+async def _line(
+    host: Host, item: Job | Array, taken_s: float, what: str, ran_s: float | None = None
+) -> str:
     name = known_ref(host.cluster, item.id) if isinstance(item, Job) else str(item.id)
     told = f"this assumes {span(taken_s)} for job {name}, which {what}: no --time was given"
     lengths = await host.read(lambda store: _past_s(store, item))
     if not lengths:
         return told
-    kind = "elements of its sweep" if _array_of(item) else "jobs of that name"
-    return f"{told}; the last {len(lengths)} {kind} took {span(median(lengths))}"
+    kind = ("element", " of its sweep") if _array_of(item) else ("job", " of that name")
+    many = kind[0] if len(lengths) == 1 else f"{len(lengths)} {kind[0]}s"
+    like_s = median(lengths)
+    told = f"{told}; the last {many}{kind[1]} took {span(like_s)}"
+    if ran_s is None:
+        return told
+    left = f"in {span(like_s - ran_s)}" if like_s > ran_s else "at any moment"
+    return f"{told}: by that it would start {left}"
 
 
 def _array_of(item: Job | Array) -> int:

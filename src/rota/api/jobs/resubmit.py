@@ -74,7 +74,7 @@ async def _request_of(host: Host, found: Job | Array) -> JobRequest:
 async def submit_again(context: Context, actor: Actor, ended: Job) -> Job:
     """The same work as a new job; what it waited for the first time is over.
 
-    Of its owner only: whoever else asked for it would run a stranger's command as himself.
+    Of its owner only: another user would run a stranger's command under the own name.
     """
     if actor.user != ended.spec.user:
         raise Forbidden(

@@ -68,7 +68,7 @@ def next_in(cluster: Cluster, policy: SchedulingPolicy, name: str) -> int | None
 
 
 def _heads(cluster: Cluster, queue: str) -> Iterator[Job]:
-    """The first of each lane is enough: who stands behind him differs in nothing but his age."""
+    """The first of each lane is enough: a job behind it differs in nothing but its age."""
     for lane in cluster.lanes.lanes.values():
         if lane.key.queue == queue:
             item = next(lane.walk())[1]

@@ -77,6 +77,7 @@ SHOWN: dict[type, tuple[str, ...]] = {
         ev.JobRetried: "not_before_s cause detail",
         ev.JobRequeued: "held kept not_before_s",
         ev.JobPreempted: "",
+        ev.DeadlineMissed: "",
         ev.SaveAsked: "",
         ev.CheckpointReported: "saved_s data record keep",
         ev.EndpointSet: "",

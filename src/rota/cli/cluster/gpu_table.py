@@ -15,6 +15,7 @@ _FIRST = (
     render.Column("STATE"),
 )
 _MEASURED = tuple(render.Column(title, right=True) for title in ("USE", "USED", "POWER", "TEMP"))
+_READ = ("use_percent", "memory_used_mib", "power_w", "temperature_c")
 _LAST = (
     render.Column("JOBS", shrinks=True, least=6),
     render.Column("OTHERS", shrinks=True, least=8),
@@ -32,7 +33,7 @@ def brief_mib(mib: float) -> str:
 
 def gpu_table(gpus: list[dict[str, Any]], width: int | None = None) -> list[str]:
     """Every device, who uses it, and processes outside Rota; figures and notes if there are any."""
-    measured = any(gpu.get("measured_at") for gpu in gpus)
+    measured = any(gpu.get(name) is not None for gpu in gpus for name in _READ)
     notes = [_note(gpu) for gpu in gpus]
     columns = [*_FIRST, *(_MEASURED if measured else ()), *_LAST, *([_NOTE] if any(notes) else [])]
     rows = [
@@ -53,8 +54,7 @@ def gpu_table(gpus: list[dict[str, Any]], width: int | None = None) -> list[str]
 
 
 def _figures(gpu: dict[str, Any]) -> tuple[str, ...]:
-    use, memory = gpu.get("use_percent"), gpu.get("memory_used_mib")
-    power, heat = gpu.get("power_w"), gpu.get("temperature_c")
+    use, memory, power, heat = (gpu.get(name) for name in _READ)
     return (
         "-" if use is None else f"{use:.0f}%",
         "-" if memory is None else brief_mib(memory),

@@ -119,13 +119,19 @@ def _gpus(job: dict[str, Any]) -> str:
     return "" if text == "-" else text + share
 
 
+def _deadline(job: dict[str, Any]) -> str:
+    """``2026-11-16 18:00:00, missed``."""
+    missed = ", missed" if job.get("deadline_missed_at") else ""
+    return job_fields.local_time(job.get("deadline_at")) + missed
+
+
 def claim_pairs(job: dict[str, Any]) -> list[tuple[str, object]]:
     """How firm its claim is and how it gives way, where it is not the usual."""
     qos = job.get("qos")
     return [
         ("type", job.get("type")),
         ("qos", qos if qos != "burstable" else ""),
-        ("deadline", job_fields.local_time(job.get("deadline_at"))),
+        ("deadline", _deadline(job)),
         ("estimate", _duration(job.get("estimate_s"))),
         ("predicted", _duration(job.get("predicted_s"))),
         ("predicted at most", _duration(job.get("predicted_most_s"))),

@@ -49,10 +49,8 @@ def replay(place: str | None, as_json: bool) -> None:
 def verdict_lines(verdict: Verdict) -> list[str]:
     """What was found, for people."""
     span = format_duration(round(verdict.last_s - verdict.first_s))
-    lines = [
-        f"{verdict.events} events in {span}, written by {_count(verdict.controllers, 'start')}"
-        " of the controller"
-    ]
+    starts = _count(verdict.controllers, "start")
+    lines = [f"{_count(verdict.events, 'event')} in {span}, written by {starts} of the controller"]
     if verdict.unsure:
         lines.append(f"{verdict.unsure} passes were not compared: a plug-in had failed in them")
     made = f"{_count(verdict.decisions, 'decision')} in {_count(verdict.passes, 'pass', 'es')}"

@@ -152,7 +152,12 @@ def check_agent(status: dict[str, Any], nodes: list[dict[str, Any]]) -> Finding:
     up = [node["name"] for node in nodes if node.get("state") == "up"]
     if not up:
         return Finding(FAIL, "agent", "no node is up", "see agent.log in the state folder")
-    return Finding(OK, "agent", f"{len(up)} of {len(nodes)} nodes up: {', '.join(up[:5])}")
+    told = f"{len(up)} of {len(nodes)} nodes up: {', '.join(up[:5])}"
+    still = [str(node["name"]) for node in nodes if "stands still" in (node.get("note") or "")]
+    if still:
+        told = f"{told}; the agent stands still on {', '.join(still[:5])}"
+        return Finding(WARN, "agent", told, "see agent.log there: a file system that hangs?")
+    return Finding(OK, "agent", told)
 
 
 def check_keeper(folder: Path) -> Finding:

@@ -30,8 +30,7 @@ def down(options: DownOptions) -> int:
         "agent": place.agent_pid(),
     }
     if not any(pids.values()):
-        print(f"rota is not running (state in {folder})")
-        return 0
+        return _none_of_ours(folder)
     until_s = time.monotonic() + options.timeout_s
     if options.stop_jobs and not stop_jobs(place.client(), until_s):
         warn(f"some jobs have not ended within {options.timeout_s:g} s; rota is left running")
@@ -43,9 +42,33 @@ def down(options: DownOptions) -> int:
     if left:
         warn(f"still running: {', '.join(left)}")
         return 1
-    more = f"; {active} running jobs go on" if active else ""
+    going = "1 running job goes on" if active == 1 else f"{active} running jobs go on"
+    more = f"; {going}" if active else ""
     print(f"stopped {stopped}{more}")
     return 0
+
+
+def _none_of_ours(folder: Path) -> int:
+    """Nothing that this user may stop runs here; who may stop what does."""
+    if (owner := _owner(folder)) and not os.access(folder, os.R_OK | os.X_OK):
+        may = "root" if owner == "root" else f"{owner} or root"
+        warn(f"the Rota with its state in {folder} is of {owner}: only {may} can stop it")
+        return 1
+    print(f"rota is not running (state in {folder})")
+    if StateFolder(paths.SYSTEM_SOCKET.parent).status():
+        owner = _owner(paths.SYSTEM_SOCKET) or "root"
+        warn(f"{owner} runs one for this machine; it ends when {owner} runs 'rota down'")
+    return 0
+
+
+def _owner(path: Path) -> str:
+    """The user of a file; empty where there is none."""
+    try:
+        return path.owner()
+    except (PermissionError, KeyError):
+        return "another user"
+    except OSError:
+        return ""
 
 
 def _active(status: dict[str, Any]) -> int:

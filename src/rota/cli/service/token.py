@@ -177,6 +177,8 @@ def cut_off_by(entry: dict[str, Any]) -> str:
     if entry.get("access") != "agent":
         return f"token {entry['id']}: programs that use it as {entry.get('user')} are cut off"
     left, nodes = entry.get("uses_left"), entry.get("nodes") or ()
-    many = "any number of" if left is None else f"{left} more"
-    stay = f"; {', '.join(nodes)} joined with it and keep their own keys" if nodes else ""
-    return f"token {entry['id']}: {many} nodes could join with it, and no more can{stay}"
+    more = "1 more node" if left == 1 else f"{left} more nodes"
+    many = "any number of nodes" if left is None else more
+    keys = "keeps its own key" if len(nodes) == 1 else "keep their own keys"
+    stay = f"; {', '.join(nodes)} joined with it and {keys}" if nodes else ""
+    return f"token {entry['id']}: {many} could join with it, and no more can{stay}"

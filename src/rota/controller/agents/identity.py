@@ -51,7 +51,7 @@ def _is_other(hello: Hello, node: Node) -> bool:
 
 
 def _check_beside(hello: Hello, node: Node, connected: Session, liveness: Liveness) -> None:
-    """Somebody is connected under this name: only he himself takes his own place."""
+    """An agent is connected under this name: only the same agent takes its place."""
     if _is_other(hello, node):
         copied = hello.incarnation == node.incarnation
         what = "a copy of it" if copied else "another agent"

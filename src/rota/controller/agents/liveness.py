@@ -131,7 +131,7 @@ class Liveness:
         """Whether more than half of the nodes fell silent within one lease of each other."""
         newest_s = max((self._heard[node.name] for node in gone), default=0.0)
         at_once = {n.name for n in gone if self._heard[n.name] >= newest_s - n.lease_s}
-        before = bool(self._vanished)
+        before = len(self._vanished)
         self._vanished &= {node.name for node in gone}
         others = total - (len(gone) - len(at_once))
         if len(at_once) >= VANISHED_MIN and 2 * len(at_once) > others:
@@ -141,6 +141,8 @@ class Liveness:
                 self._of = others
                 names = tuple(sorted(self._vanished))
                 scribe.emit(ev.NodesVanished(nodes=names, note=self.warning))
+        if before > 1 and len(self._vanished) == 1:
+            scribe.emit(ev.NodesVanished(nodes=tuple(self._vanished), note=self.warning))
         if before and not self._vanished:
             scribe.emit(ev.NodesVanished(nodes=(), note="the last of them is back or given up"))
 
@@ -149,6 +151,8 @@ class Liveness:
         """What people must know about nodes that vanished together; empty: nothing."""
         if not self._vanished:
             return ""
+        if len(self._vanished) == 1:
+            return "the last of several nodes that fell silent together"
         return (
             f"{len(self._vanished)} of {self._of} nodes fell silent together; "
             f"at most {self._rate} at a time are given up"

@@ -51,7 +51,7 @@ def confirm_lease(scribe: Scribe, session: Session) -> None:
 
 
 def resize(scribe: Scribe, session: Session, spec: NodeSpec) -> None:
-    """An engine says something new of its node. Its name is that of the session."""
+    """An agent says something new of its node. Its name is that of the session."""
     node = scribe.cluster.nodes.get(session.node)
     if node is None or spec.name != session.node or node.marked(spec) == node.spec:
         return

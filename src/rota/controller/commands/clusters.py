@@ -77,7 +77,8 @@ def remove_vdc(scribe: Scribe, command: cmd.RemoveVdc) -> object:
     specs += [array.spec for array in cluster.arrays.values() if array.waiting]
     count = sum(spec.vdc == name for spec in specs)
     if count:
-        raise Conflict(f"vdc {name} still has {count} jobs", field="vdc", value=name)
+        jobs = "1 job" if count == 1 else f"{count} jobs"
+        raise Conflict(f"vdc {name} still has {jobs}", field="vdc", value=name)
     left = tuple(vdc for vdc in policy.vdcs if vdc.name != name)
     scribe.emit(ev.PolicySet(policy=replace(policy, vdcs=left)))
     return name

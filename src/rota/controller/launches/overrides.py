@@ -1,6 +1,6 @@
 """What is different for jobs that came through Slurm's commands.
 
-Variables of Slurm that a submitter sets himself win: he knows what a batch job should find.
+Variables of Slurm that the submitter has set win: the submitter knows what a batch job should find.
 
 Programs take the mere presence of some of them for a sign (``SLURM_NTASKS``: started by srun), so
 an empty value takes one away.

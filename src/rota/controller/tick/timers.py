@@ -207,7 +207,7 @@ def _save(scribe: Scribe, timer: Timer) -> None:
     if job.save_due_s <= scribe.now_s and stays and not job.suspended_s:
         scribe.emit(ev.SaveAsked(job=job.id))
     next_s = max(job.save_due_s, scribe.now_s + 1.0)
-    # Whoever stands still is looked at again when he goes on.
+    # A job that stands still is looked at again when it goes on.
     if not job.suspended_s:
         cluster.agenda.push(next_s, "save", job.id)
 
@@ -221,6 +221,15 @@ def _warn(scribe: Scribe, timer: Timer) -> None:
         scribe.cluster.agenda.push(job.warn_due_s, "warn", job.id)
     elif all(attempt.stop_cause is None for attempt in job.live_attempts):
         scribe.emit(ev.SaveAsked(job=job.id, warns=True))
+
+
+def _miss(scribe: Scribe, timer: Timer) -> None:
+    """A job should have been done by now: its owner hears of it, once."""
+    job = scribe.cluster.jobs.get(timer.id)
+    if job is None or job.outcome is not None or not job.spec.deadline_s or job.is_late:
+        return
+    if job.spec.deadline_s <= scribe.now_s:
+        scribe.emit(ev.DeadlineMissed(job=job.id))
 
 
 def _look_again(scribe: Scribe, timer: Timer) -> None:
@@ -253,6 +262,7 @@ RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
     "reopen": _reopen_pools,
     "save": _save,
     "warn": _warn,
+    "deadline": _miss,
     # A pass found that time alone may change its answer: this tick's pass knows which.
     "pass": lambda scribe, timer: None,
 }

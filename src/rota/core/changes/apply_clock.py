@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Job
 
 _OF_ATTEMPT = ("placed_s", "started_s", "stop_s", "window_s", "charged_s")
-_OF_JOB = ("submitted_s", "eligible_s", "suspended_s", "save_asked_s", "warned_s", "checkpoint_s")
+_OF_JOB = (
+    *("submitted_s", "eligible_s", "suspended_s", "save_asked_s", "warned_s", "checkpoint_s"),
+    "missed_s",
+)
 _OF_ARRAY = ("submitted_s", "eligible_s")
 
 

@@ -82,6 +82,8 @@ def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
         cluster.agenda.push(job.submitted_s + job.spec.dependency_timeout_s, "parents", item)
     if job.spec.scheduling_timeout_s and job.eligible_s:
         cluster.agenda.push(job.eligible_s + job.spec.scheduling_timeout_s, "unschedulable", item)
+    if isinstance(job, Job) and job.spec.deadline_s and not job.is_late:
+        cluster.agenda.push(job.spec.deadline_s, "deadline", item)
     if isinstance(job, Job) and job.state is JobState.RUNNING:
         if job.limit_due_s:
             cluster.agenda.push(job.limit_due_s, "time-limit", item)

@@ -1,4 +1,4 @@
-"""How events about saved work change a Cluster: asked for, reported."""
+"""How events about what is due of a job change a Cluster: saved work, a deadline."""
 
 from __future__ import annotations
 
@@ -33,7 +33,14 @@ def _checkpoint_reported(cluster: Cluster, event: ev.CheckpointReported, at_s: f
     job_changed(cluster, job, before)
 
 
+def _deadline_missed(cluster: Cluster, event: ev.DeadlineMissed, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    job.missed_s = at_s
+    job_changed(cluster, job, before)
+
+
 SAVING_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
+    ev.DeadlineMissed: _deadline_missed,
     ev.SaveAsked: _save_asked,
     ev.CheckpointReported: _checkpoint_reported,
 }

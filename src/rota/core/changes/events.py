@@ -55,10 +55,7 @@ from rota.core.facts.visits import JobEntered as JobEntered
 
 
 class BlobStored(Event, frozen=True, tag="blob-stored"):
-    """An environment, script or standard input was kept under its digest.
-
-    Its body is in the store once, and not in the log.
-    """
+    """An environment, script or input was kept: its body is in the store, not in the log."""
 
     digest: str
     body: bytes = b""
@@ -264,6 +261,12 @@ class JobPreempted(Event, frozen=True, tag="job-preempted"):
     job: int
 
 
+class DeadlineMissed(Event, frozen=True, tag="deadline-missed"):
+    """The moment has passed by which the job should have been done, and it is not."""
+
+    job: int
+
+
 class SaveAsked(Event, frozen=True, tag="save-asked"):
     """A running job was told to save its work and go on, or that its limit is near."""
 
@@ -342,6 +345,7 @@ AnyEvent = (
     | JobRetried
     | JobRequeued
     | JobPreempted
+    | DeadlineMissed
     | SaveAsked
     | CheckpointReported
     | EndpointSet

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 #: Timers about a job or an array; the ones that are moot are dropped once they are so many more.
 JOB_TIMERS = frozenset(
-    {"begin", "parents", "unschedulable", "time-limit", "save", "warn", "window", "assembly"}
+    {
+        *("begin", "parents", "unschedulable", "deadline", "time-limit", "save", "warn"),
+        *("window", "assembly"),
+    }
 )
 TIMERS_SPARE = 512
 

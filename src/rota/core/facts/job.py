@@ -273,6 +273,8 @@ class Job(msgspec.Struct, omit_defaults=True):
     save_asked_s: float = 0.0
     #: When it was last warned that its limit is near.
     warned_s: float = 0.0
+    #: When it was seen that its deadline had passed.
+    missed_s: float = 0.0
     #: The names of the data that it said to have made.
     made: tuple[str, ...] = ()
     #: Where its tasks said that they can be reached.
@@ -346,6 +348,11 @@ class Job(msgspec.Struct, omit_defaults=True):
         if not limit_s or not self.spec.warn_signal or self.warned_s >= started_s:
             return 0.0
         return max(started_s, limit_s - self.spec.warn_s)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it missed its deadline; another deadline, later than that, is a new chance."""
+        return bool(self.missed_s) and self.missed_s >= self.spec.deadline_s
 
     @property
     def asking_signal(self) -> str:

@@ -23,6 +23,7 @@ EVENTS: tuple[str, ...] = (
     "started",
     "gpu_overuse",
     "gpu_idle",
+    "deadline_missed",
     "preempted",
     "requeued",
     "completed",
@@ -41,8 +42,8 @@ NODE_EVENTS: tuple[str, ...] = (
 QUOTA_EVENTS: tuple[str, ...] = ("quota_near", "quota_reached")
 #: How a job ended.
 ENDS: tuple[str, ...] = EVENTS[-6:]
-#: What an owner should hear of while the job runs.
-WARNINGS: tuple[str, ...] = ("gpu_overuse", "gpu_idle")
+#: What an owner should hear of while the job waits or runs.
+WARNINGS: tuple[str, ...] = ("gpu_overuse", "gpu_idle", "deadline_missed")
 #: What a target that names no events hears of.
 USUAL: tuple[str, ...] = (*WARNINGS, *ENDS)
 #: Beside events: every element of an array by itself, which is else told of as a whole.

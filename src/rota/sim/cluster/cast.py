@@ -127,7 +127,7 @@ class Cast:
         return found
 
     def _known(self, spec: JobSpec, numbers: Mapping[int, int]) -> JobSpec:
-        """Where nobody is stopped at his limit, it is only what he said."""
+        """Where no job is stopped at its limit, it is only what the user said."""
         if spec.time_limit_s and not self._kill:
             said_s = spec.estimate_s or spec.time_limit_s
             spec = msgspec.structs.replace(spec, time_limit_s=0, estimate_s=said_s)

@@ -5,10 +5,10 @@ controller, on a clock of its own. Nothing is random: the same jobs, nodes and p
 same result.
 
 A job runs for as long as it was recorded to, wherever it is put. With overrun ``kill`` it ends at
-its estimate at the latest, with ``extend`` an estimate is only what a pass believes. Who gives way
-begins again and loses what he did, unless he saves it (the preemption mode ``checkpoint``) or
-stands still until he may go on (``suspend``). Events of one instant are handled together and
-followed by one pass (``batch``), or one by one with a pass after each, arrivals first
+its estimate at the latest, with ``extend`` an estimate is only what a pass believes. A job that
+gives way begins again and loses what it did, unless it saves it (the preemption mode
+``checkpoint``) or stands still until it may go on (``suspend``). Events of one instant are handled
+together and followed by one pass (``batch``), or one by one with a pass after each, arrivals first
 (``single``).
 """
 

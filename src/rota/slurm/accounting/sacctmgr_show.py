@@ -64,7 +64,7 @@ def qos_list(cluster: Cluster) -> list[Qos]:
 
 
 class UserRow(NamedTuple):
-    """A user, with one of his associations where they are shown."""
+    """A user, with one of its associations where they are shown."""
 
     name: str
     default: str

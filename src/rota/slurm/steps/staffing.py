@@ -55,7 +55,7 @@ def _has_stand_in(job: Job, task: int) -> bool:
 
 
 def _summon(call: Call, job: Job, task: int) -> None:
-    """Send somebody, unless that was done and he is on his way."""
+    """Send an attendant to the job, unless one is on its way."""
     steps, host = steps_of(call.context), call.context.host
     attempt = job.tasks[task].current
     if attempt is None or (job.id, task) in steps.summoned:

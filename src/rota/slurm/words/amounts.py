@@ -89,7 +89,7 @@ def _fixed_zone(name: str) -> tzinfo:
 
 
 class Moments:
-    """Prints moments as one caller wants them: in his zone, by his ``SLURM_TIME_FORMAT``."""
+    """Prints moments as one caller wants them: in its zone, by its ``SLURM_TIME_FORMAT``."""
 
     def __init__(self, now_s: float, zone: tzinfo | None = None, pattern: str = "") -> None:
         self.now_s = now_s
