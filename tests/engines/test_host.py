@@ -205,3 +205,17 @@ def test_while_the_engine_is_silent_its_cluster_is_away_and_why_says_so(site: En
 
 def cluster_state(site: EngineSite) -> str:
     return str(site.box.api("GET", "/clusters/lab")[1]["state"])
+
+
+def test_an_engine_that_lets_nobody_in_refuses_programs_and_ports_in_one_line(site: EngineSite):
+    job = site.box.job(["sleep", "600"])
+    site.box.reach(job, "running")
+
+    entering = site.box.refusal("exec", str(job), "--", "true")
+    reaching = site.box.refusal("forward", str(job), "0:80")
+    record = site.box.api("GET", f"/jobs/{job}/events")
+
+    assert entering == f"rota: job {job}: engine lab lets nobody into running jobs"
+    assert reaching == entering
+    assert record[0] == 200
+    assert "job-entered" not in str(record[1])

@@ -20,6 +20,7 @@ machine above it is the agent's own, and the controller sees nodes like any othe
     news          what an engine shows, in the words of the agent's state machine
     machines      the engine's machines as nodes: names, cluster, what keeps jobs off
     node_session  one node of an engine in the controller's eyes
+    visits        people who come into running jobs
     logs          what jobs on an engine printed
     host          the process of one engine
     process       its folder, its journal, its driver, joined

@@ -97,6 +97,37 @@ class EngineNode(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     pool: bool = False
 
 
+class Way(Protocol):
+    """Bytes between a visitor and a running job, until either is gone."""
+
+    async def read(self) -> bytes:
+        """What comes next; nothing: it is over. What keeps it from being is an error."""
+
+    async def write(self, body: bytes) -> None:
+        """Returns when more may be written."""
+
+    async def end(self) -> None:
+        """No more will be written; what comes is still wanted."""
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """Of a terminal: the visitor's window."""
+
+    async def close(self) -> None:
+        """The visitor has gone; what ran for it is ended as far as the engine can."""
+
+
+class Enterable(Protocol):
+    """What a driver with the feature ``visits`` can do beside all the rest."""
+
+    async def enter(self, job: EngineJob, argv: tuple[str, ...]) -> Way:
+        """Run this beside the job on a terminal of its own, with the job's user, environment and
+        folder.
+        """
+
+    async def reach(self, job: EngineJob, port: int) -> Way:
+        """A connection to a port on which the job listens."""
+
+
 class Driver(Protocol):
     """Speaks to one engine. Calls may overlap; none may take longer than its host allows."""
 

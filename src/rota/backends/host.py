@@ -12,6 +12,7 @@ import logging
 import signal
 import time
 from contextlib import suppress
+from functools import partial
 from signal import SIGKILL, SIGTERM
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from rota.backends.pace import Breaker
 from rota.backends.pilot_tables import PREFIX
 from rota.backends.reconcile import Absences, look, one_each
 from rota.backends.registry import EngineSettings
+from rota.backends.visits import Visits
 from rota.core.facts.states import Cause
 from rota.session.instructions import (
     Ended,
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
 
     from rota.backends.api import Driver, EngineJob, EngineNode
     from rota.backends.journal import Journal
-    from rota.rpc.visits import ReadLog, SearchLog
     from rota.session.instructions import Instruction, Known, Started
 
 #: A stop that an engine does not take is tried again.
@@ -128,9 +129,11 @@ class Engine:
 
     async def _hold_nodes(self) -> None:
         while True:
+            asked_s = time.monotonic()
             answered = await self._look_at_nodes()
             specs = [session.spec for session in self._sessions.values()]
-            await asyncio.sleep(next_look_s(specs, self._driver.poll_s) if answered else AGAIN_S)
+            pause_s = next_look_s(specs, self._driver.poll_s, time.monotonic() - asked_s)
+            await asyncio.sleep(pause_s if answered else AGAIN_S)
 
     async def _look_at_nodes(self) -> bool:
         """Whether the engine has told of them."""
@@ -157,7 +160,8 @@ class Engine:
             return None
         home = self._home / "nodes" / inside
         self._engine_nodes[spec.name] = inside
-        session = NodeSession(spec, self._url, home, self._token, self._obey, self._visit)
+        visits = partial(Visits, self._driver, self._logs, self._shown)
+        session = NodeSession(spec, self._url, home, self._token, self._obey, visits)
         self._sessions[spec.name] = session
         if self._listed:
             session.hears_all(KeeperAll(self._known_on(spec.name)))
@@ -389,10 +393,7 @@ class Engine:
         entries = [entry for entry in self._journal.entries.values() if entry.node == node]
         return tuple(known(entry, self._seen.get(entry.uid)) for entry in entries)
 
-    def _visit(self, session: NodeSession, request: ReadLog | SearchLog) -> None:
-        self._begin(self._read_log(session, request))
-
-    async def _read_log(self, session: NodeSession, request: ReadLog | SearchLog) -> None:
-        uid, entry = request.uid, self._journal.entries.get(request.uid)
-        job = self._seen.get(uid) or (entry.end if entry is not None else self._journal.past(uid))
-        session.send(await self._logs.answer(job, request))
+    def _shown(self, uid: str) -> EngineJob | None:
+        """What is known of an attempt that people ask for, also after its end."""
+        entry = self._journal.entries.get(uid)
+        return self._seen.get(uid) or (entry.end if entry is not None else self._journal.past(uid))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from rota.backends.pace import PART_MAX
 from rota.core.facts.placing import CLUSTER, Taint
 from rota.core.facts.site.clusters import AWAY_KEY, AWAY_VALUE
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 OUT_OF_SERVICE = Taint("engine", "out-of-service")
 #: The same for all machines while the engine does not answer.
 AWAY = Taint(AWAY_KEY, AWAY_VALUE)
-#: They are looked at so often; while one is out of service, more often; and pools, which follow
-#: what others use of them, as often as jobs, but not more often.
-NODES_S, UNWELL_S, POOLS_S = 30.0, 5.0, 1.0
+#: They are looked at so often; while one is out of service, more often; and while others use some
+#: of them, or where they are pools, as often as jobs, but not more often.
+NODES_S, UNWELL_S, SHARED_S = 30.0, 5.0, 1.0
 
 
 class Machines(NamedTuple):
@@ -60,8 +61,12 @@ def out_of_service(spec: NodeSpec, remark: str) -> NodeSpec:
     return replace(spec, remarks=(remark,), taints=(*taints, OUT_OF_SERVICE))
 
 
-def next_look_s(specs: Sequence[NodeSpec], poll_s: float) -> float:
-    """How long until an engine is asked for its machines again, where these are known."""
-    if any(spec.pool for spec in specs):
-        return max(POOLS_S, poll_s)
+def next_look_s(specs: Sequence[NodeSpec], poll_s: float, took_s: float) -> float:
+    """How long until an engine is asked for its machines again, where these are known.
+
+    What others give back is there for jobs of ours at once. An engine that takes long to answer is
+    asked less often.
+    """
+    if any(spec.pool or spec.largest is not None for spec in specs):
+        return max(SHARED_S, poll_s, took_s / PART_MAX)
     return UNWELL_S if any(OUT_OF_SERVICE in spec.taints for spec in specs) else NODES_S

@@ -25,7 +25,7 @@ from rota.rpc.messages import (
     Resized,
     Welcome,
 )
-from rota.rpc.visits import ReadLog, SearchLog, Visit
+from rota.rpc.visits import Visit
 from rota.session import folder, wire
 from rota.session.agent import Agent
 from rota.session.alarm import Alarm
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from rota.backends.visits import Visits
     from rota.core.facts.node import NodeSpec
     from rota.rpc.messages import AgentMessage, ControllerMessage
     from rota.session.instructions import (
@@ -58,7 +59,7 @@ log = logging.getLogger("rota.engine")
 
 
 class NodeSession:
-    """``obey`` takes what the state machine decides; ``visit`` what people want of an attempt."""
+    """``obey`` takes what the state machine decides; ``visits`` what people want of an attempt."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class NodeSession:
         home: Path,
         token: str,
         obey: Callable[[NodeSession, Sequence[Instruction]], None],
-        visit: Callable[[NodeSession, ReadLog | SearchLog], None],
+        visits: Callable[[Callable[[AgentMessage], None]], Visits],
     ) -> None:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.spec = spec
@@ -75,7 +76,7 @@ class NodeSession:
         self._url, self._home = url, home
         self._keyring = Keyring(home, token)
         self._incarnation = folder.incarnation_of(home)
-        self._obey, self._visit = obey, visit
+        self._obey, self._visits = obey, visits(self.send)
         self._heartbeat = Heartbeat(self.send, lambda _: None)
         self._link: wire.ControllerLink | None = None
         self._alarm = Alarm(time.time, self._on_timer)
@@ -103,6 +104,7 @@ class NodeSession:
             finally:
                 self._link = None
                 self._heartbeat.hung_up()
+                self._visits.hung_up()
                 self.agent.on_disconnected()
             if time.monotonic() - dialled_s > GOOD_S:
                 pauses.reset()
@@ -156,10 +158,8 @@ class NodeSession:
             self.send(NewKey(message.request, self._keyring.renew()))
         elif isinstance(message, Refused):
             self._refuse(message.reason)
-        elif isinstance(message, ReadLog | SearchLog):
-            self._visit(self, message)
         elif isinstance(message, Visit):
-            log.warning("an engine has no %s", type(message).__name__)
+            self._visits.take(message)
 
     def _refuse(self, reason: str) -> None:
         self._refused = reason

@@ -105,6 +105,12 @@ class Relay:
         raise NotImplementedError
 
 
+async def _pump(source: Reader, sink: Writer) -> None:
+    while part := await source.read(65536):
+        sink.write(part)
+        await sink.drain()
+
+
 class HttpProxy(Relay):
     """Before an engine. Its faults are about submits alone.
 
@@ -134,6 +140,9 @@ class HttpProxy(Relay):
         length = _LENGTH.search(head)
         body = await reader.readexactly(int(length[1])) if length else b""
         request = _KEPT.sub(b"", head)[:-2] + b"Connection: close\r\n\r\n" + body
+        upgraded = b"\nupgrade: " in head.lower()
+        if upgraded:
+            request = head
         line = head.split(b"\r\n", 1)[0].decode()
         if self.fault and self._submits.search(line):
             await self._fail(request, writer)
@@ -142,9 +151,10 @@ class HttpProxy(Relay):
         self._lines.add(far_writer)
         try:
             far_writer.write(request)
-            while part := await far_reader.read(65536):
-                writer.write(part)
-                await writer.drain()
+            up = asyncio.create_task(_pump(reader, far_writer)) if upgraded else None
+            await _pump(far_reader, writer)
+            if up is not None:
+                up.cancel()
         finally:
             self._lines.discard(far_writer)
             far_writer.transport.abort()

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engines.conformance import test_ends, test_restarts, test_start, test_stop
+from tests.engines.conformance import (
+    test_ends,
+    test_restarts,
+    test_start,
+    test_stop,
+    test_visits,
+)
 from tests.engines.conformance.bench_kubernetes import KubeletBench
 from tests.engines.conftest import running
 from tests.engines.kubernetes.cluster import Kube
@@ -30,6 +36,8 @@ CHOSEN = (
     test_stop.test_one_that_runs_hears_term_and_ends_by_itself,
     test_stop.test_a_time_limit_ends_a_job_and_says_so,
     test_ends.test_one_that_is_cancelled_in_the_engine_is_over_with_the_engines_words,
+    test_visits.test_a_program_goes_into_a_job_and_its_port_is_reached,
+    test_visits.test_what_runs_for_a_visitor_ends_when_the_visitor_leaves,
     test_restarts.test_a_journal_that_is_lost_is_made_again_from_what_the_engine_has,
 )
 

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from rota.api.visits import visits
 from rota.api.visits.attach import take_typing
+from rota.controller.commands.enter_job import running_attempt
 from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
@@ -62,12 +63,10 @@ async def serve(
 async def _open(context: Context, actor: Actor, scope: Scope, receive: Receive) -> TerminalLine:
     job = await visits.find_job(context, actor, scope, "what runs in it")
     task = visits.number(scope, "task", "0", 0, visits.TASK_MAX)
-    if job.spec.image:
+    if job.spec.image and not running_attempt(job, task).external:
         raise Rejected(f"job {job.id} runs in a container, into which nothing is started later")
     asked = await _asked(receive)
     attempt = await visits.enter(context, actor, job, task, "exec")
-    if attempt.external:
-        raise Rejected(f"job {job.id} runs on an engine, which starts nothing beside it")
     link = visits.link_of(context, attempt)
     line = context.host.links.open_terminal(link, attempt.uid, asked.argv, job.spec.user)
     if asked.rows and asked.columns:

@@ -18,6 +18,7 @@ from rota.controller.commands.commands import EnterJob
 from rota.controller.commands.enter_job import running_attempt
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Conflict, Forbidden, Rejected, RotaError, Unavailable
+from rota.core.facts.features import WITHOUT, Feature, can
 from rota.rpc.visits import TunnelOutput
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ async def find_job(context: Context, actor: Actor, scope: Scope, what: str) -> J
 async def enter(context: Context, actor: Actor, job: Job, task: int, way: str) -> Attempt:
     """The attempt that runs now; that somebody went in is on record by then."""
     attempt = running_attempt(job, task)
+    node = context.host.cluster.nodes.get(attempt.allocation.node)
+    if node is not None and not can(node.spec, Feature.VISITS):
+        raise Rejected(f"job {job.id}: engine {node.spec.engine} {WITHOUT[Feature.VISITS]}")
     host, now_s = context.host, context.host.clock.now_s()
     key = (f"{actor.user} {actor.via} {actor.address}", attempt.uid, way)
     if now_s - context.entered.get(key, 0.0) > AGAIN_S:

@@ -7,6 +7,7 @@ may decide on. So attempts are pods with ``restartPolicy: Never`` and nothing ab
     settings    what ``[engines.NAME]`` says, checked
     answers     from an answer of the API server to one of the four errors
     client      the few requests that the driver makes, each bounded in time
+    streams     programs beside that of a pod, and its ports
     mirror      all pods of ours, as a list and a watch keep them
     script      what runs inside a pod: folder, umask, exact environment, then the command
     objects     the pod and the secret of an attempt

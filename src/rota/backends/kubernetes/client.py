@@ -18,6 +18,7 @@ from lightkube.types import PatchType
 from rota.backends.api import Away, EngineError, Full, Refused, Unsure
 from rota.backends.kubernetes import answers
 from rota.backends.kubernetes.settings import PROJECT
+from rota.backends.kubernetes.streams import Terminal, Tunnel, opened
 from rota.core.facts.states import Blame
 from rota.kubeapi.words import said, words
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from lightkube.config.kubeconfig import SingleConfig
     from lightkube.models.meta_v1 import ObjectMeta
+    from websockets.asyncio.client import ClientConnection as Socket
 
 TIMEOUT_S = 10.0
 #: A list comes in pages of so many; all of them are of one moment.
@@ -214,6 +216,27 @@ class Api:
                         yield part
         except (httpx2.HTTPError, ConfigError) as error:
             raise Away(words(error)) from None
+
+    async def enter(self, name: str, argv: tuple[str, ...], leave: tuple[str, ...]) -> Terminal:
+        """Another program in its container, on a terminal; ``leave`` ends it."""
+        socket = await self._beside(name, argv, "stdin", "stdout", "tty")
+        return Terminal(socket, lambda: self._beside(name, leave, "stdout"))
+
+    async def _beside(self, name: str, argv: tuple[str, ...], *streams: str) -> Socket:
+        asked = [("container", CONTAINER), *(("command", word) for word in argv)]
+        return await self._upgraded(name, "exec", asked + [(one, "true") for one in streams])
+
+    async def reach(self, name: str, port: int) -> Tunnel:
+        """A connection to a port of it."""
+        return Tunnel(await self._upgraded(name, "portforward", [("ports", str(port))]), port)
+
+    async def _upgraded(self, name: str, kind: str, asked: list[tuple[str, str]]) -> Socket:
+        try:
+            path = f"{_path(await self._home(name))}/{name}/{kind}"
+            params = httpx2.QueryParams(tuple(asked))
+            return await opened(self._config, self._raw.build_request("GET", path, params=params))
+        except ConfigError as error:
+            raise Away(str(error)) from None
 
     async def watch(self, labels: dict[str, str], version: str) -> AsyncIterator[Change]:
         """What happens after this version, until the server has had enough.

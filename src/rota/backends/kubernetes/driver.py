@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from rota.core.facts.states import Blame
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.backends.api import EngineJob, EngineNode
+    from rota.backends.api import EngineJob, EngineNode, Way
     from rota.backends.kubernetes.client import Api
     from rota.backends.kubernetes.settings import KubernetesSettings
     from rota.backends.orders import Order
@@ -55,6 +56,7 @@ class Kubernetes:
         #: What keeps a pod to the nodes of its pool.
         self._selectors: dict[str, dict[str, str]] = {}
         able = {Feature.STDIN, Feature.IMAGES, Feature.MEMORY, Feature.GANGS, Feature.ROLES}
+        able.add(Feature.VISITS)
         if not settings.image:
             able.add(Feature.IMAGES_ONLY)
         if settings.placement == "ours":
@@ -206,3 +208,11 @@ class Kubernetes:
         if offset >= 0 and not lines:
             return body[offset : offset + limit], len(body)
         return body[first_of(body, offset, lines) :][-limit:], len(body)
+
+    async def enter(self, job: EngineJob, argv: tuple[str, ...]) -> Way:
+        mark = secrets.token_hex(8)
+        begin, end = objects.beside(mark, argv), objects.ended(mark)
+        return await self._api.enter(job.id, begin, end)
+
+    async def reach(self, job: EngineJob, port: int) -> Way:
+        return await self._api.reach(job.id, port)

@@ -35,10 +35,24 @@ BACKSTOP_S = 600
 #: A longer one does not fit into a variable.
 VARIABLE_MAX = 100_000
 _VARIABLE = "ROTA_POD_SCRIPT"
+_VISIT = "ROTA_VISIT"
 #: Where a gang meets that was given no port: its first member has an address of its own.
 MEETING_PORT = 29500
 _ANY: MappingProxyType[str, str] = MappingProxyType({})
 _LABEL_VALUE = re.compile(r"[0-9A-Za-z]([0-9A-Za-z._-]{0,61}[0-9A-Za-z])?")
+
+
+def beside(mark: str, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command that runs another one in a pod of ours, with what its job has, and marked."""
+    script = f'eval "${{{_VARIABLE}:-. {FOLDER}/run}}"'
+    return ("/bin/sh", "-c", script, "sh", "env", f"{_VISIT}={mark}", *argv)
+
+
+def ended(mark: str) -> tuple[str, ...]:
+    """The command that ends what was so marked: Kubernetes leaves it running."""
+    each = 'grep -q "$0" "$p/environ" 2>/dev/null && kill -s "$s" "${p#/proc/}"'
+    script = f"for s in HUP KILL; do for p in /proc/[0-9]*; do {each}; done; sleep 1; done"
+    return ("/bin/sh", "-c", script, f"{_VISIT}={mark}")
 
 
 def name_of(key: Key) -> str:

@@ -20,7 +20,10 @@ _THEIRS = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 
 
 def shell_text(launch: Launch, gpus: int = 0) -> str:
-    """For a POSIX shell. Its last line becomes the job: signals and the exit code are the job's."""
+    """For a POSIX shell. Its last line becomes the job: signals and the exit code are the job's.
+
+    With arguments it becomes them instead: a program beside the job, with what the job has.
+    """
     argv = list(launch.argv)
     if launch.script:
         argv.insert(0, f"{FOLDER}/script")
@@ -34,8 +37,12 @@ def shell_text(launch: Launch, gpus: int = 0) -> str:
             f"cd {workdir} 2>/dev/null || {{",
             f"echo rota: there is no working folder {workdir} >&2; exit 126; }}",
             f"umask {launch.umask:04o}",
+            "if [ $# = 0 ]; then",
             *output[:-1],
-            " ".join(["exec env -i", *passed, *exported, *map(quote, argv), output[-1]]).rstrip(),
+            " ".join(["set --", *map(quote, argv)]),
+            f"exec {output[-1]}".rstrip(),
+            "fi",
+            " ".join(["exec env -i", *passed, *exported, '"$@"']),
             "",
         ]
     )

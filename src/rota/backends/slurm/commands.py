@@ -156,7 +156,6 @@ async def called(
     order: bool = False,
 ) -> str:
     """What a command prints. One that fails, or does not end in time, is an error."""
-    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
     try:
         process = await asyncio.create_subprocess_exec(
             *words,
@@ -164,9 +163,9 @@ async def called(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd="/",
-            env=environment | {"LC_ALL": "C"} | ({} if order else {"SLURM_TIME_FORMAT": "%s"}),
+            env=surroundings() | ({} if order else {"SLURM_TIME_FORMAT": "%s"}),
             start_new_session=True,
-            **await asyncio.to_thread(_as_user, user),
+            **await asyncio.to_thread(as_user, user),
         )
     except OSError as error:
         raise Away(f"{words[0]}: {(error.strerror or str(error)).lower()}") from None
@@ -187,7 +186,12 @@ async def called(
     return text
 
 
-def _as_user(user: str) -> dict[str, Any]:
+def surroundings() -> dict[str, str]:
+    """The environment of a command of Slurm."""
+    return {name: os.environ[name] for name in _KEPT if name in os.environ} | {"LC_ALL": "C"}
+
+
+def as_user(user: str) -> dict[str, Any]:
     """How a process is started as somebody else; only root has to."""
     if not user or os.geteuid() != 0:
         return {}

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from rota.backends.api import Driver, EngineError, EngineJob, Feature, Phase, Refused
 from rota.backends.orders import Key, parse_key
 from rota.backends.pace import Pace
+from rota.backends.slurm import visits
 from rota.backends.slurm.commands import ByCommands
 from rota.backends.slurm.folders import Folders
 from rota.backends.slurm.inner import Wish
@@ -32,9 +33,9 @@ from rota.core.facts.states import Blame, Cause
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rota.backends.api import EngineNode
+    from rota.backends.api import EngineNode, Way
     from rota.backends.orders import Order
-    from rota.backends.slurm.folders import Left
+    from rota.backends.slurm.folders import Left, Program
     from rota.backends.slurm.inner import Transport
     from rota.backends.slurm.records import Record
 
@@ -47,6 +48,8 @@ _ALWAYS = frozenset(
     | {Feature.GANGS, Feature.WHOLE_GANGS, Feature.KEEPS_LOGS}
 )
 _TERM = 15
+#: So long the script of a job that runs may take to its program.
+BEGIN_S = 5.0
 #: A stop that Slurm did not answer is tried again.
 AGAIN_S = 1.0
 
@@ -85,7 +88,8 @@ class SlurmDriver:
         await self._transport.open()
         places = {Feature.PLACES} if self._places else set()
         users = {Feature.USERS} if self._transport.acts_for_all else set()
-        self.features = _ALWAYS | places | users
+        can_enter = visits.can_enter(acts_for_all=self._transport.acts_for_all)
+        self.features = _ALWAYS | places | users | ({Feature.VISITS} if can_enter else set())
 
     @property
     def _places(self) -> bool:
@@ -300,6 +304,23 @@ class SlurmDriver:
         if not user:
             return b"", 0
         return await self._folders.read(user, job.uid, stream, offset, limit, lines)
+
+    async def enter(self, job: EngineJob, argv: tuple[str, ...]) -> Way:
+        return await visits.enter(job.user, await self._program(job), argv)
+
+    async def reach(self, job: EngineJob, port: int) -> Way:
+        return await visits.reach(job.user, await self._program(job), port)
+
+    async def _program(self, job: EngineJob) -> Program:
+        """Slurm calls a job running a moment before its script has come so far."""
+        until_s = time.monotonic() + BEGIN_S
+        while True:
+            found = await self._folders.program(job.user, job.uid)
+            if found is not None and found.job == job.id:
+                return found
+            if time.monotonic() > until_s:
+                raise Refused("the job's program has not begun yet", Blame.NODE)
+            await asyncio.sleep(BEGIN_S / 50)
 
 
 def _unclear(job: EngineJob) -> bool:

@@ -1,7 +1,8 @@
 """What attempts leave behind: their output, and how they ended. Read as their user, never as root.
 
 ``FOLDER/USER/UID/`` has ``stdout`` and ``stderr``, or links to where the job wanted them, and the
-file ``exit`` with one line: ``exit CODE``, ``signal NUMBER``, or ``start job|node WHY``.
+file ``exit`` with one line: ``exit CODE``, ``signal NUMBER``, or ``start job|node WHY``. The file
+``program`` says where it runs.
 """
 
 from __future__ import annotations
@@ -29,6 +30,14 @@ class Left(NamedTuple):
     #: Why it did not start, and for whose sake.
     unstarted: str = ""
     fault: Blame | None = None
+
+
+class Program(NamedTuple):
+    """Where the program of a running attempt is: its job of Slurm, its node, its process there."""
+
+    job: str
+    node: str
+    pid: int
 
 
 class Folders:
@@ -111,6 +120,15 @@ class Folders:
         except Failed as error:
             return not error.missing
         return body.strip() == number.encode()
+
+    async def program(self, user: str, uid: str) -> Program | None:
+        """Of an attempt that runs; None: it has not begun."""
+        try:
+            body, _ = await self.read(user, uid, "program", 0, _EXIT_BYTES_MAX, 0)
+            number, node, pid = body.decode().split()
+            return Program(number, node, int(pid))
+        except ValueError:
+            return None
 
     def _who(self, user: str) -> str:
         return named(user) if self._root_user else OURSELVES

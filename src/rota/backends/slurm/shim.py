@@ -120,6 +120,7 @@ done
 
 #: Says what a shell would say, before the program takes its place.
 BEGIN = r"""
+echo "$SLURM_JOB_ID $SLURMD_NODENAME $$" >"$folder/program"
 case $1 in
 */*) [ -e "$1" ] || fail job "command not found: $1"
     [ -f "$1" ] && [ -x "$1" ] || fail job "cannot execute $1: permission denied" ;;

@@ -8,18 +8,19 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from rota.cli.jobs.follow import patiently, wait_for
-from rota.cli.jobs.wires import NORMAL, open_wire
+from rota.cli.jobs.wires import NORMAL, POLICY_VIOLATION, open_wire
 from rota.cli.shared import exits, session, types
 from rota.client.errors import ClientError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from websockets.sync.client import ClientConnection
 
@@ -34,16 +35,16 @@ rota forward 12 web               a port that the job has by name (--port web)
 rota forward 12 0:8888            any free port here; it is printed
 rota forward 12 8888 --wait       first wait until the job runs and listens there
 
-Every connection goes by way of the controller and the agent of the job's node, so that neither
-must be reachable from here in another way. Goes on until Ctrl-C or the end of the job, and exits
-with 0. For owners of the job and operators only.
+Every connection goes by way of the controller and the agent of the job's node (or the engine), so
+that neither must be reachable from here in another way. Goes on until Ctrl-C or the end of the
+job, and exits with 0. For owners of the job and operators only.
 """
 
 HALF_CLOSED = "end"
 PIECE_BYTES = 32 * 1024
 POLL_S = 30.0
-#: A port at which nothing listens is told of sooner than this.
-PROBE_S = 0.3
+#: A port at which nothing listens is told of sooner than this, by an engine later.
+PROBE_S, ENGINE_PROBE_S = 0.3, 3.0
 LOOK_S = 0.3
 
 
@@ -84,17 +85,19 @@ class Forward:
                 return
             threading.Thread(target=self._serve, args=(near,), daemon=True).start()
 
-    def listens(self) -> bool:
+    def listens(self, probe_s: float) -> bool:
         """Whether the job takes connections on its port."""
         from websockets.exceptions import ConnectionClosed
 
         wire = self._dial()
         try:
             # A port that is not there ends the connection at once.
-            wire.recv(timeout=PROBE_S)
+            wire.recv(timeout=probe_s)
         except TimeoutError:
             return True
         except ConnectionClosed:
+            if wire.close_code == POLICY_VIOLATION:
+                raise ClientError(wire.close_reason or "not allowed") from None
             return wire.close_code == NORMAL
         finally:
             wire.close()
@@ -195,15 +198,15 @@ def _named_ports(client: Client, job: int, task: int) -> dict[str, int]:
     return ports
 
 
-def _node_of(client: Client, job: int, task: int) -> str:
-    """Where the task runs."""
+def _place_of(client: Client, job: int, task: int) -> tuple[str, float]:
+    """Where the task runs, and how soon a port is told of there."""
     shown: dict[str, Any] = client.get(f"/jobs/{job}")
     if shown["state"] != "running":
         raise ClientError(f"job {job} is {shown['state']}; only a running job can be entered")
-    nodes = [str(one["node"]) for one in shown["attempts"] if one["task"] == task]
-    if not nodes:
+    found = [one for one in shown["attempts"] if one["task"] == task]
+    if not found:
         raise ClientError(f"job {job} has no task {task}")
-    return nodes[-1]
+    return str(found[-1]["node"]), ENGINE_PROBE_S if found[-1].get("external_id") else PROBE_S
 
 
 @click.command(help=_HELP)
@@ -219,7 +222,7 @@ def forward(job: str, ports: Sequence[str], task: int, address: str, waits: bool
     number = session.job_id(client, job)
     if waits:
         _until_running(client, number)
-    node = _node_of(client, number, task)
+    node, probe_s = _place_of(client, number, task)
     words = any(not part.isdecimal() for text in ports for part in text.split(":"))
     names = _named_ports(client, number, task) if words else {}
     ways = [parse_way(text, names) for text in ports]
@@ -227,7 +230,7 @@ def forward(job: str, ports: Sequence[str], task: int, address: str, waits: bool
     own = ",".join(str(one.inode) for one in forwards)
     for one, way in zip(forwards, ways, strict=True):
         one.own(own)
-        _until_listening(client, one, way, number, waits)
+        _until_listening(client, partial(one.listens, probe_s), way, number, waits)
         one.start()
         click.echo(f"{address}:{one.port} -> port {way.remote} of job {number} on {node}")
     try:
@@ -251,12 +254,14 @@ def _until_running(client: Client, job: int) -> None:
         time.sleep(LOOK_S)
 
 
-def _until_listening(client: Client, one: Forward, way: Way, job: int, waits: bool) -> None:
+def _until_listening(
+    client: Client, listens: Callable[[], bool], way: Way, job: int, waits: bool
+) -> None:
     """Say that nothing listens yet; wait for it if that was asked for."""
-    if one.listens():
+    if listens():
         return
     more = "waiting for it" if waits else "connections are refused until something does (--wait)"
     session.warn(f"nothing listens on port {way.remote} of job {job} yet; {more}")
-    while waits and not one.listens():
+    while waits and not listens():
         if wait_for(client, [job], LOOK_S)["done"]:
             raise ClientError(f"job {job} has ended, and never listened on port {way.remote}")

@@ -31,7 +31,7 @@ rota exec 15_3 --task 1 -- ls -l
 It has the job's user, environment and folder, and counts against the job's CPUs and memory; it ends
 with the job, or when you leave. At a terminal it has one too, with your keys; else it reads
 nothing, and its standard error comes with its standard output. For owners of the job and operators
-only; not for jobs in containers or on engines.
+only; not for jobs in containers on our own nodes, and on an engine if it can (Slurm, Kubernetes).
 """
 _SHELL = """Open a shell inside a running JOB.
 

@@ -38,6 +38,8 @@ class Feature(StrEnum):
     IMAGES = "images"
     IMAGES_ONLY = "images-only"
     TERMINALS = "terminals"
+    #: Programs beside a running job, and connections to its ports.
+    VISITS = "visits"
     PORTS = "ports"
     HEALTH = "health"
     BUNDLES = "bundles"
@@ -62,6 +64,7 @@ WITHOUT = MappingProxyType(
         Feature.ROLES: "runs no jobs whose tasks differ",
         Feature.IMAGES: "runs no container images",
         Feature.TERMINALS: "has no terminals for jobs",
+        Feature.VISITS: "lets nobody into running jobs",
         Feature.PORTS: "has no named ports for jobs",
         Feature.HEALTH: "makes no health checks",
         Feature.BUNDLES: "takes no bundles as working folders",
