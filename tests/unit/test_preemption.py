@@ -556,6 +556,18 @@ def test_a_gang_takes_what_its_victim_leaves_elsewhere_before_it_waits_for_one_m
     assert [held.node for held in found.allocations] == ["n00", "n01"]
 
 
+def test_a_gang_gets_a_device_whose_other_holder_it_evicts_already():
+    site = Site()
+    site.add_node(cpus=32, gpus=2)
+    site.run("both", gpus=2, gpu_mem=10000, shared=True)
+    site.run("one", gpus=1, gpu_mem=10000, shared=True)
+    for number in range(12):
+        site.run(f"beside {number}")
+    site.submit("vip", tasks=2, gpus=1, priority=90)
+
+    assert victims(site) == ["both", "one"]
+
+
 def test_roles_of_different_size_are_placed_together():
     site = Site()
     site.add_node("a", gpus=4)

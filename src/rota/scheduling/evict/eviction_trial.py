@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.job import ServiceClass
 from rota.scheduling.evict.node_units import Wish
-from rota.scheduling.place.trial_rooms import place_among
+from rota.scheduling.place.trial_rooms import count_in, place_among
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rota.core.derived.lanes import Shape
     from rota.core.facts.node import Allocation
@@ -105,7 +105,20 @@ class Trial:
             room.shift(allocation, 1)
         return fits
 
+    def most(self, name: str) -> int:
+        """How many tasks of the first role fit on a node by themselves."""
+        return count_in(self.room(name), self._shape, self._shape.roles[0])
+
     def place(self, names: Sequence[str]) -> Sequence[Allocation] | None:
         """Room for all tasks that the job cannot do without, or None."""
         rooms = {name: self.room(name) for name in names}
         return place_among(rooms, self._shape, names)
+
+
+def least_tasks(shape: Shape) -> Iterator[tuple[int, Request]]:
+    """The tasks that a job cannot do without, and what each of them asks for."""
+    first = 0
+    for role in shape.roles:
+        for task in range(first, first + shape.least_tasks(role)):
+            yield task, role.request
+        first += role.count

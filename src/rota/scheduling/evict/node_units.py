@@ -7,11 +7,12 @@ memory. Once it is chosen which devices to open, all needs are plain sums over u
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.evict.cheapest_set import SETS_MAX, CheapestSet
-from rota.scheduling.evict.unit import COST_MIN
+from rota.scheduling.evict.unit import COST_MIN, fits_in_set
+from rota.scheduling.evict.victim_nodes import INFINITE, Least
 from rota.scheduling.place.devices import open_devices
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rota.scheduling.evict.unit import Unit
     from rota.scheduling.place.node_room import Room
 
+ROUNDED = 1.0 - 1e-9
 #: So many choices of devices are compared on one node.
 CHOICES_MAX = 128
 #: Of what, of which device (-1: of the node).
@@ -102,9 +104,10 @@ class NodeUnits:
     """Units by ascending cost, with what each would give back on this node."""
 
     __slots__ = ("_devices", "_gains", "_held", "_on_device", "_openings", "_parts",
-                 "_prices_of", "units")  # fmt: skip
+                 "_prices_of", "node", "units")  # fmt: skip
 
     def __init__(self, node: Node, units: Sequence[Unit]) -> None:
+        self.node = node
         self._devices = {each.index: each for each in node.spec.devices}
         self.units = units
         #: What is held here by which unit, all of it and by device.
@@ -125,6 +128,47 @@ class NodeUnits:
         self._openings: dict[tuple[object, ...], float | None] = {}
         #: The least that so much of a kind costs where so many devices are opened; None: too much.
         self._prices_of: dict[tuple[Kind, int, int], float | None] = {}
+
+    def beside(self, chosen: Sequence[Unit]) -> NodeUnits:
+        """Without what does not go with a set."""
+        left = [unit for unit in self.units if fits_in_set(unit, chosen)] if chosen else self.units
+        return self if len(left) == len(self.units) else NodeUnits(self.node, left)
+
+    def least(self, room: Room) -> Least:
+        """The least that any room costs here, whatever is asked for."""
+        cpus, memories = self._gain(CPU), self._gain(MEMORY)
+        free = [at for at, unit in enumerate(self.units) if not unit.cost]
+        costs = [(at, unit.cost) for at, unit in enumerate(self.units) if unit.cost]
+        return Least(
+            costs[0][1] if costs else INFINITE,
+            min([cost / cpus[at] for at, cost in costs if at in cpus], default=INFINITE),
+            min([cost / memories[at] for at, cost in costs if at in memories], default=INFINITE),
+            sum([cpus.get(at, 0) for at in free]),
+            sum([memories.get(at, 0) for at in free]),
+            *self._least_of_devices(room),
+        )
+
+    def _least_of_devices(self, room: Room) -> tuple[tuple[float, ...], float, int]:
+        """What so many whole devices cost, and what a share beyond the largest free one."""
+        rooms = [each for each in room.devices.values() if each.device.usable]
+        if any([each.device.parent >= 0 for each in rooms]):
+            return (0.0,) * len(rooms), 0.0, 0
+        wholes: list[float] = []
+        share, free_share = INFINITE, 0
+        for each in rooms:
+            holding = self._on_device.get(each.device.index, ())
+            costs = [self.units[at].cost / self._parts[at] for at, _ in holding]
+            if not each.foreign_pids and len(costs) >= each.taken + each.sharers:
+                wholes.append(sum(costs))
+            if not each.taken:
+                free_share = max(free_share, each.free_mib)
+            share = min([share, *costs])
+        # A sum of parts must not be above the whole for its last digits.
+        return (
+            tuple([ROUNDED * cost for cost in accumulate(sorted(wholes))]),
+            ROUNDED * share,
+            free_share,
+        )
 
     def least_cost(self, wish: Wish, room: Room) -> float | None:
         """No set of these that makes enough room costs less than this; None: none does.

@@ -56,7 +56,8 @@ def state_of(room: Room) -> tuple[int, ...]:
 class Prospect:
     """What all nodes would take of one shape, for jobs up to a priority."""
 
-    __slots__ = ("_least_cpu", "_needs", "_shape", "_sums", "_takes", "claimant", "top")
+    __slots__ = ("_least_cpu", "_needs", "_shape", "_sums", "_takes", "claimant", "is_vain",
+                 "top")  # fmt: skip
 
     def __init__(self, shape: Shape, claimant: Claimant) -> None:
         self._shape = shape
@@ -65,13 +66,10 @@ class Prospect:
         self.top = INFINITE
         self._needs = [shape.least_tasks(role) for role in shape.roles]
         self._sums = [0] * len(self._needs)
+        self.is_vain = True
         self._least_cpu = min(role.request.cpu_milli for role in shape.roles)
         #: By node, and its state then.
         self._takes: dict[str, tuple[list[int], tuple[int, ...]]] = {}
-
-    @property
-    def is_vain(self) -> bool:
-        return any(map(int.__lt__, self._sums, self._needs))
 
     def covers(self, priority: float) -> bool:
         """Whether a job of this priority asks in vain; from now on it counts among those."""
@@ -83,14 +81,18 @@ class Prospect:
         """Count one node anew."""
         before = self._takes.pop(name, None)
         if before is not None:
-            self._sums = [*map(int.__sub__, self._sums, before[0])]
+            self._add(before[0], -1)
         if emptied is None:
             return
         self.top = min(self.top, emptied.top)
         takes = [_takes(self._shape, at, most, emptied.room) for at, most in enumerate(self._needs)]
         if any(takes):
             self._takes[name] = (takes, emptied.state)
-            self._sums = [*map(int.__add__, self._sums, takes)]
+            self._add(takes, 1)
+
+    def _add(self, takes: list[int], sign: int) -> None:
+        self._sums = [have + sign * more for have, more in zip(self._sums, takes, strict=True)]
+        self.is_vain = any(map(int.__lt__, self._sums, self._needs))
 
     def is_hopeless(self, name: str, emptied: Emptied) -> bool:
         """Whether a node that was not counted takes nothing of the shape, at a glance."""
@@ -163,10 +165,13 @@ class Prospects:
         """These nodes changed: the shapes that may be helped now."""
         found: list[int] = []
         every = [*names]
+        looks: dict[tuple[float, bool], list[tuple[str, Emptied | None]]] = {}
         for number, prospect in self._of.items():
-            was_vain = prospect.is_vain
-            for name in every:
-                emptied = look(name, prospect.claimant)
+            was_vain, claimant = prospect.is_vain, prospect.claimant
+            rights = (claimant.priority, claimant.best_effort)
+            if rights not in looks:
+                looks[rights] = [(name, look(name, claimant)) for name in every]
+            for name, emptied in looks[rights]:
                 if emptied is None or not prospect.is_hopeless(name, emptied):
                     prospect.count(name, emptied if emptied and suits(number, name) else None)
             if was_vain and not prospect.is_vain:

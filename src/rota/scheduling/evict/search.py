@@ -20,24 +20,22 @@ from rota.core.facts.policy import PreemptMode
 from rota.scheduling.api import Eviction
 from rota.scheduling.evict.cheapest_set import CheapestSet
 from rota.scheduling.evict.claimant import Claimant
-from rota.scheduling.evict.eviction_trial import Trial
+from rota.scheduling.evict.eviction_trial import Trial, least_tasks
 from rota.scheduling.evict.lending import loans_for
 from rota.scheduling.evict.unit import Unit, fits_in_set
 from rota.scheduling.evict.victim_nodes import Front
 from rota.scheduling.evict.victims import Candidates, mode_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rota.core.cluster import Cluster
-    from rota.core.derived.lanes import Shape
     from rota.core.facts.job import Job
     from rota.core.facts.loans import Loan
     from rota.core.facts.node import Allocation
     from rota.core.facts.resources import Request
     from rota.scheduling.api import Entry, VictimRule
     from rota.scheduling.evict.claimant import Lent
-    from rota.scheduling.evict.node_units import NodeUnits
     from rota.scheduling.place.node_room import Room
 
 INFINITE = float("inf")
@@ -176,8 +174,10 @@ class Preemption:
         key = (search.entry.key.shape, request, search.rights, search.site.group)
         front, names = self._fronts.get(key), search.site.names
         if front is None or front.names != names:
-            leasts = self.candidates.leasts(search.rights, search.claimant)
-            front = self._fronts[key] = Front(names, self.rooms, leasts, request, self._news)
+            allowed, rooms = search.allowed, self.rooms
+            front = self._fronts[key] = Front(
+                names, lambda some: allowed.bounds(some, request, rooms), self._news
+            )
         front.catch_up()
         return front
 
@@ -237,7 +237,9 @@ class Search:
         self.claimant = claimant
         self.site = site
         self.rights = preemption.candidates.rights(claimant, shrinks=shrinks)
-        self.tasks = [*_least_tasks(entry.shape)]
+        #: What this job may have on each node.
+        self.allowed = preemption.candidates.allowed(self.rights, claimant)
+        self.tasks = [*least_tasks(entry.shape)]
         self._spread = entry.shape.placement.node_count > 0
 
     @cached_property
@@ -245,10 +247,6 @@ class Search:
         """The nodes that it may have."""
         barred = self.site.barred
         return [name for name in self.site.names if name not in barred]
-
-    def on(self, name: str) -> NodeUnits:
-        """What this job may have on a node, cheapest first."""
-        return self.preemption.candidates.allowed_on(name, self.rights, self.claimant)
 
     def trial(self, units: Iterable[Unit] = ()) -> Trial:
         preemption = self.preemption
@@ -266,7 +264,7 @@ class Search:
         return self._search_by_node()
 
     def _all_units(self) -> list[Unit]:
-        found = {unit: None for name in self.names for unit in self.on(name).units}
+        found = {unit: None for name in self.names for unit in self.allowed.on(name).units}
         return sorted(found, key=lambda unit: unit.order)
 
     def _place(self, units: list[Unit], names: Sequence[str]) -> Way | None:
@@ -326,9 +324,19 @@ class Search:
 
     def _let_off(self, way: Way, names: Sequence[str]) -> Way:
         """Without those that are not needed, the dearest asked first."""
+        shape, trial = self.entry.shape, self.trial(way.units)
+        most = {name: trial.most(name) for name in names}
         for unit in sorted(way.units, key=lambda unit: unit.order, reverse=True):
             fewer = [other for other in way.units if other is not unit]
-            way = self._place(fewer, names) or way
+            here = {held.node for _, held in unit.held if held.node in most}
+            near = [other for other in fewer if any(held.node in here for _, held in other.held)]
+            trial = self.trial(near)
+            # Most are needed, which is seen on their own nodes: no room for the first role.
+            left = most | {name: trial.most(name) for name in here}
+            if sum(left.values()) < shape.least_tasks(shape.roles[0]):
+                continue
+            if (without := self._place(fewer, names)) is not None:
+                way, most = without, left
         return way
 
     def _cheapest(
@@ -339,13 +347,15 @@ class Search:
         # Where victims leave for other tasks of the job, one more may cost less than was known.
         for name in freed:
             best = self._look(trial, name, request, chosen, _cost(best))[0] or best
-        rooms, wish = self.preemption.rooms, trial.wish("", request)
+        rooms, allowed, wish = self.preemption.rooms, self.allowed, trial.wish("", request)
         nodes = self.preemption.front(self, request).search(
             self.site.barred,
-            lambda name: self.on(name).least_cost(wish, rooms[name]),
+            lambda name: allowed.on(name).least_cost(wish, rooms[name]),
             lambda: _cost(best),
         )
         for name, learnt in nodes:
+            if name in freed:
+                continue
             found, least = self._look(trial, name, request, chosen, _cost(best))
             best = found or best
             touched = name in trial.freed or name in trial.used
@@ -364,15 +374,13 @@ class Search:
             return trial.would_fit(name, request, given)
 
         def goes_with(unit: Unit, units: list[Unit]) -> bool:
-            if is_plain:
-                return unit.held[0][0] not in taken
-            return self.goes_with(unit, [*chosen, *units])
+            return is_plain or self.goes_with(unit, [*chosen, *units])
 
         # Whole jobs on one node do not get in each other's way.
         is_plain = not (self.rights.shrinks or self.claimant.lent is not None)
-        taken = {unit.held[0][0] for unit in chosen} if chosen and is_plain else ()
         wish, room = trial.wish(name, request), trial.room(name)
-        found, sure = self.on(name).cheapest(wish, room, fits, goes_with, below)
+        left = self.allowed.on(name).beside(chosen)
+        found, sure = left.cheapest(wish, room, fits, goes_with, below)
         # What may be reclaimed changes with what others get.
         sure = sure and self.claimant.lent is None
         if found is None:
@@ -388,12 +396,3 @@ class Search:
 def _cost(found: Found | None) -> float:
     """What another one must cost less than; sums of equal costs differ in the last digits."""
     return INFINITE if found is None else found.cost * ROUNDED
-
-
-def _least_tasks(shape: Shape) -> Iterator[tuple[int, Request]]:
-    """The tasks that a job cannot do without, and what each of them asks for."""
-    first = 0
-    for role in shape.roles:
-        for task in range(first, first + shape.least_tasks(role)):
-            yield task, role.request
-        first += role.count

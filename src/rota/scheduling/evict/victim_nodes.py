@@ -3,16 +3,55 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rota.core.facts.resources import Request
-    from rota.scheduling.evict.victims import Least
     from rota.scheduling.place.node_room import Room
 
 INFINITE = float("inf")
+
+
+class Least(NamedTuple):
+    """No victims on a node cost less. What attempts that leave give back costs nothing."""
+
+    #: Any victim, and each thousandth of a CPU and MiB of memory.
+    any: float
+    cpu: float
+    memory: float
+    free_cpu: float
+    free_memory: float
+    #: So many whole devices, one to all of them.
+    devices: tuple[float, ...] = ()
+    #: More memory of any one device than the most that is free.
+    share: float = 0.0
+    free_share: int = 0
+
+
+def bounds(
+    names: Iterable[str], rooms: Mapping[str, Room], request: Request, leasts: Mapping[str, Least]
+) -> list[tuple[float, str]]:
+    """(what room for a request costs at the least, the node) where it may be had at all."""
+    cpu_milli, memory_mib = request.cpu_milli, request.memory_mib
+    count, shared, share_mib = request.device_count, request.shared, request.device_memory_mib
+    found: list[tuple[float, str]] = []
+    for name in names:
+        room = rooms[name]
+        least, cpu_rate, memory_rate, cpu, memory, devices, share, free_share = leasts[name]
+        cpu, memory = cpu_milli - room.cpu_milli - cpu, memory_mib - room.memory_mib - memory
+        if cpu <= 0 and memory <= 0:
+            least = 0.0
+        elif (price := max(cpu_rate * cpu, memory_rate * memory)) > least:
+            least = price
+        if shared and share_mib > free_share:
+            least = max(least, share)
+        elif count and not shared:
+            least = max(least, devices[count - 1]) if count <= len(devices) else INFINITE
+        if least < INFINITE:
+            found.append((least, name))
+    return found
 
 
 class Front:
@@ -25,35 +64,25 @@ class Front:
     def __init__(
         self,
         names: Sequence[str],
-        rooms: Mapping[str, Room],
-        leasts: Mapping[str, Least],
-        request: Request,
+        bounds: Callable[[Sequence[str]], list[tuple[float, str]]],
         news: Sequence[str],
     ) -> None:
-        """``leasts``: what units cost at the least on each node that has one. ``news`` grows by
-        the names of nodes where a victim leaves."""
+        """``bounds``: the least costs where room may be had. ``news`` grows by the names of nodes
+        where a victim leaves."""
         self.names = names
         self._allowed = frozenset(names)
+        self._bounds = bounds
         self._news, self._read = news, len(news)
-        cpu_milli, memory_mib = request.cpu_milli, request.memory_mib
-        self._heap: list[tuple[float, str]] = []
-        for name in names:
-            room = rooms[name]
-            cpu, memory = cpu_milli - room.cpu_milli, memory_mib - room.memory_mib
-            if cpu <= 0 and memory <= 0:
-                # It may have room as it is.
-                self._heap.append((0.0, name))
-            elif name in leasts:
-                bound = leasts[name].bound(max(0, cpu), max(0, memory))
-                self._heap.append((bound, name))
+        self._heap = bounds(names)
         heapify(self._heap)
 
     def catch_up(self) -> None:
-        """Where victims leave by now, room may cost anything."""
-        for name in self._news[self._read :]:
-            if name in self._allowed:
-                heappush(self._heap, (0.0, name))
-        self._read = len(self._news)
+        """Where victims leave by now, room may cost less."""
+        if self._read < len(self._news):
+            names = [name for name in self._news[self._read :] if name in self._allowed]
+            self._read = len(self._news)
+            for each in self._bounds(names):
+                heappush(self._heap, each)
 
     def search(
         self,

@@ -20,6 +20,7 @@ from rota.core.facts.states import Cause
 from rota.scheduling.api import Victim
 from rota.scheduling.evict.node_units import NodeUnits
 from rota.scheduling.evict.unit import COST_MIN, Unit
+from rota.scheduling.evict.victim_nodes import bounds
 from rota.scheduling.order.share_use import capacity
 
 if TYPE_CHECKING:
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job, JobSpec
     from rota.core.facts.node import Node
     from rota.core.facts.policy import PreemptMode
+    from rota.core.facts.resources import Request
     from rota.scheduling.api import VictimRule
     from rota.scheduling.evict.claimant import Claimant
+    from rota.scheduling.evict.victim_nodes import Least
+    from rota.scheduling.place.node_room import Room
 
 INFINITE = float("inf")
-#: Less than anything that can be held.
-TINY = 1e-9
 #: The lost work of a best-effort job counts this much: it goes before anybody with a claim.
 BEST_EFFORT_WEIGHT = 1e-6
 #: To stop a job, to queue it again and to start it anew takes people and machines so long, however
@@ -74,30 +76,6 @@ def dominant_share(held: Amount, total: Amount) -> float:
 def mode_of(spec: JobSpec, default: PreemptMode) -> PreemptMode:
     """How a job gives way: as it says itself, else as the policy says."""
     return spec.preempt_mode or default
-
-
-class Least(NamedTuple):
-    """No victims on a node cost less: any, and for each thousandth of a CPU and MiB of memory."""
-
-    any: float
-    cpu: float
-    memory: float
-
-    def bound(self, cpu_milli: int, memory_mib: int) -> float:
-        """What this much more costs at the least."""
-        return max(self.any, self.cpu * cpu_milli, self.memory * memory_mib)
-
-
-NOTHING_KNOWN = Least(0.0, 0.0, 0.0)
-
-
-def _least(name: str, units: Sequence[Unit]) -> Least:
-    cpu = memory = INFINITE
-    for unit in units:
-        here = [held for _, held in unit.held if held.node == name]
-        cpu = min(cpu, unit.cost / (sum([held.cpu_milli for held in here]) or TINY))
-        memory = min(memory, unit.cost / (sum([held.memory_mib for held in here]) or TINY))
-    return Least(units[0].cost, cpu, memory)
 
 
 class Rights(NamedTuple):
@@ -148,9 +126,7 @@ class Candidates:
         #: When each job that is spared for its youth no longer is.
         self._ripe_s: dict[int, float] = {}
         self._on_node: dict[str, tuple[Unit, ...]] = {}
-        #: By rights and node: what a claimant may have, and the least that any of it costs.
-        self._allowed: dict[Rights, dict[str, NodeUnits]] = {}
-        self._leasts: dict[Rights, dict[str, Least]] = {}
+        self._allowed: dict[Rights, Allowed] = {}
 
     def on(self, name: str) -> tuple[Unit, ...]:
         """The units that hold room on a node, those that leave anyway first."""
@@ -197,30 +173,12 @@ class Candidates:
         jobs = {u.job for u in units if u.job and u.task < 0 and claimant.may_have(u)}
         return [self._victims[job] for job in sorted(jobs)]
 
-    def leasts(self, rights: Rights, claimant: Claimant) -> Mapping[str, Least]:
-        """The least that a claimant's victims cost on each node where it may have one."""
-        known = self._leasts.get(rights)
+    def allowed(self, rights: Rights, claimant: Claimant) -> Allowed:
+        """What a claimant may have on each node."""
+        known = self._allowed.get(rights)
         if known is None:
-            known = self._leasts[rights] = {}
-            for name in self.cluster.nodes:
-                found = [*self._allowed_units(name, rights, claimant)]
-                if found:
-                    known[name] = _least(name, found)
+            known = self._allowed[rights] = Allowed(self, claimant, shrinks=rights.shrinks)
         return known
-
-    def _allowed_units(self, name: str, rights: Rights, claimant: Claimant) -> Iterator[Unit]:
-        for unit in self.on(name):
-            if (rights.shrinks or unit.task < 0) and claimant.may_have(unit):
-                yield unit
-
-    def allowed_on(self, name: str, rights: Rights, claimant: Claimant) -> NodeUnits:
-        """What a claimant may have on a node."""
-        known = self._allowed.setdefault(rights, {})
-        found = known.get(name)
-        if found is None:
-            mine = [*self._allowed_units(name, rights, claimant)]
-            found = known[name] = NodeUnits(self.cluster.nodes[name], mine)
-        return found
 
     def forget(self, units: Iterable[Unit]) -> list[str]:
         """They were chosen: from here on their attempts leave, or stand still. On which nodes."""
@@ -236,9 +194,7 @@ class Candidates:
         for name in changed:
             self._on_node.pop(name, None)
             for known in self._allowed.values():
-                known.pop(name, None)
-        for leasts in self._leasts.values():
-            leasts.update(dict.fromkeys(changed, NOTHING_KNOWN))
+                known.forget(name)
         return changed
 
     def _look(self, node: Node) -> Iterator[Unit]:
@@ -347,3 +303,38 @@ class Candidates:
             held=tuple([(attempt.uid, self.cluster.live.held_by(attempt)) for attempt in attempts]),
             amount=held,
         )
+
+
+class Allowed:
+    """What claimants with the same rights may have, by node."""
+
+    def __init__(self, candidates: Candidates, claimant: Claimant, *, shrinks: bool) -> None:
+        self._candidates = candidates
+        self._claimant = claimant
+        self._shrinks = shrinks
+        self._units: dict[str, NodeUnits] = {}
+        #: The least that any of it costs.
+        self._leasts: dict[str, Least] = {}
+
+    def on(self, name: str) -> NodeUnits:
+        known = self._units.get(name)
+        if known is None:
+            may_have, shrinks = self._claimant.may_have, self._shrinks
+            every = self._candidates.on(name)
+            mine = [unit for unit in every if (shrinks or unit.task < 0) and may_have(unit)]
+            known = self._units[name] = NodeUnits(self._candidates.cluster.nodes[name], mine)
+        return known
+
+    def bounds(
+        self, names: Sequence[str], request: Request, rooms: Mapping[str, Room]
+    ) -> list[tuple[float, str]]:
+        """What room for a request costs at the least, on each node where it may be had."""
+        leasts = self._leasts
+        for name in names:
+            if name not in leasts:
+                leasts[name] = self.on(name).least(rooms[name])
+        return bounds(names, rooms, request, leasts)
+
+    def forget(self, name: str) -> None:
+        self._units.pop(name, None)
+        self._leasts.pop(name, None)
