@@ -217,4 +217,4 @@ def test_a_tick_without_news_looks_at_no_waiting_job():
     first, second = work_of_tick(scene), work_of_tick(scene)
 
     assert not scene.controller.scheduler.waits.open
-    assert first == second < 60
+    assert first == second < 80
