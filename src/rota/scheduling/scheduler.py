@@ -210,14 +210,15 @@ class Scheduler:
 
     def wake_s(self) -> float:
         """When time alone may change the answer; 0: never."""
-        wake_s = min(self.waits.next_s, self.prospects.next_s, self.promises.next_due_s())
+        wake_s = min(self.waits.next_s, self.promises.next_due_s())
         if self.promises.kept and self.waits.has_claimed:
             # The promise moves when an attempt outlives what it is taken to last.
             wake_s = min(wake_s, self._departures.next_s)
-        older_s = round(self.standing.next_step_s + MARGIN_S, 6)
-        if self._policy.preempt.enabled and older_s > self.timeline.now_s:
+        if self._policy.preempt.enabled:
             # An older job may take room from jobs that were its equals.
-            wake_s = min(wake_s, older_s)
+            older_s = round(self.standing.next_step_s + MARGIN_S, 6)
+            older_s = older_s if older_s > self.timeline.now_s else INFINITE
+            wake_s = min(wake_s, self.prospects.next_s, older_s)
         return wake_s if wake_s < INFINITE else 0.0
 
     def _may_grow(self, changes: Changes) -> bool:

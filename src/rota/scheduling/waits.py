@@ -174,7 +174,8 @@ class Waits:
         back are looked at whenever a pass is made. So are the lanes behind a job that nothing may
         pass: another one may stand in front by now.
         """
-        self.wake([*self._barred])
+        if self._barred:
+            self.wake([*self._barred])
         if self.is_cut:
             self.open_all()
         while self._moments and self._moments[0][0] <= now_s:
