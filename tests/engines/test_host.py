@@ -214,7 +214,9 @@ def test_an_engine_that_lets_nobody_in_refuses_programs_and_ports_in_one_line(si
     entering = site.box.refusal("exec", str(job), "--", "true")
     reaching = site.box.refusal("forward", str(job), "0:80")
     record = site.box.api("GET", f"/jobs/{job}/events")
+    site.box.rota("cancel", str(job))
 
+    assert site.box.ended(job)["state"] == "cancelled"
     assert entering == f"rota: job {job}: engine lab lets nobody into running jobs"
     assert reaching == entering
     assert record[0] == 200
