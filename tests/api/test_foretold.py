@@ -58,7 +58,9 @@ def test_nothing_is_foretold_of_a_job_that_waits_for_no_room(
 ) -> None:
     three_behind_one(caller, agent)
     caller.submit(hold=True)
+    caller.submit(constraints=["rack=nowhere"])
 
+    assert caller.get("/jobs/6/why").json["foretold"] is None
     assert caller.get("/jobs/5/why").json["foretold"] is None
     assert caller.get("/jobs/1/why").json["foretold"] is None
     assert [one["id"] for one in caller.get("/jobs/starts").json["items"]] == [2, 3, 4]

@@ -46,7 +46,8 @@ VARIES = {
     "address": (r"127\.0\.0\.1:\d+", r"127\.0\.0\.1:\d+"),
     "hex": (r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{8,}\b", r"[0-9a-f]{8,}"),
     "pid": (r"\bpid \d+", r"pid \d+"),
-    "time": (rf"\b(?:{TIME})(?!\w)", rf"(?:{TIME})"),
+    # A time of day comes with its date where that is another day.
+    "time": (rf"\b(?:{TIME})(?!\w)", rf"(?:{TIME}|{MOMENT})"),
     "size": (rf"\b{SIZE}", rf"(?:{SIZE}|0)"),
     "fraction": (r"\b\d+\.\d+\b", r"\d+\.\d+"),
     "left_out": ("…|\\.\\.\\.", ".*"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 from litestar import get
 
+from rota.api import params
 from rota.api.context import Asking, context_of
 from rota.api.views.foretold import ForetoldView, foretold_view
+from rota.api.views.paging import Listed, Part
 
 if TYPE_CHECKING:
     from rota.api.context import Context
@@ -20,17 +21,21 @@ class StartView(ForetoldView):
     id: int
 
 
-class StartsView(msgspec.Struct):
-    """In the order in which their turn comes."""
+class StartsView(Listed):
+    """In the order of their numbers."""
 
     items: list[StartView]
 
 
 @get("/jobs/starts", summary="When jobs that wait will probably start", opt={"right": "read"})
-async def starts(request: Asking) -> StartsView:
-    """Every job that waits for room, as of a moment ago, in the order of the policy."""
+async def starts(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> StartsView:
+    """Every job that waits for room, as of a moment ago."""
     await context_of(request).foretelling.look()
-    return StartsView(_starts(context_of(request)))
+    found = sorted(_starts(context_of(request)), key=lambda one: one.id)
+    page, after = Part(limit, cursor).of(found, lambda one: (one.id,))
+    return StartsView(page, cursor=after)
 
 
 def _starts(context: Context) -> list[StartView]:

@@ -50,8 +50,10 @@ def waiting_line(
     """Who waits for room or for a turn; jobs that wait for anything else are in nobody's way."""
     keyed: list[tuple[Key, int, Piece]] = []
     keys = Inquiry(scheduler, now_s).this.keys
+    shapes = {lane.key.shape for lane in scheduler.cluster.lanes.lanes.values()}
+    fitting = {shape for shape in shapes if _suits_a_node(scheduler, shape)}
     for lane in scheduler.cluster.lanes.lanes.values():
-        if not _is_capped(scheduler, lane):
+        if lane.key.shape in fitting and not _is_capped(scheduler, lane):
             amount = scheduler.amount(lane.key.shape)
             size = packed(amount)
             for job, spec, head in islice(_jobs(scheduler.cluster, lane, amount), LANE_MAX):
@@ -62,6 +64,11 @@ def waiting_line(
     free, running = _held(scheduler.cluster, now_s, lasts_s)
     jobs, pieces = [job for _, job, _ in keyed], [piece for _, _, piece in keyed]
     return WaitingLine(jobs, pieces, running, free)
+
+
+def _suits_a_node(scheduler: Scheduler, shape: int) -> bool:
+    """Whether there is a node at all that such a job could have; else nobody knows when."""
+    return scheduler.promises.may_ever_fit(shape, scheduler.space.class_of)
 
 
 def _is_capped(scheduler: Scheduler, lane: Lane) -> bool:

@@ -61,8 +61,13 @@ class CountedPool:
     ) -> None:
         waiter = self._ranking.add(job, size, run_s, entry)
         self._candidates.add(job, size, run_s, stay_s)
-        if not self._ranking.is_behind(job):
+        if not self._ranking.is_behind(job) or self._keeps_out:
             self._fresh.append(waiter)
+
+    @property
+    def _keeps_out(self) -> bool:
+        """Whether a job that has room waits for the sake of the first: then every pass looks."""
+        return self._easy and any(size <= self.free for _, size, _, _ in self._ranking.line)
 
     def withdraw(self, job: int) -> None:
         waiter = self._take(job)
