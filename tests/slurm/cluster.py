@@ -141,6 +141,8 @@ def recorded_cluster(folder: Path) -> Iterator[Cluster]:
             cluster.queue("main")
             cluster.queue("short")
             cluster.project("main")
+            # The recorded one orders by priority, and believes limits rather than the past.
+            assert server.local().patch("/policy", {"policy": "priority-easy"}).status == 200
             yield cluster
         finally:
             cluster.close()
