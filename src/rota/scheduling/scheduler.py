@@ -214,8 +214,8 @@ class Scheduler:
         if self.promises.kept and self.waits.has_claimed:
             # The promise moves when an attempt outlives what it is taken to last.
             wake_s = min(wake_s, self._departures.next_s)
-        if self._policy.preempt.enabled:
-            # An older job may take room from jobs that were its equals.
+        if self._policy.preempt.enabled and self.cluster.live.where:
+            # An older job may take room from jobs that were its equals, if any run.
             older_s = round(self.standing.next_step_s + MARGIN_S, 6)
             older_s = older_s if older_s > self.timeline.now_s else INFINITE
             wake_s = min(wake_s, self.prospects.next_s, older_s)
