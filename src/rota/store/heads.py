@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 HEAD, LEADER = "head ", "leader"
 #: How long a question may take.
 PATIENCE_S = 3
-#: So often a head says that it is there.
-BEAT_S = 1.0
 #: A leader that renews nothing for so long has its connection ended.
 SILENT_S = 4.0
 

@@ -19,8 +19,9 @@ from rota.api.heads.waiting_room import WaitingRoom
 from rota.controller.chores.rounds import begin
 from rota.controller.launches.vault import read_vault
 from rota.core.facts.errors import Rejected, RotaError, Unavailable
+from rota.heads import BEAT_S
 from rota.store.errors import NotLeading
-from rota.store.heads import BEAT_S, SILENT_S, Attention
+from rota.store.heads import SILENT_S, Attention
 from rota.store.open import is_postgres, open_lookout, open_store
 
 if TYPE_CHECKING:

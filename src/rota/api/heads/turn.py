@@ -11,7 +11,7 @@ from rota import __version__
 from rota.api.door.certificate import EVERYWHERE, wants_tls
 from rota.api.door.sockets import url_of
 from rota.api.heads import shared_keys
-from rota.store.heads import BEAT_S
+from rota.heads import BEAT_S
 from rota.store.open import open_lookout, open_store
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core.facts.errors import Conflict, RotaError
+from rota.heads import BEAT_S
 from rota.store.errors import Contradiction, NotLeading
-from rota.store.heads import BEAT_S, LEADER, SILENT_S, Attention
+from rota.store.heads import LEADER, SILENT_S, Attention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
