@@ -16,17 +16,20 @@ EXTRAS = (
     *("psycopg", "pynvml", "fsspec", "s3fs", "plotly", "pyarrow", "cryptography", "grpc"),
     *("google", "lightkube", "opentelemetry"),
 )
-#: Every Python that sees this module fails to import them.
-WITHOUT = f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS!r}))\n"
+
+
+def leave_out(box: Box, folder: Path, packages: tuple[str, ...]) -> None:
+    """Every Python that this box starts fails to import them."""
+    lines = f"import sys\nsys.modules.update(dict.fromkeys({packages!r}))\n"
+    (folder / "sitecustomize.py").write_text(lines)
+    box.env["PYTHONPATH"] = os.pathsep.join([str(folder), box.env.get("PYTHONPATH", "")])
 
 
 def test_a_rota_without_any_extra_runs_a_job_and_says_why_another_waits(
     new_box: Callable[..., Box], tmp_path: Path
 ) -> None:
-    (tmp_path / "usercustomize.py").write_text(WITHOUT)
-    (tmp_path / "sitecustomize.py").write_text(WITHOUT)
     box = new_box(cpus=1)
-    box.env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), box.env.get("PYTHONPATH", "")])
+    leave_out(box, tmp_path, EXTRAS)
 
     box.up()
     ran = box.ran("echo done")
@@ -36,3 +39,17 @@ def test_a_rota_without_any_extra_runs_a_job_and_says_why_another_waits(
     assert ran["state"] == "completed"
     assert "not enough free cpus" in box.rota("why", str(waiting)).stdout
     assert "box" in box.rota("nodes").stdout
+
+
+def test_a_package_that_is_missing_is_named_when_rota_starts(
+    new_box: Callable[..., Box], tmp_path: Path
+) -> None:
+    box = new_box()
+    leave_out(box, tmp_path, ("uvicorn",))
+
+    refused = box.rota("up", "--detach", check=False)
+
+    assert refused.returncode == 2
+    assert "the installation is not whole: " in refused.stderr
+    assert "uvicorn" in refused.stderr
+    assert "Traceback" not in refused.stderr

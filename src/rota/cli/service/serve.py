@@ -158,8 +158,11 @@ def _supervise(
     place: StateFolder, plan: Plan, settings: Config, with_agent: bool, tell: int | None
 ) -> int:
     """Be the supervisor. ``tell`` is where the one who waits for us listens, if somebody does."""
-    from rota.api import process as _ready  # noqa: F401 - children are forked with it loaded
-
+    try:
+        from rota.api import process as _ready  # noqa: F401 - children are forked with it loaded
+    except ImportError as error:
+        _say(tell, "failed", f"the installation is not whole: {error}; install rota again")
+        return 2
     detached = tell is not None
     sd_notify.take_over(os.environ)
     trouble, whisper = os.pipe()
