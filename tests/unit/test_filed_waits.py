@@ -150,7 +150,7 @@ KINDS = [
     (
         a_share,
         *(Barred, "share", "share"),
-        "its account to be within its share; looked at again in 1m",
+        "its account to be within its share; looked at again in 20s",
     ),
 ]
 

@@ -134,7 +134,7 @@ class Scheduler:
             self.space.score_with(rules.plugged_score)
         with self._rulebook.guard(rules.watch):
             plan = Pass(self, now_s, rules).run(limit)
-        plan.wake_s = self.wake_s()
+        plan.wake_s = self.wake_s(starts=bool(plan.starts))
         return plan
 
     def catch_up(self, now_s: float) -> Changes:
@@ -208,13 +208,13 @@ class Scheduler:
         more = more and len(promises.kept) < (rules.depth or MANY_PROMISES)
         return more or promises.may_be_earlier
 
-    def wake_s(self) -> float:
-        """When time alone may change the answer; 0: never."""
+    def wake_s(self, *, starts: bool = False) -> float:
+        """When time alone may change the answer; 0: never. ``starts``: jobs start just now."""
         wake_s = min(self.waits.next_s, self.promises.next_due_s())
         if self.promises.kept and self.waits.has_claimed:
             # The promise moves when an attempt outlives what it is taken to last.
             wake_s = min(wake_s, self._departures.next_s)
-        if self._policy.preempt.enabled and self.cluster.live.where:
+        if self._policy.preempt.enabled and (starts or self.cluster.live.where):
             # An older job may take room from jobs that were its equals, if any run.
             older_s = round(self.standing.next_step_s + MARGIN_S, 6)
             older_s = older_s if older_s > self.timeline.now_s else INFINITE

@@ -92,9 +92,10 @@ class Miss(NamedTuple):
 
     def covers(self, other: Miss) -> bool:
         """Whether a claimant that may do no more than this one would search in vain, too."""
+        mine, theirs = self.claimant, other.claimant
         return (
-            self.claimant.priority >= other.claimant.priority
-            and self.claimant.only == other.claimant.only
+            mine.priority >= theirs.priority
+            and (mine.only, mine.borrows) == (theirs.only, theirs.borrows)
             and (self.moves, self.takeovers) == (other.moves, other.takeovers)
             and self.barred <= other.barred
             and self.names == other.names
