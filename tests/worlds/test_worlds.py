@@ -37,6 +37,7 @@ ONCE_BROKEN = {
     27: "a job was taken to keep to its estimate rather than its limit before a reservation",
     121: "a job was taken to keep to its estimate rather than its limit before a reservation",
     1513: "a job with a promise of its own waited behind one of its lane that did not fit",
+    1258: "of two loans of one job the start of one was told after the end of the other",
     1875: "a job with a promise of its own waited behind one of its lane that did not fit",
     78: "a preemptor took a node that it was promised during somebody's reservation",
 }

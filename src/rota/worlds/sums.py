@@ -190,6 +190,7 @@ class Sums:
             # is told later with an earlier moment.
             late_s = max([0.0, *(at_s - run.ended_s for at_s in self._loan_moments(uid))])
             high = _sum(high, _seconds(run.given, late_s))
+            high = _sum(high, _seconds((1, 0, 0), self._unknown_s(uid)))
         for runs in alone.values():
             whole = reduce(_most, [run.whole for run in runs])
             seconds = _seconds(whole, _span_s(runs))
@@ -207,6 +208,26 @@ class Sums:
             if loan.lender == uid and other.started_s
             for at_s in (other.started_s, other.ended_s)
         ]
+
+    def _unknown_s(self, uid: str) -> float:
+        """Thousandths of CPUs times seconds of loans that the lender may have been charged for.
+
+        It was charged when another of its loans began or ended, and that this one had begun
+        before was told later.
+        """
+        loans = [
+            (other, loan.cpu_milli)
+            for other in self.runs.values()
+            for loan in other.borrows
+            if loan.lender == uid and other.started_s
+        ]
+        late = 0.0
+        for one, cpu_milli in loans:
+            others = [run for run, _ in loans if run is not one]
+            moments = [at_s for run in others for at_s in (run.started_s, run.ended_s)]
+            charged_s = min(max(moments, default=0.0), one.ended_s)
+            late += cpu_milli * max(0.0, charged_s - one.started_s)
+        return late
 
     def _lent_s(self, uid: str, run: Run) -> float:
         """Thousandths of CPUs times seconds that were on loan for longer than anybody had them.
