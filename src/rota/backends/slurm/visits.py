@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import termios
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -130,7 +131,7 @@ async def _started(words: list[str], user: str, stream: int) -> Process:
         raise Away(f"{words[0]}: {(error.strerror or str(error)).lower()}") from None
 
 
-class _Visit:
+class _Visit(ABC):
     """A step, as long as its ``srun`` lives."""
 
     def __init__(self, process: Process) -> None:
@@ -154,8 +155,9 @@ class _Visit:
             raise Refused(text or f"srun ended with {self._process.returncode}", Blame.NODE)
         return body
 
+    @abstractmethod
     async def _read(self) -> bytes:
-        raise NotImplementedError
+        """The next piece of what the step shows; empty: there is no more."""
 
     async def close(self) -> None:
         """``srun`` ends its step when it is told to end."""
@@ -168,7 +170,7 @@ class _Visit:
         self._words.cancel()
 
     def _signal(self, number: int) -> None:
-        """Past the methods of ``Process``, which take the exit status from whoever waits for it."""
+        """Past the methods of ``Process``, which would take the exit status from ``wait``."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self._process.pid, number)
