@@ -204,7 +204,7 @@ def _over_tcp(
         connection.close()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+@pytest.mark.root
 def test_down_of_another_user_says_whose_rota_it_is(town: Box) -> None:
     stranger = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     town.state.chmod(0o700)
