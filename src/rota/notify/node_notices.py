@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.core.changes import events as ev
-from rota.core.words.units import format_when
 from rota.notify.notice import Notice
 
 if TYPE_CHECKING:
@@ -47,15 +46,12 @@ def node_notice(record: Recorded, cluster_id: str) -> Notice | None:
     if rule is None:
         return None
     event, node, note = rule(record.event)
-    return Notice(
-        id=f"{cluster_id}-{record.seq}-{event}",
-        event=event,
-        seq=record.seq,
-        at=format_when(record.at_s),
-        actor=record.actor,
+    return Notice.of(
+        record,
+        cluster_id,
+        event,
         job={},
         detail={"detail": note} if note else {},
         text=f"node {node} {_WORDS[event]}" + (f": {note}" if note else ""),
-        at_s=record.at_s,
         node=node,
     )

@@ -41,6 +41,19 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     node: str = ""
     account: str = ""
 
+    @classmethod
+    def of(cls, record: Recorded, cluster_id: str, event: str, **facts: Any) -> Notice:
+        """Of one record, by the name that receivers know the event by."""
+        return cls(
+            id=f"{cluster_id}-{record.seq}-{event}",
+            event=event,
+            seq=record.seq,
+            at=format_when(record.at_s),
+            actor=record.actor,
+            at_s=record.at_s,
+            **facts,
+        )
+
     @property
     def about(self) -> str:
         if self.account:
@@ -155,17 +168,14 @@ def make_notice(record: Recorded, told: Told, item: Job | Array, cluster_id: str
         number = f"{item.array_id}_{item.array_index}"
     kind = "array" if isinstance(item, Array) else "job"
     why = detail.get("detail") or (detail.get("cause", "") if event != "completed" else "")
-    return Notice(
-        id=f"{cluster_id}-{record.seq}-{event}",
-        event=event,
-        seq=record.seq,
-        at=format_when(record.at_s),
-        actor=record.actor,
+    return Notice.of(
+        record,
+        cluster_id,
+        event,
         job=facts,
         detail=detail,
         text=f"{kind} {number} ({facts['name']}) of {facts['user']}: {_WORDS.get(event, event)}"
         + (f", {why}" if why else ""),
-        at_s=record.at_s,
     )
 
 

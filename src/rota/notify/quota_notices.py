@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.changes import events as ev
-from rota.core.words.units import format_when
 from rota.notify.notice import Notice
 
 if TYPE_CHECKING:
@@ -21,15 +20,12 @@ def quota_notice(record: Recorded, cluster_id: str) -> Notice | None:
         return None
     event = "quota_reached" if found.level >= 100 else "quota_near"
     account = f"user {found.user}" if found.user else f"project {found.project}"
-    return Notice(
-        id=f"{cluster_id}-{record.seq}-{event}",
-        event=event,
-        seq=record.seq,
-        at=format_when(record.at_s),
-        actor=record.actor,
+    return Notice.of(
+        record,
+        cluster_id,
+        event,
         job={},
         detail={"level": found.level, "detail": found.note},
         text=f"{account} {_WORDS[event]}: {found.note}",
-        at_s=record.at_s,
         account=account,
     )
