@@ -24,13 +24,17 @@ CPUS = (1, 1, 1, 2, 3, 6)
 LIMITS_S = tuple(range(20, 420, 20))
 
 
-def policy(name: str, **share: float) -> Policy:
-    """A preset under which jobs grow older every minute and use is forgotten within the hour."""
+def policy(name: str, *, preempt: bool = False, **share: float) -> Policy:
+    """A preset under which jobs grow older every minute and use is forgotten within the hour.
+
+    ``preempt``: jobs give way to others, whatever the preset says.
+    """
     chosen = PRESETS[name]
     order = replace(chosen.order, age_after_s=60, age_factor=1.5)
-    preempt = replace(chosen.preempt, min_runtime_s=10, grace_s=5)
+    enabled = preempt or chosen.preempt.enabled
+    giving = replace(chosen.preempt, enabled=enabled, min_runtime_s=10, grace_s=5)
     shares = ShareRules(half_life_s=1800, **share)
-    return replace(chosen, order=order, preempt=preempt, share=shares)
+    return replace(chosen, order=order, preempt=giving, share=shares)
 
 
 def stage(rules: Policy, *, starts: int = 256, checked: bool = False) -> Stage:

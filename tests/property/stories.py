@@ -30,9 +30,6 @@ FEATURES = (
     *("estimate", "deadline", "neighbour", "best-effort", "quota", "soft", "hard", "trust"),
     *("look-ahead", "no-limit", "overdue", "shared", "leave"),
 )
-#: Orders that move with time itself: there no pass is woken for jobs that grow older and could
-#: take the room of others.
-MOVING = ("wfp3", "unicef", "f1")
 LIMITS_S = tuple(range(20, 420, 20))
 
 
@@ -42,8 +39,6 @@ class Story:
     def __init__(self, name: str, seed: int, count: int) -> None:
         self.chance = chance = Random(f"{name} {seed}")
         self.has = {one for one in FEATURES if chance.random() < 0.4}
-        if name in MOVING:
-            self.has -= {"preempt", "suspend"}
         self.policy = self._policy(name)
         self.starts = chance.choice((1, 2, 256, 256))
         self._nodes = [self._node(number) for number in range(4)]

@@ -138,8 +138,7 @@ def test_a_pass_over_an_unchanged_site_decides_nothing_new(nodes, jobs, starts):
     nodes=sites.nodes(),
     jobs=st.lists(sites.specs(), min_size=2, max_size=12),
     limit=st.integers(1, 3),
-    # By fragments nodes are chosen by the jobs that wait when a pass begins.
-    policy=timeless.filter(lambda policy: policy.place.strategy != "fgd"),
+    policy=timeless,
     starts=sites.hosts,
 )
 def test_passes_with_a_small_limit_start_what_one_large_pass_starts(

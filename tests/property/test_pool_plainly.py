@@ -94,6 +94,43 @@ def test_pinned_room_is_the_lowest_numbers_that_stay_free(story):
         assert profile.fits_now(size, run_s) == slots[0]
 
 
+@settings(max_examples=150)
+@given(
+    runners=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 3)), max_size=4),
+    jobs=st.lists(st.tuples(st.integers(1, TOTAL), st.integers(1, 9)), min_size=1, max_size=8),
+    gone=st.integers(0, 3),
+    now_s=st.integers(0, 3),
+)
+def test_a_slot_moves_to_where_it_would_be_if_it_were_given_back_first(runners, jobs, gone, now_s):
+    profile = Counted(TOTAL)
+    for end_s, size in runners[:]:
+        if size <= profile.free[0]:
+            profile.take(0, end_s, size)
+        else:
+            runners.remove((end_s, size))
+    slots = []
+    for size, run_s in jobs:
+        slots.append(profile.earliest(size, run_s))
+        profile.take(slots[-1].start_s, slots[-1].start_s + run_s, size)
+    profile.advance(now_s)
+    for end_s, size in runners[gone:]:
+        profile.give_back(now_s, end_s, size)
+
+    for (_, run_s), slot in zip(jobs, slots, strict=True):
+        if slot.start_s <= now_s:
+            continue
+        plain = Counted(TOTAL)
+        plain.times, plain.free = [*profile.times], [*profile.free]
+        plain.give_back(slot.start_s, slot.start_s + run_s, slot.held)
+        best = plain.earliest(slot.held, run_s)
+        plain.take(best.start_s, best.start_s + run_s, best.held)
+
+        assert profile.moved(slot, run_s) == best
+        profile.join()
+        plain.join()
+        assert (profile.times, profile.free) == (plain.times, plain.free)
+
+
 def plain_slot(free: list[int], second: int, size: int, run_s: int) -> Slot | None:
     numbers = [
         number

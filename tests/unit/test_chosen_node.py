@@ -11,6 +11,7 @@ from rota.core.facts.placing import Placement
 from rota.core.facts.policy import PlaceRules, Policy
 from rota.core.facts.resources import Request
 from rota.core.facts.tenant import Limits, Quota, Reservation, User
+from rota.scheduling.place.coming import Coming
 from rota.scheduling.place.fragments import Typical
 from rota.testing.stage import Stage, node, role, spec
 
@@ -75,7 +76,7 @@ def test_an_elastic_job_with_nodes_to_itself_starts_with_as_many_as_its_quota_le
 
 def test_fgd_leaves_room_for_the_usual_share_on_a_device_in_use():
     stage = a_stage(node("a", gpus=2), strategy="fgd")
-    stage.scheduler.expected = (Typical(1.0, role(gpus=1, gpu_part=0.5).request),)
+    stage.scheduler.coming = Coming((Typical(1.0, role(gpus=1, gpu_part=0.5).request),))
     first, second = (stage.submit(spec(gpus=1, gpu_part=part)) for part in (0.4, 0.2))
 
     stage.run()
@@ -86,7 +87,7 @@ def test_fgd_leaves_room_for_the_usual_share_on_a_device_in_use():
 
 def test_fgd_leaves_the_choice_of_whole_and_of_several_devices_to_the_policy():
     stage = a_stage(node("a", gpus=4), strategy="fgd", devices="sequential")
-    stage.scheduler.expected = (Typical(1.0, role(gpus=1, gpu_part=0.5).request),)
+    stage.scheduler.coming = Coming((Typical(1.0, role(gpus=1, gpu_part=0.5).request),))
     both = stage.submit(spec(gpus=2, gpu_part=0.5))
     whole = stage.submit(spec(gpus=1))
 

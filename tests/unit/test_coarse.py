@@ -6,6 +6,7 @@ import pytest
 
 from rota.core.changes import events as ev
 from rota.core.facts.policy import PlaceRules, Policy
+from rota.scheduling.place.coming import Coming
 from rota.scheduling.place.fragments import Typical
 from rota.scheduling.place.node_room import is_variant
 from rota.scheduling.place.ranks import Ranks
@@ -71,7 +72,7 @@ def test_fgd_goes_by_what_waits_unless_the_host_knows_what_usually_comes():
     # A job that wants one GPU breaks up the pair on a if only single ones come, else it goes to b.
     def where(expected) -> str:
         stage = stage_of("fgd", node("a", gpus=2), node("b", gpus=3))
-        stage.scheduler.expected = expected
+        stage.scheduler.coming = Coming(expected)
         return placed(stage, gpus=1)
 
     pairs = (Typical(1.0, role(gpus=2).request),)
@@ -82,7 +83,7 @@ def test_fgd_goes_by_what_waits_unless_the_host_knows_what_usually_comes():
 
 def test_fgd_puts_a_share_where_it_spoils_no_whole_device():
     stage = stage_of("fgd", node("a", gpus=2))
-    stage.scheduler.expected = (Typical(1.0, role(gpus=1).request),)
+    stage.scheduler.coming = Coming((Typical(1.0, role(gpus=1).request),))
     jobs = [stage.submit(spec(gpus=1, gpu_part=0.25)) for _ in range(4)]
     stage.run()
 
@@ -93,7 +94,7 @@ def test_fgd_puts_a_share_where_it_spoils_no_whole_device():
 
 def test_another_scheduler_expects_the_same():
     stage = stage_of("fgd", node("a", gpus=2), node("b", gpus=3))
-    stage.scheduler.expected = (Typical(1.0, role(gpus=2).request),)
+    stage.scheduler.coming = Coming((Typical(1.0, role(gpus=2).request),))
 
     stage.scheduler = stage.scheduler.another()
 

@@ -69,6 +69,13 @@ def test_jobs_that_may_pass_are_asked_by_length_until_the_long_one_has_waited():
     assert passing_s(old, RULES) < passing_s(short, RULES)
 
 
+def test_the_longest_job_that_waited_thrice_the_longest_due_time_is_asked_before_what_comes():
+    young = entry(1, run_s=1.0)
+    fresh, old = (entry(2, run_s=1e9, waited_s=wait_s) for wait_s in (0.0, 3.0 * RULES.due_max_s))
+
+    assert passing_s(old, RULES) < passing_s(young, RULES) < passing_s(fresh, RULES)
+
+
 def test_the_middle_priority_is_worth_nothing_and_the_higher_more():
     worth = [credit_s(priority, RULES) for priority in (1, 25, 50, 60, 75, 100)]
 

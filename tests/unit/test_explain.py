@@ -177,11 +177,11 @@ def test_an_account_beyond_the_hard_limit_on_shares_says_by_how_much():
         ({"cpus": 3}, "not enough free cpus", "needs 3 CPUs, 2 of 4 free"),
         ({"mem": 600}, "not enough free memory", "needs 600M of memory, 500M of 1000M free"),
         ({"disk": 600}, "not enough free disk", "needs 600M of disk, 500M of 1000M free"),
-        ({"gpus": 2}, "not enough free gpus", "needs 2 x gpu, 1 of 2 free for it"),
+        ({"gpus": 2}, "not enough free gpus", "needs 2 GPUs, 1 of 2 free for it"),
         (
             {"gpus": 1, "gpu_mem": 30000, "shared": True, "cpus": 1, "priority": 1},
             "not enough free gpus",
-            "needs 1 x gpu with 30000M to share, 0 of 2 free for it",
+            "needs 1 GPU with 30000M to share, 0 of 2 free for it",
         ),
     ],
 )
@@ -221,7 +221,7 @@ def test_a_card_that_strangers_use_is_part_of_the_story():
     scene.submit("job", gpus=1)
 
     assert story(scene, "job").lines == [
-        "node box: needs 1 x gpu, 0 of 1 free for it; 1 in use by processes outside Rota",
+        "node box: needs 1 GPU, 0 of 1 free for it; 1 in use by processes outside Rota",
         "waits for: room on node box",
     ]
 

@@ -132,6 +132,39 @@ def test_a_job_that_stands_still_already_lends_before_one_that_runs_must_stop():
     assert scene.states("vip", "second") == ["running", "running"]
 
 
+def test_a_job_that_gave_way_as_often_as_it_may_lends_on_while_it_stands_and_not_again():
+    scene = scene_with(rules={"preempt.max_per_job": 1})
+    scene.submit("low", cpus=4, priority=10)
+    scene.submit("vip", cpus=2, priority=75)
+    scene.submit("second", cpus=2, priority=75)
+    during = (scene.states("vip", "second"), standing(scene))
+
+    scene.finish("vip")
+    scene.finish("second")
+    scene.submit("third", cpus=2, priority=75)
+
+    assert during == (["running", "running"], ["low"])
+    assert scene.states("low", "third") == ["running", "queued"]
+    assert standing(scene) == []
+
+
+def test_who_sends_two_borrowers_away_takes_the_loans_of_both_over():
+    scene = scene_with(rules={"preempt.gap": 0})
+    scene.submit("low", cpus=4, priority=10)
+    scene.submit("one", cpus=2, priority=50)
+    scene.submit("two", cpus=2, priority=50)
+    scene.submit("top", cpus=4, priority=75)
+    scene.finish("one", signal=15)
+    scene.finish("two", signal=15)
+
+    (attempt,) = scene.job("top").live_attempts
+
+    assert scene.states("low", "one", "two", "top") == [
+        *("running", "preempted", "preempted", "running")
+    ]
+    assert [loan.cpu_milli for loan in attempt.borrows] == [4000]
+
+
 def test_who_sends_a_borrower_away_takes_its_loans_over():
     scene = scene_with(rules={"preempt.gap": 0})
     scene.submit("low", cpus=4, priority=10)

@@ -208,6 +208,45 @@ def test_shapes_that_no_eviction_helps_are_not_searched_for_when_a_job_ends():
     assert work[110] - work[10] < 100 * 60
 
 
+def test_what_victims_leave_is_offered_to_the_waiting_shapes_once_for_all_evictions():
+    more = {}
+
+    for urgent in (2, 7):
+        work = []
+        for shapes in (10, 60):
+            scene = Scene(cpus=8)
+            scene.set_policy("preemptive", preempt_min_runtime_s=0)
+            for number in range(8):
+                scene.submit(f"runs{number}", cpus=1, priority=25, preemptible=True)
+            waiting = [scene.submission(cpus=8, mem=n, priority=25) for n in range(shapes)]
+            scene.ask(cmd.Submit(actor=OPERATOR, submissions=tuple(waiting)))
+            burst = tuple(scene.submission(cpus=1, priority=90) for _ in range(urgent))
+            asked = partial(scene.ask, cmd.Submit(actor=OPERATOR, submissions=burst))
+            work.append(calls_of(asked))
+            first = 8 + shapes + 1
+            assert scene.cluster.lanes.where.keys().isdisjoint(range(first, first + urgent))
+        more[urgent] = work[1] - work[0]
+
+    assert more[7] < 1.5 * more[2]
+
+
+def test_lanes_that_may_pass_the_first_are_not_opened_to_be_put_in_order():
+    work = {}
+
+    for lanes in (20, 120):
+        scene = Scene(cpus=8)
+        scene.set_policy("default")
+        scene.submit("stays", cpus=6, time_limit_s=86400)
+        scene.submit("ends", cpus=2, time_limit_s=86400)
+        scene.submit("wide", cpus=8, time_limit_s=60)
+        narrow = [scene.submission(cpus=2, time_limit_s=600 + n) for n in range(lanes)]
+        scene.ask(cmd.Submit(actor=OPERATOR, submissions=tuple(narrow)))
+        work[lanes] = calls_of(partial(scene.finish, "ends"))
+        assert started(scene)[-1] == 4
+
+    assert work[120] - work[20] < 100 * 75
+
+
 def test_a_tick_without_news_looks_at_no_waiting_job():
     scene = Scene(cpus=1)
     scene.submit("runs")

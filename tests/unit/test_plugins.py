@@ -23,7 +23,7 @@ from rota.core.facts.policy import DEFAULT, OrderRules, PlaceRules, Policy
 from rota.core.facts.resources import NOTHING, Amount, Request
 from rota.core.words.policy_text import changed
 from rota.scheduling.api import Dropped, Entry, NodeView, Victim, View
-from rota.scheduling.guarded import no_guard
+from rota.scheduling.guarded import Guarded, no_guard
 from rota.scheduling.order.orderings import ORDERINGS
 from rota.scheduling.registry import Catalog, Rules, resolve
 from tests.support.machine import REPOSITORY
@@ -269,6 +269,25 @@ def test_the_budget_is_for_all_calls_of_one_pass_together():
     usual = ORDERINGS["due"].key(ENTRY, VIEW)
     assert keys == [0.5, 0.5, usual, usual]
     assert rules.dropped == [Dropped("ordering", "mine", "took longer than 50 ms")]
+
+
+def test_a_plug_in_at_work_is_overdue_when_all_its_calls_together_took_longer():
+    now_s, asked = [100.0], []
+    rules = rules_with(Answers(0.5), clock=lambda: now_s[0])
+
+    class Slow:
+        def key(self, *_values):
+            for at_s in (0.030, 0.020):
+                now_s[0] += at_s
+                asked.append(rules.watch.overdue())
+            return 0.5
+
+    slow = Guarded(rules.watch, "ordering", "slow")
+    slow.spent_s = 0.010
+    slow.call(Slow(), "key")
+
+    assert asked == [False, True]
+    assert not rules.watch.overdue()
 
 
 def test_without_a_clock_there_is_no_budget():

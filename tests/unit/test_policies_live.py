@@ -129,6 +129,53 @@ def test_under_horizon_no_wait_brings_a_low_job_before_a_high_one():
     assert running(scene, "low", "high") == ["high"]
 
 
+def test_under_horizon_only_low_and_normal_jobs_pass_the_first():
+    scene = scene_with("horizon")
+    scene.submit("runs", cpus=2, time_limit_s=100)
+    wide = scene.submit("wide", cpus=4, time_limit_s=100, priority=75)
+    scene.submit("high", cpus=1, time_limit_s=50, priority=67)
+    scene.submit("normal", cpus=1, time_limit_s=50, priority=66)
+    scene.submit("low", cpus=1, time_limit_s=50, priority=25)
+
+    assert running(scene, "runs", "high", "normal", "low") == ["runs", "normal", "low"]
+    said = f"no job of the high band passes job {wide}, which waits first"
+    assert scene.lines("high")[0] == said
+
+
+def test_under_horizon_a_high_job_starts_once_no_other_waits_before_it():
+    scene = scene_with("horizon")
+    scene.submit("runs", cpus=2, time_limit_s=100)
+    scene.submit("wide", cpus=4, time_limit_s=100, priority=75)
+    scene.submit("high", cpus=1, time_limit_s=50, priority=70)
+
+    scene.cancel("wide")
+
+    assert running(scene, "runs", "high") == ["runs", "high"]
+
+
+def test_under_horizon_high_jobs_start_beside_one_that_a_quota_keeps_back():
+    scene = scene_with("horizon")
+    alice = User("alice", quota=Quota(hard=Limits(cpu_milli=2000)))
+    scene.ask(cmd.SetUser(actor=ADMIN, user=alice))
+    scene.submit("own", cpus=1, priority=75, actor=ALICE)
+    scene.submit("capped", cpus=2, priority=75, actor=ALICE)
+    scene.submit("high", cpus=1, priority=70, actor=BOB)
+
+    assert running(scene, "own", "capped", "high") == ["own", "high"]
+
+
+def test_whether_high_jobs_backfill_is_a_rule_that_any_policy_may_set():
+    scene = scene_with("easy", rules={"backfill.high": False})
+    scene.submit("runs", cpus=3, time_limit_s=100)
+    scene.submit("wide", cpus=4, time_limit_s=100, priority=25)
+    scene.submit("high", cpus=1, time_limit_s=50, priority=75)
+    before = running(scene, "high")
+
+    scene.ask(cmd.SetPolicy(actor=ADMIN, preset="easy", rules={"backfill.high": True}))
+
+    assert (before, running(scene, "high")) == ([], ["high"])
+
+
 @pytest.mark.parametrize("preset", ["easy", "aggressive", "conservative"])
 def test_backfill_lets_a_short_job_pass_and_not_one_that_would_delay_the_head(preset):
     scene = scene_with(preset, rules={"backfill.delay_max_s": 0})

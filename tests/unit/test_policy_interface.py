@@ -1,11 +1,11 @@
 """Interfaces that other schedulers know: which job is next, what a project may hold."""
 
+from rota.api.site.project_quotas import ProjectQuotas
 from rota.controller.commands import commands as cmd
 from rota.core.facts.job import Job
 from rota.core.facts.states import JobState
-from rota.core.facts.tenant import Limits, Project, Queue, Quota
+from rota.core.facts.tenant import Limits, Project, Queue, Quota, User
 from rota.quotas.api import QuotaInfo, QuotaProvider, Resources, SyncsQuotas
-from rota.quotas.local import LocalQuotas
 from rota.scheduling.answers.next_job import CorePolicy, SchedulingPolicy
 from rota.testing.scene import ADMIN, OPERATOR, Scene
 
@@ -92,7 +92,7 @@ def quota_scene() -> tuple[Scene, QuotaProvider]:
         Project("team", parent="lab", quota=Quota(hard=Limits(cpu_milli=6000))),
     ):
         scene.ask(cmd.SetProject(actor=OPERATOR, project=project))
-    return scene, LocalQuotas(scene.cluster)
+    return scene, ProjectQuotas(scene.cluster, scene.now_s)
 
 
 def test_what_jobs_hold_is_used_and_given_back_without_a_release():
@@ -113,20 +113,28 @@ def test_what_jobs_hold_is_used_and_given_back_without_a_release():
     assert quotas.get_quota("lab").used == Resources()
 
 
-def test_what_is_allocated_beside_jobs_counts_up_the_tree_until_it_is_released():
-    _, quotas = quota_scene()
+def test_an_allocation_is_a_check_as_a_start_itself_is_what_counts():
+    scene, quotas = quota_scene()
 
-    first = quotas.allocate_quota("team", Resources(cpu=5))
+    first = [quotas.allocate_quota("team", Resources(cpu=5)) for _ in range(2)]
+    scene.submit("job", cpus=5, project="team", actor=ADMIN)
     beyond_own = quotas.allocate_quota("team", Resources(cpu=2))
     beyond_parent = quotas.allocate_quota("lab", Resources(cpu=4))
-    used = quotas.get_quota("lab").used
     quotas.release_quota("team", Resources(cpu=50))
 
-    assert (first, beyond_own, beyond_parent) == (True, False, False)
-    assert used == Resources(cpu=5)
-    assert quotas.get_quota("lab").used == Resources()
+    assert (first, beyond_own, beyond_parent) == ([True, True], False, False)
+    assert quotas.get_quota("lab").used == Resources(cpu=5)
     assert isinstance(quotas, SyncsQuotas)
     assert quotas.sync_quota_state("lab") == quotas.get_quota("lab")
+
+
+def test_the_default_quota_of_users_says_nothing_of_a_project():
+    scene, quotas = quota_scene()
+    everybody = User("", quota=Quota(hard=Limits(cpu_milli=1000)))
+    scene.ask(cmd.SetUser(actor=ADMIN, user=everybody))
+
+    assert quotas.check_quota("team", Resources(cpu=6))
+    assert not quotas.check_quota("team", Resources(cpu=7))
 
 
 def test_a_project_without_a_record_has_no_limit():

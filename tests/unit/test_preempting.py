@@ -79,6 +79,18 @@ def test_room_that_a_victim_leaves_over_is_open_to_those_who_may_evict_nobody():
     assert stage.started_s[late] == stage.now_s
 
 
+def test_room_that_a_victim_leaves_over_is_open_to_a_job_that_had_its_turn_before():
+    stage = stage_of(node("a", cpus=4), order=OrderRules(primary="fifo"))
+    (low,) = run_each(stage, 4, priority=10)
+    first = stage.submit(spec(cpus=2, priority=10, user="ann"))
+    stage.submit(spec(cpus=2, priority=90, user="ann"))
+
+    stage.run()
+
+    assert evicted(stage) == [low]
+    assert stage.started_s[first] == stage.now_s
+
+
 def test_no_more_is_reclaimed_than_was_lent():
     stage = stage_of(node("a", cpus=8))
     lend(stage, owner=4, borrower=4)

@@ -125,12 +125,12 @@ WORDS: list[tuple[Reason, str, str]] = [
     (
         scarce("gpus", unit="A100 gpu", needed=2, free=1, total=4),
         "not enough free gpus",
-        "node a: needs 2 x A100 gpu, 1 of 4 free for it",
+        "node a: needs 2 A100 GPUs, 1 of 4 free for it",
     ),
     (
         scarce("gpus", unit="gpu", needed=2, free=1, total=4, foreign=3),
         "not enough free gpus",
-        "node a: needs 2 x gpu, 1 of 4 free for it; 3 in use by processes outside Rota",
+        "node a: needs 2 GPUs, 1 of 4 free for it; 3 in use by processes outside Rota",
     ),
     (
         scarce("whole node", needed=0, free=3, total=0, unit=""),
@@ -186,11 +186,21 @@ WORDS: list[tuple[Reason, str, str]] = [
         "no room for all of its 3 tasks",
         "there is room for 2 of its 3 tasks on 2 nodes",
     ),
+    (
+        why.Parts(tasks=2, fit=2, nodes=1),
+        "no room for all of its 2 tasks",
+        "there is room for all of its 2 tasks, but on 1 node only",
+    ),
     (why.Turn(), "waits for its turn", ""),
     (
         why.Turn(behind=9),
         "waits for its turn",
         "there is room, but nothing passes job 9, which waits first",
+    ),
+    (
+        why.Turn(behind=9, band="high", room=False),
+        "waits for its turn",
+        "no job of the high band passes job 9, which waits first",
     ),
     (why.Soon(node="a"), "node a has room: it starts with the next pass", ""),
     (

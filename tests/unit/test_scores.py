@@ -72,13 +72,27 @@ def test_the_weights_are_thirty_twenty_twenty_twenty_and_ten():
     full, half = Total(2000, 1024), Free(1000, 512)
 
     assert terms(shape()) == {"affinity": 200_000, "locality": 200_000, "cost": 100_000}
-    assert score(CPU, half, full, 0) == 30 * 10_000 + 20 * 5_000
+    assert score(CPU, half, full, 0) == 30 * 10_000 + 20 * 10_000
+    assert score(CPU, Free(2000, 512), full, 0) == 30 * 5_000 + 20 * 10_000
+
+
+def test_where_jobs_are_spread_the_fit_is_turned_round_and_the_load_counts():
+    score = strategy("score", Policy(place=PlaceRules(spread=True)))
+    full, half = Total(2000, 1024), Free(1000, 512)
+
+    assert score(CPU, half, full, 0) == 20 * 5_000
+    assert score(CPU, Free(2000, 1024), full, 0) == 30 * 5_000 + 20 * 10_000
 
 
 def test_weights_can_be_set():
     policy = Policy(
         place=PlaceRules(
-            weight_fit=0, weight_load=100, weight_affinity=0, weight_locality=0, weight_cost=0
+            weight_fit=0,
+            weight_load=100,
+            weight_affinity=0,
+            weight_locality=0,
+            weight_cost=0,
+            spread=True,
         )
     )
     score = strategy("score", policy)

@@ -44,7 +44,6 @@ class Cluster:
     def __init__(self, cluster_id: str = "") -> None:
         self.ids = Ids(cluster_id)
         self.jobs: dict[int, Job] = {}
-        self.arrays: dict[int, Array] = {}
         self.nodes: dict[str, Node] = {}
         self.queues: dict[str, Queue] = {"default": Queue(name="default")}
         self.groups: dict[str, Group] = {}
@@ -55,10 +54,15 @@ class Cluster:
         # Derived, in step with the facts above.
         self.lanes = Lanes()
         self.census = Census()
-        self.families = Families(self.arrays)
+        self.families = Families()
         self.live = Live(self.jobs, self.nodes)
         self.agenda = Agenda(self.jobs, self.arrays)
         self.dirty = Dirty()
+
+    @property
+    def arrays(self) -> dict[int, Array]:
+        """Facts, kept beside what follows from them: their elements and their blocks of ids."""
+        return self.families.arrays
 
     def array_of(self, job_id: int) -> Array | None:
         """The array that holds this id as an untouched element, if any."""
@@ -127,6 +131,7 @@ class Cluster:
             self.census.mark_elastic(job.id, active and self.may_grow(job.spec))
         ready = after in (JobState.QUEUED, JobState.PREEMPTED) and bool(job.eligible_s)
         self.accounts.waiting.put(job.id, job.spec, int(after in WAITING), ready=ready)
+        self.census.demand.put(job.id, job.spec, int(after not in FINAL))
         if ready:
             key = self.lanes.key_of(job.spec, self.capped_array(job))
             self.lanes.add(key, (-job.spec.priority, job.id))
@@ -142,6 +147,7 @@ class Cluster:
         """An array with untouched elements is one member of a lane."""
         ready = bool(array.waiting and array.eligible_s and not array.held)
         self.accounts.waiting.put(array.id, array.spec, len(array.pending()), ready=ready)
+        self.census.demand.put(array.id, array.spec, len(array.pending()))
         if ready:
             key = self.lanes.key_of(array.spec, array.id if array.cap else 0)
             self.lanes.add(key, (-array.spec.priority, array.id))
@@ -234,4 +240,3 @@ class Cluster:
         if state is not None:
             self.ids.ended.put_array(array.id, state)
         self.families.forget(array.id)
-        del self.arrays[array.id]

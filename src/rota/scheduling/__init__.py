@@ -3,7 +3,7 @@
 The pass
     scheduler, memory, passes        what is remembered between passes; the pass, step by step
     api, outcomes                    what is decided, and what comes of a look at a job
-    waits, misses, reading           what a blocked lane waits for, and which lanes an event opens
+    waits, misses, reading, blocked  what a blocked lane waits for, and which lanes an event opens
     passing                          which jobs may pass one that waits
     growth                           elastic gangs that get more tasks
     rulebook, registry, rules, guarded    from names to rules; plug-ins under watch

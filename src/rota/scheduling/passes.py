@@ -15,7 +15,8 @@ from rota.core.derived.holdings import amount_of, amount_of_all
 from rota.core.facts.errors import Stumbled
 from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import Plan, Start, View
-from rota.scheduling.evict.preempting import Takeovers
+from rota.scheduling.blocked import Blocked
+from rota.scheduling.evict.preempting import POSTPONED_S, Takeovers
 from rota.scheduling.growth import grow, within_quota
 from rota.scheduling.later.promising import Promising
 from rota.scheduling.later.timeline import Leaving, planned_uid
@@ -23,43 +24,29 @@ from rota.scheduling.limits.quota import Quotas
 from rota.scheduling.misses import Misses
 from rota.scheduling.order.fairshare import FairShare
 from rota.scheduling.order.heads import Heads
-from rota.scheduling.order.keys import ByLength, Keys
+from rota.scheduling.order.keys import ByLength, Key, Keys
 from rota.scheduling.order.lengths import stay_s_of
 from rota.scheduling.order.turns import Turns
-from rota.scheduling.outcomes import (
-    NO_ROOM,
-    Barred,
-    Behind,
-    Capped,
-    Claimed,
-    Refused,
-    Started,
-    is_for_room,
-)
+from rota.scheduling.outcomes import NO_ROOM, Barred, Behind, Capped, Claimed, Refused, Started
 from rota.scheduling.passing import Passing
 from rota.scheduling.place.gang import Asker, place
 from rota.scheduling.place.node_checks import NodeChecks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane, LaneKey
     from rota.core.facts.loans import Loan
+    from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Amount
-    from rota.scheduling.api import Entry, Eviction
+    from rota.scheduling.api import Entry, Promise
     from rota.scheduling.later.promises import Promises
     from rota.scheduling.memory import Memory
     from rota.scheduling.order.heads import Head
-    from rota.scheduling.order.keys import Key
-    from rota.scheduling.outcomes import Outcome, RoomWait, Wait
+    from rota.scheduling.outcomes import Outcome, RoomWait
     from rota.scheduling.place.gang import Placed
     from rota.scheduling.place.node_index import Space
     from rota.scheduling.rules import Rules
 
-#: How often an account that had too much of its share is looked at, at full steps of the clock:
-#: the moment must not depend on when a pass happened to look.
-SHARES_AGAIN_S = 60.0
 INFINITE = float("inf")
 
 
@@ -69,11 +56,10 @@ class Pass:
     def __init__(self, scheduler: Memory, now_s: float, rules: Rules) -> None:
         self.scheduler = scheduler
         self.cluster: Cluster = scheduler.cluster
-        self.policy = self.cluster.policy
         self.rules = rules
         total = scheduler.total
         self.shares = FairShare(self.cluster, now_s, total)
-        self.view = View(now_s, self.policy, self.shares, total)
+        self.view = View(now_s, self.cluster.policy, self.shares, total)
         self.quotas = Quotas(self.cluster, now_s, self.space.prices(self.cluster))
         self.checks = NodeChecks(self.cluster, self.space, rules, self.quotas)
         lending = self.quotas if scheduler.may_borrow else None
@@ -82,9 +68,7 @@ class Pass:
         self.misses = Misses(self.cluster, scheduler.waits, scheduler.promises, self.checks)
         self._heads = Heads(self.cluster, scheduler.standing, self.keys, scheduler.amount)
         self.plan = Plan(starts=[], evictions=[], promises=[], dropped=[])
-        #: Lanes that were found blocked, and what each one waits for.
-        self._blocked: dict[int, tuple[Lane, Wait]] = {}
-        self._passed_over: set[int] = set()  # Of these the ones that did not take their turn.
+        self._blocked = Blocked()
         preempts = self.policy.preempt.enabled
         self._takeovers = Takeovers(self, scheduler.prospects) if preempts else None
         asks_all = self._takeovers is not None and self._takeovers.asks_all
@@ -93,6 +77,10 @@ class Pass:
     @property
     def now_s(self) -> float:
         return self.view.now_s
+
+    @property
+    def policy(self) -> Policy:
+        return self.view.policy
 
     @property
     def space(self) -> Space:
@@ -105,9 +93,14 @@ class Pass:
     def run(self, limit: int) -> Plan:
         turns, starts, compared = self._begin(), self.plan.starts, False
         passing, promising = self._passing, self.promising
+        takeovers, key = self._takeovers, Key()
         while len(starts) < limit and not passing.is_over:
             blocked = passing.is_bounded or promising.wants_more
             overdue = promising.only_overdue and not passing.is_bounded
+            part = overdue or not blocked or turns.is_resorted
+            if part and takeovers is not None and takeovers.freed:
+                # While all lanes that wait take their turn, none of them has to be opened.
+                self._open_left(turns, takeovers, key)
             head = turns.first(blocked=blocked, overdue=overdue) if blocked or compared else None
             if head is None:
                 if compared:
@@ -115,13 +108,11 @@ class Pass:
                 compared = True
                 self._open_claimed(turns)
                 continue
-            evicted, key, job = len(self.plan.evictions), turns.first_key, head.entry.job
+            key, job = turns.first_key, head.entry.job
             try:
                 self._settle(turns, head, self._deal_with(head))
             except Exception as error:
                 raise Stumbled(job, f"the pass broke on it: {error!r}") from error
-            if len(self.plan.evictions) > evicted:
-                self._open_left(turns, self.plan.evictions[evicted:], key)
         given_up = self._start_promised(turns, limit)
         if self.policy.gang.grow and self.cluster.census.elastic and len(starts) < limit:
             grow(self)
@@ -129,7 +120,9 @@ class Pass:
         self._look_again([*given_up, *self.promising.let_go()])
         # They know each other: only the collector could free the two.
         self._takeovers = None
-        return self._planned()
+        self.plan.promises, self.plan.dropped = self.promises.all(), list(self.rules.dropped)
+        self.promises.seen = len(self.cluster.lanes.where) - len(starts)
+        return self.plan
 
     def _begin(self) -> Turns:
         """Which lanes are looked at, and in which order; claims that stand from before."""
@@ -160,14 +153,11 @@ class Pass:
             lambda shape: may_fit(shape, names), lambda shape: may_ever_fit(shape, names)
         )
 
-    def _open_left(self, turns: Turns, evictions: Sequence[Eviction], key: Key) -> None:
+    def _open_left(self, turns: Turns, takeovers: Takeovers, key: Key) -> None:
         """Victims may leave more room than was taken: lanes behind this key are looked at."""
-        assert self._takeovers is not None
-        for number in self.scheduler.waits.for_room(self._takeovers.left_by(evictions)):
+        for number in self.scheduler.waits.for_room(takeovers.left()):
             lane = self.cluster.lanes.by_number.get(number)
-            if number in self._passed_over:
-                self._passed_over.remove(number)
-                del self._blocked[number]
+            self._blocked.call_back(number)
             if lane is not None and number not in self._blocked:
                 turns.add_behind(lane, key)
 
@@ -176,8 +166,9 @@ class Pass:
         wait = self.admit(head.lane.key, head.amount)
         if wait is not None:
             return wait
-        if self.promising.made:
-            self._passing.watched += 1
+        kept = self.promising.made and self._passing.keeps(head.lane.key.priority)
+        if kept and head.entry.job not in self.promises.kept:
+            return Behind()
         outcome, takeovers = self._place(head), self._takeovers
         if takeovers is None or isinstance(outcome, Started):
             return outcome
@@ -251,7 +242,7 @@ class Pass:
         """The shapes that wait for room and that no promise keeps it free for."""
         if not self.promising.only_overdue:
             return []
-        found = [lane.key.shape for lane, wait in self._blocked.values() if is_for_room(wait)]
+        found = [lane.key.shape for lane in self._blocked.for_room()]
         return [*dict.fromkeys([*found, *self.scheduler.waits.shapes])]
 
     def record(
@@ -303,22 +294,32 @@ class Pass:
                 self._heads.started.add(lane.number)
                 self.scheduler.waits.leave(lane.number)
             if self.policy.share.hard_ratio > 0.0:
-                turns.open_barred(self._blocked, self.kept_back_by)
+                for barred in self._blocked.unbar(self.kept_back_by):
+                    turns.add(barred)
             return
-        if lane.number not in self._blocked:
-            self._blocked[lane.number] = (lane, outcome)
+        promised = False
+        if not isinstance(outcome, Capped | Barred | Behind):
+            self._passing.is_closed = self._passing.is_strict
+            before = self.promises.kept.get(head.entry.job)
+            overdue = self.keys.waited_too_long(head.entry)
+            promised = self.promising.make(head.entry, overdue=overdue)
+            if promised and self._takes_over_there(head, before):
+                self._settle(turns, head, Started(head.entry.job))
+                return
+        if self._blocked.add(lane, outcome):
             turns.note(head)
-        if not is_for_room(outcome):
-            turns.drop()
-            return
-        self._passing.is_closed = self._passing.is_strict
-        entry = head.entry
-        promised = self.promising.make(entry, overdue=self.keys.waited_too_long(entry))
         if promised and self.promising.wants_more and not self.promising.only_overdue:
             head.full = True
             turns.go_on(head)
         else:
             turns.drop()
+
+    def _takes_over_there(self, head: Head, before: Promise | None) -> bool:
+        """A job that has a new promise: there others' promises do not keep it from victims."""
+        takeovers, kept = self._takeovers, self.promises.kept
+        if takeovers is None or len(kept) < 2 or kept[head.entry.job] is before:
+            return False
+        return takeovers.try_for(head, head.entry)
 
     def _is_known(self, shapes: set[int], opened: set[int], lane: Lane) -> bool:
         """Whether the answer for a lane, or for its whole shape, is known: they need no turn."""
@@ -328,9 +329,7 @@ class Pass:
             return False
         if wait is NO_ROOM:
             shapes.discard(lane.key.shape)
-        if lane.number not in self._blocked:
-            self._blocked[lane.number] = (lane, wait)
-            self._passed_over.add(lane.number)
+        if self._blocked.pass_over(lane, wait):
             opened.discard(lane.number)
         return True
 
@@ -349,7 +348,7 @@ class Pass:
             may_start = self.admit(head.lane.key, head.amount) is None
             if may_start and isinstance(self._place(head), Started):
                 continue
-            if promise.start_s <= self.now_s:
+            if self.promises.is_due(promise.job):
                 given_up += self.promising.give_up(promise.job)
         return given_up
 
@@ -364,37 +363,36 @@ class Pass:
         plan.more = self.promises.is_cut = len(plan.starts) >= limit
         if not plan.more:
             for lane in turns.remaining():
-                self._blocked.setdefault(lane.number, (lane, Behind()))
+                self._blocked.add(lane, Behind())
             waits.open_shapes.clear()
-        for_room: list[Lane] = []
-        for lane, wait in self._blocked.values():
-            waits.file(lane, wait)
-            if is_for_room(wait):
-                for_room.append(lane)
-                continue
+        for lane in self._blocked.file(waits, self.now_s):
             standing.take(lane.number)
-            if isinstance(wait, Barred):
-                again_s = (self.now_s // SHARES_AGAIN_S + 1) * SHARES_AGAIN_S
-                waits.open_at(again_s, lane.number)
-        standing.put(for_room)
-        waits.is_cut = self._passing.is_over
+        standing.put(self._blocked.for_room())
+        waits.is_cut = self._passing.is_over or self._passing.has_kept
         self.space.forget_unused(lanes.shapes)
-
-    def _planned(self) -> Plan:
-        """The plan, with what stands now."""
-        plan, promises = self.plan, self.promises
-        plan.promises = promises.all()
-        promises.seen = len(self.cluster.lanes.where) - len(plan.starts)
-        plan.dropped = list(self.rules.dropped)
-        return plan
 
     def _look_again(self, free: list[str]) -> None:
         """Open lanes that this pass itself may have helped after the look."""
         plan, waits = self.plan, self.scheduler.waits
         plan.more |= self.promising.outstayed and waits.has_claimed
-        if free:
-            plan.more |= bool(self._unclaimed(free))
-        if plan.starts:
-            plan.more |= waits.on_neighbours(self.cluster.lanes)
+        plan.more |= bool(free and self._unclaimed(free))
+        plan.more |= bool(plan.starts) and waits.on_neighbours(self.cluster.lanes)
+        # A start may have left the job in front without a place under a cap: it keeps none behind.
+        plan.more |= bool(plan.starts) and self._passing.has_kept
         if plan.starts and self._takeovers is not None:
             self._takeovers.wait_until_ripe(waits.shapes)
+            plan.more |= bool(plan.evictions) and self._offer_left(self._takeovers)
+
+    def _offer_left(self, takeovers: Takeovers) -> bool:
+        """Victims may leave more room than was taken, and for lanes that had their turn before.
+
+        These are looked at, and promises are made anew, at once or, after many evictions, soon.
+        """
+        if len(self.plan.evictions) >= self.policy.preempt.max_per_pass:
+            self.wake_at((self.now_s // POSTPONED_S + 1) * POSTPONED_S)
+            return False
+        jobs, waits, fits = self.cluster.jobs, self.scheduler.waits, self.promises.may_ever_fit
+        gone = [one for victim in self.plan.evictions for one in jobs[victim.job].live_attempts]
+        names = {attempt.allocation.node: None for attempt in gone}
+        waits.wake(waits.for_room(lambda shape: takeovers.may_help(shape) and fits(shape, names)))
+        return bool(waits.shapes or self.promises.kept)

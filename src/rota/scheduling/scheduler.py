@@ -23,7 +23,7 @@ from rota.scheduling.order.capacity import Capacity
 from rota.scheduling.order.keys import MARGIN_S
 from rota.scheduling.order.standing import Standing
 from rota.scheduling.passes import Pass
-from rota.scheduling.place.fragments import waiting_shapes
+from rota.scheduling.place.coming import Coming
 from rota.scheduling.place.node_index import Space
 from rota.scheduling.reading import Reading
 from rota.scheduling.rulebook import Rulebook
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Amount
     from rota.scheduling.api import Promise
-    from rota.scheduling.place.fragments import Typical
     from rota.scheduling.reading import Changes
     from rota.scheduling.registry import Catalog
     from rota.scheduling.rules import Rules
@@ -62,9 +61,8 @@ class Scheduler:
         self._capacity = Capacity(cluster)
         self.waits = Waits()
         self.standing = Standing()
-        #: The shapes that usually come, where a host knows better; None: those that wait.
-        self.expected: tuple[Typical, ...] | None = None
-        self._typical: tuple[Typical, ...] = ()
+        #: A host that knows better than what waits or runs puts in its own.
+        self.coming = Coming()
         #: Grows with each pass that looked at anything: a replay must make the same ones.
         self.looks = 0
         self._begin()
@@ -76,7 +74,7 @@ class Scheduler:
         self._rulebook.read(policy)
         self._reading = Reading(cluster)
         self.may_borrow = cluster.accounts.may_borrow()
-        self._typical = ()
+        self.coming = self.coming.anew()
         self.prospects = Prospects()
         self.space = Space(policy, picky=bool(policy.filters))
         self.timeline = Timeline(self.space)
@@ -100,7 +98,7 @@ class Scheduler:
     def another(self) -> Scheduler:
         """A new one for the same Cluster, which knows nothing yet but what was promised."""
         fresh = Scheduler(self.cluster, *self._rulebook.sources)
-        fresh.expected = self.expected
+        fresh.coming = self.coming.anew()
         fresh.promises.take_over(self.promises)
         fresh.catch_up(self.timeline.now_s)
         if not (self.promises.may_be_earlier or self.changed_nodes()):
@@ -128,7 +126,7 @@ class Scheduler:
             return Plan(promises=self.promises.all(), wake_s=self.wake_s())
         self.looks += 1
         rules = self.rules()
-        self._expect()
+        self.coming.tell(self.space, self.cluster)
         if rules.scorers:
             # What they say may change from pass to pass, and one that fails is left out.
             self.space.score_with(rules.plugged_score)
@@ -224,28 +222,11 @@ class Scheduler:
     def _may_grow(self, changes: Changes) -> bool:
         return bool(self.cluster.census.elastic) and (changes.everything or bool(changes.nodes))
 
-    def _expect(self) -> None:
-        """Tell the strategy that minds fragments which shapes come, as far as that changed."""
-        if self._policy.place.strategy != "fgd":
-            return
-        typical = self.expected if self.expected is not None else self._waiting_shapes()
-        if typical != self._typical:
-            self._typical = typical
-            self.space.expect(typical)
-
-    def _waiting_shapes(self) -> tuple[Typical, ...]:
-        lanes = self.cluster.lanes
-        weights = [
-            (role.request, role.count * sum(map(len, lanes.by_shape[number].values())))
-            for number, shape in lanes.shapes.items()
-            if number in lanes.by_shape
-            for role in shape.roles
-        ]
-        return waiting_shapes(weights)
-
     def promise_of(self, job_id: int) -> Promise | None:
         """When and where a waiting job is to start; None when it was promised nothing."""
-        return self.promises.kept.get(job_id)
+        job = self.cluster.jobs.get(job_id)
+        pledge = self.promises.pledge(job_id, job.spec.reservation) if job is not None else None
+        return pledge or self.promises.kept.get(job_id)
 
     def rules(self) -> Rules:
         """What the policy names, for one pass."""

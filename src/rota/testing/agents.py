@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PretendedAgents(ABC):
-    """The agents of a scene, one per node. Whoever inherits runs the ticks."""
+    """The agents of a scene, one per node. The class that inherits runs the ticks."""
 
     def __init__(self, *, starts: bool = True) -> None:
         self.now_s = 1000.0

@@ -154,6 +154,8 @@ class Scene(PretendedAgents):
         rows: tuple[tuple[str, ...], ...] = (),
         group_cap: int | None = None,
         blobs: dict[str, bytes] | None = None,
+        promise: bool = False,
+        chance: float = 0.0,
         **wishes: Any,
     ) -> cmd.Submission:
         """``after={"parent": "after-ok"}`` names parents by their names; an ``after-ok element``
@@ -171,6 +173,8 @@ class Scene(PretendedAgents):
             rows=rows,
             group_cap=group_cap,
             blobs=blobs or {},
+            promise=promise,
+            chance=chance,
         )
 
     def _parents(self, after: dict[str, str]) -> tuple[Dependency, ...]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _OF_ATTEMPT = ("placed_s", "started_s", "stop_s", "window_s", "charged_s")
 _OF_JOB = (
     *("submitted_s", "eligible_s", "suspended_s", "save_asked_s", "warned_s", "checkpoint_s"),
-    "missed_s",
+    *("missed_s", "broken_s"),
 )
 _OF_ARRAY = ("submitted_s", "eligible_s")
 

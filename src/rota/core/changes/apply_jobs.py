@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from rota.core.changes import events as ev
+from rota.core.changes.charging import count_promise
 from rota.core.changes.holding import hold
 from rota.core.facts.array import Array
 from rota.core.facts.endpoints import changed
@@ -84,6 +87,8 @@ def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
         cluster.agenda.push(job.eligible_s + job.spec.scheduling_timeout_s, "unschedulable", item)
     if isinstance(job, Job) and job.spec.deadline_s and not job.is_late:
         cluster.agenda.push(job.spec.deadline_s, "deadline", item)
+        if job.promise == "open":
+            cluster.agenda.push(latest_start_s(job.spec), "promise", item)
     if isinstance(job, Job) and job.state is JobState.RUNNING:
         if job.limit_due_s:
             cluster.agenda.push(job.limit_due_s, "time-limit", item)
@@ -91,6 +96,11 @@ def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
             cluster.agenda.push(job.save_due_s, "save", item)
         if job.warn_due_s:
             cluster.agenda.push(job.warn_due_s, "warn", item)
+
+
+def latest_start_s(spec: JobSpec) -> float:
+    """When a job must have started, so that its limit ends it before its deadline."""
+    return spec.deadline_s - spec.time_limit_s
 
 
 def set_attempt_timers(cluster: Cluster, job: Job) -> None:
@@ -309,6 +319,9 @@ def _job_preempted(cluster: Cluster, event: ev.JobPreempted, at_s: float) -> Non
     job, before = _job_whose_attempts_ended(cluster, event.job)
     job.preempted = True
     job.preemptions += 1
+    if event.predicted_s:
+        most_s = max(job.spec.predicted_most_s, event.predicted_s)
+        job.spec = replace(job.spec, predicted_s=event.predicted_s, predicted_most_s=most_s)
     _end_round(job)
     job.eligible_s = at_s
     set_timers(cluster, job.id, job)
@@ -333,6 +346,8 @@ def _job_settled(cluster: Cluster, event: ev.JobSettled, at_s: float) -> None:
         raise IllegalMove(f"job {job.id} cannot settle: an attempt is alive")
     job.outcome = event.outcome
     job.ended_s = at_s
+    if job.promise == "kept":
+        count_promise(cluster, job, at_s)
     _wake(job, at_s)
     cluster.families.unlink(job)
     job_changed(cluster, job, before)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.changes import events as ev
 from rota.core.changes.apply_jobs import find_job, job_changed
+from rota.core.changes.charging import count_promise
 from rota.core.facts.checkpoint import remembered
 
 if TYPE_CHECKING:
@@ -39,8 +40,16 @@ def _deadline_missed(cluster: Cluster, event: ev.DeadlineMissed, at_s: float) ->
     job_changed(cluster, job, before)
 
 
+def _promise_broken(cluster: Cluster, event: ev.PromiseBroken, at_s: float) -> None:
+    job, before = find_job(cluster, event.job)
+    job.broken_s = at_s
+    count_promise(cluster, job, at_s)
+    job_changed(cluster, job, before)
+
+
 SAVING_RULES: dict[type, Callable[[Cluster, Any, float], None]] = {
     ev.DeadlineMissed: _deadline_missed,
+    ev.PromiseBroken: _promise_broken,
     ev.SaveAsked: _save_asked,
     ev.CheckpointReported: _checkpoint_reported,
 }

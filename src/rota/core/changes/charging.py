@@ -89,15 +89,29 @@ def charge(cluster: Cluster, job: Job, attempt: Attempt, until_s: float) -> None
     since_s = uncharged_s(attempt)
     if not attempt.started_s or until_s <= since_s:
         return
-    key, table = usage_key(job.spec.user, job.spec.project), cluster.accounts.usage
-    usage = table.get(key)
-    if usage is None:
-        usage = table[key] = Usage(job.spec.user, job.spec.project, Spent(), until_s, {})
+    usage = _usage_of(cluster, job, until_s)
     count = cluster.accounts.holdings.count_of(attempt)
     rate = rate_of(count.used)
     rate.cost = price_of(attempt, count) / HOUR_S
     usage.charge(rate, since_s, until_s, cluster.policy.share.half_life_s)
-    cluster.dirty.usage[key] = None
+    cluster.dirty.usage[usage.key] = None
+
+
+def count_promise(cluster: Cluster, job: Job, at_s: float) -> None:
+    """The promise to a job was kept or broken: it counts for its user and project."""
+    usage = _usage_of(cluster, job, at_s)
+    usage.count_promise(at_s, kept=job.promise == "kept")
+    cluster.dirty.usage[usage.key] = None
+
+
+def _usage_of(cluster: Cluster, job: Job, at_s: float) -> Usage:
+    """The record of the account that a job counts for; made if there is none."""
+    key, table = usage_key(job.spec.user, job.spec.project), cluster.accounts.usage
+    usage = table.get(key)
+    if usage is None:
+        blank = Usage(job.spec.user, job.spec.project, Spent(), at_s, {}, promises={})
+        usage = table[key] = blank
+    return usage
 
 
 def asked_price(cluster: Cluster, attempt: Attempt) -> float:

@@ -94,6 +94,7 @@ def _indexes(cluster: Cluster) -> dict[str, Any]:
         "running": dict(sorted(accounts.running.of.items(), key=repr)),
         "waiting": dict(sorted(accounts.waiting.of.items(), key=repr)),
         "elastic": sorted(census.elastic),
+        "demand": dict(sorted(cluster.census.demand.tasks.items(), key=repr)),
         "waited for": {key: sorted(uids) for key, uids in sorted(live.waited_for.items())},
         "live": dict(sorted(live.where.items())),
         "ending": sorted(live.ending),

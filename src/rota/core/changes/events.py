@@ -22,11 +22,13 @@ from rota.core.changes.node_events import NodeRemoved as NodeRemoved
 from rota.core.changes.node_events import NodeSilent as NodeSilent
 from rota.core.changes.node_events import NodesVanished as NodesVanished
 from rota.core.changes.node_events import PoolClosed as PoolClosed
+from rota.core.changes.site_events import DeadlineMissed as DeadlineMissed
 from rota.core.changes.site_events import GroupSet as GroupSet
 from rota.core.changes.site_events import PilotRemoved as PilotRemoved
 from rota.core.changes.site_events import PilotSet as PilotSet
 from rota.core.changes.site_events import ProjectRemoved as ProjectRemoved
 from rota.core.changes.site_events import ProjectSet as ProjectSet
+from rota.core.changes.site_events import PromiseBroken as PromiseBroken
 from rota.core.changes.site_events import QueueRemoved as QueueRemoved
 from rota.core.changes.site_events import QueueSet as QueueSet
 from rota.core.changes.site_events import QuotaProviderSet as QuotaProviderSet
@@ -259,12 +261,8 @@ class JobPreempted(Event, frozen=True, tag="job-preempted"):
     """It gave way: its attempts have gone and it waits in its old place."""
 
     job: int
-
-
-class DeadlineMissed(Event, frozen=True, tag="deadline-missed"):
-    """The moment has passed by which the job should have been done, and it is not."""
-
-    job: int
+    #: It ran longer than it was taken to: so long it is taken to run from now on. 0: as before.
+    predicted_s: int = 0
 
 
 class SaveAsked(Event, frozen=True, tag="save-asked"):
@@ -346,6 +344,7 @@ AnyEvent = (
     | JobRequeued
     | JobPreempted
     | DeadlineMissed
+    | PromiseBroken
     | SaveAsked
     | CheckpointReported
     | EndpointSet

@@ -1,4 +1,4 @@
-"""What happened to queues, projects, users, reservations and tokens."""
+"""What happened to queues, projects, users, reservations, promises and tokens."""
 
 from __future__ import annotations
 
@@ -81,6 +81,19 @@ class ReservationSet(Event, frozen=True, tag="reservation-set"):
 
 class ReservationRemoved(Event, frozen=True, tag="reservation-removed"):
     reservation: int
+
+
+class DeadlineMissed(Event, frozen=True, tag="deadline-missed"):
+    """The moment has passed by which the job should have been done, and it is not."""
+
+    job: int
+
+
+class PromiseBroken(Event, frozen=True, tag="promise-broken"):
+    """A job cannot be done by its deadline any more, though that was promised."""
+
+    job: int
+    note: str = ""
 
 
 class TokenMade(Event, frozen=True, tag="token-made"):

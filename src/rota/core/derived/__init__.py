@@ -1,7 +1,8 @@
 """What follows from the facts, kept in step with them.
 
 lanes, log                   jobs that are ready, by the class
-census, families             jobs by state and cap; arrays and elements, parents and children
+census, families             jobs by state and by cap; arrays and elements, parents and children
+demand                       what unfinished jobs ask of devices
 live                         attempts that hold room, wait for it or lend it
 accounts                     users and projects with all that follows for them:
 holdings, running, usage     what they hold, what that has used so far, what they used before

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 JOB_TIMERS = frozenset(
     {
         *("begin", "parents", "unschedulable", "deadline", "time-limit", "save", "warn"),
-        *("window", "assembly"),
+        *("window", "assembly", "promise"),
     }
 )
 TIMERS_SPARE = 512

@@ -1,9 +1,10 @@
-"""Unfinished jobs by state and, while they hold room, by the caps that they count under."""
+"""Unfinished jobs by state, by what they ask for and, while they hold room, by their caps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.derived.demand import Demand
 from rota.core.facts.states import FINAL, JobState
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Census:
         self.active_in: dict[Counter, dict[int, None]] = {}
         #: Active jobs whose number of tasks may change while they run.
         self.elastic: dict[int, None] = {}
+        self.demand = Demand()
 
     def move(self, job_id: int, before: JobState | None, after: JobState) -> None:
         """A job has another state; a finished one is in none of these."""

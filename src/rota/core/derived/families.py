@@ -9,17 +9,16 @@ from rota.core.facts.indices import position_of
 from rota.core.facts.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rota.core.facts.array import Array
     from rota.core.facts.parents import Dependency
 
 
 class Families:
-    """Found by id. ``arrays`` is the Cluster's own table."""
+    """Found by id."""
 
-    def __init__(self, arrays: Mapping[int, Array]) -> None:
-        self._arrays = arrays
+    def __init__(self) -> None:
+        #: Those with unfinished elements, and those that are the only record of some.
+        self.arrays: dict[int, Array] = {}
         #: In order: a block of ids belongs to each.
         self.array_ids: list[int] = []
         #: By array: the elements that are unfinished jobs of their own.
@@ -32,7 +31,7 @@ class Families:
         at = bisect_left(self.array_ids, job_id) - 1
         if at < 0:
             return None
-        array = self._arrays[self.array_ids[at]]
+        array = self.arrays[self.array_ids[at]]
         return array if job_id <= array.id + array.count else None
 
     def enter(self, job: Job) -> None:
@@ -63,6 +62,7 @@ class Families:
 
     def forget(self, array_id: int) -> None:
         """The array has ended, and all of its elements have."""
+        del self.arrays[array_id]
         self.unfinished.pop(array_id, None)
         del self.array_ids[bisect_left(self.array_ids, array_id)]
 

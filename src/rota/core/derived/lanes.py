@@ -46,6 +46,8 @@ class Shape(NamedTuple):
     user: str = ""
     #: What it needs that not every engine has.
     needs: tuple[Feature, ...] = ()
+    #: A service: best on nodes where little else is.
+    spread: bool = False
 
     @property
     def task_count(self) -> int:
@@ -79,7 +81,7 @@ def shape_of(
             role if role.count == 1 or role.min_count else _least(role, partial) for role in roles
         )
     user = spec.user if personal else ""
-    return Shape(roles, placement, spec.service, labels, user, needs_of(spec))
+    return Shape(roles, placement, spec.service, labels, user, needs_of(spec), spec.is_service)
 
 
 def _least(role: Role, partial: float) -> Role:

@@ -46,8 +46,9 @@ class Running:
         slots = self.of.setdefault(counter, {})
         pace = slots.setdefault(slot, [0] * 6)
         for at, rate in enumerate(rates):
-            pace[at] += sign * rate
-            pace[at + 3] += sign * rate * offset
+            if rate:
+                pace[at] += sign * rate
+                pace[at + 3] += sign * rate * offset
         if not any(pace):
             del slots[slot]
             if not slots:

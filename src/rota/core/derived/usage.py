@@ -56,6 +56,8 @@ class Usage(msgspec.Struct):
     attempts: int = 0
     #: What was learned of its estimates.
     overruns: Overruns = Overruns()
+    #: Promises to its jobs that were kept and broken, by day.
+    promises: dict[int, tuple[int, int]] = {}
 
     @property
     def key(self) -> str:
@@ -75,6 +77,19 @@ class Usage(msgspec.Struct):
             elif day == first:
                 total.add(spent, 1.0 - (start_s % DAY_S) / DAY_S)
         return total
+
+    def promises_since(self, start_s: float) -> tuple[int, int]:
+        """Promises kept and broken from the day of a moment on."""
+        counted = [told for day, told in self.promises.items() if day >= start_s // DAY_S]
+        return sum(kept for kept, _ in counted), sum(broken for _, broken in counted)
+
+    def count_promise(self, at_s: float, *, kept: bool) -> None:
+        """A promise came to its end."""
+        today = int(at_s // DAY_S)
+        before, broken = self.promises.get(today, (0, 0))
+        self.promises[today] = (before + kept, broken + (not kept))
+        for day in [day for day in self.promises if day <= today - DAYS_KEPT]:
+            del self.promises[day]
 
     def charge(self, rate: Spent, start_s: float, end_s: float, half_life_s: float) -> None:
         """Add what was held at a constant rate between two moments."""

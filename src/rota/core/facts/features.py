@@ -7,6 +7,7 @@ is kept from its nodes, and refused where there are no others.
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import compress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -80,16 +81,29 @@ def can(node: NodeSpec, feature: Feature) -> bool:
     return not node.engine or feature in node.features
 
 
+#: In the order in which ``needs_of`` looks at what a job asks for.
+_NEEDED = (
+    Feature.IMAGES,
+    Feature.TERMINALS,
+    Feature.PORTS,
+    Feature.HEALTH,
+    Feature.BUNDLES,
+    Feature.ULIMITS,
+    Feature.STDIN,
+    Feature.SIGNALS,
+)
+
+
 def needs_of(spec: JobSpec) -> tuple[Feature, ...]:
     """What a job needs of an engine beyond what its roles say."""
     asked = (
-        (spec.image, Feature.IMAGES),
-        (spec.pty, Feature.TERMINALS),
-        (spec.ports, Feature.PORTS),
-        (spec.health, Feature.HEALTH),
-        (spec.bundle, Feature.BUNDLES),
-        (spec.ulimits, Feature.ULIMITS),
-        (spec.stdin, Feature.STDIN),
-        (spec.checkpoint_signal or spec.save_signal or spec.warn_signal, Feature.SIGNALS),
+        spec.image,
+        spec.pty,
+        spec.ports,
+        spec.health,
+        spec.bundle,
+        spec.ulimits,
+        spec.stdin,
+        spec.checkpoint_signal or spec.save_signal or spec.warn_signal,
     )
-    return tuple([feature for wanted, feature in asked if wanted])
+    return tuple(compress(_NEEDED, asked)) if any(asked) else ()

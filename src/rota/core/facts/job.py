@@ -17,7 +17,7 @@ from rota.core.facts.parents import Dependency
 from rota.core.facts.placing import ANYWHERE, Placement
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.resources import Request
-from rota.core.facts.states import Blame, Cause, JobState, Phase
+from rota.core.facts.states import Blame, Cause, JobState, Phase, fate
 
 
 class RestartPolicy(StrEnum):
@@ -103,6 +103,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     predicted_most_s: int = 0
     #: When it should be done; 0: no deadline.
     deadline_s: float = 0.0
+    promised: bool = False  # That it is done by then was promised when it came.
     service: ServiceClass = ServiceClass.BURSTABLE
     #: How it gives way; None: as the policy says. And how often it comes back after that.
     preempt_mode: PreemptMode | None = None
@@ -144,6 +145,11 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def task_count(self) -> int:
         return sum(role.count for role in self.roles)
+
+    @property
+    def is_service(self) -> bool:
+        """Whether it is there to answer others: asked if it is well, or started again always."""
+        return self.health is not None or self.restart is RestartPolicy.ALWAYS
 
     @property
     def vdc(self) -> str:
@@ -254,31 +260,26 @@ class Job(msgspec.Struct, omit_defaults=True):
     held_note: str = ""  # Why, where it was not a person.
     #: When waiting began to count: set when every condition but room was met.
     eligible_s: float = 0.0
-    #: Not before this time: begin time or retry backoff.
-    not_before_s: float = 0.0
+    not_before_s: float = 0.0  # Begin time or retry backoff.
     #: Its dependencies were met once; a retry does not ask its parents again.
     parents_met: bool = False
     #: Retries already used; a requeue by a person starts again from zero.
     retries_used: int = 0
     requeues: int = 0
     preempted: bool = False
-    #: How often it gave way.
-    preemptions: int = 0
-    #: How many steps were started in it.
-    steps: int = 0
+    preemptions: int = 0  # How often it gave way.
+    steps: int = 0  # How many were started in it.
     #: When it last said that its work is saved; 0: never in this round.
     checkpoint_s: float = 0.0
     #: How often it was asked to save its work in this round, and when it was last.
     saves: int = 0
     save_asked_s: float = 0.0
-    #: When it was last warned that its limit is near.
-    warned_s: float = 0.0
-    #: When it was seen that its deadline had passed.
+    warned_s: float = 0.0  # When it was last warned that its limit is near.
+    #: When it was seen that its deadline had passed, and that its promise cannot be kept.
     missed_s: float = 0.0
-    #: The names of the data that it said to have made.
-    made: tuple[str, ...] = ()
-    #: Where its tasks said that they can be reached.
-    endpoints: tuple[Endpoint, ...] = ()
+    broken_s: float = 0.0
+    made: tuple[str, ...] = ()  # The names of the data that it said to have made.
+    endpoints: tuple[Endpoint, ...] = ()  # Where its tasks said that they can be reached.
     #: What it said about its latest checkpoints, the newest last.
     checkpoints: tuple[Checkpoint, ...] = ()
     #: What to do when the live attempts have gone: set by cancel and requeue.
@@ -348,6 +349,11 @@ class Job(msgspec.Struct, omit_defaults=True):
         if not limit_s or not self.spec.warn_signal or self.warned_s >= started_s:
             return 0.0
         return max(started_s, limit_s - self.spec.warn_s)
+
+    @property
+    def promise(self) -> str:
+        """What became of the promise of its deadline; empty: it has none."""
+        return fate(self.spec.promised, self.broken_s, self.outcome)
 
     @property
     def is_late(self) -> bool:

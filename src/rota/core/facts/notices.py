@@ -24,6 +24,7 @@ EVENTS: tuple[str, ...] = (
     "gpu_overuse",
     "gpu_idle",
     "deadline_missed",
+    "promise_broken",
     "preempted",
     "requeued",
     "completed",
@@ -43,7 +44,7 @@ QUOTA_EVENTS: tuple[str, ...] = ("quota_near", "quota_reached")
 #: How a job ended.
 ENDS: tuple[str, ...] = EVENTS[-6:]
 #: What an owner should hear of while the job waits or runs.
-WARNINGS: tuple[str, ...] = ("gpu_overuse", "gpu_idle", "deadline_missed")
+WARNINGS: tuple[str, ...] = ("gpu_overuse", "gpu_idle", "deadline_missed", "promise_broken")
 #: What a target that names no events hears of.
 USUAL: tuple[str, ...] = (*WARNINGS, *ENDS)
 #: Beside events: every element of an array by itself, which is else told of as a whole.

@@ -13,6 +13,9 @@ import msgspec
 from rota.core.facts.site.clusters import Vdc
 from rota.core.facts.site.prices import PriceRules
 
+#: The low band of priorities ends here, the high band begins there; between them is normal.
+LOW_MAX, HIGH_MIN = 33, 67
+
 
 class Mixing(StrEnum):
     """Whether a job that asks for no device may sit on a node that has some."""
@@ -55,6 +58,15 @@ class PreemptMode(StrEnum):
     CANCEL = "cancel"
 
 
+class PreemptBy(StrEnum):
+    """What entitles a job to the room of another."""
+
+    #: Its priority is higher by ``preempt.gap``.
+    PRIORITY = "priority"
+    #: It is taken to run less than half as long, with a gap of 100; a quarter with 200.
+    LENGTH = "length"
+
+
 class OrderRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which job comes first. ``primary`` decides, ``secondary`` among equals, then the lower id."""
 
@@ -88,6 +100,9 @@ class OrderRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ShareRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How use is remembered and weighed."""
 
+    #: What projects have used: ``rota``, or ``provider``: by the accounting of the program that has
+    #: the quotas, where it tells.
+    source: str = "rota"
     #: ``half-life`` or ``window``.
     memory: str = "half-life"
     half_life_s: int = 7 * 86400
@@ -129,8 +144,13 @@ class BackfillRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     shortest: bool = False
     #: A job that stays longer than until a promise begins may use what that leaves over.
     spare: bool = True
+    #: Jobs of the high band pass a job that was promised a start as others do; False: only low and
+    #: normal ones do.
+    high: bool = True
     #: When a job leaves early, all promises are made anew instead of each brought forward.
     rebuild: bool = False
+    #: Promises rest on limits alone: every job is taken to stay for as long as it may.
+    limits_only: bool = False
     #: Assumed for jobs that name neither a limit nor an estimate.
     estimate_device_s: int = 4 * 3600
     estimate_cpu_s: int = 3600
@@ -144,6 +164,8 @@ class PlaceRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     weight_load: int = 20
     weight_locality: int = 20
     weight_cost: int = 10
+    #: ``score``: the emptiest nodes first. Services are spread in any case.
+    spread: bool = False
     cpu_jobs_on_gpu_nodes: Mixing = Mixing.AVOID
     #: ``sequential``, ``numa`` or ``random`` (seeded by the job's id).
     devices: str = "numa"
@@ -154,6 +176,7 @@ class PlaceRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PreemptRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     enabled: bool = False
     mode: PreemptMode = PreemptMode.REQUEUE
+    by: PreemptBy = PreemptBy.PRIORITY
     #: The preemptor's priority must be higher by this much (on the scale of 0 to 1000).
     gap: int = 100
     min_runtime_s: int = 300

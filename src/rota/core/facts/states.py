@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Protocol
 
 from rota.core.facts.errors import IllegalMove
 
@@ -149,3 +150,22 @@ class QueueState(StrEnum):
     PAUSED = "paused"
     DRAINING = "draining"
     CLOSED = "closed"
+
+
+class Ended(Protocol):
+    """How a job ended."""
+
+    @property
+    def state(self) -> JobState: ...
+
+
+def fate(promised: bool, broken_s: float, ended: Ended | None) -> str:
+    """What became of a promise: ``open``, ``kept``, ``broken``; empty: there is none.
+
+    A job that was cancelled has been let off: there is nothing left to keep.
+    """
+    if not promised:
+        return ""
+    if broken_s or ended is None:
+        return "broken" if broken_s else "open"
+    return "" if ended.state is JobState.CANCELLED else "kept"

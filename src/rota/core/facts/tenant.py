@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from rota.core.facts.node import Allocation
 from rota.core.facts.states import QueueState
 
 
@@ -171,6 +172,8 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     zone: str = ""
     #: Kept for this very job, which uses these devices and no others; 0: for an owner.
     job: int = 0
+    #: What the job was promised at its submit, which it may use or leave; empty: no promise.
+    room: tuple[Allocation, ...] = ()
 
     def admits(self, user: str, project: str, job: int = 0) -> bool:
         """Whether a job of this user and project may use it."""

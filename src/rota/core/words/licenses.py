@@ -22,7 +22,3 @@ def read_licenses(text: str) -> Licenses:
             raise ValueError(text)
         found[match[1]] = found.get(match[1], 0) + count
     return tuple(sorted(found.items()))
-
-
-def licenses_text(licenses: Licenses) -> str:
-    return ",".join(f"{name}:{count}" for name, count in licenses)

@@ -43,6 +43,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "order.secondary": ORDERINGS,
     "share.memory": ("half-life", "window"),
     "share.form": ("dominant", "simple"),
+    "share.source": ("rota", "provider"),
     "place.strategy": (
         "score",
         "first-fit",

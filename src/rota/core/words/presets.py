@@ -16,9 +16,12 @@ from rota.core.facts.policy import (
     DEFAULT,
     Backfill,
     BackfillRules,
+    Estimates,
     GangRules,
     OrderRules,
     Policy,
+    PreemptBy,
+    PreemptMode,
     PreemptRules,
     ShareRules,
 )
@@ -93,12 +96,25 @@ PRESETS: Mapping[str, Policy] = {
         # A job that may be interrupted wants the time to save its work.
         preempt=PreemptRules(enabled=True, grace_s=300),
     ),
-    # Bands do not mix with age, and what was used yesterday counts half.
+    # The shortest runs, and interrupts jobs that take more than twice as long; these save first.
+    "lab": Policy(
+        order=OrderRules(primary="sjf", secondary="fairshare", wait_max_s=_DAY_S),
+        backfill=BackfillRules(kind=Backfill.NONE, estimates=Estimates.PREDICTED),
+        preempt=PreemptRules(
+            enabled=True,
+            mode=PreemptMode.CHECKPOINT,
+            by=PreemptBy.LENGTH,
+            only_willing=False,
+            max_per_job=10,
+        ),
+    ),
+    # Bands do not mix with age, what was used yesterday counts half, and what is of the high band
+    # keeps its place: only low and normal jobs fill the room in front of a job that waits.
     "horizon": Policy(
         order=OrderRules(
             primary="priority", secondary="fairshare", age_factor=1.0, wait_max_s=_WEEK_S
         ),
-        backfill=_EASY,
+        backfill=BackfillRules(kind=Backfill.EASY, high=False),
         share=ShareRules(half_life_s=_DAY_S),
     ),
 }

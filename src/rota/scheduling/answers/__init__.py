@@ -6,6 +6,7 @@ filed                                            what the pass filed it under
 outer_words                                      numbers behind a reason of another program
 queue_position, next_job                         which jobs come before it, and which one first
 queue_stats, outlook, whole_sweep                how long jobs waited, and this one will
+pledging                                         whether it can be promised to be done in time
 waiting_line, line_plan, bands                   when each job of the line starts, and how sure
 demand                                           what waits, and which nodes would take it
 advice, possible_changes, remedies, whatif       what would help, tried without a trace

@@ -12,7 +12,7 @@ Memory is bounded: a window of ratios for each class of waits, and one for all o
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from math import exp, log
 
 import msgspec
@@ -108,8 +108,7 @@ class Bands:
 
     def say(self, planned_s: float) -> Word:
         """What to say of a job that would wait so long by the plan."""
-        own = _class_of(planned_s)
-        place = own if self._windows[own].told >= ENOUGH else CLASSES
+        place = self._speaker(planned_s)
         ends = self._ends.get(place)
         if ends is None:
             ends = self._ends[place] = self._work_out(place)
@@ -120,6 +119,17 @@ class Bands:
 
         bands_s = tuple((seconds(low), seconds(high)) for low, high in ends.bands)
         return Word(planned_s, seconds(ends.middle), seconds(ends.most), bands_s, place)
+
+    def chance(self, planned_s: float, within_s: float) -> float:
+        """How many of such jobs have started after so long, by what came of the last ones."""
+        ascending = self._ascending[self._speaker(planned_s)]
+        bound = log((within_s + GRACE_S) / (planned_s + GRACE_S))
+        return bisect_right(ascending, bound) / (len(ascending) + 1)
+
+    def _speaker(self, planned_s: float) -> int:
+        """The window that speaks for such a wait."""
+        own = _class_of(planned_s)
+        return own if self._windows[own].told >= ENOUGH else CLASSES
 
     def learn(self, word: Word, waited_s: float) -> None:
         """A job has started, so long after this was said of it."""

@@ -117,7 +117,7 @@ class Inquiry:
             ahead = ahead_of(self.this, entry) if lane is not None else None
             first = unmet[0]
             if isinstance(first, why.Turn) and ahead is not None and ahead.first:
-                unmet = (why.Turn(behind=ahead.first[0], room=first.room), *unmet[1:])
+                unmet = (msgspec.structs.replace(first, behind=ahead.first[0]), *unmet[1:])
             if not isinstance(first, why.Unfit | why.NoNode | why.Away | why.ClusterAway):
                 satisfied += ["node_away", "filter"]
         return Tree(
@@ -259,7 +259,7 @@ class Inquiry:
                 found = survey.all()
                 suits = not isinstance(found[0], why.Unfit | why.Away)
                 behind = isinstance(filed, Behind) and suits
-                return [why.Turn(room=False), *found] if behind else found
+                return [self._turn(room=False), *found] if behind else found
         others = [reason for survey in surveys for reason in survey.all()]
         return [self._whole(entry, surveys, filed), *others]
 
@@ -268,7 +268,7 @@ class Inquiry:
         names = list(dict.fromkeys(name for survey in surveys for name in survey.open_nodes))
         tasks = sum(map(entry.shape.least_tasks, entry.shape.roles))
         if isinstance(filed, Behind):
-            return why.Turn()
+            return self._turn()
         if isinstance(filed, Claimed) and not self.this.policy.backfill.spare:
             end_s = self.now_s + entry.run_s
             for promise in self.this.promises.all():
@@ -283,6 +283,10 @@ class Inquiry:
         if filed is not None and tasks > 1:
             return self._parts(entry, names, tasks)
         return why.Soon(node=names[0])
+
+    def _turn(self, *, room: bool = True) -> Reason:
+        rules = self.this.policy
+        return why.Turn(room=room, band="" if rules.order.strict or rules.backfill.high else "high")
 
     def _parts(self, entry: Entry, names: list[str], tasks: int) -> Reason:
         rooms = self.this.space.rooms

@@ -125,7 +125,8 @@ def _line_of_active(reason: Reason, now_s: float) -> str:
             return f"its room on {', '.join(reason.nodes)} is being left by {_jobs(reason.jobs)}"
         case why.Turn() if reason.behind:
             room = "there is room, but " if reason.room else ""
-            return f"{room}nothing passes job {reason.behind}, which waits first"
+            what = f"no job of the {reason.band} band" if reason.band else "nothing"
+            return f"{room}{what} passes job {reason.behind}, which waits first"
         case _:
             return short(reason, now_s)
 
@@ -153,6 +154,9 @@ def _line_of_room(reason: Reason, now_s: float) -> str:
             )
         case why.Parts() if reason.fit >= 0:
             where = "" if reason.nodes == 1 else f" on {reason.nodes} nodes"
+            if reason.fit >= reason.tasks:
+                few = "1 node" if reason.nodes == 1 else f"{reason.nodes} nodes"
+                return f"there is room for all of its {reason.tasks} tasks, but on {few} only"
             return f"there is room for {reason.fit} of its {reason.tasks} tasks{where}"
         case _:
             return short(reason, now_s)
@@ -175,6 +179,16 @@ def _scarce(reason: why.Scarce) -> str:
     return f"{reason.nodes} nodes: {what}; nearest is {text}"
 
 
+def _counted(unit: str, *, several: bool) -> str:
+    """``gpu with 30000M to share`` as people write it: ``2 GPUs with 30000M to share``."""
+    words = unit.split(" ")
+    at = next((n for n, word in enumerate(words) if word in ("gpu", "tpu")), None)
+    if at is None:
+        return f"x {unit}"
+    words[at] = words[at].upper() + ("s" if several else "")
+    return " ".join(words)
+
+
 def _need(reason: why.Scarce) -> str:
     if reason.unit == "MiB":
         needed, free, total = (
@@ -184,9 +198,8 @@ def _need(reason: why.Scarce) -> str:
     if reason.unit == "CPUs":
         what = "CPU" if reason.needed == 1 else "CPUs"
         return f"needs {reason.needed:g} {what}, {reason.free:g} of {reason.total:g} free"
-    text = (
-        f"needs {reason.needed:g} x {reason.unit}, {reason.free:g} of {reason.total:g} free for it"
-    )
+    what = _counted(reason.unit, several=reason.needed != 1)
+    text = f"needs {reason.needed:g} {what}, {reason.free:g} of {reason.total:g} free for it"
     foreign = reason.foreign
     return text + (f"; {foreign} in use by processes outside Rota" if foreign else "")
 

@@ -200,10 +200,14 @@ class Parts(_Reason, frozen=True, kw_only=True, tag="tasks"):
 
 
 class Turn(_Reason, frozen=True, kw_only=True, tag="order"):
-    """The rules let nothing pass the job that waits first, be there room or not."""
+    """The rules let nothing pass the job that waits first, be there room or not.
+
+    With a ``band``: no job of that band.
+    """
 
     behind: int = 0
     room: bool = True
+    band: str = ""
 
 
 class Soon(_Reason, frozen=True, kw_only=True, tag="next_pass"):

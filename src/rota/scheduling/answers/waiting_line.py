@@ -13,7 +13,7 @@ from rota.scheduling.order.heads import Head
 from rota.scheduling.outcomes import Barred, Capped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 KINDS = 4
 #: Jobs of a lane, and of a line, beyond which nothing is said.
 LANE_MAX, LINE_MAX = 10_000, 20_000
+#: Jobs that are looked at in one go: a few milliseconds.
+STEP = 250
 #: A job that has outlived what it was taken to last leaves at any moment.
 SOON_S = 1.0
 
@@ -48,22 +50,54 @@ def waiting_line(
     scheduler: Scheduler, now_s: float, lasts_s: Callable[[JobSpec, float], float]
 ) -> WaitingLine:
     """Who waits for room or for a turn; jobs that wait for anything else are in nobody's way."""
-    keyed: list[tuple[Key, int, Piece]] = []
-    keys = Inquiry(scheduler, now_s).this.keys
-    shapes = {lane.key.shape for lane in scheduler.cluster.lanes.lanes.values()}
-    fitting = {shape for shape in shapes if _suits_a_node(scheduler, shape)}
-    for lane in scheduler.cluster.lanes.lanes.values():
-        if lane.key.shape in fitting and not _is_capped(scheduler, lane):
-            amount = scheduler.amount(lane.key.shape)
-            size = packed(amount)
-            for job, spec, head in islice(_jobs(scheduler.cluster, lane, amount), LANE_MAX):
-                piece = (size, max(lasts_s(spec, 0.0), SOON_S))
-                keyed.append((keys.of(head.entry, amount), job, piece))
-    keyed.sort()
-    del keyed[LINE_MAX:]
-    free, running = _held(scheduler.cluster, now_s, lasts_s)
-    jobs, pieces = [job for _, job, _ in keyed], [piece for _, _, piece in keyed]
-    return WaitingLine(jobs, pieces, running, free)
+    steps = line_in_steps(scheduler, now_s, lasts_s)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            line: WaitingLine = done.value
+            return line
+
+
+def line_in_steps(
+    scheduler: Scheduler, now_s: float, lasts_s: Callable[[JobSpec, float], float]
+) -> Generator[None, None, WaitingLine]:
+    """The same, a few hundred jobs at a time: between two steps jobs may come, start and end.
+
+    Whether these are in the line depends on the step; the next look will know.
+    """
+    cluster = scheduler.cluster
+    keyed: dict[int, tuple[Key, Piece]] = {}
+    keys, left = Inquiry(scheduler, now_s).this.keys, STEP
+    fitting: dict[int, bool] = {}
+    for lane in [*cluster.lanes.lanes.values()]:
+        shape, done, taken = lane.key.shape, 0, STEP
+        while taken == STEP and done < LANE_MAX and lane.members:
+            if shape not in fitting:
+                fitting[shape] = _suits_a_node(scheduler, shape)
+            if not fitting[shape] or _is_capped(scheduler, lane):
+                break
+            amount = scheduler.amount(shape)
+            found = islice(_jobs(cluster, lane, amount), done, done + STEP)
+            pieces = [
+                (job, (keys.of(head.entry, amount), _piece(amount, lasts_s(spec, 0.0))))
+                for job, spec, head in found
+            ]
+            keyed.update(pieces)
+            taken = len(pieces)
+            done, left = done + taken, left - taken
+            if left <= 0:
+                yield
+                keys, left = Inquiry(scheduler, now_s).this.keys, STEP
+    yield
+    free, running = _held(cluster, now_s, lasts_s)
+    ranked = sorted((key, job, piece) for job, (key, piece) in keyed.items())[:LINE_MAX]
+    jobs, line = [job for _, job, _ in ranked], [piece for _, _, piece in ranked]
+    return WaitingLine(jobs, line, running, free)
+
+
+def _piece(amount: Amount, lasts_s: float) -> Piece:
+    return packed(amount), max(lasts_s, SOON_S)
 
 
 def _suits_a_node(scheduler: Scheduler, shape: int) -> bool:

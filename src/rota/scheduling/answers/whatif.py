@@ -238,8 +238,11 @@ class WhatIf:
         lane = lanes.where.get(item.id)
         place = lane.members[item.id] if lane is not None else None
         lanes.add(lanes.key_of(item.spec, capped), (-item.spec.priority, item.id))
+        demand = self.cluster.census.demand
+        asked = demand.put(item.id, item.spec, 1)
 
         def undo() -> None:
+            demand.put(item.id, *(asked or (item.spec, 0)))
             lanes.remove(item.id)
             if lane is not None and place is not None and before is not None:
                 # Its lane may have been closed when it left: then it is made again.
@@ -294,10 +297,19 @@ class WhatIf:
         finally:
             self._back_to(mark)
 
-    def foretell(self, depth: int = DEPTH) -> dict[int, Promise]:
-        """When the first waiting jobs start if everything goes to plan, none delaying another."""
+    def foretell(self, depth: int = DEPTH, *, firm: bool = False) -> dict[int, Promise]:
+        """When the first waiting jobs start if everything goes to plan, none delaying another.
+
+        ``firm``: each of them stays for as long as it may, whatever it is taken to run.
+        """
         rules = self.cluster.policy
-        backfill = replace(rules.backfill, kind=Backfill.CONSERVATIVE, depth=depth, look_ahead=0)
+        backfill = replace(
+            rules.backfill,
+            kind=Backfill.CONSERVATIVE,
+            depth=depth,
+            look_ahead=0,
+            limits_only=firm,
+        )
         mark = len(self._undo)
         self.put(self.cluster, "policy", replace(rules, backfill=backfill))
         try:

@@ -24,16 +24,16 @@ SETS_MAX = 1024
 class CheapestSet:
     """Sets are built in the order of cost, and left when they cannot become the cheapest.
 
-    ``fits`` says whether a set is enough, ``goes_with`` whether a unit may be added to a set. No
-    set is enough whose ``gains`` do not make up for what is ``missing``. Units that cost nothing
-    are in every set: the caller leaves out what is not needed.
+    ``fits`` says whether a set is enough, ``goes_with`` whether a unit may be added to a set (None:
+    all go together). No set is enough whose ``gains`` do not make up for what is ``missing``.
+    Units that cost nothing are in every set: the caller leaves out what is not needed.
     """
 
     def __init__(
         self,
         units: Sequence[Unit],
         fits: Callable[[list[Unit]], bool],
-        goes_with: Callable[[Unit, list[Unit]], bool],
+        goes_with: Callable[[Unit, list[Unit]], bool] | None,
         gains: Sequence[Amounts] = (),
         missing: Amounts = (),
         left: int = SETS_MAX,
@@ -56,7 +56,7 @@ class CheapestSet:
         free: list[Unit] = []
         missing, at = self._missing, 0
         while at < len(self._units) and not self._units[at].cost:
-            if self._goes_with(self._units[at], free):
+            if self._goes_with is None or self._goes_with(self._units[at], free):
                 free.append(self._units[at])
                 missing = tuple(map(sub, missing, self._gains[at]))
             at += 1
@@ -82,15 +82,16 @@ class CheapestSet:
         if (not missing or max(missing) <= ROUNDED) and self._fits(chosen):
             self._best, self.below = chosen, cost
             return
-        units = self._units
+        units, rests, all_gains, goes_with = self._units, self._rest, self._gains, self._goes_with
         for index in range(at, len(units)):
             unit = units[index]
-            if cost + unit.cost >= self.below or self.left <= 0:
+            more = cost + unit.cost
+            if more >= self.below or self.left <= 0:
                 return
-            for (have, rate), lack in zip(self._rest[index], missing, strict=True):
+            for (have, rate), lack in zip(rests[index], missing, strict=True):
                 if lack > ROUNDED and (have < lack - ROUNDED or cost + rate * lack >= self.below):
                     return
             self.left -= 1
-            if self._goes_with(unit, chosen):
-                less = tuple(map(sub, missing, self._gains[index]))
-                self._visit(index + 1, [*chosen, unit], cost + unit.cost, less)
+            if goes_with is None or goes_with(unit, chosen):
+                less = tuple(map(sub, missing, all_gains[index]))
+                self._visit(index + 1, [*chosen, unit], more, less)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rota.core.facts.job import ServiceClass
@@ -94,16 +95,27 @@ class Trial:
         self._full_before[request] = at
         return names[at] if at < len(names) else None
 
-    def would_fit(self, name: str, request: Request, held: Sequence[Allocation]) -> bool:
-        """Whether one task fits on a node when this is given back."""
-        # Single CPUs do not decide whether it fits, and moving them costs most.
-        room = self.room(name)
-        for allocation in held:
+    def needed(self, name: str, request: Request, units: Sequence[Unit]) -> list[Unit]:
+        """Units that make room for one task on a node, without those that it fits beside.
+
+        The last are asked first.
+        """
+        room, wish = self.room(name), self.wish(name, request)
+        kept: list[Unit] = []
+        here = [[held for _, held in unit.held if held.node == name] for unit in units]
+        for allocation in chain.from_iterable(here):
             room.shift(allocation, -1)
-        fits = self.wish(name, request).fits(room)
-        for allocation in held:
-            room.shift(allocation, 1)
-        return fits
+        for unit, given in zip(reversed(units), reversed(here), strict=True):
+            for allocation in given:
+                room.shift(allocation, 1)
+            if not wish.fits(room):
+                kept.append(unit)
+                for allocation in given:
+                    room.shift(allocation, -1)
+        for _, allocation in [pair for unit in kept for pair in unit.held]:
+            if allocation.node == name:
+                room.shift(allocation, 1)
+        return kept[::-1]
 
     def most(self, name: str) -> int:
         """How many tasks of the first role fit on a node by themselves."""
@@ -113,6 +125,41 @@ class Trial:
         """Room for all tasks that the job cannot do without, or None."""
         rooms = {name: self.room(name) for name in names}
         return place_among(rooms, self._shape, names)
+
+
+class NodeWithout:
+    """A node of a trial without some units or others: whether one task fits there.
+
+    One set after the other is asked about, most of them alike: what they have in common stays
+    given back. Tell ``fill`` at the end.
+    """
+
+    def __init__(self, trial: Trial, name: str, request: Request) -> None:
+        self._name = name
+        # Single CPUs do not decide whether it fits, and moving them costs most.
+        self._room = trial.room(name)
+        self._wish = trial.wish(name, request)
+        self._gone: Sequence[Unit] = ()
+
+    def fits_without(self, units: Sequence[Unit]) -> bool:
+        """Whether the task fits when these are gone."""
+        self._empty(units)
+        return self._wish.fits(self._room)
+
+    def fill(self) -> None:
+        """Nobody is gone any more."""
+        self._empty(())
+
+    def _empty(self, units: Sequence[Unit]) -> None:
+        gone, same = self._gone, 0
+        while same < len(gone) and same < len(units) and gone[same] is units[same]:
+            same += 1
+        name, shift, self._gone = self._name, self._room.shift, units
+        for some, sign in ((gone[same:], 1), (units[same:], -1)):
+            for unit in some:
+                for _, held in unit.held:
+                    if held.node == name:
+                        shift(held, sign)
 
 
 def least_tasks(shape: Shape) -> Iterator[tuple[int, Request]]:

@@ -49,12 +49,12 @@ class Lenders(Candidates):
             return
         if job.preemptions >= rules.max_per_job and not stands:
             return
-        unit = Unit(job.id, 0.0, self._worth(job), best_effort, preemptible, lends=True)
-        unit = self._unit(unit, job, job.live_attempts)
+        unit = self._unit(job, job.live_attempts, preemptible=preemptible)
         left = [(a.uid, _unlent(self.cluster, a)) for a in job.live_attempts]
         parts = [(uid, _cpus_of(held)) for uid, held in left if held.cpu_milli > 0]
         if parts:
-            yield unit._replace(held=tuple(parts), cost=COST_MIN if stands else unit.cost)
+            cost = COST_MIN if stands else unit.cost
+            yield unit._replace(held=tuple(parts), cost=cost, lends=True)
 
     def _may_lend(self, job: Job) -> bool:
         """Whether all of it runs and stays, on CPUs of its own, beside others, and nobody

@@ -115,14 +115,17 @@ class NodeUnits:
         self._on_device: dict[int, list[tuple[int, Allocation]]] = {}
         #: How many devices each unit holds here.
         self._parts: list[int] = []
+        name, on_device = node.name, self._on_device
         for at, unit in enumerate(units):
-            here = [(at, held) for _, held in unit.held if held.node == node.name]
-            indices = {index: None for _, held in here for index in held.devices}
-            self._held += here
+            indices: set[int] = set()
+            for _, held in unit.held:
+                if held.node == name:
+                    here = (at, held)
+                    self._held.append(here)
+                    indices.update(held.devices)
+                    for index in held.devices:
+                        on_device.setdefault(index, []).append(here)
             self._parts.append(len(indices))
-            for index in indices:
-                holding = [(at, held) for _, held in here if index in held.devices]
-                self._on_device.setdefault(index, []).extend(holding)
         self._gains: dict[Kind, Gains] = {}
         #: The least that devices cost, by what is asked of them; None: they cannot be had.
         self._openings: dict[tuple[object, ...], float | None] = {}
@@ -131,7 +134,14 @@ class NodeUnits:
 
     def beside(self, chosen: Sequence[Unit]) -> NodeUnits:
         """Without what does not go with a set."""
-        left = [unit for unit in self.units if fits_in_set(unit, chosen)] if chosen else self.units
+        if not chosen:
+            return self
+        jobs = {unit.job for unit in chosen}
+        left = [
+            unit
+            for unit in self.units
+            if (unit.job and unit.job not in jobs) or fits_in_set(unit, chosen)
+        ]
         return self if len(left) == len(self.units) else NodeUnits(self.node, left)
 
     def least(self, room: Room) -> Least:
@@ -201,7 +211,7 @@ class NodeUnits:
         wish: Wish,
         room: Room,
         fits: Callable[[list[Unit]], bool],
-        goes_with: Callable[[Unit, list[Unit]], bool],
+        goes_with: Callable[[Unit, list[Unit]], bool] | None,
         below: float,
     ) -> tuple[list[Unit] | None, bool]:
         """The cheapest set below a cost that makes enough room, and whether that is sure."""
@@ -311,9 +321,13 @@ class NodeUnits:
         if sum(gains.values()) < amount:
             return None
         parts: list[tuple[float, float, float]] = []
+        of_node = kind[1] < 0
         for at, gain in gains.items():
-            cost = units[at].cost / (1 if kind[1] < 0 else min(self._parts[at], count))
-            gain = min(gain, amount)
+            cost = units[at].cost
+            if not of_node and count > 1:
+                cost /= min(self._parts[at], count)
+            if gain > amount:
+                gain = amount
             parts.append((cost / gain, gain, cost))
         parts.sort()
         price, lack = 0.0, float(amount)

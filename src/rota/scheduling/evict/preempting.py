@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rota.core.derived.lanes import key_with, shape_of
-from rota.scheduling.api import Entry, NamesVictim
+from rota.scheduling.api import NamesVictim
 from rota.scheduling.evict.lending import Lenders, suspends
 from rota.scheduling.evict.prospects import Emptied, asks_all, state_of
 from rota.scheduling.evict.search import Preemption
+from rota.scheduling.evict.worth import Worth
 from rota.scheduling.later.promises import asking_of
 from rota.scheduling.limits.least import least_of
 from rota.scheduling.limits.quota import Part
-from rota.scheduling.order.orderings import effective_priority
 from rota.scheduling.place.gang import Placed
 
 if TYPE_CHECKING:
@@ -21,11 +20,10 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import LaneKey, Shape
-    from rota.core.facts.job import Job
     from rota.core.facts.loans import Loan
     from rota.core.facts.node import Allocation
-    from rota.core.facts.policy import Policy
-    from rota.scheduling.api import Eviction, Plan, View
+    from rota.core.facts.policy import Policy, PreemptRules
+    from rota.scheduling.api import Entry, Plan, View
     from rota.scheduling.evict.claimant import Claimant
     from rota.scheduling.evict.prospects import Prospect, Prospects
     from rota.scheduling.evict.search import Takeover
@@ -108,7 +106,7 @@ class Takeovers:
     def __init__(self, this: Host, prospects: Prospects) -> None:
         self._pass = this
         self._prospects = prospects
-        self._rules = this.policy.preempt
+        self._worth = Worth(this.cluster, this.view)
         #: Jobs that this pass has evicted, and how many searches led to that.
         self._evicted = self._made = 0
         #: A claim kept the last search off a node.
@@ -120,38 +118,40 @@ class Takeovers:
         self._misses: dict[int, Miss] = {}
         self._names: dict[int, list[str]] = {}
         self._classes_of: dict[int, Container[int]] = {}
-        self._all_names: list[str] = []
+        #: Nodes that victims leave, and how many of them each shape was counted anew for.
+        self.freed: list[str] = []
+        self._counted: dict[int, int] = {}
         #: Nodes without all that claimants of a priority may evict.
         self._emptied: dict[tuple[float, bool, str], Emptied] = {}
         told = isinstance(this.rules.victims, NamesVictim)
         #: Each lane has to be asked, as victims may be found for it at any time.
         self.asks_all = asks_all(this.cluster, lends=this.quotas.lends, told=told)
-        #: Only nodes that change may help where a search was in vain.
-        self.remembers = not self.asks_all
+
+    @cached_property
+    def _all_names(self) -> list[str]:
+        return sorted(self._pass.space.rooms)
 
     def reconsider(self) -> list[int]:
         """The shapes that may take room from others since nodes changed."""
         prospects = self._prospects
-        if not self.remembers:
+        if self.asks_all:
             return prospects.forget()
         prospects.keep(self._pass.cluster.lanes.shapes)
         names = [*prospects.pending]
         prospects.pending.clear()
         return self._recount(names)
 
-    def left_by(self, evictions: Iterable[Eviction]) -> Callable[[int], bool]:
-        """Which shapes may be helped by what these victims leave."""
-        jobs, promises = self._pass.cluster.jobs, self._pass.promises
-        live = [attempt for one in evictions for attempt in jobs[one.job].live_attempts]
-        names = {attempt.allocation.node: None for attempt in live}
-        for key in [key for key in self._emptied if key[2] in names]:
-            del self._emptied[key]
+    def left(self) -> Callable[[int], bool]:
+        """Which shapes may be helped by what victims leave; from here on they are no news."""
+        promises, names = self._pass.promises, dict.fromkeys(self.freed)
         helped = {*self._recount(names)}
+        self.freed.clear()
+        self._counted.clear()
         return lambda number: (
             number in helped or (self.may_help(number) and promises.may_ever_fit(number, names))
         )
 
-    def _recount(self, names: Iterable[str]) -> list[int]:
+    def _recount(self, names: Iterable[str], only: int | None = None) -> list[int]:
         this, shapes = self._pass, self._pass.cluster.lanes.shapes
         rooms = this.space.rooms
 
@@ -163,7 +163,7 @@ class Takeovers:
         def look(name: str, claimant: Claimant) -> Emptied | None:
             return self._look(name, claimant) if name in rooms else None
 
-        return self._prospects.recount(names, look, suits)
+        return self._prospects.recount(names, look, suits, only)
 
     def _classes(self, number: int, shape: Shape) -> Container[int]:
         """The classes of nodes that a shape may have."""
@@ -192,8 +192,17 @@ class Takeovers:
                 for held in gone.values():
                     room.shift(held, -1)
             known = self._emptied[key] = Emptied(room, top, state)
-            self._prospects.ripens(name, candidates.ripe_on_s(name))
+            self._learn_when_ripe(name, claimant)
         return known
+
+    def _learn_when_ripe(self, name: str, claimant: Claimant) -> None:
+        ripe_s = self._searching().candidates.ripe_on_s(name)
+        if self._worth.by_length:
+            # Each claimant has a moment of its own: the earliest of all stands.
+            fades_s = self._worth.fades_on_s(name, claimant.priority - claimant.gap)
+            self._prospects.ripens(name, min(ripe_s, fades_s))
+        else:
+            self._prospects.ripens_first(name, ripe_s)
 
     def may_help(self, number: int, *, is_open: bool = False) -> bool:
         """Whether victims may help a lane of a shape; an open one may be of a higher priority."""
@@ -217,7 +226,10 @@ class Takeovers:
 
     def _prospect(self, number: int) -> Prospect | None:
         """What is known of a shape, as it is now."""
-        known = self._prospects.get(number) if self.remembers else None
+        known = None if self.asks_all else self._prospects.get(number)
+        if known is not None and (news := self.freed[self._counted.get(number, 0) :]):
+            self._counted[number] = len(self.freed)
+            self._recount(dict.fromkeys(news), number)
         if known is not None and not known.is_vain:
             known.renew(self._pass.space.rooms, self._look)
         return known
@@ -231,7 +243,7 @@ class Takeovers:
         if not self._rules.enabled:
             return False
         this, self.is_kept_off = self._pass, False
-        priority = effective_priority(entry, this.view)
+        priority = self._worth.of(entry)
         known = self._prospect(entry.key.shape)
         if known is not None and known.covers(priority):
             return False
@@ -242,6 +254,7 @@ class Takeovers:
         if takeover is None:
             if not self._is_vain(head, entry, priority):
                 this.wake_at(self._searching().candidates.ripe_s)
+                this.wake_at(self._worth.fades_s(priority - self._rules.gap))
             return False
         self._commit(takeover)
         placed = list(map(Placed, takeover.tasks, takeover.allocations))
@@ -254,6 +267,10 @@ class Takeovers:
         this = self._pass
         self._evicted += len(takeover.evictions)
         self._made += 1
+        freed = {held.node for unit in takeover.units if unit.job for _, held in unit.held}
+        self.freed += sorted(freed)
+        for known in [known for known in self._emptied if known[2] in freed]:
+            del self._emptied[known]
         for search in (self._search, self._loans):
             if search is not None:
                 search.commit(takeover)
@@ -266,7 +283,7 @@ class Takeovers:
 
     def _is_vain(self, head: Head, entry: Entry, priority: float) -> bool:
         """Remember a search in vain; whether only nodes that change may help."""
-        if not self.remembers or self._pass.checks.hinders(head.shape):
+        if self.asks_all or self._pass.checks.hinders(head.shape):
             return False
         claimant = self._searching().claimant(entry, priority)._replace(job=0)
         names = self._suited(head, entry)
@@ -303,31 +320,22 @@ class Takeovers:
             return None
         return takeover
 
+    @property
+    def _rules(self) -> PreemptRules:
+        return self._pass.policy.preempt
+
     def _searching(self) -> Preemption:
         if self._search is None:
             this, rule = self._pass, self._pass.rules.victims
             cluster, rooms = this.cluster, this.space.rooms
             make = partial(
-                Preemption, cluster, rooms, this.now_s, self._priority_of, rule,
+                Preemption, cluster, rooms, this.now_s, self._worth.of_running, rule,
                 lends=this.quotas.lends,
             )  # fmt: skip
             self._search = make()
             if suspends(cluster):
                 self._loans = make(Lenders)
         return self._search
-
-    def _priority_of(self, job: Job) -> float:
-        """What a running job is worth: its wait is over, so age does not count."""
-        this = self._pass
-        entry = Entry(
-            job.id,
-            key_with(0, job.spec),
-            shape_of(job.spec),
-            job.submitted_s,
-            0.0,
-            0.0,
-        )
-        return effective_priority(entry, this.view)
 
     def _borrows(self, key: LaneKey) -> bool:
         """Whether a start would make the account of a lane hold more than its own."""
@@ -376,13 +384,10 @@ class Takeovers:
         names = self._names.get(entry.key.shape)
         if names is None:
             space = this.space
-            self._all_names = self._all_names or sorted(space.rooms)
-            classes = self._classes(entry.key.shape, shape)
-            names = [
-                name
-                for name in self._all_names
-                if space.class_of[name].id in classes and not this.checks.refuses(shape, name)
-            ]
+            classes, class_of = self._classes(entry.key.shape, shape), space.class_of
+            names = [name for name in self._all_names if class_of[name].id in classes]
+            if this.checks.may_refuse(shape):
+                names = [name for name in names if not this.checks.refuses(shape, name)]
             if not this.checks.hinders(shape):
                 # Neighbours come with every start, and filters of others see how much is free.
                 self._names[entry.key.shape] = names

@@ -160,13 +160,18 @@ class Prospects:
         return found.is_vain
 
     def recount(
-        self, names: Iterable[str], look: Look, suits: Callable[[int, str], bool]
+        self,
+        names: Iterable[str],
+        look: Look,
+        suits: Callable[[int, str], bool],
+        only: int | None = None,
     ) -> list[int]:
-        """These nodes changed: the shapes that may be helped now."""
+        """These nodes changed: the shapes (of all, or this one) that may be helped now."""
         found: list[int] = []
         every = [*names]
         looks: dict[tuple[float, bool], list[tuple[str, Emptied | None]]] = {}
-        for number, prospect in self._of.items():
+        for number in self._of if only is None else (only,):
+            prospect = self._of[number]
             was_vain, claimant = prospect.is_vain, prospect.claimant
             rights = (claimant.priority, claimant.best_effort)
             if rights not in looks:
@@ -189,9 +194,19 @@ class Prospects:
             self._ripe_s[name] = at_s
             heappush(self._moments, (at_s, name))
 
+    def ripens_first(self, name: str, at_s: float) -> None:
+        """The same for a node that was just looked at: what was known of it before is void."""
+        if self._ripe_s.get(name) != at_s:
+            self._ripe_s.pop(name, None)
+            if at_s < INFINITE:
+                self.ripens(name, at_s)
+
     @property
     def next_s(self) -> float:
-        return self._moments[0][0] if self._moments and self._of else INFINITE
+        moments = self._moments
+        while moments and self._ripe_s.get(moments[0][1]) != moments[0][0]:
+            heappop(moments)
+        return moments[0][0] if moments and self._of else INFINITE
 
     def on_time(self, now_s: float) -> None:
         while self._moments and self._moments[0][0] <= now_s:

@@ -20,7 +20,7 @@ from rota.core.facts.policy import PreemptMode
 from rota.scheduling.api import Eviction
 from rota.scheduling.evict.cheapest_set import CheapestSet
 from rota.scheduling.evict.claimant import Claimant
-from rota.scheduling.evict.eviction_trial import Trial, least_tasks
+from rota.scheduling.evict.eviction_trial import NodeWithout, Trial, least_tasks
 from rota.scheduling.evict.lending import loans_for
 from rota.scheduling.evict.unit import Unit, fits_in_set
 from rota.scheduling.evict.victim_nodes import Front
@@ -369,26 +369,21 @@ class Search:
     ) -> tuple[Found | None, float]:
         """The cheapest set below a cost on one node, and what room costs there at least."""
 
-        def fits(units: list[Unit]) -> bool:
-            given = [held for unit in units for _, held in unit.held if held.node == name]
-            return trial.would_fit(name, request, given)
-
         def goes_with(unit: Unit, units: list[Unit]) -> bool:
-            return is_plain or self.goes_with(unit, [*chosen, *units])
+            return self.goes_with(unit, [*chosen, *units])
 
         # Whole jobs on one node do not get in each other's way.
         is_plain = not (self.rights.shrinks or self.claimant.lent is not None)
         wish, room = trial.wish(name, request), trial.room(name)
-        left = self.allowed.on(name).beside(chosen)
-        found, sure = left.cheapest(wish, room, fits, goes_with, below)
+        left, without = self.allowed.on(name).beside(chosen), NodeWithout(trial, name, request)
+        fits, together = without.fits_without, None if is_plain else goes_with
+        found, sure = left.cheapest(wish, room, fits, together, below)
+        without.fill()
         # What may be reclaimed changes with what others get.
         sure = sure and self.claimant.lent is None
         if found is None:
             return None, below if sure else 0.0
-        for unit in reversed(found):
-            fewer = [other for other in found if other is not unit]
-            if fits(fewer):
-                found = fewer
+        found = trial.needed(name, request, found)
         cost = sum([unit.cost for unit in found])
         return Found(cost, name, found), cost if sure else 0.0
 

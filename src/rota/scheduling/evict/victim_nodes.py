@@ -41,14 +41,20 @@ def bounds(
         room = rooms[name]
         least, cpu_rate, memory_rate, cpu, memory, devices, share, free_share = leasts[name]
         cpu, memory = cpu_milli - room.cpu_milli - cpu, memory_mib - room.memory_mib - memory
-        if cpu <= 0 and memory <= 0:
+        price = 0.0
+        if cpu > 0:
+            price = cpu_rate * cpu
+        elif memory <= 0:
             least = 0.0
-        elif (price := max(cpu_rate * cpu, memory_rate * memory)) > least:
+        if memory > 0 and memory_rate * memory > price:
+            price = memory_rate * memory
+        if price > least:
             least = price
         if shared and share_mib > free_share:
-            least = max(least, share)
+            least = share if share > least else least
         elif count and not shared:
-            least = max(least, devices[count - 1]) if count <= len(devices) else INFINITE
+            price = devices[count - 1] if count <= len(devices) else INFINITE
+            least = price if price > least else least
         if least < INFINITE:
             found.append((least, name))
     return found

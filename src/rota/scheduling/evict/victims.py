@@ -239,19 +239,18 @@ class Candidates:
             and attempt.stop_cause is None
             and attempt.uid not in self.leaving
         ]
-        whole = Unit(job.id, 0.0, self._worth(job), best_effort, preemptible)
         if job.preemptions < rules.max_per_job:
-            yield self._unit(whole, job, [attempt for _, _, attempt in live])
+            yield self._unit(job, [attempt for _, _, attempt in live], preemptible=preemptible)
         if not elastic:
             return
-        # A job that names a least size has said that the rest may go.
-        part = whole._replace(preemptible=True)
         for role, index, attempt in live:
             floor = spec.roles[role].min_count if role < len(spec.roles) else 0
             spare = sum(other == role for other, _, _ in live) - floor
             if 0 < floor < spec.roles[role].count and spare > 0:
                 self._is_elastic = True
-                yield self._unit(part, job, [attempt])._replace(task=index, role=role, spare=spare)
+                # A job that names a least size has said that the rest may go.
+                part = self._unit(job, [attempt], preemptible=True)
+                yield part._replace(task=index, role=role, spare=spare)
 
     def _worth(self, job: Job) -> float:
         known = self._priorities.get(job.id)
@@ -262,7 +261,8 @@ class Candidates:
     def _spared(self, job: Job) -> bool:
         """Jobs that nobody may evict, or not now."""
         spec = job.spec
-        if spec.service is ServiceClass.GUARANTEED or job.id in self.suspended:
+        firm = spec.service is ServiceClass.GUARANTEED or spec.promised
+        if firm or job.id in self.suspended:
             return True
         queue = self.cluster.queues.get(spec.queue)
         if queue is not None and not queue.preemptible:
@@ -280,14 +280,14 @@ class Candidates:
             return True
         return any(a.stop_cause not in (None, Cause.SHRUNK) for a in job.live_attempts)
 
-    def _unit(self, unit: Unit, job: Job, attempts: list[Attempt]) -> Unit:
-        """The same with what these attempts hold, and what it costs if they go."""
+    def _unit(self, job: Job, attempts: list[Attempt], *, preemptible: bool) -> Unit:
+        """What these attempts of a job hold, and what it costs if they go."""
         held = amount_of_all([attempt.allocation for attempt in attempts])
-        started_s = job.started_s
+        started_s, worth = job.started_s, self._worth(job)
         victim = Victim(
             job.id,
             job.spec.user,
-            unit.priority,
+            worth,
             self.now_s - started_s,
             max(0.0, self.now_s - max(started_s, job.checkpoint_s)),
             held,
@@ -296,12 +296,18 @@ class Candidates:
         )
         self._victims.setdefault(job.id, victim)
         cost = max(0.0, self._rule.cost(victim))
-        if unit.best_effort:
+        best_effort = job.spec.service is ServiceClass.BEST_EFFORT
+        if best_effort:
             cost *= BEST_EFFORT_WEIGHT
-        return unit._replace(
-            cost=COST_MIN + cost,
-            held=tuple([(attempt.uid, self.cluster.live.held_by(attempt)) for attempt in attempts]),
-            amount=held,
+        held_by = self.cluster.live.held_by
+        return Unit(
+            job.id,
+            COST_MIN + cost,
+            worth,
+            best_effort,
+            preemptible,
+            tuple([(attempt.uid, held_by(attempt)) for attempt in attempts]),
+            held,
         )
 
 

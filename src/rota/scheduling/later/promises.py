@@ -16,6 +16,7 @@ from rota.scheduling.later.grounds import Grounds
 from rota.scheduling.later.reserved import claims_of
 from rota.scheduling.later.start_search import earliest
 from rota.scheduling.later.timeline import Asking, Claim
+from rota.scheduling.order.lengths import FOREVER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -106,6 +107,20 @@ class Promises:
         promise = self.kept.get(job)
         return promise is not None and promise.start_s <= self.timeline.now_s
 
+    def pledge(self, job: int, number: int) -> Promise | None:
+        """The start that a waiting job was promised at its submit, under this reservation."""
+        made = self._cluster.reservations.get(number)
+        if made is None or not made.room or made.job != job or made.end_s <= self.timeline.now_s:
+            return None
+        return Promise(job, made.start_s, made.end_s, made.room)
+
+    def due_pledges(self) -> list[Promise]:
+        """To jobs that were promised at their submit to have started by now."""
+        now_s, made = self.timeline.now_s, self._cluster.reservations.values()
+        due = [one for one in made if one.room and one.start_s <= now_s]
+        found = [self.pledge(one.job, one.id) for one in sorted(due, key=lambda r: r.id)]
+        return [promise for promise in found if promise is not None]
+
     def claim_reservations(self) -> None:
         """Nothing is claimed but by the reservations that stand now."""
         timeline = self.timeline
@@ -179,11 +194,17 @@ class Promises:
         if found is None or checks.is_over_quota(entry, found[1]):
             return None
         start_s, allocations = found
-        return Promise(entry.job, start_s, start_s + entry.run_s, tuple(allocations))
+        return Promise(entry.job, start_s, start_s + self._length_s(entry), tuple(allocations))
+
+    def _length_s(self, entry: Entry) -> float:
+        """How long a job that is promised a start holds its room then."""
+        if self._cluster.policy.backfill.limits_only:
+            return float(entry.key.time_limit_s or FOREVER_S)
+        return entry.run_s
 
     def _asking(self, entry: Entry) -> Asking:
         """The same job, where others have waited long: then only its limit counts."""
-        asking = asking_of(entry)
+        asking = asking_of(entry)._replace(run_s=self._length_s(entry))
         if self.grounds.bind(entry.job):
             return asking._replace(run_s=asking.limit_s or INFINITE)
         return asking
@@ -197,7 +218,10 @@ class Promises:
 
     def until_s(self, entry: Entry) -> float:
         """When the job will be gone. Against reservations of others only a limit counts."""
-        now_s, asking = self.timeline.now_s, asking_of(entry)
+        now_s = self.timeline.now_s
+        if not (self.reserved or self.grounds.nodes):
+            return now_s + entry.run_s
+        asking = asking_of(entry)
         bound = any(self.timeline.must_leave(name, asking) for name in self.reserved)
         if not bound and not self.grounds.bind(entry.job):
             return now_s + entry.run_s

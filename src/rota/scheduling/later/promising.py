@@ -106,9 +106,8 @@ class Promising:
         return [name for name in {**before, **now} if before.get(name) != now.get(name)]
 
     def let_go(self) -> list[str]:
-        """Nodes that were claimed in the course of this pass, and are not any more."""
-        claims = self._promises.timeline.claims
-        return [name for name in self._let_go if name not in claims]
+        """Nodes that were claimed in the course of this pass, and are not, or less, any more."""
+        return [*self._let_go]
 
     @property
     def wants_more(self) -> bool:
@@ -120,9 +119,12 @@ class Promising:
 
     def make(self, entry: Entry, *, overdue: bool) -> bool:
         """Promise the job its earliest start, or keep what it was promised; False: no more."""
+        promises = self._promises
         if not self._may_have_one(entry, overdue):
             return False
-        promises = self._promises
+        if entry.key.reservation and promises.pledge(entry.job, entry.key.reservation):
+            # Room is kept for it already.
+            return False
         now_s = promises.timeline.now_s
         kept = promises.kept.get(entry.job)
         good = kept is not None and kept.start_s > now_s
@@ -132,7 +134,7 @@ class Promising:
             return True
         promises.planned_s = now_s
         if kept is not None:
-            self._withdraw(entry.job)
+            promises.withdraw(entry.job)
             if not good:
                 self._drop_later()
         # Only an earlier start is of any use to a job that has one.
@@ -146,6 +148,9 @@ class Promising:
         if found is not None:
             promises.keep(found)
             self._settled[entry.job] = None
+        if kept is not None and found is not kept:
+            self._note_gone(kept, promises.timeline.claims if found is not None else ())
+        if found is not None:
             return True
         # A job that can never start by what is known must not use up the promise of the next.
         self.made -= 1
@@ -174,8 +179,12 @@ class Promising:
         self._loose = True
 
     def _withdraw(self, job: int) -> None:
-        promise = self._promises.withdraw(job)
-        self._let_go |= dict.fromkeys(allocation.node for allocation in promise.allocations)
+        self._note_gone(self._promises.withdraw(job), ())
+
+    def _note_gone(self, promise: Promise, claimed: Container[str]) -> None:
+        """A claim was withdrawn, and none stands in its place but on the nodes named."""
+        nodes = [allocation.node for allocation in promise.allocations]
+        self._let_go |= dict.fromkeys(node for node in nodes if node not in claimed)
 
     def take_back(self, names: Container[str], would_borrow: Callable[[int], bool]) -> None:
         """Jobs took over room on these nodes: it is not promised to jobs that would borrow it."""
@@ -188,6 +197,7 @@ class Promising:
     def started(self, entry: Entry, stay_s: float) -> None:
         """A job that may hold its room for so long needs no promise any more."""
         promises = self._promises
+        self._settled[entry.job] = None
         kept = promises.fulfilled(entry.job)
         if kept is not None:
             self._loose = self._loose or kept.start_s > promises.timeline.now_s
@@ -195,8 +205,13 @@ class Promising:
             self.outstayed = True
 
     def unsettled(self) -> list[Promise]:
-        """The promises that stand, of jobs that this pass has neither started nor looked at."""
-        return [p for job, p in self._promises.kept.items() if job not in self._settled]
+        """The promises that stand, of jobs that this pass has neither started nor looked at.
+
+        What was promised at the submit of a job stands as well once it is due.
+        """
+        promises = self._promises
+        standing = [*promises.kept.values(), *promises.due_pledges()]
+        return [promise for promise in standing if promise.job not in self._settled]
 
     def give_up(self, job: int) -> list[str]:
         """A promise that is due and cannot be kept is withdrawn; the nodes that it claimed."""

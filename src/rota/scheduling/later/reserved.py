@@ -1,4 +1,5 @@
-"""Reservations as claims on nodes: whole nodes, devices by index, or so many devices.
+"""Reservations as claims on nodes: whole nodes, devices by index, so many devices, or the very
+room that a job was promised at its submit.
 
 The end of a node is one, too: from then on all of it is claimed for ever.
 
@@ -29,8 +30,9 @@ def claims_of(cluster: Cluster, now_s: float, timeline: Timeline) -> Iterator[tu
     """Every claim that reservations have from now on, by node."""
     for reservation in sorted(cluster.reservations.values(), key=lambda r: (r.start_s, r.id)):
         if reservation.end_s > now_s:
+            start_s, end_s = _span(cluster, reservation, now_s)
             for allocation in _held(cluster, reservation, now_s, timeline):
-                claim = Claim(reservation.start_s, reservation.end_s, allocation, 0, reservation)
+                claim = Claim(start_s, end_s, allocation, 0, reservation)
                 yield allocation.node, claim
     yield from _confined(cluster, now_s)
     for name in sorted(cluster.live.ending):
@@ -40,11 +42,20 @@ def claims_of(cluster: Cluster, now_s: float, timeline: Timeline) -> Iterator[tu
         yield name, Claim(at_s, INFINITE, held, 0, ends, ends=True, unlimited=spec.unlimited)
 
 
+def _span(cluster: Cluster, reservation: Reservation, now_s: float) -> tuple[float, float]:
+    """From when to when it claims: a promise that is due moves on until its job has started."""
+    job = cluster.jobs.get(reservation.job) if reservation.room else None
+    if job is None:
+        return reservation.start_s, reservation.end_s
+    start_s = max(reservation.start_s, now_s)
+    return start_s, min(start_s + job.spec.time_limit_s, reservation.end_s)
+
+
 def _confined(cluster: Cluster, now_s: float) -> Iterator[tuple[str, Claim]]:
     """A job that devices are kept for runs on these and on no others, on whatever node."""
     by_job: dict[int, list[Reservation]] = {}
     for made in cluster.reservations.values():
-        if made.job and made.end_s > now_s:
+        if made.job and not made.room and made.end_s > now_s:
             by_job.setdefault(made.job, []).append(made)
     for job, kept in sorted(by_job.items()):
         first = min(kept, key=lambda one: one.id)
@@ -61,6 +72,8 @@ def _held(
     cluster: Cluster, reservation: Reservation, now_s: float, timeline: Timeline
 ) -> list[Allocation]:
     nodes = cluster.nodes
+    if reservation.room:
+        return [held for held in reservation.room if held.node in nodes]
     if reservation.device_count:
         return _counted(cluster, reservation, now_s, timeline)
     if reservation.devices:

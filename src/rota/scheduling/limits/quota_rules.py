@@ -90,7 +90,7 @@ UNBOUND = Bound((), (), ())
 
 
 class Binding(NamedTuple):
-    """What decides which rules bind a job."""
+    """What decides which rules bind a job. Without a user: what binds any job of the project."""
 
     queue: str
     group: str
@@ -203,7 +203,7 @@ class RuleBook:
 
     def _quotas(self, binding: Binding) -> Iterator[tuple[Rule, bool]]:
         accounts, user, kind = self._cluster.accounts, binding.user, binding.type
-        quotas = [(f"user {user}", accounts.quota_of(user), "")]
+        quotas = [(f"user {user}", accounts.quota_of(user), "")] if user else []
         chain = accounts.chain(binding.project)
         quotas += [(f"project {name}", accounts.projects[name].quota, name) for name in chain]
         for scope, quota, project in quotas:
@@ -226,7 +226,7 @@ class RuleBook:
                 self._of_scope[scope, ""] = [(rule, False) for rule in self._of_outer(name)]
             yield from self._of_scope[scope, ""]
         outer = accounts.outer.get(project)
-        if outer is not None and outer.users is not None and user not in outer.users:
+        if user and outer is not None and outer.users is not None and user not in outer.users:
             note = f"{outer.provider} does not let user {user} use project {project}"
             yield self._none(f"user {user}", (("project", project),), note), False
 

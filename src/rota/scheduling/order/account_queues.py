@@ -8,12 +8,12 @@ their first lanes. A start costs two keys, however many lanes the account has.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.derived.lanes import Lane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from rota.scheduling.order.heads import Head
     from rota.scheduling.order.keys import Key, Keys, LineKey
@@ -36,6 +36,21 @@ class Line:
         self.version = -1
 
 
+class Waiting(NamedTuple):
+    """Lanes that are known to wait for room, in one line per shape.
+
+    A line whose shape is not among ``shapes`` any more is dropped as a whole, and its lanes are
+    not among ``numbers`` any more: they wait for what they waited for.
+    """
+
+    lanes: Sequence[tuple[Key, Lane]]
+    shapes: Container[int]
+    numbers: set[int]
+
+
+NONE_WAIT = Waiting((), (), set())
+
+
 class AccountQueues:
     """All lines, first things first."""
 
@@ -49,6 +64,7 @@ class AccountQueues:
         #: Some entries are stale: the one whose key is that of its line counts.
         self._heap: list[tuple[Key, LineKey, Line]] = []
         self._rules_version = keys.watch.version
+        self._waiting = NONE_WAIT
 
     def fill(self, lanes: Iterable[tuple[Key, Lane]]) -> None:
         """Take many lanes in at once."""
@@ -66,7 +82,9 @@ class AccountQueues:
             self._settle(line)
 
     def _line(self, lane: Lane) -> Line:
-        name = self._keys.line_of(lane)
+        return self._named(self._keys.line_of(lane))
+
+    def _named(self, name: LineKey) -> Line:
         line = self._lines.get(name)
         if line is None:
             line = self._lines[name] = Line(name)
@@ -81,6 +99,8 @@ class AccountQueues:
             head = None if known else self._opening(lane)
             if head is None:
                 heappop(lanes)
+                if known and self._waiting.lanes:
+                    self._drop_full(line)
                 continue
             if head.key != own:
                 heapreplace(lanes, (head.key, number, lane))
@@ -91,6 +111,14 @@ class AccountQueues:
             heappush(self._heap, (line.key, line.name, line))
             return
         line.key = ()
+
+    def _drop_full(self, line: Line) -> None:
+        """Drop a line of lanes that wait, if no node has room for their shape."""
+        user, _, shape = line.name
+        _, shapes, numbers = self._waiting
+        if shape and not user and shape not in shapes:
+            numbers.difference_update([number for _, number, _ in line.lanes])
+            line.lanes.clear()
 
     def first(self) -> Head | None:
         """The head that comes first now; it stays until ``replace`` or ``drop``."""
@@ -136,14 +164,21 @@ class AccountQueues:
     def _start_over(self) -> None:
         """A plugged-in ordering was switched off: its keys do not compare with the other's."""
         self._rules_version = self._keys.watch.version
-        self.sort_by(self._keys)
+        found = [(lane, self._opening(lane)) for lane in self.remaining()]
+        for _, head in found:
+            if head is not None:
+                head.key = self._keys.own(head.entry)
+        self.sort_by(self._keys, [(head.key, lane) for lane, head in found if head is not None])
 
-    def sort_by(self, keys: Keys) -> None:
-        """From now on these keys count."""
-        heads = [head for lane in self.remaining() if (head := self._opening(lane)) is not None]
+    def sort_by(
+        self, keys: Keys, lanes: Iterable[tuple[Key, Lane]], waiting: Waiting = NONE_WAIT
+    ) -> None:
+        """From now on these keys count, and these lanes are all."""
         self._keys = keys
         self._lines.clear()
         self._heap.clear()
-        for head in heads:
-            head.key = keys.own(head.entry)
-        self.fill([(head.key, head.lane) for head in heads])
+        self._waiting = waiting
+        for own, lane in waiting.lanes:
+            line = self._named(("", "", lane.key.shape))
+            line.lanes.append((own, lane.number, lane))
+        self.fill(lanes)

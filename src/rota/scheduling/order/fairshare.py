@@ -102,6 +102,11 @@ class FairShare:
             node = node.parent
         return found
 
+    def stands(self, user: str, project: str) -> ShareRow:
+        """How one account stands that is active."""
+        leaf = self._leaves.get((user, project)) or self._leaf(user, project)
+        return self._row(project, user, leaf, self.ratio(user, project), active=True)
+
     def kept_back_by(
         self, user: str, project: str, may_start: Callable[[Lane], bool]
     ) -> Lane | None:
@@ -172,7 +177,10 @@ class FairShare:
             whole = parent.target if parent is not None else 1.0
             target = whole * tree.part_of_project(project)
             node = ShareNode(parent, tree.shares_of_project(project), target)
-            self._fill(key, node, tree.accounts_below(project))
+            leaves = tree.accounts_below(project)
+            self._fill(key, node, leaves)
+            assert self._use is not None
+            node.load = self._use.with_provider(node.load, project, leaves)
         return node
 
     def _fill(self, key: Account, node: ShareNode, leaves: list[Account]) -> None:

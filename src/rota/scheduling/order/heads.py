@@ -70,12 +70,24 @@ class Heads:
     ) -> None:
         self._cluster = cluster
         self._standing = standing
-        self._keys = keys
+        #: By which lanes stand in line, and the ones that heads have.
+        self._keys = self._given = keys
         self._amount = amount
         self._amounts: dict[int, Amount] = {}
         self._of: dict[int, Head] = {}
         #: Lanes of which every job has started.
         self.started: set[int] = set()
+
+    def sort_by(self, keys: Keys) -> None:
+        """From now on heads have these keys."""
+        self._given = keys
+        for head in self._of.values():
+            if not head.is_spent:
+                head.key = keys.own(head.entry)
+
+    def opened(self, number: int) -> Head | None:
+        """The head of a lane that the pass has come to; None: it did not."""
+        return self._of.get(number)
 
     def opening(self, lane: Lane) -> Head | None:
         """The head of a lane, at the job that the pass has come to; None when it has no job."""
@@ -88,6 +100,8 @@ class Heads:
                 head.key = known if known is not None else self._keys.own(entry)
                 if known is None:
                     self._standing.note(self._keys, head, head.key)
+                if self._given is not self._keys:
+                    head.key = self._given.own(entry)
         return None if head.is_spent else head
 
     def _head(self, lane: Lane) -> Head:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from rota.core.facts.policy import PreemptBy
 from rota.scheduling.api import View
 from rota.scheduling.order.orderings import (
     ALIKE,
@@ -67,7 +68,8 @@ def traits_of(primary: Ordering, secondary: Ordering, policy: Policy) -> Traits:
     rules = policy.order
     both = {primary, secondary}
     ages = rules.age_after_s > 0 and rules.age_factor > 1.0
-    ages = ages and (policy.preempt.enabled or bool(AGEING & {rules.primary, rules.secondary}))
+    takes = policy.preempt.enabled and policy.preempt.by is PreemptBy.PRIORITY
+    ages = ages and (takes or bool(AGEING & {rules.primary, rules.secondary}))
     return Traits(
         (primary in UNSHARED, secondary in UNSHARED),
         both <= STEADY,
@@ -113,6 +115,8 @@ class Keys:
         #: Only one account has jobs that wait: what it has had decides nothing.
         self.may_be_alone = quotas is None
         self.is_alone = False
+        #: Jobs that may pass the first take turns in an order of their own.
+        self.sorts_passing = view.policy.backfill.shortest
         self._same: dict[float, float] = {}
 
     def line_of(self, lane: Lane) -> LineKey:
@@ -135,6 +139,13 @@ class Keys:
         *rest, job = self._key(entry, self._own_view, borrows=False)
         # Equal parts of keys become the same object: heaps then compare them at a glance.
         return (*map(self._same.setdefault, rest, rest), job)
+
+    def passing(self, entry: Entry) -> Key:
+        """The key of a job among those that may pass the first; it stands while the job waits."""
+        rules = self._view.policy.order
+        if rules.primary == DUE:
+            return (-float(self._rank(entry)), passing_s(entry, rules), float(entry.job))
+        return (entry.run_s, float(entry.job))
 
     def next_own(self, key: Key, before: Entry, entry: Entry) -> Key:
         """The own key of the job behind one of the same lane."""
@@ -185,11 +196,12 @@ class Keys:
         waited_s = self.now_s - entry.eligible_s if entry.eligible_s else 0.0
         return waited_s > self.traits.too_long_s, waited_s // self.traits.older_s
 
-    def right_until_s(self, eligible_s: float) -> float:
-        """Up to when the own key of a job that is ready since then stays as it is."""
+    def next_step_s(self, eligible_s: float) -> float:
+        """When a job that is ready since then grows one step older, or has waited too long.
+
+        Up to then its own key stays as it is, but for orders that move with time itself.
+        """
         steps = self.traits
-        if not steps.is_steady:
-            return -INFINITE
         if not eligible_s:
             return INFINITE
         waited_s = max(self.now_s - eligible_s, 0.0)
@@ -214,13 +226,10 @@ class ByLength(Keys):
         return 0
 
     def own(self, entry: Entry) -> Key:
-        rules = self._view.policy.order
-        if rules.primary == DUE:
-            return (-float(self._rank(entry)), passing_s(entry, rules), float(entry.job))
-        return (entry.run_s, float(entry.job))
+        return self.passing(entry)
 
     def next_own(self, key: Key, before: Entry, entry: Entry) -> Key:
-        return self.own(entry)
+        return self.passing(entry)
 
     def full(self, own: Key, entry: Entry, amount: Amount) -> Key:
         return own

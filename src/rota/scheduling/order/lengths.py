@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rota.core.facts.job import JobSpec, Role
 
 INFINITE = float("inf")
+#: How long a job without a limit stays where limits alone count: a century.
+FOREVER_S = 100 * 365 * 86400.0
 
 
 def run_s_of(cluster: Cluster, item: JobSpec | LaneKey, roles: tuple[Role, ...]) -> float:
@@ -48,6 +50,8 @@ def stay_s_of(cluster: Cluster, spec: JobSpec, ran_s: float) -> float:
     from: then it counts what is taken of jobs that nothing is known of.
     """
     limit_s = spec.time_limit_s or INFINITE
+    if cluster.policy.backfill.limits_only:
+        return float(spec.time_limit_s or FOREVER_S)
     if cluster.policy.backfill.estimates is Estimates.PREDICTED and spec.predicted_s:
         stay_s = float(spec.time_limit_s or spec.predicted_most_s)
         if stay_s <= ran_s < limit_s:

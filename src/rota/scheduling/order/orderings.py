@@ -15,24 +15,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.core.facts.policy import HIGH_MIN, LOW_MAX
+
 if TYPE_CHECKING:
-    from rota.core.derived.lanes import Shape
+    from rota.core.derived.lanes import LaneKey, Shape
+    from rota.core.facts.job import JobSpec
     from rota.core.facts.policy import OrderRules
     from rota.scheduling.api import Entry, Ordering, View
 
 #: From the scale that people use to the one of ``priority_max`` and of preemption.
 SCALE = 10
-#: The low band ends here, the high band begins there; between them is normal.
-LOW_MAX, HIGH_MIN = 33, 67
-
 #: The priority that moves a job neither forward nor back.
 MIDDLE = 50
 
 DAY_S = 86400
-#: Among jobs that may pass the first one, the run time weighs so many times as much as its due.
+#: Among jobs that may pass the first one, length weighs so many times as much as in its due.
 PASSING = 3.0
 #: How far back F1 sets its origin of time; see there.
 F1_HORIZON_S = 30 * DAY_S
+
+#: What a key that moves with time alone rests on beside the time: three numbers of the job.
+Still = tuple[float, float, float]
 
 
 def limit_bonus(time_limit_s: int) -> float:
@@ -109,7 +112,11 @@ def due_s(entry: Entry, rules: OrderRules) -> float:
     It does not move while the job waits, so of two jobs the one that is ahead stays ahead, and a
     job that comes ``due_max_s`` later never passes one of the same priority.
     """
-    waits_s = min(rules.due_factor * entry.run_s, float(rules.due_max_s))
+    return _after_s(entry, rules, 1.0)
+
+
+def _after_s(entry: Entry, rules: OrderRules, times: float) -> float:
+    waits_s = times * min(rules.due_factor * entry.run_s, float(rules.due_max_s))
     return (entry.eligible_s or entry.submitted_s) + waits_s - credit_s(entry.key.priority, rules)
 
 
@@ -119,10 +126,9 @@ def set_back_s(ratio: float, rules: OrderRules) -> float:
 
 
 def passing_s(entry: Entry, rules: OrderRules) -> float:
-    """The same without an end, for jobs that may pass the first: the short ones before the long
-    ones, as long as these have not waited for long."""
-    waits_s = PASSING * rules.due_factor * entry.run_s
-    return (entry.eligible_s or entry.submitted_s) + waits_s - credit_s(entry.key.priority, rules)
+    """The same for jobs that may pass the first: length counts for more, but a long job that has
+    waited for three times as long as any is due after comes before whatever is ready then."""
+    return _after_s(entry, rules, PASSING)
 
 
 def waited_s(entry: Entry, view: View) -> float:
@@ -147,30 +153,35 @@ def terms(entry: Entry, view: View) -> dict[str, float]:
     if rules.limit_bonus_weight:
         found["limit bonus"] = rules.limit_bonus_weight * limit_bonus(entry.key.time_limit_s)
     if rules.primary == MULTIFACTOR:
-        found["share"] = share_term(entry, view)
+        found["share"] = share_term(entry.key, view)
     return found
 
 
 def effective_priority(entry: Entry, view: View) -> float:
     """The sum of ``terms``: what the rules ``priority`` and ``multifactor`` sort by."""
-    total = _own_sum(entry, view)
+    return worth_of(entry.key, waited_s(entry, view), view)
+
+
+def worth_of(item: LaneKey | JobSpec, waited_s: float, view: View) -> float:
+    """The same of a job that has waited so long. Of one that runs, the wait is over: 0."""
+    total = _own_sum(item, waited_s, view)
     if view.policy.order.primary == MULTIFACTOR:
-        total += share_term(entry, view)
+        total += share_term(item, view)
     return total
 
 
-def _own_sum(entry: Entry, view: View) -> float:
+def _own_sum(item: LaneKey | JobSpec, waited_s: float, view: View) -> float:
     """All terms but that of fair share."""
     rules = view.policy.order
-    total = aged(boosted(entry.key.priority, rules), waited_s(entry, view), rules)
+    total = aged(boosted(item.priority, rules), waited_s, rules)
     if rules.limit_bonus_weight:
-        total += rules.limit_bonus_weight * limit_bonus(entry.key.time_limit_s)
+        total += rules.limit_bonus_weight * limit_bonus(item.time_limit_s)
     return total
 
 
-def share_term(entry: Entry, view: View) -> float:
+def share_term(item: LaneKey | JobSpec, view: View) -> float:
     """``share_weight`` for who uses nothing, half of it at exactly the share, less beyond."""
-    ratio = view.shares.ratio(entry.key.user, entry.key.project)
+    ratio = view.shares.ratio(item.user, item.project)
     return view.policy.order.share_weight * float(2.0 ** -min(ratio, 1000.0))
 
 
@@ -211,7 +222,7 @@ class Priority(msgspec.Struct, frozen=True):
     name: str = "priority"
 
     def key(self, entry: Entry, view: View) -> float:
-        return -_own_sum(entry, view)
+        return -_own_sum(entry.key, waited_s(entry, view), view)
 
 
 class FairShareOrder(msgspec.Struct, frozen=True):
@@ -233,7 +244,7 @@ class Multifactor(msgspec.Struct, frozen=True):
     name: str = MULTIFACTOR
 
     def key(self, entry: Entry, view: View) -> float:
-        return -(_own_sum(entry, view) + share_term(entry, view))
+        return -worth_of(entry.key, waited_s(entry, view), view)
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -271,8 +282,16 @@ class Wfp3(msgspec.Struct, frozen=True):
     name: str = "wfp3"
 
     def key(self, entry: Entry, view: View) -> float:
-        waits = waited_s(entry, view) / max(entry.run_s, 1.0)
-        return float(-(waits**3)) * procs(entry.shape)
+        return self.key_at(view.now_s, *self.still(entry))
+
+    @staticmethod
+    def still(entry: Entry) -> Still:
+        return (entry.eligible_s or inf, max(entry.run_s, 1.0), procs(entry.shape))
+
+    @staticmethod
+    def key_at(now_s: float, since_s: float, run_s: float, size: float) -> float:
+        waits = (now_s - since_s if now_s > since_s else 0.0) / run_s
+        return float(-(waits**3)) * size
 
 
 class Unicef(msgspec.Struct, frozen=True):
@@ -284,8 +303,16 @@ class Unicef(msgspec.Struct, frozen=True):
     name: str = "unicef"
 
     def key(self, entry: Entry, view: View) -> float:
+        return self.key_at(view.now_s, *self.still(entry))
+
+    @staticmethod
+    def still(entry: Entry) -> Still:
         size = max(log2(procs(entry.shape)), 1.0)
-        return -waited_s(entry, view) / (size * max(entry.run_s, 1.0))
+        return (entry.eligible_s or inf, size * max(entry.run_s, 1.0), 0.0)
+
+    @staticmethod
+    def key_at(now_s: float, since_s: float, area: float, _: float) -> float:
+        return -(now_s - since_s if now_s > since_s else 0.0) / area
 
 
 class F1(msgspec.Struct, frozen=True):
@@ -298,9 +325,16 @@ class F1(msgspec.Struct, frozen=True):
     name: str = "f1"
 
     def key(self, entry: Entry, view: View) -> float:
-        origin_s = max(view.now_s - F1_HORIZON_S, 0.0)
-        submit_s = max(entry.submitted_s - origin_s, 1.0)
-        return log10(max(entry.run_s, 1.0)) * procs(entry.shape) + 870.0 * log10(submit_s)
+        return self.key_at(view.now_s, *self.still(entry))
+
+    @staticmethod
+    def still(entry: Entry) -> Still:
+        return (entry.submitted_s, log10(max(entry.run_s, 1.0)) * procs(entry.shape), 0.0)
+
+    @staticmethod
+    def key_at(now_s: float, submitted_s: float, area: float, _: float) -> float:
+        submit_s = submitted_s - (now_s - F1_HORIZON_S if now_s > F1_HORIZON_S else 0.0)
+        return area + 870.0 * log10(submit_s if submit_s > 1.0 else 1.0)
 
 
 class Deadline(msgspec.Struct, frozen=True):
@@ -346,6 +380,8 @@ _SHIPPED: tuple[Ordering, ...] = (
     Laxity(),
     LimitBonus(),
 )
+#: Those whose keys move with time alone: ``key_at`` gives them from the time and ``still``.
+MOVING = {rule.name: rule for rule in (Wfp3(), Unicef(), F1())}
 #: The shipped orderings by name.
 ORDERINGS: dict[str, Ordering] = {ordering.name: ordering for ordering in _SHIPPED}
 #: Those that do not ask for anybody's share: their keys stand while others start.

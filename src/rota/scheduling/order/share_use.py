@@ -63,6 +63,20 @@ class ShareUse:
             for now, weight, spent in zip(self.load_of(live), self._of_past, used, strict=True)
         ]
 
+    def with_provider(self, load: list[float], project: str, leaves: list[Account]) -> list[float]:
+        """The load of a project, with its past as its provider's accounting has it."""
+        outer = self._cluster.accounts.outer.get(project)
+        if self._rules.source != "provider" or outer is None or outer.load is None:
+            return load
+        held = NOTHING
+        for leaf in leaves:
+            held = held.plus((self._sums.get(leaf) or self._sum_up(leaf))[0])
+        rules = self._rules
+        both = rules.live_weight + rules.past_weight
+        part = rules.past_weight / both * outer.load if both else 0.0
+        each = (rules.weight_cpu, rules.weight_memory, rules.weight_device)
+        return [now + part * weight for now, weight in zip(self.load_of(held), each, strict=True)]
+
     def _sum_up(self, account: Account) -> tuple[Amount, Spent]:
         live, spent = NOTHING, []
         holdings, running = self._cluster.accounts.holdings, self._cluster.accounts.running.of

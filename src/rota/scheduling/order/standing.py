@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     #: The own key of a lane, its number (two are never equal), its shape.
     Place = tuple[Key, int, int]
 
+INFINITE = float("inf")
 #: So many steps of lanes that went on are carried along before they are cleared away.
 SLACK = 64
 
@@ -37,7 +38,11 @@ class Known(NamedTuple):
     job: int
     eligible_s: float
     made_s: float
+    #: Up to when the key is right, and when the job in front grows older.
     until_s: float
+    step_s: float
+    #: The key among the jobs that may pass the first, where these have an order of their own.
+    passing: Key | None
 
 
 class Standing:
@@ -46,14 +51,16 @@ class Standing:
     def __init__(self) -> None:
         self._known: dict[int, Known] = {}
         self.lines: dict[LineKey, list[Place]] = {}
-        #: In which line a lane stands, with which key, and up to when that is right.
+        #: In which line a lane stands, with which key, and when its first job grows older.
         self._at: dict[int, tuple[LineKey, Place, float]] = {}
         self._now_s = 0.0
-        #: When own keys of lanes in lines change.
+        #: When the first jobs of lanes in lines grow older.
         self._steps: list[tuple[float, int]] = []
 
-    def known_key(self, number: int, now_s: float) -> Key | None:
+    def known_key(self, number: int, now_s: float, *, passing: bool = False) -> Key | None:
         """The own key of a lane, if the same job still stands in front of it; None: not known.
+
+        ``passing``: the one among the lanes that may pass the first.
 
         Where another one does by now, the lane stands further back than this: the key serves to
         put it in order until it comes to the front and is opened.
@@ -61,7 +68,11 @@ class Standing:
         known = self._known.get(number)
         if known is None or not known.made_s <= now_s < known.until_s:
             return None
-        return known.key
+        return known.passing if passing else known.key
+
+    def is_in_line(self, number: int) -> bool:
+        """Whether a lane waits for room."""
+        return number in self._at
 
     def key_of(self, entry: Entry, number: int, now_s: float) -> Key | None:
         """The own key of the job in front of a lane, if it is known."""
@@ -73,9 +84,13 @@ class Standing:
     def note(self, keys: Keys, head: Head, key: Key) -> None:
         """This is the own key of the job in front of a lane."""
         lane, entry = head.lane, head.entry
-        until_s = keys.right_until_s(entry.eligible_s)
+        step_s = keys.next_step_s(entry.eligible_s)
+        until_s = step_s if keys.traits.is_steady else -INFINITE
         line, now_s = keys.line_of(lane), keys.now_s
-        self._known[lane.number] = Known(key, line, entry.job, entry.eligible_s, now_s, until_s)
+        passing = keys.passing(entry) if keys.sorts_passing else None
+        self._known[lane.number] = Known(
+            key, line, entry.job, entry.eligible_s, now_s, until_s, step_s, passing
+        )
         if lane.number in self._at:
             self.put([lane])
 
@@ -84,14 +99,14 @@ class Standing:
         fresh: dict[LineKey, list[Place]] = {}
         for lane in lanes:
             number, known = lane.number, self._known[lane.number]
-            at = (known.line, (known.key, number, lane.key.shape), known.until_s)
+            at = (known.line, (known.key, number, lane.key.shape), known.step_s)
             if self._at.get(number) == at:
                 continue
             self.take(number)
             self._at[number] = at
             fresh.setdefault(known.line, []).append(at[1])
-            if known.until_s < float("inf"):
-                heappush(self._steps, (known.until_s, number))
+            if known.step_s < INFINITE:
+                heappush(self._steps, (known.step_s, number))
         for line, places in fresh.items():
             known_places = self.lines.setdefault(line, [])
             if len(places) == 1:
@@ -123,8 +138,8 @@ class Standing:
         due, older = [], []
         while self._steps and self._steps[0][0] <= keys.now_s:
             due.append(heappop(self._steps))
-        for until_s, number in due:
-            if not self._stands(until_s, number):
+        for step_s, number in due:
+            if not self._stands(step_s, number):
                 continue
             lane = lanes.get(number)
             head = opening(lane) if lane is not None else None
@@ -142,15 +157,15 @@ class Standing:
 
     @property
     def next_step_s(self) -> float:
-        """When the next lane that waits for room may have another key; infinite: none will."""
+        """When the first job of a lane that waits for room grows older next; infinite: never."""
         steps = self._steps
         while steps and not self._stands(*steps[0]):
             heappop(steps)
-        return steps[0][0] if steps else float("inf")
+        return steps[0][0] if steps else INFINITE
 
-    def _stands(self, until_s: float, number: int) -> bool:
-        """Whether a lane still stands in line with the key that is right until then."""
-        return number in self._at and self._at[number][2] == until_s
+    def _stands(self, step_s: float, number: int) -> bool:
+        """Whether the lane still stands in line with a job in front that grows older then."""
+        return number in self._at and self._at[number][2] == step_s
 
     def start_over(self) -> None:
         """The rules are others: no key is right, and no lane is known to wait."""

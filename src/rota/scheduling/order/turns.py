@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.scheduling.order.account_queues import AccountQueues
+from rota.scheduling.order.account_queues import AccountQueues, Waiting
 from rota.scheduling.order.standing import Walk
-from rota.scheduling.outcomes import Barred
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from rota.core.cluster import Cluster
-    from rota.core.derived.lanes import Lane, LaneKey
+    from rota.core.derived.lanes import Lane
     from rota.scheduling.order.heads import Head, Heads
     from rota.scheduling.order.keys import Key, Keys
     from rota.scheduling.order.standing import Standing
-    from rota.scheduling.outcomes import Wait
 
 
 INFINITE = float("inf")
@@ -39,7 +37,7 @@ class Turns:
         self._cluster = cluster
         self._standing = standing
         self.keys = self._usual = keys
-        self._opening = heads.opening
+        self._heads, self._opening = heads, heads.opening
         self._queues = AccountQueues(keys, heads.opening)
         #: Lanes that were opened before or in this pass.
         self.numbers: set[int] = set()
@@ -57,15 +55,15 @@ class Turns:
         self.numbers = {lane.number for lane in found}
         accounts = {lane.account for lane in found} | self._standing.accounts
         self.keys.is_alone = len(accounts) <= 1 and self.keys.may_be_alone
-        self._queues.fill(
-            [(key, lane) for lane in found if (key := self.own_key(lane)) is not None]
-        )
+        self._queues.fill(self._keyed(found))
 
     def own_key(self, lane: Lane) -> Key | None:
         """The own key of a lane; None when it has no job left."""
-        known = self._standing.known_key(lane.number, self.keys.now_s)
-        if known is not None:
-            return known
+        if self._heads.opened(lane.number) is None:
+            standing, now_s = self._standing, self.keys.now_s
+            known = standing.known_key(lane.number, now_s, passing=self.is_resorted)
+            if known is not None:
+                return known
         head = self._opening(lane)
         return head.key if head is not None else None
 
@@ -75,7 +73,7 @@ class Turns:
         ``overdue``: of these only the ones whose first job has waited too long.
         """
         head = self._queues.first()
-        if self.keys is not self._usual:
+        if self.is_resorted:
             return head
         if self.shapes and (overdue or not blocked):
             if self._opened is None:
@@ -113,21 +111,12 @@ class Turns:
         self.numbers.add(lane.number)
         head = self._opening(lane)
         if head is not None:
-            if self.keys is not self._usual:
-                head.key = self.keys.own(head.entry)
             self._queues.push(head.key, lane)
 
-    def open_barred(
-        self,
-        blocked: dict[int, tuple[Lane, Wait]],
-        kept_back_by: Callable[[LaneKey], Lane | None],
-    ) -> None:
-        """A start may be the last that accounts beyond their hard limit had to wait for."""
-        barred = [lane for lane, wait in blocked.values() if isinstance(wait, Barred)]
-        if barred and kept_back_by(barred[0].key) is None:
-            for lane in barred:
-                del blocked[lane.number]
-                self.add(lane)
+    @property
+    def is_resorted(self) -> bool:
+        """The lanes that are left take turns in another order."""
+        return self.keys is not self._usual
 
     @property
     def first_key(self) -> Key:
@@ -162,12 +151,26 @@ class Turns:
 
     def sort_by(self, keys: Keys) -> None:
         """The lanes that are left take turns in another order."""
-        opened = self._walk(self.shapes)
-        while (waiting := opened.first()) is not None:
-            opened.pop()
-            self.add(waiting[1].lane)
         self.keys = keys
-        self._queues.sort_by(keys)
+        self._heads.sort_by(keys)
+        opened = [*self._waiting()]
+        self.numbers.update([lane.number for lane in opened])
+        self._queues.sort_by(
+            keys,
+            self._keyed(self._queues.remaining()),
+            Waiting(self._keyed(opened), self.shapes, self.numbers),
+        )
+
+    def _keyed(self, lanes: Iterable[Lane]) -> list[tuple[Key, Lane]]:
+        return [(key, lane) for lane in lanes if (key := self.own_key(lane)) is not None]
+
+    def _waiting(self) -> Iterator[Lane]:
+        """The lanes of open shapes that wait for room and have no turn yet."""
+        by_shape, is_in_line = self._cluster.lanes.by_shape, self._standing.is_in_line
+        for shape in sorted(self.shapes):
+            for number, lane in by_shape.get(shape, {}).items():
+                if number not in self.numbers and is_in_line(number):
+                    yield lane
 
     def note(self, head: Head) -> None:
         """The lane is blocked at this job: remember its place among the ones that wait."""

@@ -7,6 +7,6 @@ Nodes by the class, not one by one
 The chosen node itself
     node_room, trial_rooms, node_checks, devices, pins
 Which node, and how good it is
-    filters, free, scores, cluster_load, packing, gradient, fragments
+    filters, free, scores, cluster_load, packing, stranding, gradient, fragments, coming
     tariff                       what a job will cost
 """

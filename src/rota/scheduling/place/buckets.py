@@ -6,6 +6,7 @@ wants can tell what is new. What is kept is what is alive.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -15,11 +16,13 @@ from rota.scheduling.place.node_room import WHOLE
 from rota.scheduling.place.numbers import Numbers
 from rota.scheduling.place.wants import (
     CLAIM_AT,
+    FIELD,
     INFINITE,
     NUMBER,
     NUMBER_BITS,
     RANK_AT,
     SIGN_AT,
+    TOP,
     content_of,
     finger,
     pack,
@@ -42,6 +45,10 @@ STALE_MAX = 16
 _DOUBLE = Struct(">d")
 
 
+#: The same few states of devices come again and again.
+_content_of_shares = lru_cache(maxsize=4096)(content_of)
+
+
 def left_parts(room: Room) -> tuple[int, ...]:
     """Thousandths of each device of a node with something left, most first."""
     lefts = [device.left_milli for device in room.devices.values()]
@@ -51,18 +58,20 @@ def left_parts(room: Room) -> tuple[int, ...]:
 class Bucket:
     """Nodes that are interchangeable for now."""
 
-    __slots__ = ("claim_s", "count", "finger", "kind", "names", "number", "term", "vector")
+    __slots__ = ("claim_s", "count", "finger", "kind", "names", "number", "term", "vector",
+                 "weighed")  # fmt: skip
 
     def __init__(
-        self, number: int, vector: int, kind: NodeClass, claim_s: float, term: int, mark: int
+        self, number: int, vector: int, kind: NodeClass, claim_s: float, mark: int
     ) -> None:
         self.number = number
         self.vector = vector
         self.kind = kind
         #: The first moment for which another job has a claim on the nodes.
         self.claim_s = claim_s
-        #: The part of the score that a node has of itself: how little is going on there.
-        self.term = term
+        #: The part of the score that a node has of itself, once it was asked for.
+        self.term = 0
+        self.weighed = False
         #: What tells it from other buckets with the same score.
         self.finger = mark
         #: A heap of the names. It may hold names of nodes that left; ``count`` is the truth.
@@ -77,6 +86,7 @@ class Buckets:
         """``ranked``: each node has a bucket of its own, in the order of their names."""
         self._rules = rules
         self._ranked = ranked
+        self._parts = ranked or rules.strategy == "score"
         #: The number of each bucket by its vector, in order of their making.
         self.live: dict[int, int] = {}
         self.by_number: dict[int, Bucket] = {}
@@ -110,9 +120,8 @@ class Buckets:
         if number is None:
             number = self.live[vector] = self.made
             self.made += 1
-            term = 0 if self._ranked else self._term(room, kind)
             mark = rank or finger(amounts, self._content(kind, sign, claim_s))
-            bucket = Bucket(number, vector, kind, claim_s, term, mark)
+            bucket = Bucket(number, vector, kind, claim_s, mark)
             self.by_number[number] = bucket
         else:
             bucket = self.by_number[number]
@@ -126,16 +135,18 @@ class Buckets:
         """What tells a bucket from others with the same amounts."""
         content = kind.content
         if sign:
-            content += content_of(self.states.of[sign][0])
+            content += _content_of_shares(self.states.of[sign][0])
         if claim_s != INFINITE:
             content += content_of(claim_s)
         return content
 
-    def _term(self, room: Room, kind: NodeClass) -> int:
-        easy = ease((max(0, room.cpu_milli), max(0, room.memory_mib)), kind.total)
-        if self._rules.strategy == "score":
-            return self._rules.weight_load * easy
-        return easy // 101
+    def weigh(self, bucket: Bucket) -> int:
+        """How little is going on on its nodes, as a part of the score where jobs are spread."""
+        vector = bucket.vector
+        easy = ease((vector & TOP, vector >> FIELD & TOP), bucket.kind.total)
+        by_score, bucket.weighed = self._rules.strategy == "score", True
+        bucket.term = self._rules.weight_load * easy if by_score else easy // 101
+        return bucket.term
 
     def leave(self, name: str) -> None:
         """The node is in no bucket any more."""
@@ -166,7 +177,7 @@ class Buckets:
                 free.append(left)
         free.sort(reverse=True)
         parts.sort(reverse=True)
-        shares = tuple(filter(None, parts)) if self._ranked else ()
+        shares = tuple(filter(None, parts)) if self._parts else ()
         return idle, self.states.number((tuple(free), shares))
 
     def _clean(self, bucket: Bucket) -> None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from rota.core.derived.demand import grade
 from rota.scheduling.place.node_room import WHOLE, is_variant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rota.core.facts.resources import Request
     from rota.scheduling.place.free import Free, Total
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 #: Shapes count as typical from the most frequent down, until they make up this many percent.
 POPULAR_PERCENT = 95
 #: In a queue of very many shapes no more than these, or each loss would take long to work out.
-SHAPES_MAX = 256
+SHAPES_MAX = 32
 #: A move that gains less than this is not worth it.
 LEAST_MILLI = 1
 
@@ -37,7 +38,7 @@ class Typical(NamedTuple):
 
 
 def typical_shapes(
-    counted: Iterable[tuple[Request, int]], most: int = SHAPES_MAX
+    counted: Iterable[tuple[Request, int]], most: int = SHAPES_MAX, percent: int = POPULAR_PERCENT
 ) -> tuple[Typical, ...]:
     """The most frequent shapes, with their shares of each other; ``most`` 0: however many.
 
@@ -46,13 +47,15 @@ def typical_shapes(
     counts: dict[Request, int] = {}
     for request, times in counted:
         if times > 0:
-            bare = msgspec.structs.replace(request, memory_mib=0, disk_mib=0)
+            bare = request
+            if request.memory_mib or request.disk_mib:
+                bare = msgspec.structs.replace(request, memory_mib=0, disk_mib=0)
             counts[bare] = counts.get(bare, 0) + times
     total = sum(counts.values())
     ranked = sorted(counts.items(), key=lambda item: (item[1], *_order(item[0])), reverse=True)
     chosen: list[tuple[Request, int]] = []
     covered = 0
-    while 100 * covered < POPULAR_PERCENT * total and not 0 < most == len(chosen):
+    while 100 * covered < percent * total and not 0 < most == len(chosen):
         chosen.append(ranked[len(chosen)])
         covered += chosen[-1][1]
     shares = [times / total for _, times in chosen]
@@ -64,9 +67,14 @@ def typical_shapes(
     )
 
 
-def waiting_shapes(counted: Iterable[tuple[Request, int]]) -> tuple[Typical, ...]:
-    """The same of a queue, in whole percents: one job more in a long one changes nothing."""
-    return tuple(Typical(round(share, 2), request) for share, request in typical_shapes(counted))
+def coming_shapes(tasks: Mapping[Request, int]) -> tuple[Typical, ...]:
+    """The shapes of all that is unfinished, so that one job more seldom makes a difference.
+
+    They count by their grades, and a rare shape beside many others does not count: each change
+    means that all nodes are looked at anew.
+    """
+    weights = ((request, grade(count)) for request, count in tasks.items())
+    return tuple(Typical(round(share, 6), request) for share, request in typical_shapes(weights))
 
 
 def _order(request: Request) -> tuple[object, ...]:

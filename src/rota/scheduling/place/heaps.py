@@ -16,12 +16,14 @@ from rota.scheduling.place.buckets import left_parts
 from rota.scheduling.place.fragments import Spare
 from rota.scheduling.place.free import UNIT, Free
 from rota.scheduling.place.gradient import Gradient
-from rota.scheduling.place.scores import strategy, tightness
+from rota.scheduling.place.scores import MEASURES, strategy, tightness
+from rota.scheduling.place.stranding import FINEST, REMEMBERED_MAX, Spot, Stranding
 from rota.scheduling.place.wants import (
     BUCKET_BITS,
     BUCKET_MASK,
     CLASS_AT,
     CLIP_MAX,
+    DEVICES_MASK,
     FIELD,
     FINGER_BITS,
     GUARDS,
@@ -43,16 +45,21 @@ if TYPE_CHECKING:
     from rota.scheduling.place.buckets import Buckets
     from rota.scheduling.place.devices import DeviceLike
     from rota.scheduling.place.fragments import Typical
+    from rota.scheduling.place.free import Total
     from rota.scheduling.place.node_room import Room
     from rota.scheduling.place.nodeclass import Classes, Standing
+    from rota.scheduling.place.scores import Measure
 
 #: States of which a want remembers the score; then its memory starts anew.
 POINTS_MAX = 1024
 #: Wants that are kept at once, and how many of them may be of shapes that no job waits with.
 WANTS_MAX = 4096
 SPARE_WANTS = 512
-#: Buckets that were made since a heap was cleaned: so many more than there are, and it is again.
+#: Buckets that were made since a heap was cleaned, or entries in it: so many more than there are
+#: buckets, and it is cleaned again.
 STALE_MAX = 512
+#: Measures of what comes that are kept: a job that comes and goes changes them there and back.
+MEASURES_MAX = 8
 
 
 class Heaps:
@@ -72,31 +79,57 @@ class Heaps:
         self._by_shape: dict[Shape, tuple[Want, ...]] = {}
         #: What a tight fit is worth; 0: the strategy looks at all amounts together.
         self._fit = _weight_of_fit(policy)
-        #: Knows the shapes that usually come, for the strategy that keeps room for them.
-        self._gradient: Gradient | None = None
+        #: Knows the shapes that usually come, for the strategies that keep room for them.
+        self._measure: Measure | None = None
+        #: The last ones, the newest at the end.
+        self._measures: dict[tuple[Typical, ...], Measure] = {}
+        #: Of the strategy ``score`` the devices of each state, by class and device state.
+        self._stranding = Stranding(())
+        self._spots: dict[int, tuple[Spot, Total]] = {}
         self._strategy = strategy(policy.place.strategy, policy)
         #: Plugged-in scorers: what they add for a shape on a node with so much left.
         self.extra: Callable[[Shape, NodeView], int] | None = None
 
     def expect(self, typical: Sequence[Typical]) -> None:
-        """The shapes that usually come, for the strategy that keeps room for them."""
-        self._gradient = Gradient(typical) if typical else None
-        self.scores_changed()
+        """The shapes that usually come, for the strategies that keep room for them."""
+        before, made = self._measure, self._made_for(tuple(typical)) if typical else None
+        self._measure = made
+        self._stranding = made if isinstance(made, Stranding) else Stranding(())
+        self._spots = {}
+        if (before is None) != (made is None):
+            self.scores_changed()
+        else:
+            # Where a task may go at all is as it was: that is dearer to find out than the scores.
+            self._score_anew()
+
+    def _made_for(self, typical: tuple[Typical, ...]) -> Measure:
+        """Of late ones the same again: what was scored by it still holds."""
+        known = self._measures.pop(typical, None)
+        if known is None:
+            known = MEASURES[self._policy.place.strategy](typical)
+        self._measures[typical] = known
+        if len(self._measures) > MEASURES_MAX:
+            del self._measures[next(iter(self._measures))]
+        return known
 
     def scores_changed(self) -> None:
         """What all scores are measured against is another one now."""
-        name, largest = self._policy.place.strategy, self._classes.largest
-        self._strategy = strategy(name, self._policy, self._gradient, largest)
+        self._score_anew()
         self.forget()
+
+    def _score_anew(self) -> None:
+        name, largest = self._policy.place.strategy, self._classes.largest
+        self._strategy = strategy(name, self._policy, self._measure, largest)
 
     def device_for(
         self, request: Request, room: Room, found: Sequence[DeviceLike]
     ) -> tuple[int, ...]:
         """The device on which a share makes the fewest others useless."""
-        if self._gradient is None or not request.shared or request.device_count != 1:
+        measure = self._measure
+        if not isinstance(measure, Gradient) or not request.shared or request.device_count != 1:
             return ()
         lefts = [(device.device.index, device.left_milli) for device in found]
-        return (self._gradient.pick(request, self.spare(room), lefts),)
+        return (measure.pick(request, self.spare(room), lefts),)
 
     def spare(self, room: Room) -> Spare:
         """What is left on a node, as the measure of fragments sees it."""
@@ -118,8 +151,10 @@ class Heaps:
             picky = picky or shape.placement.asks_nodes
             # Which numbers are free stands in no sum.
             picky = picky or any(role.request.device_indices for role in shape.roles)
+            spread = self._policy.place.spread or self._fit < 0 or shape.spread
             known = self._wants[number] = self._by_shape[shape] = tuple(
-                Want(role.request, shape, min(role.count, CLIP_MAX), picky) for role in shape.roles
+                Want(role.request, shape, min(role.count, CLIP_MAX), picky=picky, spread=spread)
+                for role in shape.roles
             )
         return known
 
@@ -141,13 +176,17 @@ class Heaps:
         if number in want.standings:
             return want.standings[number]
         dearest = self._classes.dearest_for(want.request, want.shape)
+        graded = isinstance(self._measure, Stranding) and self._fit > 0 and not want.spread
+        fit = -abs(self._fit) if want.spread else self._fit
         standing = want.standings[number] = self._classes.by_number[number].standing(
-            want.request, want.shape, self._policy, self._fit, dearest
+            want.request, want.shape, self._policy, fit, dearest, graded
         )
         return standing
 
     def catch_up(self, want: Want) -> None:
         """Score the live buckets that were made since this want was last served."""
+        if want.measure is not self._measure:
+            want.start_over(self._measure)
         made, seen = self._buckets.made, want.seen
         if seen == made:
             return
@@ -160,9 +199,14 @@ class Heaps:
             self._clean(want)
 
     def _clean(self, want: Want) -> None:
-        """Drop the entries of buckets that are gone: most never come to the top of a heap."""
+        """Drop the entries of buckets that are gone: most never come to the top of a heap.
+
+        Where few of the buckets were for this want, it has few entries to drop.
+        """
         want.cleaned = want.seen
         alive = self._buckets.by_number
+        if sum(map(len, want.heaps)) <= 2 * len(alive) + STALE_MAX:
+            return
         for heap in want.heaps:
             heap[:] = [entry for entry in heap if entry & BUCKET_MASK in alive]
             heapify(heap)
@@ -171,6 +215,8 @@ class Heaps:
         packed, standings, clip, guards = want.packed, want.standings, want.clip, GUARDS
         fit, heaps, by_number = self._fit, want.heaps, self._buckets.by_number
         shared = want.request.shared and want.request.device_count > 0
+        stranding, spots, cpu_milli = self._stranding, self._spots, want.request.cpu_milli
+        spread, extra, takes, weigh = want.spread, self.extra, clip, self._buckets.weigh
         for vector, made in reversed(self._buckets.live.items()):
             if made < seen:
                 break
@@ -180,20 +226,25 @@ class Heaps:
             standing = standings[number] if number in standings else self.standing(want, number)
             if standing is None:
                 continue
-            takes = clip
             if shared and not (takes := self._sharers(want, standing, vector)):
                 continue
             if clip > 1:
-                takes = beside(packed, vector, takes)
+                takes = beside(packed, vector, takes if shared else clip)
             bucket = by_number[made]
-            if fit and not shared:
-                const, dimension, slope, most, _, _, _, _ = standing
-                free = vector >> dimension * FIELD & TOP
-                score = const - slope * free // most + bucket.term
+            if (taking := standing.taking) is not None:
+                spot, total = spots.get(vector >> CLASS_AT & DEVICES_MASK) or self._spot(vector)
+                fit_there = stranding.fit(taking, cpu_milli, spot, vector & TOP, total)
+                score = standing.base + standing.slope * fit_there // FINEST
             else:
-                score = self._score(want, vector, standing, bucket.term)
-            if self.extra is not None:
-                score += self.extra(want.shape, self._view(vector))
+                term = (bucket.term if bucket.weighed else weigh(bucket)) if spread else 0
+                if fit and not shared:
+                    const, dimension, slope, most, *_ = standing
+                    free = vector >> dimension * FIELD & TOP
+                    score = const - slope * free // most + term
+                else:
+                    score = self._score(want, vector, standing, term)
+            if extra is not None:
+                score += extra(want.shape, self._view(vector))
             key = (SCORE_TOP - score) << FINGER_BITS | bucket.finger
             heappush(heaps[takes], key << BUCKET_BITS | made)
 
@@ -271,6 +322,16 @@ class Heaps:
             (vector >> 3 * FIELD & TOP) * 1000,
         )
         return NodeView(kind.spec, kind.labels, kind.taints, free)
+
+    def _spot(self, vector: int) -> tuple[Spot, Total]:
+        """The devices of a bucket as what is stranded of them is measured."""
+        if len(self._spots) >= REMEMBERED_MAX:
+            self._spots.clear()
+        total = self._classes.by_number[vector >> CLASS_AT & NUMBER].total
+        parts = self._buckets.states.of[vector >> SIGN_AT & NUMBER][1]
+        spot = self._stranding.spot((parts, total.device_mib, total.makes))
+        known = self._spots[vector >> CLASS_AT & DEVICES_MASK] = (spot, total)
+        return known
 
     def _score(self, want: Want, vector: int, standing: Standing, term: int) -> int:
         """The score where one dimension does not say it all."""

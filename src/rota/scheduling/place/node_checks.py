@@ -52,6 +52,11 @@ class NodeChecks:
         """Whether more than room and rules of its own may keep a shape waiting."""
         return bool(shape.placement.affinities or self._rules.filters or self._space.pools)
 
+    def may_refuse(self, shape: Shape) -> bool:
+        """Whether a node that suits a shape by its class may still be refused."""
+        placement = shape.placement
+        return bool(placement.exclude or placement.nodes) or self.hinders(shape)
+
     def refuses(self, shape: Shape, name: str) -> bool:
         return bool(self.problem(shape, name))
 

@@ -65,6 +65,7 @@ class Space:
         ranked = self._ranks is not None
         self._buckets = Buckets(policy.place, ranked=ranked)
         self._heaps = Heaps(policy, self._buckets, self._classes, picky=picky, ranked=ranked)
+        self._prefer = self._heaps.device_for if name == "fgd" else None
         #: From when on each node is claimed: tasks that stay longer are looked at singly.
         self.claimed_from: dict[str, float] = {}
         #: Nodes are taken in the order of their names, whatever they have left.
@@ -94,7 +95,7 @@ class Space:
                 self._names = None
             if room is None or not room.follow(node):
                 room = self.rooms[name] = Room.now(node, self._policy.place)
-            room.prefer = self._heaps.device_for if self._policy.place.strategy == "fgd" else None
+            room.prefer = self._prefer
             if self._ranks is not None and name not in self._ranks.of and self._ranks.add(name):
                 for other in self.rooms:
                     self.put(other)
@@ -334,4 +335,4 @@ class Space:
         if want.picky or until_s > bucket.claim_s or bucket.kind.mixed:
             return True
         # Where there are engines, a gang must not lie half in one.
-        return want.gang and bool(self.sides)
+        return want.shape.task_count > 1 and bool(self.sides)

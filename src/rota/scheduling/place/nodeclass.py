@@ -19,6 +19,7 @@ from rota.scheduling.place.scores import (
     vdc_fit,
     vdc_points,
 )
+from rota.scheduling.place.stranding import Taking, taking
 from rota.scheduling.place.wants import CLASS_AT, GUARDS, NUMBER, content_of
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Standing(NamedTuple):
     share: int = 0
     #: What of it is the choice of a virtual data centre.
     chosen: int = 0
+    #: What the request takes of devices here, if the fit is what is stranded of them.
+    taking: Taking | None = None
 
 
 class NodeClass:
@@ -104,7 +107,7 @@ class NodeClass:
         self.mixed = self.mixed or spec.pool
 
     def standing(
-        self, request: Request, shape: Shape, policy: Policy, fit: int, dearest: float
+        self, request: Request, shape: Shape, policy: Policy, fit: int, dearest: float, graded: bool
     ) -> Standing | None:
         """None when no node of this class could ever take the request."""
         case = self.case(request, shape, policy)
@@ -121,7 +124,8 @@ class NodeClass:
             base = static
         base += chosen
         share = self.share(request) if request.shared else 0
-        return Standing(base + tight, dimension, slope, total, base, static, share, chosen)
+        takes = taking(request, self.total.device_mib) if graded and self.spec.devices else None
+        return Standing(base + tight, dimension, slope, total, base, static, share, chosen, takes)
 
     def case(self, request: Request, shape: Shape, policy: Policy) -> Case:
         return Case(shape, request, self.spec, self.labels, self.taints, policy)

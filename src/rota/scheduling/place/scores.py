@@ -3,8 +3,10 @@
 A score is a sum of named terms, each worth its weight in points of ``UNIT``: with the usual
 weights of 30, 20, 20, 20 and 10 the best node has 1,000,000. The terms that depend on a node's
 class (affinity, locality, cost) are added up once per class by ``class_score``; those that depend
-on what is left (fit, load) are the business of a *strategy*. Whole numbers only: the same inputs
-give the same score on every machine.
+on what is left (fit, load) are the business of a *strategy*. The fit is how little is stranded of
+a node's devices (``stranding.py``), or how full a node without devices gets. The load counts only
+where jobs are to be spread; elsewhere all nodes have all of its points. Whole numbers only: the
+same inputs give the same score on every machine.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from rota.core.facts.site.clusters import Choice
 from rota.core.facts.site.models import is_variant
 from rota.core.facts.site.prices import hourly
 from rota.scheduling.place.free import SMALLEST, UNIT, ease
+from rota.scheduling.place.gradient import Gradient
 from rota.scheduling.place.packing import best_fit, dot_product, gpu_packing
+from rota.scheduling.place.stranding import FINEST, Stranding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,7 +36,6 @@ if TYPE_CHECKING:
     from rota.core.facts.resources import Request
     from rota.scheduling.place.filters import Case, Neighbours
     from rota.scheduling.place.free import Free, Total
-    from rota.scheduling.place.gradient import Gradient
     from rota.scheduling.place.packing import Rule
 
 #: Taken off where a job should go only when there is nowhere else: more than any sum of terms.
@@ -229,16 +232,23 @@ def tightness(request: Request, free: Free, total: Total) -> int:
     return UNIT - UNIT * (free[0] - cpu) // cpu_total
 
 
-def _score(policy: Policy) -> Strategy:
+def _score(policy: Policy, stranding: Stranding | None) -> Strategy:
     """The weighted sum."""
-    weight_fit, weight_load = policy.place.weight_fit, policy.place.weight_load
+    rules = policy.place
+    weight_fit, weight_load = rules.weight_fit, rules.weight_load
+
+    def spread(request: Request, free: Free, total: Total, static: int) -> int:
+        loose = UNIT - tightness(request, free, total)
+        return weight_fit * loose + weight_load * ease(free, total) + static
 
     def score(request: Request, free: Free, total: Total, static: int) -> int:
-        return (
-            weight_fit * tightness(request, free, total) + weight_load * ease(free, total) + static
-        )
+        if stranding is None or not total.makes:
+            fit = weight_fit * tightness(request, free, total)
+        else:
+            fit = weight_fit * UNIT * stranding.score(request, free, total) // FINEST
+        return fit + weight_load * UNIT + static
 
-    return score
+    return spread if rules.spread else score
 
 
 def _first_fit(request: Request, free: Free, total: Total, static: int) -> int:
@@ -265,36 +275,46 @@ def _packed(rule: Rule) -> Strategy:
 #: Those whose scores are so coarse that the names of nodes decide: the first of equals is taken.
 COARSE = ("best-fit", "dotprod", "gpu-packing", "fgd")
 
-#: (policy, what knows the shapes that ``fgd`` keeps room for, the largest node) -> how to score.
-Maker = Callable[["Policy", "Gradient | None", "Total"], Strategy]
+#: What knows the shapes that come: of ``score`` and of ``fgd``.
+Measure = Stranding | Gradient
+
+#: Strategies that keep room for the shapes that come, and what they measure it by.
+MEASURES: Mapping[str, type[Stranding] | type[Gradient]] = MappingProxyType(
+    {"score": Stranding, "fgd": Gradient}
+)
+
+#: (policy, what knows the shapes that come, the largest node) -> how to score.
+Maker = Callable[["Policy", "Measure | None", "Total"], Strategy]
 
 #: Every name that a policy may choose.
 STRATEGIES: Mapping[str, Maker] = MappingProxyType(
     {
-        "score": lambda policy, gradient, largest: _score(policy),
-        "first-fit": lambda policy, gradient, largest: _first_fit,
-        "spread": lambda policy, gradient, largest: _spread,
-        "worst-fit": lambda policy, gradient, largest: _spread,
-        "best-fit": lambda policy, gradient, largest: _packed(best_fit(largest)),
-        "dotprod": lambda policy, gradient, largest: _packed(dot_product(largest)),
-        "gpu-packing": lambda policy, gradient, largest: _packed(gpu_packing),
+        "score": lambda policy, measure, largest: _score(
+            policy, measure if isinstance(measure, Stranding) else None
+        ),
+        "first-fit": lambda policy, measure, largest: _first_fit,
+        "spread": lambda policy, measure, largest: _spread,
+        "worst-fit": lambda policy, measure, largest: _spread,
+        "best-fit": lambda policy, measure, largest: _packed(best_fit(largest)),
+        "dotprod": lambda policy, measure, largest: _packed(dot_product(largest)),
+        "gpu-packing": lambda policy, measure, largest: _packed(gpu_packing),
         # Without shapes to keep room for it packs.
-        "fgd": lambda policy, gradient, largest: _packed(
-            best_fit(largest) if gradient is None else gradient.score
+        "fgd": lambda policy, measure, largest: _packed(
+            measure.score if isinstance(measure, Gradient) else best_fit(largest)
         ),
     }
 )
 
 
 def strategy(
-    name: str, policy: Policy, gradient: Gradient | None = None, largest: Total = SMALLEST
+    name: str, policy: Policy, measure: Measure | None = None, largest: Total = SMALLEST
 ) -> Strategy:
     """The strategy of this name, which is one of ``STRATEGIES``.
 
-    ``gradient`` knows the shapes that ``fgd`` keeps room for. Others measure what is left against
-    the ``largest`` node.
+    ``measure`` knows the shapes that ``score`` and ``fgd`` keep room for. Others measure what is
+    left against the ``largest`` node.
     """
-    return STRATEGIES[name](policy, gradient, largest)
+    return STRATEGIES[name](policy, measure, largest)
 
 
 def placement_score(allocations: Iterable[Allocation], specs: Mapping[str, NodeSpec]) -> int:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rota.core.derived.lanes import Shape
     from rota.core.facts.resources import Request
     from rota.scheduling.place.nodeclass import Standing
+    from rota.scheduling.place.scores import Measure
 
 FIELD = 32
 TOP = (1 << (FIELD - 1)) - 1
@@ -21,6 +22,8 @@ NUMBER_BITS = 40
 NUMBER = (1 << NUMBER_BITS) - 1
 CLASS_AT = 4 * FIELD
 SIGN_AT = CLASS_AT + NUMBER_BITS
+#: Both of them, once the amounts are shifted away: what devices are left, and of which sort.
+DEVICES_MASK = (1 << 2 * NUMBER_BITS) - 1
 #: Then the place of the node by name, where that tells equally good ones apart.
 RANK_AT = SIGN_AT + NUMBER_BITS
 #: What a score depends on: everything below that.
@@ -68,17 +71,19 @@ def content_of(value: object) -> int:
 class Want:
     """One kind of task, and the buckets that it fits in by how many of it they take."""
 
-    __slots__ = ("cleaned", "clip", "cursor", "exclusive", "firm", "gang", "heaps", "packed",
-                 "picky", "points", "request", "seen", "shape", "standings")  # fmt: skip
+    __slots__ = ("cleaned", "clip", "cursor", "exclusive", "firm", "heaps", "measure",
+                 "packed", "picky", "points", "request", "seen", "shape", "spread",
+                 "standings")  # fmt: skip
 
-    def __init__(self, request: Request, shape: Shape, clip: int, picky: bool) -> None:
+    def __init__(
+        self, request: Request, shape: Shape, clip: int, *, picky: bool, spread: bool
+    ) -> None:
         self.request = request
         self.shape = shape
         #: More than this many on one node make no difference.
         self.clip = clip
         self.firm = shape.service is ServiceClass.GUARANTEED
         self.exclusive = shape.placement.exclusive
-        self.gang = shape.task_count > 1
         alone = 0 if request.shared else request.device_count
         self.packed = pack(request.cpu_milli, request.memory_mib, request.disk_mib, alone)
         #: By the number of a class; None: never on such a node.
@@ -89,10 +94,22 @@ class Want:
         #: How many buckets had been made when this want was last served, and when the entries of
         #: buckets that are gone were last dropped.
         self.seen = self.cleaned = 0
+        #: What its scores were found with: see ``Heaps.expect``.
+        self.measure: Measure | None = None
         #: Where to go on when nodes are taken in order: (``Space.grown``, position).
         self.cursor = (-1, 0)
         #: Integers do not tell the whole truth: every node is asked.
         self.picky = picky
+        #: The emptiest node is the best.
+        self.spread = spread
+
+    def start_over(self, measure: Measure | None) -> None:
+        """All buckets are to be scored anew; the classes that it may go to are as they were."""
+        self.measure = measure
+        self.points.clear()
+        for heap in self.heaps:
+            heap.clear()
+        self.seen = self.cleaned = 0
 
 
 def beside(packed: int, vector: int, takes: int) -> int:

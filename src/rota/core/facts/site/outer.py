@@ -25,6 +25,8 @@ class Outer(msgspec.Struct, frozen=True, omit_defaults=True):
     foreign: Amount = NOTHING
     #: The users that the provider lets use it; None: all.
     users: tuple[str, ...] | None = None
+    #: Which part of all use it has had by the provider's own accounting; None: that says nothing.
+    load: float | None = None
     #: When this was first so; 0: the provider was never heard of it.
     seen_s: float = 0.0
     #: What Rota was told to set there, and what it has set there last; None: nothing, so that all

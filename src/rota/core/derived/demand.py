@@ -1,0 +1,60 @@
+"""What unfinished jobs ask of devices: how many tasks of each sort wait or run.
+
+A start moves a job from those that wait to those that run, so it changes nothing here: the sorts
+that come are those that came and have not left yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from rota.core.facts.job import JobSpec
+    from rota.core.facts.resources import Request
+
+
+def grade(tasks: int) -> int:
+    """A number of tasks by powers of four: one more seldom makes another one."""
+    return 1 << (tasks.bit_length() & ~1) if tasks else 0
+
+
+class Demand:
+    """Tasks of unfinished jobs by their request, for those that want devices."""
+
+    def __init__(self) -> None:
+        #: Requests are told apart by CPUs and devices; a sort that nobody asks for is not there.
+        self.tasks: dict[Request, int] = {}
+        #: Changes with the grade of any of them.
+        self.version = 0
+        self._of: dict[int, tuple[JobSpec, int]] = {}
+
+    def put(self, item: int, spec: JobSpec, jobs: int) -> tuple[JobSpec, int] | None:
+        """A job or an array stands for so many jobs now; what it stood for before."""
+        known = self._of.get(item)
+        if known is None:
+            if not jobs or not any([role.request.device_count for role in spec.roles]):
+                return None
+        elif known[0] is spec and known[1] == jobs:
+            return known
+        else:
+            self._add(*known, -1)
+            del self._of[item]
+        if jobs:
+            self._of[item] = (spec, jobs)
+            self._add(spec, jobs, 1)
+        return known
+
+    def _add(self, spec: JobSpec, jobs: int, sign: int) -> None:
+        for role in spec.roles:
+            if not role.request.device_count:
+                continue
+            sort = replace(role.request, memory_mib=0, disk_mib=0, device_indices=())
+            before = self.tasks.get(sort, 0)
+            after = before + sign * jobs * role.count
+            if after:
+                self.tasks[sort] = after
+            else:
+                del self.tasks[sort]
+            self.version += grade(before) != grade(after)

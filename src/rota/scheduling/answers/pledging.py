@@ -1,0 +1,61 @@
+"""Whether a job that comes can be promised to be done by a moment: ``rota submit --by``.
+
+The line is planned with the job in its place, as if every job stayed for as long as it may. Where
+the job gets its room in time by that plan, it is kept for it as a reservation: from then on another
+job may use it only if its limit ends it in time, wherever that job stands in the line. So a yes
+holds as long as the nodes do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from rota.scheduling.answers.advice import HUGE, size_of
+from rota.scheduling.answers.explain import Inquiry
+from rota.scheduling.answers.whatif import Added, WhatIf, start_in
+
+if TYPE_CHECKING:
+    from rota.core.facts.job import JobSpec
+    from rota.core.facts.node import Allocation
+    from rota.scheduling.scheduler import Scheduler
+
+#: Jobs of the line that are planned; of one that stands further behind no plan tells.
+DEPTH = 100
+#: A start that is further away waits for a job without a limit: nobody can say when that ends.
+HORIZON_S = 10 * 365 * 86400.0
+
+
+class Pledge(NamedTuple):
+    """When a job can start at the latest, and in which room."""
+
+    start_s: float
+    room: tuple[Allocation, ...]
+
+
+def jobs_ahead(scheduler: Scheduler, spec: JobSpec, now_s: float) -> int | None:
+    """How many jobs would stand before a new one that waits for room; None: it would not wait."""
+    with WhatIf(scheduler, now_s) as world:
+        job = world.cluster.ids.next
+        world.make(Added(spec))
+        world.run()
+        ahead = Inquiry(world.scheduler, now_s).tree(job).ahead
+        return ahead.jobs if ahead is not None else None
+
+
+def pledge_for(scheduler: Scheduler, spec: JobSpec, now_s: float) -> Pledge | None:
+    """The start that a new job can rely on; None: there is none."""
+    if size_of(scheduler.cluster) > HUGE:
+        return None
+    with WhatIf(scheduler, now_s) as world:
+        job = world.cluster.ids.next
+        # Room is needed for its whole limit, however long it will probably run.
+        world.make(Added(replace(spec, estimate_s=0, predicted_s=0, predicted_most_s=0)))
+        start = start_in(world.run(), job)
+        if start is not None:
+            return Pledge(now_s, start.allocations)
+        promise = world.foretell(DEPTH, firm=True).get(job)
+    if promise is None or promise.start_s > now_s + HORIZON_S:
+        return None
+    return Pledge(promise.start_s, promise.allocations)

@@ -1,0 +1,173 @@
+"""The line that foresight plans: who is in it, how much each asks for, what comes free and when."""
+
+from rota.controller.commands import commands as cmd
+from rota.core.facts.job import JobSpec
+from rota.core.facts.placing import Operator, Placement, Selector
+from rota.core.facts.resources import Amount
+from rota.core.facts.tenant import Limits, Quota, User
+from rota.scheduling.answers.line_plan import plan_line
+from rota.scheduling.answers.waiting_line import (
+    KINDS,
+    SOON_S,
+    STEP,
+    WaitingLine,
+    line_in_steps,
+    packed,
+    waiting_line,
+)
+from rota.testing.scene import BOB, OPERATOR, Scene
+
+
+def lasts_s(spec: JobSpec, ran_s: float) -> float:
+    """Jobs last as long as they may, or a minute more than they ran."""
+    return spec.time_limit_s or ran_s + 60.0
+
+
+def line_of(scene: Scene) -> WaitingLine:
+    return waiting_line(scene.controller.scheduler, scene.now_s, lasts_s)
+
+
+def size(cpus: int, mem: int = 0, gpus: int = 0) -> int:
+    return packed(Amount(cpus * 1000, mem, 0, gpus * 1000))
+
+
+def full() -> Scene:
+    scene = Scene(cpus=4, gpus=2)
+    scene.submit("hog", cpus=3, gpus=2, mem=100, time_limit_s=600)
+    scene.pass_time(0)
+    return scene
+
+
+def test_jobs_stand_in_the_order_of_the_policy_with_what_they_ask_for():
+    scene = full()
+    scene.submit("late", cpus=4, gpus=1, mem=50, time_limit_s=60)
+    scene.submit("first", cpus=2, time_limit_s=120, priority=70)
+
+    line = line_of(scene)
+
+    assert line.jobs == [scene.names["first"], scene.names["late"]]
+    assert line.pieces == [(size(2), 120.0), (size(4, 50, 1), 60.0)]
+
+
+def test_every_element_of_an_array_is_in_the_line():
+    scene = full()
+    array = scene.submit("array", array="0-2", cpus=2, time_limit_s=30)
+
+    line = line_of(scene)
+
+    assert line.jobs == [array + 1, array + 2, array + 3]
+    assert line.pieces == [(size(2), 30.0)] * 3
+
+
+def test_what_runs_gives_back_what_it_holds_when_it_ends():
+    scene = full()
+    scene.start("hog")
+    scene.pass_time(100)
+
+    line = line_of(scene)
+
+    assert line.running == [(size(3, 100, 2), 500.0)]
+    assert line.free == packed(
+        Amount(1000, *(left(scene, kind) for kind in ("memory_mib", "disk_mib")), 0)
+    )
+
+
+def left(scene: Scene, kind: str) -> int:
+    (node,) = scene.cluster.nodes.values()
+    return getattr(node.spec, kind) - (100 if kind == "memory_mib" else 0)
+
+
+def test_a_job_that_outlived_its_time_leaves_soon():
+    scene = full()
+    scene.start("hog")
+    scene.pass_time(590)
+
+    near_its_end = line_of(scene)
+    beyond_it = waiting_line(scene.controller.scheduler, scene.now_s, lambda _spec, _ran: 60.0)
+
+    assert [left_s for _, left_s in near_its_end.running] == [10.0]
+    assert [left_s for _, left_s in beyond_it.running] == [SOON_S]
+
+
+def test_a_job_that_has_not_started_yet_has_all_of_its_time_before_it():
+    scene = full()
+
+    assert [left_s for _, left_s in line_of(scene).running] == [600.0]
+
+
+def test_a_node_that_takes_no_work_has_nothing_free():
+    scene = Scene(cpus=4)
+    before = line_of(scene).free
+    scene.ask(cmd.DrainNode(actor=OPERATOR, node="box", drained=True, note=""))
+
+    assert before > 0
+    assert line_of(scene).free == 0
+
+
+def test_jobs_that_a_limit_holds_back_are_in_nobodys_way():
+    scene = full()
+    alice = User("alice", quota=Quota(hard=Limits(cpu_milli=3000)))
+    scene.ask(cmd.SetUser(actor=OPERATOR, user=alice))
+    scene.submit("capped", cpus=1, time_limit_s=60)
+    scene.submit("waits", actor=BOB, cpus=2, time_limit_s=60)
+
+    assert line_of(scene).jobs == [scene.names["waits"]]
+
+
+def test_jobs_that_no_node_can_have_are_in_nobodys_way():
+    scene = full()
+    nowhere = Placement(selectors=(Selector("rack", Operator.EQ, ("nowhere",)),))
+    scene.submit("placed nowhere", cpus=4, placement=nowhere)
+    scene.submit("waits", cpus=2, time_limit_s=60)
+
+    assert line_of(scene).jobs == [scene.names["waits"]]
+
+
+def test_the_plan_of_the_line_is_what_a_pass_would_do_on_one_node():
+    scene = full()
+    scene.start("hog")
+    scene.submit("next", cpus=4, time_limit_s=60)
+    scene.submit("last", cpus=4, time_limit_s=60)
+
+    line = line_of(scene)
+    waits_s = [*plan_line(line.free, line.running, line.pieces, KINDS)]
+
+    assert waits_s == [600.0, 660.0]
+
+
+def test_a_long_line_is_looked_at_in_short_steps_while_jobs_start_and_leave():
+    scene = full()
+    array = scene.submit("array", array=f"0-{3 * STEP}", cpus=4, gpus=1, time_limit_s=30)
+    scene.submit("behind", cpus=4, gpus=2, time_limit_s=60)
+    asked = 0
+
+    def counted(spec: JobSpec, ran_s: float) -> float:
+        nonlocal asked
+        asked += 1
+        return lasts_s(spec, ran_s)
+
+    steps = line_in_steps(scene.controller.scheduler, scene.now_s, counted)
+    next(steps)
+    most = asked
+    scene.finish("hog")
+    scene.cancel("behind")
+    for _ in steps:
+        most, asked = max(most, asked), 0
+
+    assert 0 < most <= 2 * STEP
+    assert line_of(scene).jobs[0] == array + 2
+
+
+def test_a_line_in_steps_is_the_line():
+    scene = full()
+    for number in range(STEP + 5):
+        scene.submit(f"job{number}", cpus=4, time_limit_s=60 + number % 7)
+    steps, line = line_in_steps(scene.controller.scheduler, scene.now_s, lasts_s), None
+    try:
+        while True:
+            next(steps)
+    except StopIteration as done:
+        line = done.value
+
+    assert line == line_of(scene)
+    assert len(line.jobs) == STEP + 5
