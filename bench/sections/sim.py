@@ -32,7 +32,18 @@ if TYPE_CHECKING:
 SECTION = "sim"
 ROUNDS = 3
 
-EASY_MIN, DEEP_MIN = 20_000, 10_000
+DEEP_MIN = 10_000
+#: Policies over the whole log, and how many jobs per CPU second are asked of them; 0: no bar.
+POLICIES = {
+    "easy": 20_000,
+    "easy-sjbf": 0,
+    "sjf-easy": 0,
+    "wfp3": 20_000,
+    "unicef": 20_000,
+    "f1": 20_000,
+    "conservative": 20_000,
+    "default": 0,
+}
 MEMORY_MIB_MAX = 4_096
 #: The recorded log, or one of our own of the same size and load.
 LOG, LOG_JOBS, LOG_PROCS, LOG_LOAD = "sc15-CTC-SP2", 77_199, 338, 0.84
@@ -106,11 +117,11 @@ def rate_row(what: str, jobs: int, took: list[Took], bar: Bar | None, note: str 
 def policy_rows(context: Context, trace: Trace) -> list[Row]:
     """Every kind of pool over the whole log. Slow ones get one round."""
     rows = []
-    for policy in ("easy", "easy-sjbf", "sjf-easy", "conservative"):
+    for policy, least in POLICIES.items():
         context.say(f"sim: {policy}")
-        rounds = 1 if policy == "conservative" else ROUNDS
+        rounds = 1 if policy in ("conservative", "default") else ROUNDS
         run, took = play(trace, policy, Settings(), rounds)
-        bar = value_at_least(EASY_MIN) if policy == "easy" else None
+        bar = value_at_least(least) if least else None
         rows.append(
             rate_row(f"{policy}, {len(run.jobs):,} jobs of {trace.name}", len(run.jobs), took, bar)
         )

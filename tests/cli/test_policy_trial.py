@@ -54,7 +54,13 @@ def test_who_gains_and_who_loses_is_a_table(fake, rota):
 
     said = rota("policy", "test", "sjf", "--last", "2d", "--jobs", "100")
 
-    assert fake.asked[-1].body == {"policy": "sjf", "rules": {}, "last_s": 172800, "jobs": 100}
+    assert fake.asked[-1].body == {
+        "policy": "sjf",
+        "rules": {},
+        "last_s": 172800,
+        "jobs": 100,
+        "patience_s": 240,
+    }
     rows = [" ".join(line.split()) for line in said.out.splitlines()]
     assert "mean wait 1m 45s" in rows
     assert "95% waited at most 1d1h 1d1h" in rows
@@ -123,3 +129,40 @@ def test_rules_that_have_no_name_are_not_marked(fake, rota):
     said = rota("policy", "show")
 
     assert "kept" not in said.out
+
+
+GUARD = {
+    "name": "sjf",
+    "since": "2026-03-09T08:00:00Z",
+    "until": "2026-03-16T08:00:00Z",
+    "bars": [{"project": "vision", "most_s": 90.0}, {"project": "", "most_s": 3.0}],
+    "ended": "",
+}
+RULES = {"name": "sjf", "bound": "a week", "rules": {}, "changed": {}, "known": []}
+
+
+def test_rules_that_are_applied_tell_what_their_guard_watches_for(fake, rota):
+    fake.routes["POST /policy:apply"] = {"policy": {**RULES, "guard": GUARD}, "replay": REPLAY}
+
+    said = rota("policy", "apply", "sjf", "--guard", "2d")
+
+    assert fake.asked[-1].body["guard_s"] == 172800
+    assert "mean wait" in said.out
+    told = "guard of sjf: until 2026-03-16T08:00:00Z, undone if jobs wait on average\n"
+    assert told + "  of project vision: more than 1m30s\n" in said.out
+    assert "  of any other project: more than 1m\n" in said.out
+
+
+def test_what_came_of_a_guard_is_shown_with_the_rules(fake, rota):
+    fake.routes["GET /policy"] = {**RULES, "guard": {**GUARD, "ended": "undone: too long"}}
+
+    assert "guard of sjf: undone: too long\n" in rota("policy", "show").out
+
+
+def test_rules_that_cannot_be_applied_say_why_in_a_line(fake, rota):
+    fake.routes["POST /policy:apply"] = Answer({"detail": "nothing would change"}, 409)
+
+    said = rota("policy", "apply", "default")
+
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "rota: nothing would change\n"

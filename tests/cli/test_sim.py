@@ -172,3 +172,44 @@ def test_an_interval_of_foresight_without_foresight_is_refused(rota, log):
 
     assert ended.code != 0
     assert "--foresight-every: it goes with --foresight" in ended.err
+
+
+def test_several_policies_end_in_a_verdict(rota, log):
+    ended = rota("sim", log, "--policy", "fcfs,easy")
+
+    (said,) = [line for line in ended.out.splitlines() if line.startswith("Verdict: ")]
+    assert "under easy instead of fcfs jobs wait" in said
+    assert "the longest wait" in said
+
+
+def test_a_policy_that_cannot_be_played_costs_its_own_line_only(rota, log):
+    ended = rota("sim", log, "--policy", "easy,fgd")
+
+    assert ended.code == 0, ended.err
+    assert "note: fgd is left out: policy: 'fgd' places jobs on nodes" in ended.err
+    assert "\neasy " in ended.out
+
+
+def test_an_export_of_sacct_is_played(rota, tmp_path):
+    path = tmp_path / "past.txt"
+    head = "JobID|User|Submit|Start|End|Timelimit|ReqCPUS"
+    times = "2026-01-01T00:00:00|2026-01-01T00:00:10|2026-01-01T01:00:10|02:00:00"
+    path.write_text(f"{head}\n1|ann|{times}|4\n1.batch||{times}|4\n")
+
+    ended = rota("sim", str(path), "--procs", "4", "--policy", "easy")
+
+    assert ended.code == 0, ended.err
+    assert "past: 1 jobs on 4 processors" in ended.out
+    assert "left out: 1 (a step of a job)" in ended.out
+
+
+def test_a_list_without_times_is_placed_and_not_played(rota, tmp_path):
+    pods, nodes = tmp_path / "pods.csv", tmp_path / "nodes.csv"
+    pods.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,1024,1,500\n")
+    nodes.write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,8000,8192,2,T4\n")
+
+    placed = rota("sim", str(pods), "--cluster", str(nodes), "--policy", "fgd")
+    played = rota("sim", str(pods), "--cluster", str(nodes), "--policy", "easy")
+
+    assert placed.code == 0, placed.err
+    assert "'easy' needs a clock, and pods has no times" in played.err

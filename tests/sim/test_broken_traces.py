@@ -74,7 +74,7 @@ BROKEN_SWF = {
     ),
     "a job twice": (swf(job="1"), "field 1 (job number): '1' is there twice"),
     "missing fields": ("2 0 -1 10 4\n", "5 fields instead of 18"),
-    "too many fields": (swf().rstrip() + " 7\n", "19 fields instead of 18"),
+    "too many fields": (swf().rstrip() + " 7 8\n", "20 fields instead of 18"),
     "commas": (swf().replace(" ", ","), "1 fields instead of 18"),
     "two in one": (swf().replace("\n", " ") + swf("3"), "36 fields instead of 18"),
     "a list": (swf(user="[3]"), "field 12 (user): '[3]' is not a number"),
@@ -114,7 +114,7 @@ BROKEN_FILES = {
     "prose": (
         b"Dear all,\n",
         "log:1: 'Dear all,' begins no trace that is known; "
-        "known kinds: swf, openb, philly, muri, table",
+        "known kinds: swf, openb, philly, muri, helios, sacct, table",
     ),
     "zeros": (
         HEAD.encode() + b"\x00\x01",
@@ -257,7 +257,7 @@ def test_a_broken_table_is_named_by_line_and_column(said, case):
 def test_a_kind_that_does_not_exist_is_refused_with_the_nearest_one(said):
     assert said(HEAD, kind="swff") == (
         "the kind of trace 'swff' is not known; did you mean 'swf'? "
-        "known: swf, openb, philly, muri, table"
+        "known: swf, openb, philly, muri, helios, sacct, table"
     )
 
 

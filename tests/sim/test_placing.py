@@ -6,13 +6,20 @@ import random
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rota.core.facts.errors import Rejected
 from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.policy import DEFAULT
 from rota.core.facts.resources import Request
+from rota.core.words.policy_text import changed
+from rota.sim.machine import Machine
 from rota.sim.placing import place_list
+from rota.sim.policies import PLACINGS, check_name, rules_of
 from rota.sim.readers.openb import read_nodes, read_pods
 from rota.sim.run import Run
+from rota.sim.settings import Settings
+from rota.sim.simulate import simulate
 from rota.sim.trace import Trace, TraceJob
 
 PUBLISHED = {
@@ -148,14 +155,14 @@ def test_fragmentation_is_the_part_of_free_gpus_that_the_usual_pods_cannot_use()
     assert (three.extra["fragmentation"], two.extra["fragmentation"]) == (16.67, 50.0)
 
 
-@pytest.mark.parametrize("strategy", ["first-fit", "spread", "dotprod", "gpu-packing"])
+@pytest.mark.parametrize("strategy", ["score", "first-fit", "spread", "dotprod", "gpu-packing"])
 def test_every_strategy_fills_two_nodes_with_four_pods(strategy):
     run = played(strategy, [node("a"), node("b")], *(pod(f"p{n}", 1) for n in range(4)))
 
     assert sorted(run.nodes) == ["a", "a", "b", "b"]
 
 
-@pytest.mark.parametrize("strategy", ["first-fit", *PUBLISHED])
+@pytest.mark.parametrize("strategy", ["score", "first-fit", *PUBLISHED])
 def test_those_who_share_a_pass_are_put_where_they_would_be_alone(strategy):
     chance = random.Random(5)
     sizes = (0, 0.2, 0.5, 0.7, 1, 2, 4)
@@ -191,19 +198,68 @@ def test_orders_and_names_that_do_not_fit_are_refused_in_one_line(arrivals, orde
     assert str(refused.value).startswith(line)
 
 
-def deviation(folder: Path, strategy: str, seed: int) -> float:
-    """The largest distance from the published curve, in points."""
+@pytest.mark.parametrize("name", ["easy+best-fit", "default+fgd", "conservative+score"])
+def test_an_order_is_played_with_any_placement(name):
+    order, _, placing = name.partition("+")
+
+    rules, alone = rules_of(check_name(name)), rules_of(order)
+
+    assert rules.place.strategy == placing
+    assert replace(rules, place=alone.place) == alone
+
+
+@pytest.mark.parametrize("name", PLACINGS)
+def test_a_placement_that_is_played_is_one_that_a_site_may_choose(name):
+    assert changed(DEFAULT, {"place.strategy": name}).place.strategy == name
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("esy+fgd", "policy: 'esy' is not known; did you mean easy"),
+        ("easy+fdg", "policy: 'fdg' is not known; did you mean fgd"),
+        ("fgd+easy", "policy: 'fgd' is not known; "),
+        ("easy+", "policy: '' is not known; "),
+    ],
+)
+def test_half_of_a_name_that_is_not_known_is_named(name, line):
+    with pytest.raises(Rejected) as refused:
+        check_name(name)
+
+    assert str(refused.value).startswith(line)
+
+
+def test_a_placement_decides_where_jobs_of_a_log_run():
+    jobs = [pod(f"p{n}", 1) for n in range(2)]
+    nodes = (node("a"), node("b"))
+    trace, machine = Trace("pods", jobs, unit="GPUs"), Machine(capacity=4, nodes=nodes)
+
+    packed, spread = (
+        simulate(trace, machine, name, Settings()) for name in ("fifo+score", "fifo+spread")
+    )
+
+    assert len(set(packed.nodes)) == 1
+    assert sorted(spread.nodes) == ["a", "b"]
+    assert packed.policy == "fifo+score"
+
+
+def openb(folder: Path, strategy: str, seed: int) -> Run:
     gpu = folder / "traces/gpu"
     orders = [
         gzip.decompress((gpu / f"openb_default.seed{seed}.{kind}.txt.gz").read_bytes())
         for kind in ("pods", "nodes")
     ]
-    run = place_list(
+    return place_list(
         read_pods(gpu / "openb_pod_list_default.csv.gz"),
         read_nodes(gpu / "openb_node_list_gpu_node.csv.gz"),
         strategy,
         *(order.decode().split() for order in orders),
     )
+
+
+def deviation(folder: Path, strategy: str, seed: int) -> float:
+    """The largest distance from the published curve, in points."""
+    run = openb(folder, strategy, seed)
     path = folder / "traces/expected/openb_alloc_published_seeds42-46.csv.gz"
     with gzip.open(path, "rt") as file:
         published = next(
@@ -219,3 +275,10 @@ def deviation(folder: Path, strategy: str, seed: int) -> float:
 @pytest.mark.parametrize("strategy", ["best-fit", "fgd"])
 def test_the_published_curve_of_openb_is_met_in_every_point(shared_folder, strategy):
     assert deviation(shared_folder, strategy, 42) < 0.005
+
+
+@pytest.mark.slow
+def test_the_default_strands_fewer_gpus_of_openb_than_the_published_best(shared_folder):
+    run = openb(shared_folder, "score", 42)
+
+    assert run.extra["allocated"][130] >= 95.38

@@ -44,6 +44,16 @@ class TestSwf:
         assert read("; MaxNodes: 32\n" + swf_line()).procs == 32
         assert read(swf_line()).procs == 0
 
+    def test_one_more_number_in_every_line_is_not_read(self, read):
+        lines = [swf_line(number).rstrip() + " 99\n" for number in (1, 2)]
+
+        trace = read(SWF_HEADER + "".join(lines))
+
+        assert [(job.id, job.procs, job.estimate_s) for job in trace.jobs] == [
+            (1, 4, 60),
+            (2, 4, 60),
+        ]
+
     def test_what_is_unknown_falls_back_or_stays_empty(self, read):
         unknown = swf_line(requested=-1, allocated=9, time=-1, user=-1, group=-1, queue=-1)
 

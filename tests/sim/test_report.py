@@ -234,3 +234,17 @@ def test_without_plotly_one_line_says_what_to_install(tmp_path):
 
     assert done.stdout == "the report needs plotly: pip install 'rota[sim]'\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_begins_with_a_verdict_and_names_who_pays_in_hours(tmp_path):
+    jobs = [job(number, number, 10, user="ann" if number % 2 else "bob") for number in range(8)]
+    first = played(jobs, [j.submit_s for j in jobs], policy="easy")
+    late = [j.submit_s + (7200 if j.user == "bob" else 0) for j in jobs]
+    other = played(jobs, late, policy="sjf")
+    runs = [first, other]
+
+    write_report(tmp_path / "page.html", "x", {}, runs, [summarise(run) for run in runs])
+
+    text = (tmp_path / "page.html").read_text()
+    assert "Verdict: under sjf instead of easy jobs wait 1h longer on average" in text
+    assert '<tr><th scope="row">bob</th><td>4</td><td>0.00</td><td>2.00</td>' in text

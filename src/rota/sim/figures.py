@@ -135,7 +135,7 @@ def _fairness(run: Run, measures: Measures) -> Summary | None:
     """How evenly users fared: nothing where the trace does not name them.
 
     Jain's index over the users' mean bounded slowdowns is 1 when all fared alike and 1/n when one
-    of n bears everything. Each user counts once, whoever submitted more.
+    of n bears everything. Each user counts once, however many jobs it submitted.
     """
     sums: dict[str, list[float]] = {}
     for job, slowdown in zip(run.jobs, measures.slowdowns, strict=True):

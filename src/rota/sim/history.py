@@ -191,7 +191,7 @@ class _Writer:
         return [ev.GroupSet(group=group) for group in self._capped.values()]
 
     def _parents(self, job: Job) -> tuple[Dependency, ...]:
-        """Those who are played too; a whole array is waited for element by element."""
+        """The parents that are played too; a whole array is waited for element by element."""
         found: list[Dependency] = []
         for dependency in job.spec.dependencies:
             array = self._arrays.get(dependency.parent)

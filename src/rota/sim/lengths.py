@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def told_s(job: TraceJob) -> float:
     """What its user said. A log without estimates is taken to have users who know: a prediction
-    then has to be better than what they know, and is told no less than those who go by them."""
+    then has to be better than what they know, and is told no less than a run that goes by them."""
     return job.estimate_s or job.run_s
 
 

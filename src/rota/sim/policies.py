@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 #: Rules that know how long jobs will take and move them at will. The value: weighed by size.
 RANKED: Mapping[str, bool] = {"srtf": False, "srsf": True}
-#: Strategies that a list of pods is placed by.
-PLACINGS = ("first-fit", "best-fit", "fgd", "spread", "dotprod", "gpu-packing")
+#: Strategies that a list of pods is placed by: all that a live site may choose.
+PLACINGS = ("score", "first-fit", "best-fit", "fgd", "spread", "dotprod", "gpu-packing")
+#: Between an order and the placement that is played with it: ``easy+best-fit``.
+WITH = "+"
 
 #: More jobs than wait in any log: a live site promises a bounded number a start.
 EVERY_JOB = 1 << 30
@@ -25,8 +27,14 @@ EVERY_JOB = 1 << 30
 
 def check_name(name: str) -> str:
     """The policy's own name, or a refusal that names the nearest."""
+    order, plus, placing = name.partition(WITH)
+    if plus:
+        return _known(order, [*PRESETS]) + WITH + _known(placing, [*PLACINGS])
+    return _known(name, [*PRESETS, *RANKED, *PLACINGS])
+
+
+def _known(name: str, known: list[str]) -> str:
     name = ALIASES.get(name, name)
-    known = [*PRESETS, *RANKED, *PLACINGS]
     if name not in known:
         raise Rejected(
             f"policy: {name!r} is not known; {nearest(name, known)}",
@@ -43,6 +51,11 @@ def rules_of(name: str, *, spare: bool = True) -> Policy:
     A named rule is played pure: that no job waits for ever, and that wrong estimates are not
     believed again, is part of the live policies and of ``default`` only.
     """
+    order_by, _, placing = name.partition(WITH)
+    if placing:
+        rules = rules_of(order_by, spare=spare)
+        place = msgspec.structs.replace(rules.place, strategy=placing)
+        return msgspec.structs.replace(rules, place=place)
     if name in PLACINGS:
         return msgspec.structs.replace(DEFAULT, place=PlaceRules(strategy=name))
     policy = PRESETS[name]

@@ -55,7 +55,7 @@ class _Playing:
         self.end_s: list[float] = [0.0] * count
         self.preemptions = [0] * count
         self.pieces: list[tuple[int, float, float]] = []
-        #: When those who run will be done if nobody comes, and since when they run.
+        #: When the jobs that run will be done if no other comes, and since when they run.
         self._done_s: dict[int, float] = {}
         self._since_s: dict[int, float] = {}
 

@@ -52,6 +52,12 @@ def simulate(
                 f"policy: {name!r} places jobs on nodes; give --cluster FILE", field="policy"
             )
         run = place_list(trace, machine.nodes, name, orders.arrivals, orders.nodes)
+    elif not trace.timed:
+        known = ", ".join(PLACINGS)
+        raise Rejected(
+            f"policy: {name!r} needs a clock, and {trace.name} has no times; known: {known}",
+            field="policy",
+        )
     elif name in RANKED:
         run = play_ranked(
             trace.jobs, machine.capacity, name, weighed=RANKED[name], progress=progress

@@ -45,6 +45,8 @@ class Trace(msgspec.Struct):
     nodes: tuple[NodeSpec, ...] = ()
     #: What ``procs`` counts.
     unit: str = "processors"
+    #: It says when jobs came and how long they ran; else they can only be placed.
+    timed: bool = True
     #: Records that were left out, by reason ("no run time").
     left_out: dict[str, int] = {}
 

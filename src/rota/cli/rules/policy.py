@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.jobs.queue import terminal_width
-from rota.cli.rules.policy_trial import replay_lines
+from rota.cli.rules.policy_trial import replay_lines, span
 from rota.cli.shared import session, types
 from rota.cli.shared.options import json_option
 from rota.cli.shared.render import clean
@@ -20,8 +20,12 @@ from rota.core.words.presets import PARTS
 if TYPE_CHECKING:
     from rota.client.http import Client
 
+#: A mean wait below this never undoes a change.
+NOTICED_S = 60.0
 #: A replay of many jobs takes its time; the server gives up before.
 REPLAY_S = 300.0
+#: At a terminal a long replay is worth the wait; the most that is allowed.
+PATIENCE_S = 240
 
 _WORDS = click.argument("words", nargs=-1, required=True, metavar="KEY=VALUE… | NAME | FILE")
 
@@ -52,9 +56,23 @@ def policy_lines(answer: dict[str, Any], everything: bool) -> list[str]:
         kept = key in answer["changed"] and key.partition(".")[0] not in PARTS
         mark = "  # stays under every named policy" if kept and named else ""
         lines.append(clean(f"{key} = {_text(value)}") + mark)
+    lines += guard_lines(answer.get("guard"))
     if not everything:
         more = "every rule has its default" if not rules else "all others have their defaults"
         lines.append(f"({more}; --all shows all rules)")
+    return lines
+
+
+def guard_lines(guard: dict[str, Any] | None) -> list[str]:
+    """What a change with a guard is watched for, or why it is no more."""
+    if guard is None:
+        return []
+    if guard["ended"]:
+        return [clean(f"guard of {guard['name']}: {guard['ended']}")]
+    lines = [f"guard of {guard['name']}: until {guard['until']}, undone if jobs wait on average"]
+    for bar in guard["bars"]:
+        whose = f"of project {bar['project']}" if bar["project"] else "of any other project"
+        lines.append(clean(f"  {whose}: more than {span(max(bar['most_s'], NOTICED_S))}"))
     return lines
 
 
@@ -91,16 +109,53 @@ def set_policy(words: tuple[str, ...], as_json: bool) -> None:
     click.echo("\n".join(policy_lines(answer, everything=False)))
 
 
-@policy.command()
-@_WORDS
-@click.option("--last", type=types.DURATION, default="7d", help="Replay this time.  [default: 7d]")
-@click.option(
+_LAST = click.option(
+    "--last", type=types.DURATION, default="7d", help="Replay this time.  [default: 7d]"
+)
+_JOBS = click.option(
     "--jobs",
     type=click.IntRange(1, 20_000),
     default=5000,
     show_default=True,
-    help="Replay the newest so many jobs at most.",
+    help="The most jobs to replay, the newest first.",
 )
+
+
+@policy.command()
+@_WORDS
+@_LAST
+@_JOBS
+@click.option(
+    "--guard",
+    type=types.DURATION,
+    default="7d",
+    help="Undo the change in this time if jobs wait longer than foretold.  [default: 7d]",
+)
+@json_option
+def apply(words: tuple[str, ...], last: int, jobs: int, guard: int, as_json: bool) -> None:
+    """Change rules with a guard that may undo it.
+
+    The past is played first, as `rota policy test` does.
+
+    For as long as the guard watches, the rules go back to what they were as soon as the jobs of a
+    project wait longer on average than the replay foretold. `rota policy show` tells what it
+    watches for, and what came of it.
+    """
+    body = {**body_of(words), "last_s": last, "jobs": jobs, "patience_s": PATIENCE_S}
+    answer = session.connect().call(
+        "POST", "/policy:apply", body={**body, "guard_s": guard}, timeout_s=REPLAY_S
+    )
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    lines = replay_lines(answer["replay"], terminal_width())
+    click.echo("\n".join([*lines, "", *policy_lines(answer["policy"], everything=False)]))
+
+
+@policy.command()
+@_WORDS
+@_LAST
+@_JOBS
 @click.option("--changes", is_flag=True, help="Only the rules that would change; replay nothing.")
 @json_option
 def test(words: tuple[str, ...], last: int, jobs: int, changes: bool, as_json: bool) -> None:
@@ -127,7 +182,8 @@ def test(words: tuple[str, ...], last: int, jobs: int, changes: bool, as_json: b
 def _replayed(client: Client, body: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
     """The past under other rules; or why there is none to show."""
     try:
-        return client.call("POST", "/policy:replay", body=body, timeout_s=REPLAY_S), ""
+        asked = {**body, "patience_s": PATIENCE_S}
+        return client.call("POST", "/policy:replay", body=asked, timeout_s=REPLAY_S), ""
     except Refused as refusal:
         if refusal.status not in (403, 409):
             raise

@@ -33,6 +33,7 @@ def replay_lines(answer: dict[str, Any], width: int | None = None) -> list[str]:
     recorded = span(answer["recorded_mean_wait_s"])
     lines += ["", f"really waited: {recorded} on average"]
     lines += [render.clean(f"note: {note}") for note in answer["notes"]]
+    lines += ["", render.clean(answer["verdict"])] if answer.get("verdict") else []
     return lines
 
 
@@ -56,8 +57,9 @@ def _figures(
         ("mean_wait_s", "mean wait"),
         ("median_wait_s", "median wait"),
         ("p95_wait_s", "95% waited at most"),
+        ("max_wait_s", "longest wait"),
     ):
-        yield name, span(before[key]), span(after[key])
+        yield name, span(before.get(key, 0.0)), span(after.get(key, 0.0))
     key = "mean_bounded_slowdown"
     yield "mean bounded slowdown", f"{before[key]:.2f}", f"{after[key]:.2f}"
     key = "utilization"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.rules.sim_options import sim_options
+from rota.cli.shared import render
 from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ Examples:
   rota sim log.swf --procs 128 --policy easy --estimates predicted --report report.html
   rota sim log.swf --nodes 32 --policy easy --events single --out results
   rota sim log.swf --policy easy,due --foresight
-  rota sim pods.csv --cluster nodes.csv --policy best-fit,fgd
+  sacct -aPX -S 2026-01-01 -o ALL > past.txt; rota sim past.txt --procs 512 --policy easy,due
+  rota sim pods.csv --cluster nodes.csv --policy score,best-fit,fgd
+  rota sim gpus.csv --nodes 8 --policy easy,easy+spread,default+fgd
   rota sim --history ~/.local/state/rota --policy easy,sjf
 
 \b
@@ -44,8 +47,9 @@ that changes results."""
 def sim(trace: Path | None, **options: Any) -> None:
     """Play a recorded workload (TRACE) through Rota's own scheduling core on a virtual clock.
 
-    TRACE is a log in the Standard Workload Format, one of the published GPU traces, or our own
-    CSV or JSONL, plain or .gz. Several policies end in one table.
+    TRACE is a log in the Standard Workload Format, an export of Slurm's accounting (sacct -P or
+    --json), one of the published GPU traces, or our own CSV or JSONL, plain or .gz. Several
+    policies end in one table and a verdict.
     """
     from rota.sim.trace import BadTrace
 
@@ -66,8 +70,14 @@ def _simulate(path: Path | None, options: dict[str, Any]) -> None:
     orders = Orders(arrivals=_names(options["arrivals"]), nodes=_names(options["node_order"]))
     runs: list[Run] = []
     for name in names:
-        with _Bar(name, len(trace.jobs), quiet=options["quiet"]) as progress:
-            runs.append(simulate(trace, machine, name, settings, orders, progress))
+        try:
+            with _Bar(name, len(trace.jobs), quiet=options["quiet"]) as progress:
+                runs.append(simulate(trace, machine, name, settings, orders, progress))
+        except Rejected as refused:
+            # One that cannot be played must not cost the others their line.
+            if len(names) == 1 or (name == names[-1] and not runs):
+                raise
+            click.echo(f"note: {name} is left out: {refused.detail}", err=True)
     _tell(trace, machine, runs, _foresights(runs, settings, options), options)
 
 
@@ -176,6 +186,7 @@ def _tell(
         placing_table,
     )
     from rota.sim.figures import summarise
+    from rota.sim.verdict import verdict_of
 
     summaries = {run.policy: summarise(run) for run in runs}
     terminal = sys.stdout.isatty()
@@ -191,6 +202,8 @@ def _tell(
     if len(played) > 1:
         chosen = [run for run in runs if run.policy in played]
         tables.append(interval_table(chosen, options["seed"], width))
+        said = verdict_of(chosen[0], chosen[1:], options["seed"])
+        tables.append([render.clean(line) for line in said])
     if foresights:
         tables.append(foresight_table([*foresights.values()], width))
     click.echo("\n\n".join("\n".join(table) for table in tables if table))

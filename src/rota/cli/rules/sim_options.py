@@ -55,7 +55,7 @@ _OPTIONS = (
         default="default",
         show_default=True,
         metavar="LIST",
-        help="Policies, such as easy,conservative,sjf; placements, such as best-fit,fgd.",
+        help="Policies, such as easy,sjf; placements, such as score,fgd; both, such as easy+fgd.",
     ),
     click.option(
         "--procs", type=Number(min=1), help="Processors of the machine; they have no names."
@@ -93,7 +93,7 @@ _OPTIONS = (
         default=True,
         help="EASY: long jobs may run on what the first in line leaves over (default), or not.",
     ),
-    click.option("--jobs", type=Number(min=1), metavar="N", help="Play so many jobs."),
+    click.option("--jobs", type=Number(min=1), metavar="N", help="Play N jobs."),
     click.option(
         "--skip", type=Number(min=0), default=0, metavar="N", help="Leave the first N out."
     ),

@@ -102,7 +102,7 @@ def show(name: str) -> None:
 @click.option("--cpus", type=float, help="CPUs at once.")
 @click.option("--mem", help="Memory at once: 500G.")
 @click.option("--gpus", type=float, help="GPUs at once.")
-@click.option("--overcommit", type=float, help="These amounts count so many times.  [default: 1]")
+@click.option("--overcommit", type=float, help="A factor on these amounts.  [default: 1]")
 @click.option("--max-per-user", type=types.COUNT, help="Jobs of one user at once; 0: any number.")
 @json_option
 def set_vdc(name: str, as_json: bool, **given: Any) -> None:

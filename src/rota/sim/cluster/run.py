@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Particulars", "play"]
 
-#: Moments in a row at which time passes and nothing else: whoever still waits then waits for ever.
+#: Moments in a row at which time passes and nothing else: what still waits then waits for ever.
 IDLE_MOMENTS_MAX = 10_000
 
 #: Timers that are often moot by the time they ring. A pass for nothing is none that a policy asks

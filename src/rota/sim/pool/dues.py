@@ -43,6 +43,8 @@ class Dues:
         #: Lanes that no pass has looked at yet.
         self._new_lanes: set[tuple[LaneKey, float]] = set()
         self._now_s = 0.0
+        #: The first, while neither the jobs that wait nor the shares are others.
+        self._first: Waiter | None = None
 
     def __contains__(self, job: int) -> bool:
         return job in self._waiters
@@ -55,6 +57,7 @@ class Dues:
 
     def add(self, job: int, size: int, run_s: float, entry: Entry | None) -> Waiter:
         assert entry is not None, "the order looks at the entry"
+        self._first = None
         waiter = ((INFINITE, due_s(entry, self._rules), job), size, run_s, job)
         self._waiters[job], self._entries[job] = waiter, entry
         self.line.add(waiter)
@@ -67,6 +70,7 @@ class Dues:
         return waiter
 
     def remove(self, job: int) -> Waiter:
+        self._first = None
         waiter, entry = self._waiters.pop(job), self._entries.pop(job)
         self.line.remove(waiter)
         lane = (entry.key, waiter[2])
@@ -91,6 +95,7 @@ class Dues:
     def begin(self, now_s: float) -> None:
         """A pass begins: jobs that have waited too long come to the front, the oldest first."""
         self._now_s = BEGIN_S + now_s
+        self._first = None
         self._new_lanes.clear()
         self._shares.begin(now_s)
         coming = self._coming
@@ -109,6 +114,11 @@ class Dues:
     @property
     def first(self) -> Waiter:
         """The job that comes first as of this pass."""
+        if self._first is None:
+            self._first = self._find_first()
+        return self._first
+
+    def _find_first(self) -> Waiter:
         best: tuple[float, float, int] | None = None
         seen: set[str] = set()
         for waiter in self.line:
@@ -130,6 +140,7 @@ class Dues:
         return self._now_s - self._entries[job].eligible_s - self._trust_s > 0.0
 
     def starts(self, job: int, size: int) -> None:
+        self._first = None
         self._shares.starts(job, self._entries[job].key, size)
 
     def leaves(self, job: int) -> None:

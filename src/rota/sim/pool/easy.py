@@ -47,8 +47,13 @@ class CountedPool:
         self._fresh: list[Waiter] = []
         #: Somebody left, or is taken to leave at another time: all who wait are asked again.
         self._stale = False
-        #: When the first job that waits starts at the latest, and what it leaves over then.
-        self.shadow_s = INFINITE
+        #: How many jobs of each size wait, and the smallest of these sizes.
+        self._sizes: dict[int, int] = {}
+        self._least: float = INFINITE
+        #: When the first job that waits starts at the latest (None: not asked for as of the last
+        #: pass, which was then), and what it leaves over.
+        self._shadow_s: float | None = INFINITE
+        self._looked_s = 0.0
         self._spare = 0
 
     def arrive(
@@ -61,13 +66,23 @@ class CountedPool:
     ) -> None:
         waiter = self._ranking.add(job, size, run_s, entry)
         self._candidates.add(job, size, run_s, stay_s)
+        self._sizes[size] = self._sizes.get(size, 0) + 1
+        self._least = min(self._least, size)
         if not self._ranking.is_behind(job) or self._keeps_out:
             self._fresh.append(waiter)
 
     @property
     def _keeps_out(self) -> bool:
         """Whether a job that has room waits for the sake of the first: then every pass looks."""
-        return self._easy and any(size <= self.free for _, size, _, _ in self._ranking.line)
+        return self._easy and self._least <= self.free
+
+    @property
+    def shadow_s(self) -> float:
+        """When the first job that waits starts at the latest, as of the last pass."""
+        if self._shadow_s is None:
+            self._find_shadow(self._ranking.first[1], self._looked_s)
+        assert self._shadow_s is not None
+        return self._shadow_s
 
     def withdraw(self, job: int) -> None:
         waiter = self._take(job)
@@ -78,6 +93,10 @@ class CountedPool:
         """A job waits no longer."""
         _, size, run_s, _ = self._ranking.waiter(job)
         self._candidates.remove(job, size, run_s)
+        self._sizes[size] -= 1
+        if not self._sizes[size]:
+            del self._sizes[size]
+            self._least = min(self._sizes, default=INFINITE)
         return self._ranking.remove(job)
 
     def hold(self, job: int, size: int, end_s: float) -> None:
@@ -128,6 +147,12 @@ class CountedPool:
         # A job that is let past may hold its room beyond the shadow, which moves: others may pass.
         while fresh or self._stale:
             ranking.begin(now_s)
+            if self._least > self.free:
+                # Who comes first is not asked before a job is small enough to start.
+                self._stale, self._shadow_s, self._looked_s = False, None, now_s
+                self._candidates.behind(-1)
+                fresh.clear()
+                break
             if ranking.moving or (len(ranking) and ranking.first[3] != self._candidates.head):
                 self._stale = True
             if self._stale:
@@ -148,7 +173,7 @@ class CountedPool:
     def _look_at_all(self, now_s: float, starts: list[PoolStart]) -> None:
         """From the first on: what fits starts, and behind a job that does not, what may pass it."""
         ranking = self._ranking
-        self._stale, self.shadow_s = False, INFINITE
+        self._stale, self._shadow_s = False, INFINITE
         self._candidates.behind(-1)
         while len(ranking):
             head = ranking.first
@@ -198,7 +223,7 @@ class CountedPool:
             free += held
             if free >= size:
                 shadow_s = end_s
-        self.shadow_s = max(shadow_s, now_s)
+        self._shadow_s = max(shadow_s, now_s)
         self._spare = free - size if self._spares else 0
 
     def _start(self, waiter: Waiter, now_s: float, starts: list[PoolStart]) -> None:

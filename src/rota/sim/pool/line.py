@@ -1,4 +1,4 @@
-"""Waiting jobs in order, so that those who fit are found without asking everybody.
+"""Waiting jobs in order, so that jobs that fit are found without asking all.
 
 The line is cut into blocks. Each knows its *front*: the fewest processors with the shortest time
 that come together in one of its jobs. Where nobody on the front fits, nobody in the block does.
@@ -24,10 +24,12 @@ BLOCK_MAX = 64
 
 
 class _Block:
-    __slots__ = ("procs", "runs", "stale", "waiters")
+    __slots__ = ("brief", "procs", "runs", "stale", "waiters")
 
-    def __init__(self, waiters: list[Waiter]) -> None:
+    def __init__(self, waiters: list[Waiter], *, brief: bool = False) -> None:
+        """``brief``: it is asked once or twice, so that its front is not worth the search."""
         self.waiters = waiters
+        self.brief = brief
         #: The front: sizes that grow and times that shrink.
         self.procs: list[int] = []
         self.runs: list[float] = []
@@ -48,6 +50,8 @@ class _Block:
 
     def may_fit(self, free: int, now_s: float, until_s: float, spare: int) -> bool:
         """Whether anybody takes at most ``free``, and is gone in time or takes only spare ones."""
+        if self.brief:
+            return True
         if self.stale:
             self._find_front()
         procs = self.procs
@@ -64,6 +68,14 @@ class Line:
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
         self._count = 0
+
+    @classmethod
+    def of(cls, waiters: list[Waiter]) -> Line:
+        """A line that is made anew for each pass, of waiters in order. Nobody is added to it."""
+        line = cls()
+        line._blocks = [_Block(waiters, brief=True)] if waiters else []
+        line._count = len(waiters)
+        return line
 
     def __len__(self) -> int:
         return self._count

@@ -96,7 +96,7 @@ class PlannedPool:
         return Decision(starts, wake_s=self._next_slot_s())
 
     def _take_back(self, now_s: float) -> None:
-        """Those who left give back what they were to hold for longer."""
+        """Jobs that left give back what they were to hold for longer."""
         for job in self._gone:
             end_s, held = self._running.pop(job)
             # Even who leaves on time may let others move: slots that moved before left gaps.
@@ -106,7 +106,7 @@ class PlannedPool:
         self._gone.clear()
 
     def _start_over(self, now_s: float) -> None:
-        """Only those who run are certain."""
+        """Only jobs that run are certain."""
         self._profile = self._new_profile(self._total, now_s)
         for end_s, held in self._running.values():
             if end_s > now_s:
@@ -151,20 +151,17 @@ class PlannedPool:
     def _plan(self, waiter: Waiter, now_s: float, starts: list[PoolStart]) -> None:
         """Give a job the earliest slot, or keep what it has; it starts if that is now."""
         _, size, run_s, job = waiter
-        slot = self._slots.get(job)
+        slot = known = self._slots.get(job)
         profile = self._profile
         if slot is None:
             slot = profile.earliest(size, run_s)
             assert slot is not None, "the last step has no end"
             profile.take(slot.start_s, slot.start_s + run_s, slot.held)
         elif self._loose:
-            profile.give_back(slot.start_s, slot.start_s + run_s, slot.held)
-            # Even at the same moment there may be lower numbers by now.
-            slot = profile.earliest(size, run_s) or slot
-            profile.take(slot.start_s, slot.start_s + run_s, slot.held)
+            slot = profile.moved(slot, run_s)
         if slot.start_s <= now_s:
             self._start(waiter, slot, now_s, starts)
-        else:
+        elif slot is not known:
             self._slots[job] = slot
             heappush(self._coming, (slot.start_s, job))
 

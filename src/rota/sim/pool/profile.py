@@ -7,6 +7,8 @@ a bit for each, so that a promise is kept on the very nodes that it names.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from itertools import accumulate, compress
+from operator import ne
 from typing import NamedTuple
 
 INFINITE = float("inf")
@@ -22,11 +24,13 @@ class Slot(NamedTuple):
 class Counted:
     """Free processors over time. Each step lasts until the next; the last one has no end."""
 
-    __slots__ = ("free", "times")
+    __slots__ = ("_peaks", "free", "times")
 
     def __init__(self, total: int, now_s: float = 0.0) -> None:
         self.times: list[float] = [now_s]
         self.free: list[int] = [self._all(total)]
+        #: The most that is free up to the end of each step; empty: not worked out.
+        self._peaks: list[int] = []
 
     def _all(self, total: int) -> int:
         return total
@@ -41,6 +45,7 @@ class Counted:
             del times[:at]
             del self.free[:at]
         times[0] = now_s
+        self._peaks = []
 
     def _cut(self, at_s: float) -> int:
         """The step that begins at a moment; made if there is none."""
@@ -56,6 +61,7 @@ class Counted:
         start_s = max(start_s, self.times[0])
         if end_s <= start_s:
             return
+        self._peaks = []
         first = self._cut(start_s)
         last = self._cut(end_s) if end_s != INFINITE else len(self.times)
         free = self.free
@@ -69,10 +75,11 @@ class Counted:
     def join(self) -> None:
         """Neighbouring steps that do not differ become one."""
         times, free = self.times, self.free
-        kept = [0, *(at for at in range(1, len(times)) if free[at] != free[at - 1])]
-        if len(kept) < len(times):
-            self.times = [times[at] for at in kept]
-            self.free = [free[at] for at in kept]
+        differs = [True, *map(ne, free[1:], free)]
+        if not all(differs):
+            self.times = [*compress(times, differs)]
+            self.free = [*compress(free, differs)]
+            self._peaks = []
 
     def earliest(self, size: int, run_s: float, before_s: float = INFINITE) -> Slot | None:
         """The first moment from which so many are free for so long; None: none before that."""
@@ -94,6 +101,39 @@ class Counted:
                 until += 1
             else:
                 return Slot(start_s, size)
+            at = until + 1
+        return None
+
+    def moved(self, slot: Slot, run_s: float) -> Slot:
+        """The slot of a job that waits, exchanged for an earlier one if there is one."""
+        start_s, size = slot
+        earlier_s = self._earlier_s(start_s, size, run_s)
+        if earlier_s is None:
+            return slot
+        self.give_back(start_s, start_s + run_s, size)
+        self.take(earlier_s, earlier_s + run_s, size)
+        return Slot(earlier_s, size)
+
+    def _earlier_s(self, than_s: float, size: int, run_s: float) -> float | None:
+        """Where a slot could begin instead: from ``than_s`` on it is its own."""
+        times, free = self.times, self.free
+        count, at = bisect_left(times, than_s), 0
+        if not self._peaks:
+            self._peaks = [*accumulate(free, max)]
+        if not count or self._peaks[count - 1] < size:
+            return None
+        while at < count:
+            if free[at] < size:
+                at += 1
+                continue
+            end_s = times[at] + run_s
+            until = at + 1
+            while until < count and times[until] < end_s:
+                if free[until] < size:
+                    break
+                until += 1
+            else:
+                return times[at]
             at = until + 1
         return None
 
@@ -132,6 +172,13 @@ class Pinned(Counted):
         last = self._cut(end_s) if end_s != INFINITE else len(self.times)
         for at in range(first, last):
             self.free[at] |= held
+
+    def moved(self, slot: Slot, run_s: float) -> Slot:
+        """Even at the same moment there may be lower numbers by now."""
+        self.give_back(slot.start_s, slot.start_s + run_s, slot.held)
+        slot = self.earliest(slot.held.bit_count(), run_s) or slot
+        self.take(slot.start_s, slot.start_s + run_s, slot.held)
+        return slot
 
     def earliest(self, size: int, run_s: float, before_s: float = INFINITE) -> Slot | None:
         times, free = self.times, self.free

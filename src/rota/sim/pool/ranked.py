@@ -47,7 +47,7 @@ class RankedPool:
         return self._left_s[job]
 
     def advance(self, now_s: float) -> None:
-        """Those who run have done so up to now."""
+        """The jobs that run have done so up to now."""
         ran_s = now_s - self._now_s
         if ran_s > 0:
             for job in self._running:

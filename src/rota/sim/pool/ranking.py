@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import View
 from rota.scheduling.order.keys import NO_SHARES
-from rota.scheduling.order.orderings import ORDERINGS, order_key
+from rota.scheduling.order.orderings import MOVING, ORDERINGS, order_key
 from rota.sim.pool.api import FIXED
 from rota.sim.pool.line import Line
 from rota.sim.settings import BEGIN_S
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rota.core.derived.lanes import LaneKey
     from rota.core.facts.policy import Policy
     from rota.scheduling.api import Entry
+    from rota.scheduling.order.orderings import Still
     from rota.sim.pool.line import Waiter
 
 
@@ -31,11 +32,16 @@ class Ranking:
         self.plain = order.primary == "fifo"
         #: The order may be another one in each pass.
         self.moving = not (self.plain or {order.primary, order.secondary} <= FIXED)
-        self.line = Line()
+        self._line = Line()
         self._waiters: dict[int, Waiter] = {}
-        self._entries: dict[int, Entry] = {}
-        #: How many wait in each lane, where the order moves.
+        #: Where the order moves: how many wait in each lane, and what keys rest on beside time.
         self._lanes: Counter[LaneKey] = Counter()
+        self._entries: dict[int, Entry] = {}
+        self._stills: dict[int, tuple[Still, tuple[float, ...]]] = {}
+        #: The pass that the order is asked for, and whether it is that of another one.
+        self._now_s = 0.0
+        self._stale = False
+        self._rule = MOVING.get(order.primary) if order.secondary in FIXED else None
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -44,6 +50,13 @@ class Ranking:
     def first(self) -> Waiter:
         return self.line.first
 
+    @property
+    def line(self) -> Line:
+        """In the order of this pass."""
+        if self._stale:
+            self._sort()
+        return self._line
+
     def __contains__(self, job: int) -> bool:
         return job in self._waiters
 
@@ -51,17 +64,23 @@ class Ranking:
         return self._waiters[job]
 
     def add(self, job: int, size: int, run_s: float, entry: Entry | None) -> Waiter:
-        waiter: Waiter
-        if self.plain:
-            waiter = (job, size, run_s, job)
-        else:
+        waiter: Waiter = (job, size, run_s, job)
+        if not self.plain:
             assert entry is not None, "orderings but fifo look at the entry"
-            waiter = (self._key(entry, entry.eligible_s - BEGIN_S), size, run_s, job)
             if self.moving:
                 self._entries[job] = entry
                 self._lanes[entry.key] += 1
+                if self._rule is not None:
+                    view = self._view(0.0)
+                    _, _, *rest = order_key(entry, view, self._primary, self._secondary, 0)
+                    self._stills[job] = (self._rule.still(entry), tuple(rest))
+            else:
+                waiter = (self._key(entry, self._view(0.0)), size, run_s, job)
         self._waiters[job] = waiter
-        self.line.add(waiter)
+        if self.moving:
+            self._stale = True
+        else:
+            self._line.add(waiter)
         return waiter
 
     def remove(self, job: int) -> Waiter:
@@ -69,7 +88,11 @@ class Ranking:
         entry = self._entries.pop(job, None)
         if entry is not None:
             self._lanes[entry.key] -= 1
-        self.line.remove(waiter)
+            if not self._lanes[entry.key]:
+                del self._lanes[entry.key]
+            self._stills.pop(job, None)
+        if not self._stale:
+            self._line.remove(waiter)
         return waiter
 
     def is_behind(self, job: int) -> bool:
@@ -77,19 +100,34 @@ class Ranking:
         return self.moving and self._lanes[self._entries[job].key] > 1
 
     def begin(self, now_s: float) -> None:
-        """A pass begins. Where time moved them, all get a new place."""
-        if not self.moving:
-            return
-        line = Line()
-        waiters = [
-            (self._key(self._entries[job], now_s), size, run_s, job)
-            for _, size, run_s, job in self.line
-        ]
-        for waiter in sorted(waiters):
-            self._waiters[waiter[3]] = waiter
-            line.add(waiter)
-        self.line = line
+        """A pass begins. Where time moved them, all get a new place once that is asked for."""
+        self._now_s = now_s
+        self._stale = self.moving
 
-    def _key(self, entry: Entry, now_s: float) -> tuple[float, ...]:
-        view = View(BEGIN_S + now_s, self._policy, NO_SHARES, NOTHING)
+    def _sort(self) -> None:
+        now_s, rule = BEGIN_S + self._now_s, self._rule
+        found: list[Waiter]
+        if rule is not None:
+            key_at, stills = rule.key_at, self._stills
+            found = [
+                ((key_at(now_s, *still), rest), size, run_s, job)
+                for _, size, run_s, job in self._waiters.values()
+                for still, rest in (stills[job],)
+            ]
+        else:
+            view, entries = self._view(self._now_s), self._entries
+            found = [
+                (self._key(entries[job], view), size, run_s, job)
+                for _, size, run_s, job in self._waiters.values()
+            ]
+        found.sort()
+        # In this order they are nearly sorted the next time.
+        self._waiters = {waiter[3]: waiter for waiter in found}
+        self._line = Line.of(found)
+        self._stale = False
+
+    def _view(self, now_s: float) -> View:
+        return View(BEGIN_S + now_s, self._policy, NO_SHARES, NOTHING)
+
+    def _key(self, entry: Entry, view: View) -> tuple[float, ...]:
         return order_key(entry, view, self._primary, self._secondary, 0)

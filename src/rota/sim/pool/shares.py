@@ -32,6 +32,7 @@ class PoolShares:
         self._of_live, self._of_past = of_live[0], of_past[0]
         self._running = Running()
         #: By user: thousandths of processors that are held, jobs that wait, and records of use.
+        #: A user who holds nothing, or waits for nothing, is not among those.
         self._held: dict[str, int] = {}
         self._waiting: dict[str, int] = {}
         self._names: dict[str, dict[str, None]] = {}
@@ -45,7 +46,7 @@ class PoolShares:
 
     def waits(self, key: LaneKey, more: int) -> None:
         """So many more (or fewer) jobs of an account wait."""
-        self._waiting[key.user] = self._waiting.get(key.user, 0) + more
+        _shift(self._waiting, key.user, more)
 
     def begin(self, now_s: float) -> None:
         """A pass begins: jobs that left are charged, and all use is as of now."""
@@ -60,8 +61,7 @@ class PoolShares:
             usage.charge(rate_of(amount), since_s, self._now_s, self._half_life_s)
         self._left.clear()
         self._loads.clear()
-        held, waiting = self._held, self._waiting
-        self._active = sum(1 for user in {**held, **waiting} if held.get(user) or waiting.get(user))
+        self._active = len(self._held.keys() | self._waiting.keys())
 
     def starts(self, job: int, key: LaneKey, size: int) -> None:
         """A job takes processors in this pass."""
@@ -69,7 +69,7 @@ class PoolShares:
         load = self._load(key.user)
         self._loads[key.user] = load + self._of_live * amount.cpu_milli
         self._holders[job] = (key, amount, self._now_s)
-        self._held[key.user] = self._held.get(key.user, 0) + amount.cpu_milli
+        _shift(self._held, key.user, amount.cpu_milli)
         self._names.setdefault(key.user, {})[usage_key(key.user, key.project)] = None
         self._running.shift(key, amount, self._now_s, 1)
 
@@ -77,7 +77,7 @@ class PoolShares:
         """A job is over at the moment of the next pass."""
         held = self._holders.pop(job)
         key, amount, _ = held
-        self._held[key.user] -= amount.cpu_milli
+        _shift(self._held, key.user, -amount.cpu_milli)
         self._left.append(held)
 
     def ratio(self, user: str) -> float:
@@ -101,3 +101,10 @@ class PoolShares:
         ]
         records = self._records.get(user, {}).values()
         return fsum([*spent, *(each.recent_at(now_s, half_life_s).cpu_s for each in records)])
+
+
+def _shift(sums: dict[str, int], user: str, more: int) -> None:
+    """Add to what a user has, and forget who has nothing."""
+    sums[user] = sums.get(user, 0) + more
+    if not sums[user]:
+        del sums[user]

@@ -5,8 +5,16 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rota.sim.readers.gpu_jobs import MURI_COLUMNS, PHILLY_COLUMNS, muri_of, philly_of
+from rota.sim.readers.gpu_jobs import (
+    HELIOS_COLUMNS,
+    MURI_COLUMNS,
+    PHILLY_COLUMNS,
+    helios_of,
+    muri_of,
+    philly_of,
+)
 from rota.sim.readers.openb import NODE_COLUMNS, POD_COLUMNS, pods_of
+from rota.sim.readers.sacct import delimiter_of, sacct_of
 from rota.sim.readers.swf import swf_of
 from rota.sim.readers.table import COLUMNS, table_of
 from rota.sim.readers.text import Text
@@ -41,18 +49,38 @@ def _philly(text: Text, sort: bool) -> Trace:
     return philly_of(text)
 
 
+def _helios(text: Text, sort: bool) -> Trace:
+    return helios_of(text)
+
+
 KINDS: MappingProxyType[str, Callable[[Text, bool], Trace]] = MappingProxyType(
-    {"swf": swf_of, "openb": _pods, "philly": _philly, "muri": muri_of, "table": table_of}
+    {
+        "swf": swf_of,
+        "openb": _pods,
+        "philly": _philly,
+        "muri": muri_of,
+        "helios": _helios,
+        "sacct": sacct_of,
+        "table": table_of,
+    }
 )
 
 #: The columns by which a CSV file is known.
-_MARKS = (("openb", POD_COLUMNS), ("philly", PHILLY_COLUMNS), ("muri", MURI_COLUMNS))
+_MARKS = (
+    ("openb", POD_COLUMNS),
+    ("philly", PHILLY_COLUMNS),
+    ("muri", MURI_COLUMNS),
+    ("helios", HELIOS_COLUMNS),
+)
 
 
 def _kind_of(text: Text) -> str:
     head = text.head()
     if head.startswith("{"):
-        return "table"
+        # A row of a table is an object on a line; an export is one large object.
+        return "sacct" if head == "{" or '"jobs"' in head else "table"
+    if delimiter_of(head) or ("|" in head and {"JobID", "Submit"}.intersection(head.split("|"))):
+        return "sacct"
     if head.startswith(";"):
         return "swf"
     columns = {name.strip(' "') for name in head.split(",")}

@@ -1,4 +1,4 @@
-"""Jobs of GPU clusters as they were published: the Philly trace, and the traces of Muri."""
+"""Jobs of GPU clusters as they were published: Philly, Helios (and Acme), and those of Muri."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 PHILLY_COLUMNS = ("timestamp", "duration", "num_gpus")
 MURI_COLUMNS = ("job_id", "num_gpu", "submit_time", "duration")
+HELIOS_COLUMNS = ("gpu_num", "submit_time", "duration")
 
 #: What an iteration takes beyond its profiled time in the published simulations.
 MURI_RUNTIME_COST = 1.015
 
 #: Why records are left out.
 NO_GPUS = "no GPUs"
+NEVER_RAN = "never started"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -34,10 +36,32 @@ def philly_of(text: Text) -> Trace:
     """
     rows = read_rows(text, PHILLY_COLUMNS)
     jobs = [_philly_job(row, number) for number, row in enumerate(rows, 1)]
+    return _with_gpus(text, _from_zero(jobs))
+
+
+def helios_of(text: Text) -> Trace:
+    """Jobs of SenseTime's clusters (Helios, Acme), with the clock time of their submission.
+
+    A job without a run time never started. The virtual cluster, else the queue, is the group.
+    """
+    jobs: list[TraceJob] = []
+    never = 0
+    for number, row in enumerate(read_rows(text, HELIOS_COLUMNS), 1):
+        if row.cell("duration"):
+            jobs.append(_helios_job(row, number))
+        else:
+            never += 1
+    trace = _with_gpus(text, _from_zero(jobs))
+    if never:
+        trace.left_out[NEVER_RAN] = never
+    return trace
+
+
+def _from_zero(jobs: list[TraceJob]) -> list[TraceJob]:
+    """In the order of submission, which is counted from the earliest one."""
     begin_s = min((job.submit_s for job in jobs), default=0)
     jobs = [replace(job, submit_s=job.submit_s - begin_s) for job in jobs]
-    jobs.sort(key=lambda job: job.submit_s)
-    return _with_gpus(text, jobs)
+    return sorted(jobs, key=lambda job: job.submit_s)
 
 
 def muri_of(text: Text, sort: bool) -> Trace:
@@ -67,6 +91,18 @@ def _philly_job(row: Row, number: int) -> TraceJob:
         run_s=row.read("duration", parse_time),
         procs=row.read("num_gpus", parse_count),
         group=row.cell("cluster"),
+    )
+
+
+def _helios_job(row: Row, number: int) -> TraceJob:
+    return TraceJob(
+        id=number,
+        submit_s=row.read("submit_time", _parse_moment),
+        run_s=row.read("duration", parse_time),
+        procs=row.read_or("gpu_num", parse_count, 0),
+        user=row.cell("user"),
+        group=row.cell("vc") or row.cell("queue"),
+        name=row.cell("jobname") or row.cell("type"),
     )
 
 

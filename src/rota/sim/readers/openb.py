@@ -20,8 +20,6 @@ POD_COLUMNS = (
     "memory_mib",
     "num_gpu",
     "gpu_milli",
-    "creation_time",
-    "deletion_time",
 )
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 
@@ -38,7 +36,7 @@ def read_pods(path: Path) -> Trace:
 
     Every pod is kept, because placement asks for all of them: one that never ran has a run time
     of 0, one without a GPU has 0 ``procs``. Its name is the job's name; its id is the
-    number of its row.
+    number of its row. A list without times can be placed, but not played on a clock.
     """
     return pods_of(Text(path))
 
@@ -46,10 +44,11 @@ def read_pods(path: Path) -> Trace:
 def pods_of(text: Text) -> Trace:
     """The same from a text that is open already."""
     rows = read_rows(text, POD_COLUMNS)
-    jobs = [_pod(row, number) for number, row in enumerate(rows, 1)]
+    timed = "creation_time" in text.head()
+    jobs = [_pod(row, number, timed=timed) for number, row in enumerate(rows, 1)]
     if not jobs:
         raise text.bad(text.last_line, "no pods")
-    return Trace(text.stem, jobs, unit="GPUs")
+    return Trace(text.stem, jobs, unit="GPUs", timed=timed)
 
 
 def read_nodes(path: Path) -> tuple[NodeSpec, ...]:
@@ -82,11 +81,11 @@ def make_devices(node: str, count: int, model: str, memory_mib: int) -> tuple[De
     )
 
 
-def _pod(row: Row, number: int) -> TraceJob:
+def _pod(row: Row, number: int, *, timed: bool) -> TraceJob:
     gpus = row.read_or("num_gpu", parse_count, 0)
     return TraceJob(
         id=number,
-        submit_s=row.read("creation_time", parse_time),
+        submit_s=row.read("creation_time", parse_time) if timed else 0,
         run_s=_run_s(row),
         procs=gpus,
         name=row.cell("name").strip(),

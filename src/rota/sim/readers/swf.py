@@ -1,4 +1,7 @@
-"""The Standard Workload Format: 18 numbers per job, remarks and the machine behind ``;``."""
+"""The Standard Workload Format: 18 numbers per job, remarks and the machine behind ``;``.
+
+Some logs have one more number behind them in every line, of their own meaning: it is not read.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +81,8 @@ class _Log:
         self._left_out = {NO_RUN_TIME: 0, NO_PROCESSORS: 0, PART: 0}
         self._sizes: dict[str, int] = {}
         self._names = _Names()
+        #: Numbers in a line, as the first job has them.
+        self._width = 0
 
     def read(self, first: int, block: str) -> None:
         """Take in a block of whole lines, the first of which has this number.
@@ -87,12 +92,13 @@ class _Log:
         """
         lines = block.removesuffix("\n").split("\n")
         start = next((at for at, line in enumerate(lines) if not line.startswith(";")), len(lines))
-        cells = _cells(lines[start:])
+        self._width = self._width or _width(lines[start:])
+        cells = _cells(lines[start:], self._width)
         if not cells:
             start = len(lines)
         for place in range(start):
             self._read_carefully(first + place, lines[place])
-        columns = [cells[field :: len(FIELDS) + 1] for field in _USED]
+        columns = [cells[field :: self._width + 1] for field in _USED]
         for place, row in enumerate(zip(*columns, strict=True), start):
             id, submit_s, run_s, held, asked, time_s, user, group, program, queue = row
             procs = asked if asked > 0 else held
@@ -158,9 +164,11 @@ class _Log:
             if size := _SIZE.match(record):
                 self._sizes.setdefault(size[1].lower(), int(size[2].replace(",", "")))
             return
-        if len(fields) != len(FIELDS):
-            raise self._text.bad(line, f"{len(fields)} fields instead of {len(FIELDS)}")
-        row = [self._number(line, place, field) for place, field in enumerate(fields)]
+        width = self._width or len(FIELDS)
+        if len(fields) != width:
+            raise self._text.bad(line, f"{len(fields)} fields instead of {width}")
+        known = fields[: len(FIELDS)]
+        row = [self._number(line, place, field) for place, field in enumerate(known)]
         if row[_STATUS] in _PARTS and row[_ID] in self._ids:
             self._left_out[PART] += 1
             return
@@ -214,8 +222,14 @@ class _Names(dict[int | float, str]):
         return self.setdefault(number, "" if number == _UNKNOWN else str(whole))
 
 
-def _cells(lines: list[str]) -> list[int | float]:
-    """All numbers of these lines, 18 and an end mark for each; nothing where one is irregular.
+def _width(lines: list[str]) -> int:
+    """How many numbers the first job has: 18, or one more."""
+    first = next((line.split() for line in lines if line.split()), [])
+    return len(first) if len(first) == len(FIELDS) + 1 else len(FIELDS)
+
+
+def _cells(lines: list[str], width: int) -> list[int | float]:
+    """All numbers of these lines, so many and an end mark for each; nothing if one is irregular.
 
     Joined to one JSON text, they are converted at once by compiled code. JSON is stricter about
     numbers than Python: what it takes is a number for us too.
@@ -229,6 +243,6 @@ def _cells(lines: list[str]) -> list[int | float]:
         cells = _CELLS.decode(f"[{text.replace(' ', ',')},{_END}]")
     except msgspec.DecodeError:
         return []
-    ends = cells[len(FIELDS) :: len(FIELDS) + 1]
+    ends = cells[width :: width + 1]
     regular = cells.count(_END) == ends.count(_END) == len(lines) == len(ends)
     return cells if regular and max(cells) == _END else []

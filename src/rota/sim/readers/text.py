@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 #: Longer lines are no records; without a bound a file of one line would fill the memory.
 LINE_BYTES_MAX = 1 << 20
+#: One object of JSON may be all of a file.
+OBJECT_BYTES_MAX = 1 << 30
 _BLOCK_BYTES = 1 << 18
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLANKS = b" \t\r\n" + _BYTE_ORDER_MARK
 
 
 class Text:
@@ -34,6 +37,7 @@ class Text:
         self.stem, self.suffix = (stem, suffix) if stem else (name, "")
         #: The number of the last line that was handed out.
         self.last_line = 0
+        self._line_max = LINE_BYTES_MAX
         self._blocks = self._read(path)
         self._first = next(self._blocks, b"")
         self._used = False
@@ -108,8 +112,10 @@ class Text:
         end = block.rfind(b"\n") + 1
         whole, tail = block[:end], block[end:]
         # A block is shorter than a line may be: only its first line can have grown too long.
-        if whole.find(b"\n") > LINE_BYTES_MAX or len(tail) > LINE_BYTES_MAX:
-            raise self.bad(line, f"the line is longer than {LINE_BYTES_MAX} bytes")
+        if not self.last_line and block.lstrip(_BLANKS).startswith(b"{"):
+            self._line_max = OBJECT_BYTES_MAX
+        if whole.find(b"\n") > self._line_max or len(tail) > self._line_max:
+            raise self.bad(line, f"the line is longer than {self._line_max} bytes")
         return self._counted(whole), tail
 
     def _counted(self, block: bytes) -> bytes:

@@ -109,6 +109,7 @@ def _draw(
         for name, run in played.items()
     ]
     parts = [
+        *sections.verdicts(runs, seed),
         sections.policies(played, any(means.values()), seed),
         sections.figures(summaries),
         *sections.over_time(next(iter(used.values()))),

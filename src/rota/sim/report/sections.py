@@ -9,9 +9,10 @@ from rota.sim.bootstrap import BLOCKS, DRAWS, difference
 from rota.sim.report import tables
 from rota.sim.report.pictures import unit_for
 from rota.sim.report.series import CALM
+from rota.sim.verdict import changes_to, verdict_of, who_pays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rota.sim.bootstrap import Intervals
     from rota.sim.figures import Summary
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from rota.sim.report.series import Series, Span
     from rota.sim.run import Run
 
+#: So many users that pay for a policy are listed.
+PAYERS_MAX = 10
 CLASS_HEADINGS = {
     "by_size": "By size",
     "by_length": "By length (short: to 15 min, medium: to 4 h)",
@@ -47,6 +50,17 @@ def facts(runs: Iterable[Run], span: Span) -> str:
         f"{len(first.jobs):,} jobs over {length:,.1f} {unit.name} "
         f"on {first.capacity:,} {first.unit}, {many}"
     )
+
+
+def verdicts(runs: Sequence[Run], seed: int) -> list[str]:
+    """What each policy means against the first, and which users pay for it; nothing for one."""
+    base, *others = runs
+    parts = []
+    for run, said in zip(others, verdict_of(base, others, seed), strict=True):
+        payers = who_pays(changes_to(base, run), PAYERS_MAX)
+        table = tables.payers_table(base.policy, run.policy, payers) if payers else ""
+        parts.append(f"<p><b>{escape(said)}</b></p>{table}")
+    return [section("Verdict", "", "".join(parts))] if parts else []
 
 
 def policies(played: Mapping[str, Run], known: bool, seed: int) -> str:

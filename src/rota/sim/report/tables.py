@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from rota.sim.catalogue import Figure, best, ratio, shown, whole
 from rota.sim.compare import interval_text
+from rota.sim.measures import mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rota.sim.bootstrap import Intervals
     from rota.sim.figures import Summary
+    from rota.sim.verdict import Change
 
 GROUPS_MAX = 20
 CLASS_FIGURES = (
@@ -52,6 +54,19 @@ def _row(figure: Figure, heading: str, summaries: Mapping[str, Summary]) -> list
         for policy, summary in summaries.items()
     ]
     return [escape(heading), *cells]
+
+
+def payers_table(before: str, after: str, payers: Sequence[tuple[str, Sequence[Change]]]) -> str:
+    """Users that wait longer under another policy, in hours."""
+    rows = []
+    for user, own in payers:
+        means = (mean([c.before_s for c in own]), mean([c.after_s for c in own]))
+        longest = (max(c.before_s for c in own), max(c.after_s for c in own))
+        hours = [f"{seconds / 3600:,.2f}" for seconds in (*means, *longest)]
+        rows.append((escape(user or "(no user)"), f"{len(own):,}", *hours))
+    names = [escape(name) for name in (before, after)]
+    head = ("who pays", "jobs", *(f"mean wait, hours: {name}" for name in names))
+    return table((*head, *(f"longest, hours: {name}" for name in names)), rows)
 
 
 def class_table(summaries: Mapping[str, Summary], kind: str) -> str:
